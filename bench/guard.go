@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// guardTime is what the guard has in all, with the rounds that suspects get.
+// guardTime is the total time of the guard, including further rounds for suspicious figures.
 const guardTime = 9 * time.Minute
 
 var errGuardTime = fmt.Errorf("%v are over", guardTime)
@@ -98,8 +98,8 @@ func (f *guardFlags) run(ctx context.Context) error {
 	return f.judge(guard.Compare(loads, lines), lines)
 }
 
-// measure gives each load its rounds, and those with a suspect more. When the time is over
-// it returns what there is.
+// measure runs the rounds of each load, and more rounds of those with suspicious figures. When
+// the time is over, it returns the lines so far.
 func (f *guardFlags) measure(ctx context.Context, loads []suite.Scenario, file io.Writer) (lines []record.Line, err error) {
 	for _, rounds := range []int{guard.Rounds, guard.MoreRounds} {
 		s := f.suite
@@ -137,8 +137,8 @@ func (f *guardFlags) measure(ctx context.Context, loads []suite.Scenario, file i
 	return lines, nil
 }
 
-// judge prints what came of it. It returns an error if anything is worse, may be, or was
-// not compared.
+// judge prints the result. It returns an error if any figure is worse, may be worse, or was not
+// compared.
 func (f *guardFlags) judge(figures []guard.Figure, lines []record.Line) error {
 	if err := guard.Print(f.stdout, figures); err != nil {
 		return err

@@ -112,7 +112,7 @@ func bitsPerSecond(rate int64) string {
 
 func megabytes(rate float64) string { return fmt.Sprintf("%.3g MB/s", rate/1e6) }
 
-// profile is the one that is named, with what the flags change.
+// profile returns the named profile with the changes that the flags make.
 func (o *linkOptions) profile(c *cobra.Command, name string) (link.Profile, error) {
 	p, err := link.Lookup(name)
 	if err != nil {
@@ -151,7 +151,8 @@ func set[T any](wanted bool, field *T, value T) {
 	}
 }
 
-// parseQuantity reads a number with an optional k, m or g, each step that many times more.
+// parseQuantity reads a number with an optional k, m or g, each step times larger than the one
+// before.
 func parseQuantity(s string, step float64) (int64, error) {
 	number, factor := strings.ToLower(s), 1.0
 	for i, unit := range []string{"k", "m", "g"} {
@@ -190,9 +191,9 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 	if err != nil {
 		return err
 	}
-	// An interrupt ends all of this until the program runs. From then on it is
-	// for the program, which has it from the terminal as well, and the link lasts
-	// until the program has ended and the figures are printed.
+	// Until the program runs, an interrupt ends everything. From then on it is for the program,
+	// which receives it from the terminal too, and the link lasts until the program has ended and
+	// the figures are printed.
 	life, end := context.WithCancel(context.WithoutCancel(c.Context()))
 	defer end()
 	uninterrupted := context.AfterFunc(c.Context(), end)
@@ -207,7 +208,7 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 		if err := server.Start(); err != nil {
 			return fmt.Errorf("run --server: %w", err)
 		}
-		// Close ends it, and whatever it has started.
+		// Close ends the server, and everything that it started.
 		defer func() { _ = server.Wait() }()
 		defer func() { _ = l.Close() }()
 		pause(life, o.wait)
@@ -229,7 +230,7 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 	return failed
 }
 
-// pause waits, unless ctx ends before.
+// pause waits. It returns early if ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -237,8 +238,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A programError is how a program ended that bench ran for its user. Bench ends
-// with its code.
+// A programError is the failure of a program that bench ran for its user. Bench exits with the
+// same code.
 type programError struct {
 	error
 	code int
@@ -246,24 +247,24 @@ type programError struct {
 
 func (e programError) Unwrap() error { return e.error }
 
-// signalBase is what shells add to the number of a signal that ended a program.
+// signalBase is added to the number of a signal that ended a program, as in shells.
 const signalBase = 128
 
-// runProgram runs a command to its end, whatever becomes of bench's own context.
-// SIGTERM is handed on: it comes to one process, unlike the terminal's signals.
+// runProgram runs a command to its end, whatever happens to bench's own context. It forwards
+// SIGTERM, which only one process receives, unlike the terminal's signals.
 func runProgram(name string, cmd *exec.Cmd) error {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		return err // it names the program
+		return err // the error names the program
 	}
 	defer close(done)
 	go func() {
 		for {
 			select {
 			case s := <-signals:
-				_ = cmd.Process.Signal(s) // it may have ended this moment
+				_ = cmd.Process.Signal(s) // it may have just ended
 			case <-done:
 				return
 			}
@@ -281,7 +282,7 @@ func runProgram(name string, cmd *exec.Cmd) error {
 	return programError{fmt.Errorf("%s: %w", name, err), code}
 }
 
-// connected gives a command the terminal.
+// connected connects a command to the terminal.
 func connected(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd

@@ -5,10 +5,9 @@
 //	bin/bench run --resume full.jsonl            everything; some hours, in parts
 //	bin/bench report full.jsonl --html report.html
 //
-// Package suite has the scenarios and how they are measured, package link what a link
-// does to packets, package peer how the peers are started, and package report what
-// becomes of the results. It needs Linux, and root for links and for CPU times of
-// servers that fork.
+// Package suite has the scenarios and measures them, package link emulates links, package peer
+// starts the peers, and package report formats the results. Bench needs Linux, and root for links
+// and for the CPU times of servers that fork.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 	os.Exit(run())
 }
 
-// run is main, and returns the exit code.
+// run does the work of main, and returns the exit code.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -40,11 +39,10 @@ func run() int {
 	return exitCode(err)
 }
 
-// exitInterrupted is the exit code after an interrupt, as shells have it.
+// exitInterrupted is the exit code after an interrupt, as in shells.
 const exitInterrupted = 130
 
-// exitCode returns how bench is to end: as the program that it was asked to run,
-// or in its own way.
+// exitCode returns bench's exit code: that of the program that it was asked to run, or its own.
 func exitCode(err error) int {
 	program, ran := errors.AsType[programError](err)
 	switch {

@@ -1,10 +1,9 @@
-// Goserver is a TFTP server as an ordinary Go programmer would write it: the
-// net package, one goroutine and one socket for each transfer, one block at a
-// time. It is what haul's loops and batches are compared with, in place of
-// servers of the same build that cannot be fetched everywhere.
+// Goserver is a TFTP server as an ordinary Go programmer would write it: the net package, one
+// goroutine and one socket for each transfer, one block at a time. The suite compares haul's
+// loops and batches with it, because similar servers cannot be fetched everywhere.
 //
-// It knows RFC 1350 with blksize and tsize. Uploads are kept in memory, and can
-// be read again from there.
+// It supports RFC 1350 with blksize and tsize. It keeps uploads in memory, where they can be read
+// again.
 package main
 
 import (
@@ -24,8 +23,8 @@ import (
 
 const (
 	maxTransfers = 16384   // goroutines, sockets and open files; more are refused
-	maxStored    = 4 << 30 // bytes of all uploads together
-	maxUpload    = 1 << 30 // bytes of one
+	maxStored    = 4 << 30 // total bytes of all uploads
+	maxUpload    = 1 << 30 // bytes of one upload
 )
 
 func main() {
@@ -35,7 +34,7 @@ func main() {
 	log.Fatal("goserver: ", run(*listen, *dir))
 }
 
-// run serves until that fails, and returns why.
+// run serves until it fails, and returns the error.
 func run(listen, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -55,8 +54,8 @@ func run(listen, dir string) error {
 
 type server struct {
 	root  *os.Root
-	local net.IP        // transfers answer from the address that was asked
-	free  chan struct{} // holds one for each transfer under way
+	local net.IP        // transfers answer from the address that the client used
+	free  chan struct{} // has one element for each running transfer
 
 	mu      sync.Mutex
 	uploads map[string][]byte
@@ -72,7 +71,7 @@ func (s *server) serve(conn *net.UDPConn) error {
 		}
 		req, err := parseRequest(buf[:n])
 		if err != nil {
-			continue // a peer's nonsense
+			continue // invalid packet from a peer
 		}
 		select {
 		case s.free <- struct{}{}:
@@ -135,7 +134,7 @@ func (s *server) receive(t *transfer, req request) error {
 	return t.finish(last)
 }
 
-// open returns a file's content, an upload's before that of the directory.
+// open returns the content of a file: that of an upload, or else of a file in the directory.
 func (s *server) open(name string) (io.ReadCloser, int64, error) {
 	name = clean(name)
 	s.mu.Lock()
@@ -159,7 +158,7 @@ func (s *server) open(name string) (io.ReadCloser, int64, error) {
 	return f, info.Size(), nil
 }
 
-// store keeps an upload, in place of an earlier one of that name.
+// store keeps an upload and replaces an earlier one of the same name.
 func (s *server) store(name string, data []byte) error {
 	name = clean(name)
 	s.mu.Lock()

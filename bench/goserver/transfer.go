@@ -36,15 +36,15 @@ const (
 
 	tries     = 5
 	retryTime = time.Second
-	dallyTime = 300 * time.Millisecond // after an upload, for a lost last ACK
+	dallyTime = 300 * time.Millisecond // after an upload, in case the last ACK is lost
 )
 
 // A request is a parsed RRQ or WRQ.
 type request struct {
 	write     bool
 	name      string
-	block     int   // bytes; defaultBlock if not asked for
-	size      int64 // tsize as asked
+	block     int   // bytes; defaultBlock if the client did not ask
+	size      int64 // tsize as requested
 	asksBlock bool
 	asksSize  bool
 }
@@ -79,8 +79,8 @@ func parseRequest(p []byte) (request, error) {
 	return req, nil
 }
 
-// confirm returns an OACK, nil if no option was asked for. An empty file's
-// size is left out: curl takes it for an error.
+// confirm returns an OACK, or nil if no option was requested. It leaves out the size of an empty
+// file, which curl takes for an error.
 func (r request) confirm(size int64) []byte {
 	p := []byte{0, opOACK}
 	if r.asksBlock {
@@ -113,13 +113,13 @@ func code(err error) byte {
 	return codeUndefined
 }
 
-// A refusal is an ERROR packet of the peer's.
+// A refusal is an ERROR packet from the peer.
 type refusal struct{ text string }
 
-// Error returns what the peer said.
+// Error returns the peer's message.
 func (r *refusal) Error() string { return "peer gave up: " + r.text }
 
-// A transfer is a socket of its own for one peer.
+// A transfer has its own socket for one peer.
 type transfer struct {
 	conn  *net.UDPConn
 	peer  *net.UDPAddr
@@ -127,8 +127,8 @@ type transfer struct {
 	buf   []byte
 }
 
-// exchange sends a packet until the answer with the given operation and block
-// number comes, and returns that.
+// exchange sends a packet until the answer with the given operation and block number arrives, and
+// returns that answer.
 func (t *transfer) exchange(p []byte, op, number uint16) ([]byte, error) {
 	for range tries {
 		if _, err := t.conn.WriteToUDP(p, t.peer); err != nil {
@@ -142,7 +142,7 @@ func (t *transfer) exchange(p []byte, op, number uint16) ([]byte, error) {
 	return nil, fmt.Errorf("no answer to %d packets", tries)
 }
 
-// await reads until the packet wanted comes, or retryTime is over.
+// await reads until the wanted packet arrives, or retryTime is over.
 func (t *transfer) await(op, number uint16) ([]byte, error) {
 	if t.buf == nil {
 		t.buf = make([]byte, max(t.block, defaultBlock)+4)
@@ -168,7 +168,7 @@ func (t *transfer) await(op, number uint16) ([]byte, error) {
 	}
 }
 
-// send sends everything r has, a block at a time.
+// send sends everything that r has, a block at a time.
 func (t *transfer) send(r io.Reader) error {
 	p := make([]byte, t.block+4)
 	for number := uint16(1); ; number++ {
@@ -187,8 +187,8 @@ func (t *transfer) send(r io.Reader) error {
 	}
 }
 
-// receive sends the first answer and takes what comes, up to limit bytes. It
-// returns the last acknowledgement, which is for finish to send.
+// receive sends the first answer and receives up to limit bytes. It returns the last
+// acknowledgement, which finish sends.
 func (t *transfer) receive(first []byte, limit int) (data, last []byte, err error) {
 	answer := first
 	for number := uint16(1); ; number++ {
@@ -207,7 +207,7 @@ func (t *transfer) receive(first []byte, limit int) (data, last []byte, err erro
 	}
 }
 
-// finish sends the last ACK, and repeats it for a while should it be lost.
+// finish sends the last ACK, and repeats it for a while in case it is lost.
 func (t *transfer) finish(last []byte) error {
 	if _, err := t.conn.WriteToUDP(last, t.peer); err != nil {
 		return err

@@ -1,17 +1,18 @@
-// Package guard compares two builds of haul by the results of a run in which they took
-// turns, and names what has changed beyond the noise.
+// Package guard compares two builds of haul by the results of a run in which they alternated, and
+// names the figures that have changed beyond the noise.
 //
-// Five rounds are few, and other work on the machine disturbs some of them: nothing is
-// known of how the noise is distributed, but in a round it meets either build with the same
-// chance, since they alternate in who is first. So this is a sign test of pairs. A figure is
-// suspected if one build had the better one in each of [Rounds] rounds, and the median
-// change is [LeastChange] or more. Between equal builds that happens to one figure in 16, so
-// loads with a suspect get more rounds, [MoreRounds] in all. The figure has changed if the
-// same build had the better one in these as well: between equal builds, that happens to one
-// figure in 2048, and so to one run in 57 with its three dozen figures. Half of these fail.
+// Five rounds are few, and other work on the machine disturbs some of them. The distribution of
+// the noise is unknown, but in each round it affects either build with the same chance, because
+// they alternate in which is first. So this is a sign test of pairs. A figure is suspicious if
+// one build had the better one in each of [Rounds] rounds, and the median change is at least
+// [LeastChange]. Between equal builds that happens to one figure in 16, so loads with a
+// suspicious figure get more rounds, [MoreRounds] in all. The figure has changed if the same
+// build had the better one in these as well: between equal builds, that happens to one figure in
+// 2048, and so in one run in 57 with its three dozen figures. In half of these cases the guard
+// fails.
 //
-// A change that is smaller than the noise of single rounds is not noticed. Package
-// internal/instructions of haul counts what it costs where there is no noise.
+// The guard does not notice a change that is smaller than the noise of single rounds. Package
+// internal/instructions of haul counts instructions, which have no noise.
 package guard
 
 import (
@@ -29,12 +30,12 @@ import (
 )
 
 const (
-	Rounds      = 5    // that every load gets
-	MoreRounds  = 12   // that a load with a suspect gets in all
-	LeastChange = 0.03 // of the median, to be named
+	Rounds      = 5    // for every load
+	MoreRounds  = 12   // in all, for a load with a suspicious figure
+	LeastChange = 0.03 // of the median; smaller changes are not reported
 )
 
-// A Verdict says what the rounds have shown.
+// A Verdict is the conclusion from the rounds.
 type Verdict int
 
 // Verdicts.
@@ -47,20 +48,20 @@ const (
 	Worse
 )
 
-// String names it as in the table; what is usual has no name.
+// String returns the text for the table. The usual verdict has none.
 func (v Verdict) String() string {
 	return [...]string{"not compared", "", "not certain, better", "not certain, worse", "better", "WORSE"}[v]
 }
 
-// A Figure is a metric of a load, of both builds.
+// A Figure is a metric of a load, for both builds.
 type Figure struct {
 	Load, Name  string
 	Before, Now float64   // medians
-	Changes     []float64 // in each round, as a part of the figure before
-	cost        bool      // less is better
+	Changes     []float64 // in each round, as a fraction of the figure before
+	cost        bool      // smaller is better
 }
 
-// Change returns the median of the rounds, and NaN if there are none.
+// Change returns the median change of the rounds, or NaN if there are none.
 func (f *Figure) Change() float64 { return report.Median(f.Changes) }
 
 // Verdict judges a figure.
@@ -91,8 +92,8 @@ func (f *Figure) Verdict() Verdict {
 	return Better
 }
 
-// A kind is a metric, as the table calls it. Of several, a load has the first that its
-// lines have.
+// A kind is a metric with its name in the table. Of several kinds, a load has the first that its
+// lines contain.
 type kind struct {
 	metric record.Metric
 	name   string
@@ -104,8 +105,8 @@ var (
 	client = []kind{{record.ClientCPUPerGB, "client s/GB"}}
 )
 
-// Compare returns the figures of some loads from their lines. A load without lines has
-// figures that were not compared.
+// Compare returns the figures of some loads from their lines. A load without lines has figures
+// with the verdict Unknown.
 func Compare(loads []suite.Scenario, lines []record.Line) []Figure {
 	var all []Figure
 	for _, load := range loads {
@@ -118,7 +119,7 @@ func Compare(loads []suite.Scenario, lines []record.Line) []Figure {
 	return all
 }
 
-// A pair is a round of a load in which both builds had their turn.
+// A pair is a round of a load in which both builds were measured.
 type pair struct{ before, now map[record.Metric]float64 }
 
 func pairs(lines []record.Line, load string) []pair {
@@ -149,7 +150,7 @@ func pairs(lines []record.Line, load string) []pair {
 	return all
 }
 
-// figure compares the first of some metrics that the rounds have.
+// figure compares the first of some metrics that the rounds contain.
 func figure(rounds []pair, load string, kinds []kind, cost bool) Figure {
 	f := Figure{Load: load, Name: kinds[len(kinds)-1].name, cost: cost}
 	var before, now []float64
@@ -181,7 +182,7 @@ func Suspects(figures []Figure) []string {
 	return all
 }
 
-// Named returns the figures with a verdict, as "many-100-1MB: server us/packet +8.1 %".
+// Named returns the figures with a verdict, such as "many-100-1MB: server us/packet +8.1 %".
 func Named(figures []Figure, v Verdict) []string {
 	var all []string
 	for i := range figures {

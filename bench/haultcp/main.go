@@ -1,6 +1,6 @@
-// Haultcp is haul's package tcp as a program of the suite: see package tcpprog.
-// With -events it serves by calls of a function that never waits, with -under it
-// accepts connections for net/http, and with -dir that serves files.
+// Haultcp is haul's package tcp as a program of the suite: see package tcpprog. With -events it
+// serves by calling a function that never waits, with -under it accepts connections for net/http,
+// and with -dir net/http serves files.
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 
 func main() { tcpprog.Main("haultcp", serve) }
 
-// clientFirst is how long a client may be silent before it is accepted all the
-// same.
+// clientFirst is how long a client may be silent before the server accepts it anyway.
 const clientFirst = 10 * time.Second
 
-// grace is how long connections are waited for at the end: nobody is there.
+// grace is how long the server waits for connections at the end. It is short because no client is
+// left.
 const grace = 100 * time.Millisecond
 
 func serve(ctx context.Context, o tcpprog.Options) error {
@@ -42,7 +42,7 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 		return err
 	}
 	s := &tcp.Server{TLS: config}
-	if o.Events && o.Delay == 0 { // a call that sleeps would hold up all others
+	if o.Events && o.Delay == 0 { // a call that sleeps would hold up all other connections
 		if err := o.Only(false, true, true); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 	return tcpprog.ServeHTTP(ctx, o, func(h *http.Server) error { return h.Serve(l) })
 }
 
-// onData answers a request of those that have arrived.
+// onData answers one of the received requests.
 func onData(r *tcpprog.Responder) func(*events.Conn, []byte) int {
 	scratches := sync.Pool{New: func() any { return new([]byte) }}
 	return func(c *events.Conn, data []byte) int {
@@ -87,5 +87,5 @@ func answer(r *tcpprog.Responder, c net.Conn) {
 		r.ServeWaiting(c, w.WaitReadable)
 		return
 	}
-	r.Serve(c) // TLS keeps buffers of its own, and of one request nobody waits for the next
+	r.Serve(c) // TLS keeps buffers of its own, and with one request per connection nothing waits for a next one
 }

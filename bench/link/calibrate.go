@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	// The way through the emulator costs some tens of microseconds, and up to a
-	// hundred where the processor has slept. On links with a longer cycle than
-	// this that is less than a hundredth of it.
+	// The path through the emulator costs some tens of microseconds, and up to a hundred if the
+	// processor has slept. On links with a longer cycle than this, that is less than a hundredth
+	// of the cycle.
 	calibrateBelow = 25 * time.Millisecond
 
-	calibrationRounds = 3 // later ones correct the first, since waiting shorter changes what a wake-up costs
+	calibrationRounds = 3 // later rounds correct the first, since a shorter wait changes what a wake-up costs
 	calibrationTime   = 100 * time.Millisecond
-	fewestPings       = 15 // a round; and as many as calibrationTime has room for
+	fewestPings       = 15 // a round; more if calibrationTime has room for them
 
 	probeTimeout = 60 * time.Second
-	busySlack    = 50 * time.Millisecond // for an answer, on a machine that does something else
+	busySlack    = 50 * time.Millisecond // for an answer, if the machine has other work
 )
 
-// Probes take a port each, so that what an earlier one left under way does not
-// reach a later one.
+// Each probe uses its own port, so that packets of an earlier probe do not reach a later one.
 const (
 	firstPort = 20000
 	ports     = 10000
@@ -37,8 +36,7 @@ const (
 
 var probes atomic.Uint32
 
-// calibrate measures what the way through the emulator costs, and has it taken
-// off the delay.
+// calibrate measures the cost of the path through the emulator, and subtracts it from the delay.
 func (l *Link) calibrate(ctx context.Context) error {
 	want := l.profile.Cycle(documentBlock)
 	if want > calibrateBelow {
@@ -58,12 +56,12 @@ func (l *Link) calibrate(ctx context.Context) error {
 	return nil
 }
 
-// Ping sends a TFTP block of so many bytes from side A, waits for its
-// acknowledgement, and so on: count times.
+// Ping sends a TFTP block of block bytes from side A and waits for its acknowledgement, count
+// times.
 func (l *Link) Ping(ctx context.Context, block, count int) (Ping, error) {
 	slack := busySlack
 	if l.profile.Ways[A].Loss+l.profile.Ways[B].Loss == 0 {
-		slack = time.Second // each answer comes, however busy the machine is
+		slack = time.Second // each answer arrives, however busy the machine is
 	}
 	var p Ping
 	err := l.probe(ctx, &p, []string{probeEcho},
@@ -71,8 +69,8 @@ func (l *Link) Ping(ctx context.Context, block, count int) (Ping, error) {
 	return p, err
 }
 
-// Stream sends datagrams of size bytes from side A for a while, so many in a
-// system call.
+// Stream sends datagrams of size bytes from side A for a time, with the given number of segments
+// in each system call.
 func (l *Link) Stream(ctx context.Context, size, segments int, length time.Duration) (Stream, error) {
 	var s Stream
 	err := l.probe(ctx, &s, []string{probeSink, strconv.Itoa(size)},
@@ -85,8 +83,8 @@ func (l *Link) patience(slack time.Duration) string {
 	return strconv.FormatInt(int64(2*l.profile.Cycle(documentBlock)+slack), 10)
 }
 
-// probe runs one probe on side B until another on side A has ended, which
-// prints a result. Each gets side B's address as its second argument.
+// probe runs one probe on side B until another on side A has ended and printed a result. Each
+// gets side B's address as its second argument.
 func (l *Link) probe(ctx context.Context, result any, onB, onA []string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deviceName is what the device is called in either namespace.
+// deviceName is the name of the device in both namespaces.
 const deviceName = "haul0"
 
-// A device is a TUN device in a namespace: what one reads from it the
-// namespace has sent, and what one writes to it the namespace receives.
+// A device is a TUN device in a namespace: reading returns the packets that the namespace sends,
+// and the namespace receives the packets that are written.
 type device struct {
 	fd     int
 	counts *os.File // the namespace's /proc/net/dev
 }
 
-// In include/uapi/linux/if_tun.h, and newer than the unix package.
+// From include/uapi/linux/if_tun.h; the unix package lacks them.
 const (
 	tunCheckSum = 0x01
 	tunTCP4     = 0x02
@@ -37,8 +37,8 @@ func openDevice(path string) (*device, error) {
 	}
 	made := make(chan result, 1)
 	go func() {
-		// The thread is in another namespace from here on, so it is not given
-		// back but ends with this goroutine.
+		// From here on the thread is in another namespace, so it is not unlocked but ends with
+		// this goroutine.
 		runtime.LockOSThread()
 		d, err := openDeviceHere(path)
 		made <- result{d, err}
@@ -58,7 +58,7 @@ func openDeviceHere(path string) (*device, error) {
 	}
 	d := &device{fd: fd}
 	if err := d.attach(); err != nil {
-		_ = unix.Close(fd) // which nothing depends on
+		_ = unix.Close(fd) // nothing depends on it
 		return nil, err
 	}
 	return d, nil
@@ -74,7 +74,7 @@ func (d *device) attach() error {
 	if err := unix.IoctlIfreq(d.fd, unix.TUNSETIFF, request); err != nil {
 		return fmt.Errorf("make device %s: %w", deviceName, err)
 	}
-	// Before Linux 6.2 there is no USO: datagrams then come one by one.
+	// Before Linux 6.2 there is no USO; datagrams then arrive one by one.
 	const tcp = tunCheckSum | tunTCP4 | tunTCP6
 	for _, offloads := range []int{tcp | tunECN | tunUDP4 | tunUDP6, tcp | tunECN, tcp, tunCheckSum} {
 		if err = unix.IoctlSetInt(d.fd, unix.TUNSETOFFLOAD, offloads); err == nil {
@@ -103,7 +103,7 @@ func enter(path string) error {
 	return nil
 }
 
-// drops is how many packets the kernel could not queue for the device's reader.
+// drops returns how many packets the kernel could not queue for the device's reader.
 func (d *device) drops() uint64 {
 	b := make([]byte, 4096) // two or three lines of some 120 bytes
 	n, _ := d.counts.ReadAt(b, 0)
@@ -112,7 +112,7 @@ func (d *device) drops() uint64 {
 		if name != deviceName {
 			continue
 		}
-		// Eight columns for what is received, then bytes, packets, errors, drops.
+		// Eight columns are for received packets; then come bytes, packets, errors, drops.
 		var columns [12]uint64
 		var at []any
 		for i := range columns {

@@ -17,40 +17,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An emulator moves packets between two devices, one thread for both ways. It
-// makes raw system calls, since Go's own would wake a second thread to watch
-// over each that waits, and that costs more than the packets do.
+// An emulator moves packets between two devices, with one thread for both directions. It makes
+// raw system calls: Go's own would wake a second thread to watch each one that waits, which costs
+// more than the packets do.
 type emulator struct {
 	devices [2]*device
 	ways    [2]*way
-	started time.Time     // its monotonic clock's zero
-	since   time.Time     // when the statistics began
-	before  time.Duration // processor time used until then
-	dropped [2]uint64     // by the devices until then
-	lead    int64         // ns: what a packet takes through the emulator beside what the profile says, if it has to be woken
-	early   int64         // ns: how late the kernel wakes, so how much earlier it is asked to
+	started time.Time     // zero of its monotonic clock
+	since   time.Time     // start of the statistics
+	before  time.Duration // processor time used before since
+	dropped [2]uint64     // by the devices before since
+	lead    int64         // ns: how long a packet takes through the emulator, apart from the profile's delay, if it has to be woken
+	early   int64         // ns: how late the kernel wakes the thread, so how much earlier to request the wake-up
 	late    histogram
 	room    [prefixLen + maxHeaders]byte
-	control int // stdin: commands, and the end when the owner ends
+	control int // stdin: commands; it ends when the owner ends
 	line    []byte
 }
 
 const (
-	maxEarly = 10 * time.Microsecond // and so the longest time that it waits busily
-	turn     = 64                    // packets read, and pieces handed over, before the other way's turn
+	maxEarly = 10 * time.Microsecond // which is also the longest time of busy waiting
+	turn     = 64                    // packets read, and pieces handed over, before it is the other direction's turn
 	maxLine  = 256                   // bytes of a command
 
 	maxGarbage = 64 << 20 // bytes of the Go heap
 )
 
-// emulate is the emulator's process: args are the profile as JSON, and the
+// emulate is the main function of the emulator's process. args are the profile as JSON, and the
 // paths and names of two namespaces.
 func emulate(args []string) error {
-	// Ctrl-C goes to all programs of a terminal. The owner decides what comes
-	// of it; the emulator carries packets until the owner has ended.
+	// Ctrl-C reaches all programs of a terminal. The owner decides how to react; the emulator
+	// carries packets until the owner has ended.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	// Packets allocate nothing, only commands do: what they leave is collected
-	// when there is much of it, and not in the middle of a measurement.
+	// Packets allocate nothing, only commands do. Collect the garbage only when there is much of
+	// it, and not in the middle of a measurement.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(maxGarbage)
 	var p Profile
@@ -75,13 +75,13 @@ func emulate(args []string) error {
 	if err == io.EOF {
 		err = nil
 	}
-	// The owner has ended without a word, or this could not be reached.
+	// The owner has ended unexpectedly, or the devices could not be opened.
 	return removeAll(args[1:3], err)
 }
 
-// prefer makes the thread exact: no slack for its timers, and its turn before ordinary
-// programs. Its work at a time is short and bounded. Where either is not allowed, the
-// statistics show what comes of it.
+// prefer makes the thread exact: its timers have no slack, and it runs before ordinary programs.
+// Each piece of its work is short and bounded. If either is not permitted, the statistics show
+// the effect.
 func (e *emulator) prefer() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
@@ -118,8 +118,8 @@ func (e *emulator) run() error {
 	}
 }
 
-// wait returns when a packet has come, or one is due. It says whether the
-// thread slept until a packet woke it.
+// wait returns when a packet has arrived, or one is due. It reports whether the thread slept
+// until a packet woke it.
 func (e *emulator) wait(fds []unix.PollFd) (slept bool, err error) {
 	const forever = 1 << 62
 	wake := int64(forever)
@@ -129,8 +129,8 @@ func (e *emulator) wait(fds []unix.PollFd) (slept bool, err error) {
 		}
 	}
 	begin := e.now()
-	// Asked to wake a little early, it is on time in most cases, and polls
-	// without sleep for the few microseconds in which it was early.
+	// The thread asks to be woken a little early. It is then on time in most cases, and polls
+	// without sleeping for the few microseconds that remain.
 	sleep := max(wake-begin-e.early, 0)
 	var timeout *unix.Timespec
 	if wake != forever {
@@ -157,12 +157,12 @@ func (e *emulator) wait(fds []unix.PollFd) (slept bool, err error) {
 		e.early = min(max(e.early+(late-e.early)/8, 0), int64(maxEarly))
 		return false, nil
 	}
-	// A call that found a packet waiting takes a microsecond; one that slept more.
+	// A call that finds a packet waiting takes a microsecond; one that sleeps takes longer.
 	const awake = 2500 // ns
 	return woken-begin > awake, nil
 }
 
-// collect reads what a side has sent.
+// collect reads the packets that a side has sent.
 func (e *emulator) collect(side Side, slept bool) error {
 	w, fd := e.ways[side], e.devices[side].fd
 	var spare [1]byte
@@ -179,7 +179,7 @@ func (e *emulator) collect(side Side, slept bool) error {
 			w.stats.Overflow++
 			continue
 		case code == unix.EBADFD:
-			return io.EOF // the device went with its namespace
+			return io.EOF // the device disappeared with its namespace
 		case code != 0:
 			return fmt.Errorf("read from side %s: %w", side, code)
 		}
@@ -201,9 +201,9 @@ func (e *emulator) collect(side Side, slept bool) error {
 	return nil
 }
 
-// deliver hands over what has come of a side's packets, if it is time to. It
-// does not look at the clock for more until it is time again: handing over a
-// packet takes about as long as the next one does at 1 Gb/s.
+// deliver hands over a side's packets that have arrived, if it is time to. It does not read the
+// clock again before it is time again: handing over a packet takes about as long as the next one
+// does at 1 Gb/s.
 func (e *emulator) deliver(side Side) {
 	w, to := e.ways[side], e.devices[side.Other()].fd
 	now := e.now()
@@ -240,7 +240,7 @@ func write(fd int, head, payload []byte) bool {
 	return code == 0
 }
 
-// command does what the owner asks for in a line, and answers with one.
+// command executes one line from the owner, and answers with a line.
 func (e *emulator) command() error {
 	var b [maxLine]byte
 	n, _, code := unix.RawSyscall(unix.SYS_READ, uintptr(e.control), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
@@ -262,11 +262,11 @@ func (e *emulator) command() error {
 	return e.obey(string(line))
 }
 
-// Commands: what the owner writes, each a line.
+// The commands from the owner. Each is a line.
 const (
 	askStats = "stats"
-	setLead  = "lead " // and nanoseconds
-	begin    = "begin" // until then nothing is lost, duplicated or reordered
+	setLead  = "lead " // followed by nanoseconds
+	begin    = "begin" // before it, nothing is lost, duplicated or reordered
 )
 
 func (e *emulator) obey(line string) error {
@@ -289,7 +289,7 @@ func (e *emulator) obey(line string) error {
 	return err
 }
 
-// begin starts the link proper: the packets so far were to find out the lead.
+// begin starts the link proper. Earlier packets only served to measure the lead.
 func (e *emulator) begin() {
 	e.late = histogram{}
 	e.before, e.since = e.usage(), time.Now()
@@ -308,7 +308,7 @@ func (e *emulator) usage() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// report is the statistics as of now.
+// report returns the current statistics.
 func (e *emulator) report() Stats {
 	s := Stats{
 		Wall:       time.Since(e.since),

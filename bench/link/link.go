@@ -1,9 +1,9 @@
-// Package link emulates a network link between two network namespaces of one
-// machine: delay, rate with a bounded queue, loss, duplication and reordering,
-// each way. It needs Linux, root, the tun module and iproute2, and no netem.
+// Package link emulates a network link between two network namespaces of one machine: delay, rate
+// with a bounded queue, loss, duplication and reordering, in each direction. It needs Linux,
+// root, the tun module and iproute2, but not netem.
 //
-// The first call in a program's main, and in TestMain, must be [Main], because
-// the program is started again to be the emulator, a process of its own:
+// The first call in a program's main, and in TestMain, must be [Main], because the emulator is a
+// process of its own, for which the program is started again:
 //
 //	func main() {
 //		link.Main()
@@ -16,16 +16,15 @@
 //		server := l.Command(ctx, link.A, "haul", "serve", dir)
 //		client := l.Command(ctx, link.B, "haul", "get", "tftp://"+l.Addr(link.A).String()+"/file")
 //
-// Each namespace has a TUN device. Packets cross as the kernel hands them over,
-// up to 64 KiB in one system call each way, but what happens to them happens
-// to each packet that would be on the wire. On links of a short round trip, what
-// the way through the emulator itself costs is measured first, and taken off
-// the delay.
+// Each namespace has a TUN device. Packets cross as the kernel hands them over, up to 64 KiB in
+// one system call each way, but loss, delay and the rest apply to each packet that would be on
+// the wire. On links with a short round trip, the cost of the path through the emulator is
+// measured first, and subtracted from the delay.
 //
-// Devices here do not push back as a network card does: a program that sends
-// without pause fills the queue of the link, as if a router were in between.
-// The kernel's work for a packet that is handed over is done in the emulator's
-// time, up to the receiving socket, and so counts as the emulator's.
+// Unlike a network card, these devices do not push back: a program that sends without a pause
+// fills the queue of the link, as if a router were in between. The kernel processes a packet that
+// is handed over in the emulator's time, up to the receiving socket, so this counts as the
+// emulator's CPU time.
 package link
 
 import (
@@ -42,20 +41,20 @@ import (
 	"time"
 )
 
-// A Link is two namespaces and what carries packets between them. Its methods
-// may be called from several goroutines.
+// A Link consists of two namespaces and the emulator that carries packets between them. Its
+// methods may be called from several goroutines.
 type Link struct {
 	profile Profile
 	names   [2]string
 	lead    time.Duration
-	stop    func() bool // of the watch over the context
+	stop    func() bool // ends the watch on the context
 	closing sync.Once
 	closed  error
 	carrier *carrier // nil for netem
 }
 
-// Up makes a link. It is closed when ctx ends, if not earlier, and removed even
-// if this process is killed: by the emulator, or at the latest by the next Up.
+// Up makes a link. It is closed when ctx ends, if not earlier. It is removed even if this process
+// is killed: by the emulator, or at the latest by the next Up.
 func Up(ctx context.Context, p Profile) (*Link, error) {
 	l, err := prepare(p)
 	if err != nil {
@@ -111,31 +110,30 @@ func (l *Link) start(ctx context.Context) (err error) {
 	return err
 }
 
-// Profile returns what the link does.
+// Profile returns the link's profile.
 func (l *Link) Profile() Profile { return l.profile }
 
-// Lead is what the way through the emulator was found to cost each way, and is
-// taken off the profile's delay. It is 0 where that is too little to matter.
+// Lead returns the measured cost of the path through the emulator in one direction. It is
+// subtracted from the profile's delay. It is 0 if it is too small to matter.
 func (l *Link) Lead() time.Duration { return l.lead }
 
-// Addr returns the IPv4 address of an end.
+// Addr returns the IPv4 address of a side.
 func (l *Link) Addr(side Side) netip.Addr { return address(prefix4, side) }
 
-// Addr6 returns the IPv6 address of an end.
+// Addr6 returns the IPv6 address of a side.
 func (l *Link) Addr6(side Side) netip.Addr { return address(prefix6, side) }
 
 func address(prefix string, side Side) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("%s%d", prefix, side+1))
 }
 
-// Namespace returns the name under which ip(8) knows the namespace of an end.
+// Namespace returns the name of a side's namespace for ip(8).
 func (l *Link) Namespace(side Side) string { return l.names[side] }
 
-// Command returns a command that runs in the namespace of an end, and is
-// otherwise as one of [exec.CommandContext]; the process that is started becomes
-// the program, so that its number is the program's. HAUL_LINK_LOCAL and
-// HAUL_LINK_PEER in its environment are the ends' IPv4 addresses. It is
-// killed when this process ends.
+// Command returns a command that runs in the namespace of a side, and is otherwise like that of
+// [exec.CommandContext]. The started process becomes the program, so its process ID is the
+// program's. HAUL_LINK_LOCAL and HAUL_LINK_PEER in its environment are the IPv4 addresses of both
+// sides. It is killed when this process ends.
 func (l *Link) Command(ctx context.Context, side Side, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, self)
 	path, err := exec.LookPath(name)
@@ -147,15 +145,15 @@ func (l *Link) Command(ctx context.Context, side Side, name string, args ...stri
 	return cmd
 }
 
-// enterAs returns the arguments with which this program becomes another in the
-// namespace of an end.
+// enterAs returns the arguments with which this program becomes another one in the namespace of a
+// side.
 func (l *Link) enterAs(side Side, path, name string, args ...string) []string {
 	fixed := []string{asGuest, l.names[side], path, l.Addr(side).String(), l.Addr(side.Other()).String(), name}
 	return append(fixed, args...)
 }
 
-// Stats returns what the link has done so far. It fails if the emulator has
-// ended, and for links of netem, which keeps its own.
+// Stats returns what the link has done so far. It fails if the emulator has ended, and for netem
+// links, since netem keeps its own statistics.
 func (l *Link) Stats() (Stats, error) {
 	if l.carrier == nil {
 		return Stats{}, errors.New("link statistics: netem carries this link, and tc(8) has its statistics")
@@ -171,8 +169,8 @@ func (l *Link) Stats() (Stats, error) {
 	return s, nil
 }
 
-// Close ends the programs in the namespaces and removes all that the link made.
-// Later calls return what the first did.
+// Close ends the programs in the namespaces and removes everything that the link made. Later
+// calls return the result of the first.
 func (l *Link) Close() error {
 	l.stop()
 	l.remove()
@@ -181,8 +179,8 @@ func (l *Link) Close() error {
 
 func (l *Link) remove() {
 	l.closing.Do(func() {
-		// Namespaces first: where they end, so do their devices and programs,
-		// and the emulator has nothing left to remove.
+		// Remove the namespaces first: their devices and programs end with them, and the emulator
+		// then has nothing left to remove.
 		l.closed = removeAll(l.names[:], nil)
 		if l.carrier != nil {
 			l.closed = errors.Join(l.closed, l.carrier.end())
@@ -190,7 +188,7 @@ func (l *Link) remove() {
 	})
 }
 
-// A carrier is the emulator, seen from its owner.
+// A carrier is the emulator as its owner sees it.
 type carrier struct {
 	cmd      *exec.Cmd
 	commands io.WriteCloser
@@ -214,11 +212,11 @@ func startCarrier(p *Profile, names [2]string) (*carrier, error) {
 	}
 	cmd := exec.Command(self)
 	cmd.Args = []string{asEmulator, string(profile), names[A], names[B]}
-	// Preempting by signals would interrupt the one system call that waits.
+	// Preemption by signals would interrupt the one system call that waits.
 	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1")
 	cmd.Stderr = os.Stderr
-	// The emulator ends with its owner because its standard input does, and so
-	// has the time to remove what is left.
+	// The emulator ends when its standard input ends, with its owner, and so has time to clean
+	// up.
 	commands, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -251,8 +249,8 @@ func (c *carrier) ask(command string) ([]byte, error) {
 	return c.answer(answerTimeout)
 }
 
-// answer reads a line. An emulator that does not answer in time is killed, so
-// that nobody waits for it again.
+// answer reads a line. It kills an emulator that does not answer in time, so that no later call
+// waits for it.
 func (c *carrier) answer(within time.Duration) ([]byte, error) {
 	late := time.AfterFunc(within, func() { _ = c.cmd.Process.Kill() })
 	defer late.Stop()
@@ -265,7 +263,7 @@ func (c *carrier) answer(within time.Duration) ([]byte, error) {
 
 // end asks the emulator to end, and kills it if it does not.
 func (c *carrier) end() error {
-	_ = c.commands.Close() // fails only if it has ended
+	_ = c.commands.Close() // fails only if the process has ended
 	defer c.out.Close()
 	select {
 	case <-c.exited:

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The program's name, as its argument 0, when it is started to be something else than
-// itself. No environment is needed for it, since callers of [Link.Command] may set
-// their own.
+// These are values of argument 0 for starting the program in another role. They need no
+// environment variable, since callers of [Link.Command] may set their own environment.
 const (
 	asEmulator = "haul-link: emulator"
 	asGuest    = "haul-link: enter namespace"
@@ -20,11 +19,10 @@ const (
 	asProbe    = "haul-link: probe"
 )
 
-var mainCalled bool // set once, before there is anything beside the main goroutine
+var mainCalled bool // set once, before other goroutines exist
 
-// Main must be the first call in main, and in TestMain, of a program that uses
-// this package. Where the program was started as a part of a link it does not
-// return.
+// Main must be the first call in main, and in TestMain, of a program that uses this package. If
+// the program was started as a part of a link, Main does not return.
 func Main() {
 	mainCalled = true
 	var part func(args []string) error
@@ -47,15 +45,15 @@ func Main() {
 	os.Exit(0)
 }
 
-// self is this program: it is found also if its file was replaced meanwhile.
+// self is the path of this program. It works even if the file was replaced meanwhile.
 const self = "/proc/self/exe"
 
-// guest becomes a program in a namespace: args are the namespace's name, the
-// program's path, both of its addresses and its arguments from 0.
+// guest becomes a program in a namespace. args are the namespace's name, the program's path, the
+// local and the peer's address, and the program's arguments from 0.
 func guest(args []string) error {
 	name, path, local, peer, argv := args[0], args[1], args[2], args[3], args[4:]
-	// The thread that calls execve is the process from then on, so that it is
-	// enough if this one is in the namespace.
+	// The thread that calls execve becomes the process, so it is enough that this thread is in
+	// the namespace.
 	if err := enter(namespacePath(name)); err != nil {
 		return err
 	}
@@ -71,19 +69,19 @@ func guest(args []string) error {
 	return nil
 }
 
-// Where programs find the addresses of a link's ends.
+// Environment variables with the addresses of both sides, for programs.
 const (
 	envLocal = "HAUL_LINK_LOCAL"
 	envPeer  = "HAUL_LINK_PEER"
 )
 
-// died makes a child end when its parent does. It is meant for the thread that
-// starts it, and so is wrong for goroutines that lock theirs and end.
+// died makes a child end when its parent does. It applies to the thread that starts the child, so
+// goroutines that lock a thread and then end must not use it.
 func died() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// absolute is for programs named by a relative path.
+// absolute returns an absolute path for a program named by a relative one.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Accuracy is how a link does what its profile says, as measured.
+// Accuracy is how closely a link matches its profile, as measured.
 type Accuracy struct {
 	Profile string
-	Want    time.Duration // a block of 1,432 bytes and its acknowledgement, by the profile
+	Want    time.Duration // duration of a block of 1,432 bytes and its acknowledgement, by the profile
 	Lead    time.Duration // see [Link.Lead]
-	Ping    Ping          // the same, measured with our own probes
-	Share   float64       // of one processor, taken by the emulator during it
-	Late    Stats         // of the emulator, during it
+	Ping    Ping          // the same, measured with this package's probes
+	Share   float64       // of one processor, used by the emulator during Ping
+	Late    Stats         // of the emulator, during Ping
 
-	Bulk []Bulk // datagrams of 1,500 bytes; none where a loss would stop them, or no rate bounds them
-	Echo Tool   // what ping(8) says, in milliseconds
-	TCP  Tool   // what iperf3 says, in Mb/s
+	Bulk []Bulk // datagrams of 1,500 bytes; none if a loss would stop them, or no rate bounds them
+	Echo Tool   // result of ping(8), in milliseconds
+	TCP  Tool   // result of iperf3, in Mb/s
 }
 
-// Off is how far the median is from what the profile says, as a fraction of it.
+// Off returns how far the median is from the profile, as a fraction of it.
 func (a *Accuracy) Off() float64 {
 	return float64(a.Ping.Median-a.Want) / float64(a.Want)
 }
@@ -34,22 +34,22 @@ func (a *Accuracy) Off() float64 {
 // Bulk is a stream of full-size packets from side A.
 type Bulk struct {
 	Segments int     // datagrams in a system call of the sender
-	Want     float64 // Mb/s of IP packets that the profile has room for
+	Want     float64 // Mb/s of IP packets that the profile allows
 	Got      float64 // Mb/s of IP packets that were acknowledged
-	Share    float64 // of one processor, taken by the emulator
-	Failures uint64  // packets dropped that should not have been
+	Share    float64 // of one processor, used by the emulator
+	Failures uint64  // packets dropped against the profile
 }
 
-// Tool is what another's program measured.
+// Tool is the measurement of another program.
 type Tool struct {
 	Value  float64
 	Absent string // why there is no value
 }
 
-// A Program makes the command that runs a program on a side.
+// A Program returns the command that runs a program on a side.
 type Program func(ctx context.Context, side Side, args ...string) *exec.Cmd
 
-// Tools are programs that [Link.Measure] asks besides. Those that are nil are absent.
+// Tools are further programs that [Link.Measure] uses. Those that are nil are absent.
 type Tools struct {
 	Ping, IPerf3 Program
 }
@@ -60,8 +60,8 @@ const (
 	fullPacket   = 1500
 )
 
-// Measure finds out how accurate the link is. It takes some ten seconds, in
-// which nothing else should use the link.
+// Measure measures how accurate the link is. It takes some ten seconds, during which nothing else
+// should use the link.
 func (l *Link) Measure(ctx context.Context, tools Tools) (Accuracy, error) {
 	a := Accuracy{Profile: l.profile.Name, Want: l.profile.Cycle(documentBlock), Lead: l.lead}
 	before, err := l.Stats()
@@ -117,7 +117,7 @@ func (l *Link) bulk(ctx context.Context, segments int) (Bulk, error) {
 	}, nil
 }
 
-// pingSummary is iputils' last line: rtt min/avg/max/mdev = 0.1/0.2/0.3/0.0 ms.
+// pingSummary matches the last line of iputils' ping: rtt min/avg/max/mdev = 0.1/0.2/0.3/0.0 ms.
 var pingSummary = regexp.MustCompile(`= [\d.]+/([\d.]+)/`)
 
 func (l *Link) askPing(ctx context.Context, program Program) Tool {
@@ -152,7 +152,7 @@ func (l *Link) askIPerf3(ctx context.Context, program Program) Tool {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	}()
-	time.Sleep(300 * time.Millisecond) // until it listens; it does not say
+	time.Sleep(300 * time.Millisecond) // until it listens, which it does not report
 	out, err := program(ctx, A, "-c", l.Addr(B).String(), "-t", "3", "-O", "1", "-J").Output()
 	var result struct {
 		End struct {
@@ -167,7 +167,7 @@ func (l *Link) askIPerf3(ctx context.Context, program Program) Tool {
 	return Tool{Value: result.End.Received.Rate / 1e6}
 }
 
-// outcome is how a program ended and its last line.
+// outcome returns how a program ended, and its last line.
 func outcome(err error, out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return fmt.Sprintf("%v: %s", err, lines[len(lines)-1])

@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// Namespaces are called haul-bench-PID-START-N-a and -b, after the process that
-// made them: its number, when it started in the kernel's clock ticks (numbers
-// are used again, that with the same start is not), and how many it made before.
+// Namespaces are called haul-bench-PID-START-N-a and -b, after the process that made them: its
+// PID, its start time in the kernel's clock ticks, and how many it made before. PIDs are reused,
+// but not with the same start time.
 const namePrefix = "haul-bench-"
 
-// namespaces is where ip(8) keeps those that have names.
+// namespaces is the directory in which ip(8) keeps named namespaces.
 const namespaces = "/run/netns"
 
 func namespacePath(name string) string { return filepath.Join(namespaces, name) }
 
 var made atomic.Uint64 // links of this process
 
-// newNames returns the names for another link's namespaces.
+// newNames returns the names for the namespaces of a new link.
 func newNames() ([2]string, error) {
 	pid := os.Getpid()
 	start, err := startOf(pid)
@@ -37,13 +37,13 @@ func newNames() ([2]string, error) {
 	return [2]string{base + A.String(), base + B.String()}, nil
 }
 
-// startOf is when a process started, in the kernel's ticks: field 22 of proc_pid_stat(5).
+// startOf returns when a process started, in the kernel's ticks: field 22 of proc_pid_stat(5).
 func startOf(pid int) (string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", err
 	}
-	// The second field is a name in parentheses, which may hold anything.
+	// The second field is a name in parentheses, which may contain any character.
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	const start = 22 - 3
 	if len(fields) <= start {
@@ -52,7 +52,7 @@ func startOf(pid int) (string, error) {
 	return fields[start], nil
 }
 
-// abandoned says whether a name is one of ours, and its maker has ended.
+// abandoned reports whether a name is one of ours, and its process has ended.
 func abandoned(name string) bool {
 	rest, ours := strings.CutPrefix(name, namePrefix)
 	parts := strings.Split(rest, "-")
@@ -70,9 +70,9 @@ func abandoned(name string) bool {
 	return err == nil && start != parts[1]
 }
 
-// Clean removes what killed runs have left: namespaces that this package made,
-// in a process that is no more, and the programs in them. Those of processes
-// that still run are left alone. [Up] calls it.
+// Clean removes leftovers of killed runs: namespaces that this package made in a process that no
+// longer exists, and the programs in them. It does not touch those of running processes. [Up]
+// calls it.
 func Clean() error {
 	entries, err := os.ReadDir(namespaces)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -87,7 +87,7 @@ func Clean() error {
 	return removeAll(names, nil)
 }
 
-// removeAll removes namespaces and adds what fails to an error.
+// removeAll removes namespaces and adds failures to an error.
 func removeAll(names []string, err error) error {
 	for _, name := range names {
 		err = errors.Join(err, remove(name))
@@ -95,8 +95,7 @@ func removeAll(names []string, err error) error {
 	return err
 }
 
-// remove ends the programs in a namespace and removes it. One that is not there
-// is no error.
+// remove ends the programs in a namespace and removes it. A missing namespace is not an error.
 func remove(name string) error {
 	path := namespacePath(name)
 	if err := endPrograms(path); err != nil {
@@ -104,18 +103,18 @@ func remove(name string) error {
 	}
 	if err := ip("netns", "delete", name); err != nil {
 		if _, gone := os.Stat(path); errors.Is(gone, os.ErrNotExist) {
-			return nil // another was faster: the emulator, or the next run
+			return nil // another process was faster: the emulator, or the next run
 		}
 		return err
 	}
 	return nil
 }
 
-// endPrograms kills what runs in the namespace at path. Servers that detach
-// themselves outlive what started them; nobody else has reason to be there.
+// endPrograms kills all programs in the namespace at path. Servers that daemonize outlive the
+// process that started them, and no other program has a reason to be there.
 func endPrograms(path string) error {
 	const wait = 10 * time.Millisecond
-	const rounds = int(endTimeout / wait) // a program may start another while we look
+	const rounds = int(endTimeout / wait) // a program may start another one meanwhile
 	ns, err := hold(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -135,14 +134,14 @@ func endPrograms(path string) error {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 		}
-		time.Sleep(wait) // one that is killed needs a processor to end on
+		time.Sleep(wait) // a killed process needs a processor to end on
 	}
 	return errors.New("programs in it do not end; ip netns pids NAME lists them")
 }
 
-// A heldNamespace exists until it is closed, even if others remove its name. Its
-// number would be that of the next one otherwise, and a process that looks for the
-// programs of the first would find those of the second.
+// A heldNamespace exists until it is closed, even if others remove its name. Otherwise the next
+// namespace could get its number, and a process that looks for the programs of the first would
+// find those of the second.
 type heldNamespace struct {
 	*os.File
 	is os.FileInfo
@@ -160,7 +159,7 @@ func hold(path string) (heldNamespace, error) {
 	return heldNamespace{f, is}, nil
 }
 
-// programsIn returns the processes in a namespace without this one.
+// programsIn returns the processes in a namespace, except this one.
 func programsIn(ns heldNamespace) (pids []int, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -194,7 +193,7 @@ func ipInput(input string, args ...string) error {
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader(input)
-	// Ctrl-C is for this program, which then removes what it made.
+	// Ctrl-C is for this program, which then cleans up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.CombinedOutput()
 	switch {
@@ -206,8 +205,8 @@ func ipInput(input string, args ...string) error {
 	return nil
 }
 
-// Addresses of a link's ends. The namespaces have nothing else, so that all
-// links use the same.
+// Addresses of the two sides. All links use the same ones, because the namespaces contain nothing
+// else.
 const (
 	prefix4 = "10.209.0."
 	prefix6 = "fd68:6175:6c::"
@@ -216,12 +215,12 @@ const (
 // deviceQueue is how many packets may wait for the emulator to read them.
 const deviceQueue = 5000
 
-// configure gives a side's device its addresses, and starts it.
+// configure gives a side's device its addresses, and brings it up.
 func configure(name string, side Side) error {
 	settings := []string{
 		"link set dev lo up",
 		fmt.Sprintf("link set dev %s mtu 1500 txqueuelen %d", deviceName, deviceQueue),
-		// No link-local address: the kernel would look for routers with it.
+		// Without a link-local address, with which the kernel would look for routers.
 		fmt.Sprintf("link set dev %s addrgenmode none", deviceName),
 		fmt.Sprintf("addr add %s%d/24 dev %s", prefix4, side+1, deviceName),
 		fmt.Sprintf("-6 addr add %s%d/64 dev %s nodad", prefix6, side+1, deviceName),
@@ -237,7 +236,7 @@ func configure(name string, side Side) error {
 	return nil
 }
 
-// ipv6Enabled says whether the kernel has IPv6 at all.
+// ipv6Enabled reports whether the kernel has IPv6.
 func ipv6Enabled() bool {
 	_, err := os.Stat("/proc/net/if_inet6")
 	return err == nil

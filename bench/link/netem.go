@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// UpNetem makes a link as [Up] does, but has the kernel's netem carry it, over a
-// pair of virtual Ethernet devices. It fails where the kernel has no netem.
+// UpNetem makes a link as [Up] does, but uses the kernel's netem over a pair of virtual Ethernet
+// devices. It fails if the kernel has no netem.
 //
-// It is another emulator, with other properties: to it a buffer that the
-// kernel is still to cut is one packet, which is delayed and lost as a
-// whole; a packet is lost before its turn at the rate; a reordered one is sent
-// at once; and what the way itself costs comes on top of the delay.
+// As an emulator it has other properties. It treats a buffer that the kernel has not segmented
+// yet as one packet, which is delayed and lost as a whole. A packet is lost before its turn at
+// the rate, a reordered one is sent at once, and the cost of the path itself is added to the
+// delay.
 func UpNetem(ctx context.Context, p Profile) (*Link, error) {
 	l, err := prepare(p)
 	if err != nil {
@@ -43,10 +43,10 @@ func (l *Link) startNetem() error {
 	return nil
 }
 
-// netem is the command of tc(8) for packets that a side sends.
+// netem returns the tc(8) command for packets that a side sends.
 func netem(name string, p *Profile, side Side) []string {
 	w := p.Ways[side]
-	// The limit counts packets, those under way included.
+	// The limit counts packets, including those under way.
 	limit := w.queue() / p.frame(fullPacket)
 	if w.Rate > 0 {
 		limit += int(w.Delay.Seconds() * float64(w.Rate) / 8 / float64(p.frame(fullPacket)))
@@ -64,7 +64,7 @@ func netem(name string, p *Profile, side Side) []string {
 		line += fmt.Sprintf(" duplicate %g%%", w.Duplicate*100)
 	}
 	if w.Rate > 0 {
-		// The device counts Ethernet's 14 bytes of header itself.
+		// The device itself counts the 14 bytes of Ethernet's header.
 		line += fmt.Sprintf(" rate %dbit %d", w.Rate, p.Overhead-ethernetHeader)
 	}
 	return strings.Fields(line)

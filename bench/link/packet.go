@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// What a TUN device puts before each packet: struct virtio_net_hdr of
+// The layout of the header that a TUN device puts before each packet: struct virtio_net_hdr of
 // include/uapi/linux/virtio_net.h, in the machine's byte order.
 const (
 	prefixLen = 10
@@ -17,7 +17,7 @@ const (
 	prefixSumStart  = 6 // uint16: csum_start
 	prefixSumOffset = 8 // uint16: csum_offset
 
-	flagNeedsSum = 1 // the check sum field holds the pseudo header's; the rest is to be added
+	flagNeedsSum = 1 // the checksum field holds that of the pseudo header; the rest is to be added
 
 	kindNone  = 0
 	kindTCP4  = 1
@@ -36,27 +36,26 @@ const (
 	protoTCP = 6
 	protoUDP = 17
 
-	// maxHeaders is room for what precedes a segment's payload: an IPv4 header
-	// with all options and TCP with all of its own are 120 bytes, and IPv6 with
-	// extensions seldom more.
+	// maxHeaders is the room for the headers before a segment's payload. IPv4 and TCP with all of
+	// their options are 120 bytes, and IPv6 with extensions seldom has more.
 	maxHeaders = 256
 )
 
-// maxPacket is the most a device hands over at once, prefix included: Linux
-// glues up to 64 KiB unless told otherwise, and IPv6's header is not counted.
+// maxPacket is the most that a device hands over at once, including the prefix: by default Linux
+// combines packets up to 64 KiB, not counting IPv6's header.
 const maxPacket = prefixLen + 1<<16 + ipv6Header
 
-// A shape is how a packet that a device handed over divides into the packets
-// that would be on a wire. All bytes are counted from the IP header.
+// A shape describes how a packet from a device divides into the packets that would be on a wire.
+// All positions are bytes from the IP header.
 type shape struct {
-	length    int // of everything
+	length    int // of the whole packet
 	header    int // bytes that each wire packet repeats; 0 if there is one packet
 	transport int // where UDP or TCP begins
-	segment   int // bytes of payload in each but the last; 0 if there is one packet
+	segment   int // bytes of payload in each packet but the last; 0 if there is one packet
 	count     int // wire packets, at least 1
 }
 
-// wire is the length of the wire packet at index i.
+// wire returns the length of the wire packet at index i.
 func (s *shape) wire(i int) int {
 	if s.count == 1 {
 		return s.length
@@ -66,7 +65,7 @@ func (s *shape) wire(i int) int {
 
 var errMalformed = errors.New("malformed packet from the device")
 
-// parse reads the shape of a packet with its prefix.
+// parse returns the shape of a packet that begins with the prefix.
 func parse(b []byte) (shape, error) {
 	if len(b) < prefixLen+ipv4Header {
 		return shape{}, errMalformed
@@ -101,8 +100,8 @@ func parse(b []byte) (shape, error) {
 	return s, nil
 }
 
-// multicast says whether a packet is for a group. Kernels send such on their own
-// account when an address is new; links here have exactly one host at each end.
+// multicast reports whether a packet is for a group. Kernels send such packets by themselves when
+// an address is new; links here have exactly one host at each side.
 func multicast(packet []byte) bool {
 	if packet[0]>>4 == 6 && len(packet) >= ipv6Header {
 		return packet[24] == 0xff
@@ -110,9 +109,9 @@ func multicast(packet []byte) bool {
 	return packet[16]>>4 == 0xe
 }
 
-// cut returns the packet that carries the wire packets first to first+count-1
-// of b, as prefix and headers, written to room, and payload, which is a part of b.
-// room has at least prefixLen+maxHeaders bytes. A whole packet is returned as it is.
+// cut returns the packet that carries the wire packets first to first+count-1 of b: prefix and
+// headers, written to room, and payload, which is a part of b. room has at least
+// prefixLen+maxHeaders bytes. A whole packet is returned unchanged.
 func cut(b []byte, s *shape, first, count int, room []byte) (head, payload []byte) {
 	if count == s.count {
 		return b, nil
@@ -129,7 +128,7 @@ func cut(b []byte, s *shape, first, count int, room []byte) (head, payload []byt
 		binary.BigEndian.PutUint16(packet[4:], uint16(length-ipv6Header))
 	}
 	udp := head[prefixKind]&kindsMask == kindUDP
-	before := len(b) - prefixLen - s.transport // what the check sum says the length is
+	before := len(b) - prefixLen - s.transport // the length that the checksum covers
 	if udp {
 		binary.BigEndian.PutUint16(packet[s.transport+4:], uint16(length-s.transport))
 	} else {
@@ -143,13 +142,13 @@ func cut(b []byte, s *shape, first, count int, room []byte) (head, payload []byt
 		head[prefixKind] = kindNone
 		binary.NativeEndian.PutUint16(head[prefixSegment:], 0)
 	} else if first > 0 {
-		head[prefixKind] &^= kindECN // CWR is the first segment's only
+		head[prefixKind] &^= kindECN // only the first segment has CWR
 	}
 	binary.NativeEndian.PutUint16(head[prefixHeader:], uint16(s.header))
 	return head, payload
 }
 
-// fixIPv4 gives a segment its length, its number and a fresh header check sum.
+// fixIPv4 gives a segment its length, its identification and a new header checksum.
 func fixIPv4(packet []byte, length, index int) {
 	binary.BigEndian.PutUint16(packet[2:], uint16(length))
 	id := binary.BigEndian.Uint16(packet[4:])
@@ -163,8 +162,8 @@ func fixIPv4(packet []byte, length, index int) {
 	binary.BigEndian.PutUint16(packet[10:], ^fold(sum))
 }
 
-// fixTCP moves a segment's sequence number on, and leaves flags that end
-// something to the last segment, and CWR to the first (RFC 3168 §6.1.2).
+// fixTCP advances a segment's sequence number. Only the last segment keeps the flags that end
+// something, and only the first keeps CWR (RFC 3168 §6.1.2).
 func fixTCP(tcp []byte, index, offset int, last bool) {
 	const fin, psh, cwr = 0x01, 0x08, 0x80
 	seq := binary.BigEndian.Uint32(tcp[4:])
@@ -177,15 +176,14 @@ func fixTCP(tcp []byte, index, offset int, last bool) {
 	}
 }
 
-// fixPseudoSum replaces the transport length in a pseudo header's sum, which is
-// what the field holds while the rest of the sum is left to the kernel
-// (RFC 1624 §3, without the complements).
+// fixPseudoSum replaces the transport length in a pseudo header's sum. The checksum field holds
+// that sum if the rest is left to the kernel (RFC 1624 §3, without the complements).
 func fixPseudoSum(field []byte, before, after int) {
 	sum := uint32(binary.BigEndian.Uint16(field)) + uint32(^uint16(before)) + uint32(uint16(after))
 	binary.BigEndian.PutUint16(field, fold(sum))
 }
 
-// fold brings a sum to 16 bits with end-around carry (RFC 1071 §4.1).
+// fold reduces a sum to 16 bits with end-around carry (RFC 1071 §4.1).
 func fold(sum uint32) uint16 {
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff

@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probes measure a link with the least that a program can do: blocking sockets
-// and raw system calls, a process at either end.
+// Probes measure a link with as little work as possible: blocking sockets, raw system calls, and
+// one process at each side.
 const (
 	probeEcho   = "echo"   // LOCAL: answers each datagram with its first four bytes
-	probePing   = "ping"   // PEER SIZE COUNT PATIENCE: a datagram, its answer, the next; prints a Ping
-	probeSink   = "sink"   // LOCAL SIZE: counts datagrams of this size, and acknowledges
-	probeStream = "stream" // PEER SIZE SEGMENTS DURATION PATIENCE: a window under way; prints a Stream
+	probePing   = "ping"   // PEER SIZE COUNT PATIENCE: sends a datagram after each answer; prints a Ping
+	probeSink   = "sink"   // LOCAL SIZE: counts and acknowledges datagrams of this size
+	probeStream = "stream" // PEER SIZE SEGMENTS DURATION PATIENCE: keeps a window under way; prints a Stream
 )
 
 const (
-	ackLen      = 4 // bytes, as TFTP's
+	ackLen      = 4 // bytes, as in TFTP
 	streamAhead = 4 * streamAck
-	streamAck   = 32 // datagrams for an acknowledgement
+	streamAck   = 32 // datagrams for each acknowledgement
 	glueLen     = 1 << 16
 )
 
@@ -59,7 +59,7 @@ func probe(args []string) error {
 	return fmt.Errorf("unknown probe %q", args[0])
 }
 
-// socket opens a UDP socket with an address of its own, or connected to another's.
+// socket opens a UDP socket that is bound to an address, or connected to a peer's.
 func socket(address netip.AddrPort, bind bool) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -81,7 +81,7 @@ func socket(address netip.AddrPort, bind bool) (int, error) {
 	return fd, nil
 }
 
-// patience is how long a probe waits for an answer before it counts it as lost.
+// patience sets how long a probe waits for an answer before it counts it as lost.
 func patience(fd int, d time.Duration) error {
 	t := unix.NsecToTimeval(int64(d))
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t); err != nil {
@@ -92,13 +92,13 @@ func patience(fd int, d time.Duration) error {
 
 func send(fd int, b []byte) error {
 	_, _, code := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-	if code != 0 && code != unix.ECONNREFUSED { // nobody listens yet: as good as lost
+	if code != 0 && code != unix.ECONNREFUSED { // no listener yet: counts as lost
 		return fmt.Errorf("send %d bytes: %w", len(b), code)
 	}
 	return nil
 }
 
-// receive is false if nothing came in time.
+// receive returns false if nothing arrived in time.
 func receive(fd int, b []byte) (n int, ok bool, err error) {
 	for {
 		r, _, code := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
@@ -114,7 +114,7 @@ func receive(fd int, b []byte) (n int, ok bool, err error) {
 	}
 }
 
-// meet says that the socket is there, and connects it to the peer that sends first.
+// meet reports that the socket is open, and connects it to the first peer that sends.
 func meet(fd int, b []byte) (n int, err error) {
 	fmt.Println("ready")
 	n, from, err := unix.Recvfrom(fd, b, 0)
@@ -139,7 +139,7 @@ func echo(local netip.AddrPort) error {
 	return err
 }
 
-// Ping is what a block and its acknowledgement took, over and over.
+// Ping is the result of sending a block and waiting for its acknowledgement, repeatedly.
 type Ping struct {
 	Count, Lost  int
 	Min, Median  time.Duration
@@ -163,7 +163,7 @@ func ping(peer netip.AddrPort, size, count int, answerWithin time.Duration) erro
 		if err := send(fd, b); err != nil {
 			return err
 		}
-		for { // an answer that was given up on may still come
+		for { // an answer that was given up may still arrive
 			n, ok, err := receive(fd, answer)
 			if err != nil {
 				return err
@@ -220,15 +220,15 @@ func sink(local netip.AddrPort, size int) error {
 	return err
 }
 
-// Stream is what one sender of datagrams reached with a window under way.
+// Stream is the throughput of one sender of datagrams with a window under way.
 type Stream struct {
 	Datagrams uint64
 	Bytes     uint64 // of IP packets
 	Duration  time.Duration
-	Stalls    int // times that no acknowledgement came in time
+	Stalls    int // times that no acknowledgement arrived in time
 }
 
-// stream keeps up to streamAhead datagrams under way, segments of them a call.
+// stream keeps up to streamAhead datagrams under way, and sends segments of them in a call.
 func stream(peer netip.AddrPort, size, segments int, length, answerWithin time.Duration) error {
 	fd, err := socket(peer, false)
 	if err != nil {
@@ -262,7 +262,7 @@ func stream(peer netip.AddrPort, size, segments int, length, answerWithin time.D
 			acked = binary.BigEndian.Uint32(answer)
 		} else {
 			s.Stalls++
-			sent = acked // those under way are lost, or late enough to pass for it
+			sent = acked // datagrams under way are lost, or so late that they count as lost
 		}
 		s.Duration = time.Since(begin)
 	}

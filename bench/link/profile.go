@@ -10,17 +10,17 @@ import (
 
 // A Way is one direction of a link. The zero value carries everything at once.
 type Way struct {
-	Delay     time.Duration // from the last bit sent to the last bit there; at least 0
-	Rate      int64         // bit/s of frames, [Profile.Overhead] included; 0 is unlimited
-	Queue     int           // bytes of frames that may wait for the rate; more is dropped; 0 means [DefaultQueue]
+	Delay     time.Duration // from the last bit sent to the last bit received; at least 0
+	Rate      int64         // bit/s of frames, including [Profile.Overhead]; 0 is unlimited
+	Queue     int           // bytes of frames that may wait because of the rate; further ones are dropped; 0 means [DefaultQueue]
 	Loss      float64       // fraction of packets that never arrive, 0 to 1
-	Duplicate float64       // fraction that arrives twice, 0 to 1
+	Duplicate float64       // fraction that arrive twice, 0 to 1
 	Reorder   float64       // fraction held back until others have overtaken it, 0 to 1
 }
 
-// DefaultQueue is what waits for a way's rate at the most, in bytes: the 1,000
-// full frames that a Linux device queues unless told otherwise. Less would
-// drop a part of a window that its sender hands over in one call.
+// DefaultQueue is the default of [Way.Queue], in bytes: the 1,000 full frames that a Linux device
+// queues by default. A shorter queue would drop a part of a window that its sender hands over in
+// one call.
 const DefaultQueue = 1000 * 1502
 
 func (w Way) queue() int {
@@ -30,7 +30,7 @@ func (w Way) queue() int {
 	return w.Queue
 }
 
-// airtime is how long a frame of so many bytes takes at the way's rate.
+// airtime returns how long a frame of the given size takes at the way's rate.
 func (w Way) airtime(frame int) time.Duration {
 	if w.Rate == 0 {
 		return 0
@@ -38,51 +38,50 @@ func (w Way) airtime(frame int) time.Duration {
 	return time.Duration(math.Round(float64(frame) * 8e9 / float64(w.Rate)))
 }
 
-// A Profile is a link to emulate: what it does to packets each way.
+// A Profile is a link to emulate: its effects on packets in each direction.
 type Profile struct {
 	Name string
-	Note string // what it stands for, in a line
+	Note string // a line that describes it
 
-	// Ways is what happens to packets that side A sends, then to those that
-	// side B sends.
+	// Ways applies to packets that side A sends, then to those that side B sends.
 	Ways [2]Way
 
-	// Overhead is what a packet's frame takes on the link beyond the IP packet,
-	// in bytes, and MinFrame the least that a frame takes, all included.
-	// Ethernet: 14 of header, 4 of check sum, 8 of preamble and 12 of gap; 84.
+	// Overhead is how many bytes a packet's frame adds to the IP packet on the link, and MinFrame
+	// is the smallest frame, including Overhead. For Ethernet: 14 of header, 4 of checksum, 8 of
+	// preamble and 12 of gap; 84.
 	Overhead, MinFrame int
 
-	// Seed decides what is lost, duplicated and reordered: the nth packet of a
-	// way meets the same fate in each run.
+	// Seed decides which packets are lost, duplicated and reordered: the nth packet of a way has
+	// the same fate in each run.
 	Seed uint64
 }
 
-// headers is what a TFTP block or acknowledgement of n bytes has around it in
-// an IP packet: IPv4 20, UDP 8, opcode and block number 4.
+// headers is the size of the headers around a TFTP block or acknowledgement in an IP packet: IPv4
+// 20, UDP 8, opcode and block number 4.
 const headers = 20 + 8 + 4
 
-// The documents measured with blocks of this size, in bytes.
+// documentBlock is the size in bytes of the blocks that the documents measured with.
 const documentBlock = 1432
 
 func (p *Profile) frame(packet int) int { return max(packet+p.Overhead, p.MinFrame) }
 
-// Cycle is how long a TFTP block of so many bytes and its acknowledgement take
-// at the least, when side A sends the block: both serializations and both
-// delays, and nothing for the programs at the ends.
+// Cycle returns the minimum duration of a TFTP block of block bytes and its acknowledgement, when
+// side A sends the block: both serializations and both delays, and nothing for the programs at
+// the ends.
 func (p *Profile) Cycle(block int) time.Duration {
 	there, back := p.Ways[A], p.Ways[B]
 	return there.airtime(p.frame(block+headers)) + there.Delay + back.airtime(p.frame(headers)) + back.Delay
 }
 
-// Bound is the most bytes a second that TFTP reaches from side A to side B when
-// each window waits for its acknowledgement, without loss. It is infinite if
-// the link has neither rate nor delay.
+// Bound returns the maximum bytes a second from side A to side B by TFTP without loss, when each
+// window waits for its acknowledgement. It is infinite if the link has neither a rate nor a
+// delay.
 func (p *Profile) Bound(block, window int) float64 {
 	behind := time.Duration(window-1) * p.Ways[A].airtime(p.frame(block+headers))
 	return float64(window*block) / (p.Cycle(block) + behind).Seconds()
 }
 
-// Check says what is impossible about a profile.
+// Check returns an error if a profile is impossible.
 func (p *Profile) Check() error {
 	for side, w := range p.Ways {
 		for _, chance := range []float64{w.Loss, w.Duplicate, w.Reorder} {
@@ -106,21 +105,21 @@ func (p *Profile) Check() error {
 const (
 	maxDelay = 10 * time.Second
 	minRate  = 1000          // bit/s: a full frame takes 12 s
-	maxQueue = arenaSize / 2 // bytes: what waits must fit beside what is under way
+	maxQueue = arenaSize / 2 // bytes: the queue must fit next to the packets under way
 )
 
-// Cycle times that the profiles have, for a block of 1,432 bytes and its
-// acknowledgement. The documents' columns are such cycles: 1,432 bytes in
-// 0.48 ms are their 2.97 MB/s, and 128 windows' worth over one is 3.9 times as
-// fast, their "4x"; likewise 27x for the VPN and about 10x for the gigabit.
+// Cycle times of the profiles, for a block of 1,432 bytes and its acknowledgement. The columns of
+// the documents are such cycles: 1,432 bytes in 0.48 ms are their 2.97 MB/s, and 128 blocks in a
+// cycle are 3.9 times as fast, their "4x"; likewise 27x for the VPN and about 10x for the
+// gigabit.
 const (
 	lan1gCycle   = 140 * time.Microsecond
 	lan100mCycle = 480 * time.Microsecond
 	vpnCycle     = 10100 * time.Microsecond
 )
 
-// Profiles returns the links that the suite measures on. [Lookup] finds them,
-// and variants of them.
+// Profiles returns the links that the suite measures on. [Lookup] finds them, and variants of
+// them.
 func Profiles() []Profile {
 	lossy := ethernet("lossy", "Ethernet at 1 Gb/s, 0.5 ms, 1 % lost each way", 1e9, 500*time.Microsecond)
 	lossy.lose(0.01)
@@ -135,15 +134,15 @@ func Profiles() []Profile {
 	}
 }
 
-// ethernet makes a profile that counts what frames take on a wire.
+// ethernet makes a profile that counts frames as they are on the wire.
 func ethernet(name, note string, rate int64, cycle time.Duration) Profile {
 	p := Profile{Name: name, Note: note, Overhead: 38, MinFrame: 84, Seed: 1}
 	p.fit(rate, cycle)
 	return p
 }
 
-// tunnel makes a profile whose rate is one of IP packets, as a tunnel's users
-// see it, with what its own packets take left out.
+// tunnel makes a profile whose rate is that of IP packets, as a tunnel's users see it. It leaves
+// out the overhead of the tunnel's own packets.
 func tunnel(name, note string, rate int64, cycle time.Duration) Profile {
 	p := Profile{Name: name, Note: note, Seed: 1}
 	p.fit(rate, cycle)
@@ -157,8 +156,8 @@ func distance(name string, roundTrip time.Duration) Profile {
 	return p
 }
 
-// fit sets the rate, and the delay that is left of a cycle once a document's
-// block and its acknowledgement have been serialized, half of it each way.
+// fit sets the rate, and half of the remaining cycle as the delay in each direction, after the
+// serialization of a document's block and its acknowledgement.
 func (p *Profile) fit(rate int64, cycle time.Duration) {
 	p.Ways = [2]Way{{Rate: rate}, {Rate: rate}}
 	delay := (cycle - p.Cycle(documentBlock)) / 2
@@ -171,11 +170,11 @@ func (p *Profile) lose(fraction float64) {
 	}
 }
 
-// withLoss is what a profile's name ends in for 1 % more loss each way.
+// withLoss is the suffix of a profile's name that adds 1 % of loss in each direction.
 const withLoss = "+loss"
 
-// Lookup returns the profile of a name. A name that ends in "+loss" is the
-// profile before it, with 1 % more loss each way.
+// Lookup returns the profile with a name. The suffix "+loss" stands for 1 % more loss in each
+// direction.
 func Lookup(name string) (Profile, error) {
 	base, lossy := strings.CutSuffix(name, withLoss)
 	all := Profiles()
@@ -200,7 +199,7 @@ func Lookup(name string) (Profile, error) {
 // A Side is an end of a link.
 type Side int
 
-// The two ends. Where it matters, servers run on A.
+// The two sides. Where it matters, servers run on A.
 const (
 	A Side = iota
 	B
@@ -209,5 +208,5 @@ const (
 // String returns "a" or "b".
 func (s Side) String() string { return [2]string{"a", "b"}[s] }
 
-// Other returns the other end.
+// Other returns the other side.
 func (s Side) Other() Side { return 1 - s }

@@ -17,20 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Space is a network namespace alone, with nothing in it but a loopback device
-// and settings of its own: what is measured over loopback there has the same
-// conditions for all, and this machine keeps its own. Its methods may be called
-// from several goroutines.
+// A Space is a network namespace with only a loopback device and its own settings. Measurements
+// over loopback there have the same conditions for all, and the settings of the machine do not
+// change. Its methods may be called from several goroutines.
 type Space struct {
 	name    string
-	stop    func() bool // of the watch over the context
+	stop    func() bool // ends the watch on the context
 	closing sync.Once
 	closed  error
 }
 
-// NewSpace makes a namespace, with settings named as sysctl(8) has them. It is
-// closed when ctx ends, if not earlier; where this process is killed, the next
-// [Clean] removes it.
+// NewSpace makes a namespace with settings, named as for sysctl(8). It is closed when ctx ends,
+// if not earlier; if this process is killed, the next [Clean] removes it.
 func NewSpace(ctx context.Context, settings map[string]string) (*Space, error) {
 	if !mainCalled {
 		return nil, errors.New("make a network namespace: link.Main must be the first call in main")
@@ -57,7 +55,7 @@ func NewSpace(ctx context.Context, settings map[string]string) (*Space, error) {
 	return s, nil
 }
 
-// configure starts the loopback device, and makes the settings.
+// configure starts the loopback device, and applies the settings.
 func (s *Space) configure(ctx context.Context, settings map[string]string) error {
 	if err := ip("-n", s.name, "link", "set", "dev", "lo", "up"); err != nil {
 		return err
@@ -70,7 +68,7 @@ func (s *Space) configure(ctx context.Context, settings map[string]string) error
 		defer putBack()
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		// The files are those of the namespace of the process that opens them.
+		// A process that opens these files gets those of its own namespace.
 		path := filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 		cmd := s.Command(ctx, AnyCore, "sh", "-c", `printf '%s\n' "$1" >"$2"`, "sh", settings[name], path)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -80,23 +78,24 @@ func (s *Space) configure(ctx context.Context, settings map[string]string) error
 	return nil
 }
 
-// controlSetting is TCP's congestion control, of which a namespace may only have one
-// that everybody on the machine may choose.
+// controlSetting is TCP's congestion control. A namespace may only use one that everybody on the
+// machine may choose.
 const (
 	controlSetting = "net.ipv4.tcp_congestion_control"
 	allowedPath    = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
-	// allowedLock is locked by who changes what everybody may choose: of two at the
-	// same time, one would put back what the other still needs.
+	// allowedLock is locked while a process changes the set of congestion controls that everybody
+	// may choose. Otherwise, of two processes, one would restore the set while the other still
+	// needs the change.
 	allowedLock = "/run/" + namePrefix + "congestion.lock"
 )
 
-// allow lets everybody choose a congestion control, until what it returns is
-// called: a namespace that has it by then keeps it.
+// allow lets everybody choose a congestion control until putBack is called. A namespace that has
+// chosen it by then keeps it.
 func allow(control string) (putBack func(), err error) {
 	lock, err := os.OpenFile(allowedLock, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // for milliseconds, and no longer than its owner lives
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // for milliseconds, and never longer than its owner lives
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock what congestion control is allowed: %w", err)
@@ -115,19 +114,19 @@ func allow(control string) (putBack func(), err error) {
 		return nil, fmt.Errorf("allow the congestion control %s (does this kernel have it?): %w", control, err)
 	}
 	return func() {
-		_ = os.WriteFile(allowedPath, was, 0) // it may be again what it was
+		_ = os.WriteFile(allowedPath, was, 0) // it may have the same content already
 		_ = lock.Close()
 	}, nil
 }
 
-// loopback is the address that there is in a Space.
+// loopback is the address in a Space.
 const loopback = "127.0.0.1"
 
-// AnyCore has a program run on whatever cores this process may use.
+// AnyCore lets a program run on all cores that this process may use.
 const AnyCore = -1
 
-// Command returns a command that runs in the namespace, on one core from its
-// first instruction on, or on any. It is otherwise as [Link.Command].
+// Command returns a command that runs in the namespace, on one core from its first instruction,
+// or on any. It is otherwise like [Link.Command].
 func (s *Space) Command(ctx context.Context, core int, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, self)
 	path, err := exec.LookPath(name)
@@ -139,13 +138,13 @@ func (s *Space) Command(ctx context.Context, core int, name string, args ...stri
 	return cmd
 }
 
-// pinned is guest on one core: the first of its arguments.
+// pinned is like guest, but on one core: the first of its arguments.
 func pinned(args []string) error {
 	core, err := strconv.Atoi(args[0])
 	if err != nil {
 		return fmt.Errorf("run on core %q: %w", args[0], err)
 	}
-	runtime.LockOSThread() // the thread that calls execve is the process from then on
+	runtime.LockOSThread() // the thread that calls execve becomes the process
 	if core != AnyCore {
 		var set unix.CPUSet
 		set.Set(core)
@@ -156,7 +155,7 @@ func pinned(args []string) error {
 	return guest(args[1:])
 }
 
-// Cores returns the numbers of those that this process may use.
+// Cores returns the numbers of the cores that this process may use.
 func Cores() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -171,8 +170,8 @@ func Cores() ([]int, error) {
 	return cores, nil
 }
 
-// Close ends the programs in the namespace and removes it. Later calls return
-// what the first did.
+// Close ends the programs in the namespace and removes it. Later calls return the result of the
+// first.
 func (s *Space) Close() error {
 	s.stop()
 	s.remove()

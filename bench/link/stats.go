@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Stats is what a link has done since it came up.
+// Stats counts what a link has done since it came up.
 type Stats struct {
 	Ways [2]WayStats // packets that side A sent, then those that side B sent
 
-	CPU  time.Duration // processor time of the emulator, what the kernel did for its calls included
+	CPU  time.Duration // processor time of the emulator, including the kernel's for its calls
 	Wall time.Duration // since it came up
 
 	// Late is how much later than due packets were handed over.
 	LateMedian, LateP99, LateMax time.Duration
 }
 
-// CPUShare is the part of one processor that the emulator has used.
+// CPUShare returns the fraction of one processor that the emulator has used.
 func (s *Stats) CPUShare() float64 {
 	if s.Wall <= 0 {
 		return 0
@@ -24,8 +24,8 @@ func (s *Stats) CPUShare() float64 {
 	return s.CPU.Seconds() / s.Wall.Seconds()
 }
 
-// Failures are packets that were dropped by no decision of the profile. A
-// measurement with any is not worth much.
+// Failures returns how many packets were dropped against the profile. A measurement with failures
+// is not worth much.
 func (s *Stats) Failures() uint64 {
 	var n uint64
 	for i := range s.Ways {
@@ -35,8 +35,7 @@ func (s *Stats) Failures() uint64 {
 	return n
 }
 
-// WayStats counts one direction, in packets as they would be on a wire unless
-// said otherwise.
+// WayStats counts one direction, in packets as they would be on a wire unless stated otherwise.
 type WayStats struct {
 	Packets    uint64 // offered
 	Bytes      uint64 // of the IP packets offered
@@ -44,8 +43,8 @@ type WayStats struct {
 	Lost       uint64 // by the profile's Loss
 	Duplicated uint64
 	Reordered  uint64
-	QueueDrops uint64 // no room in the queue
-	MaxQueue   uint64 // bytes of frames that waited for the rate at the most, the one being sent included
+	QueueDrops uint64 // dropped because the queue was full
+	MaxQueue   uint64 // most bytes of frames that waited for the rate, including the one being sent
 
 	Overflow    uint64 // dropped because the emulator's memory was full
 	Refused     uint64 // dropped because the receiving device refused them
@@ -54,7 +53,7 @@ type WayStats struct {
 	Writes      uint64 // system calls that handed packets over
 }
 
-// since returns what has happened after an earlier state. Maxima stay as they are.
+// since returns what has happened after an earlier state. Maxima do not change.
 func (s Stats) since(before Stats) Stats {
 	s.CPU -= before.CPU
 	s.Wall -= before.Wall
@@ -79,7 +78,7 @@ func (w *WayStats) subtract(before *WayStats) {
 	w.Writes -= before.Writes
 }
 
-// A histogram counts times with eight steps for each doubling: 12 % apart.
+// A histogram counts times, with eight steps for each doubling, or 12 % each.
 type histogram struct {
 	counts [64 * 8]uint64
 	total  uint64
@@ -93,7 +92,7 @@ func (h *histogram) add(ns int64) {
 	h.counts[bucket(uint64(ns))]++
 }
 
-// bucket is the index for a number: its leading bit, and the three behind it.
+// bucket returns the index for a number: its leading bit and the three bits after it.
 func bucket(n uint64) int {
 	if n < 8 {
 		return int(n)
@@ -102,7 +101,7 @@ func bucket(n uint64) int {
 	return (exponent-2)*8 + int(n>>(exponent-3))&7
 }
 
-// quantile is the lower edge of the bucket in which a fraction of all lie at or below.
+// quantile returns the lower edge of the bucket that contains quantile q.
 func (h *histogram) quantile(q float64) time.Duration {
 	want := uint64(q * float64(h.total))
 	var seen uint64

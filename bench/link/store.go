@@ -1,20 +1,20 @@
 package link
 
-// A record is a packet that a way holds: where its bytes are, and how many of
-// its wire packets have not been settled.
+// A record is a packet that a way holds: the position of its bytes, and how many of its wire
+// packets are not settled yet.
 type record struct {
 	shape
-	from, size int // bytes of the arena, prefix included
+	from, size int // position and length in the arena, including the prefix
 	open       int // deliveries that may still need it
 }
 
 const (
-	arenaSize  = 64 << 20 // bytes a way: 50 ms at 10 Gb/s
-	maxRecords = 1 << 16  // packets a way: 50 ms of 1.3 million a second
+	arenaSize  = 64 << 20 // bytes for each way: 50 ms at 10 Gb/s
+	maxRecords = 1 << 16  // packets for each way: 50 ms of 1.3 million a second
 )
 
-// An arena keeps a way's packets, in the order in which they came, in one ring
-// of bytes. Nothing is allocated for a packet.
+// An arena keeps a way's packets in order of arrival, in one ring of bytes. A packet causes no
+// allocation.
 type arena struct {
 	bytes   []byte
 	records []record // a ring
@@ -27,7 +27,7 @@ func newArena(bytes []byte, records int) arena {
 	return arena{bytes: bytes, records: make([]record, records)}
 }
 
-// room returns where the next packet may be read to, or nil if there is none.
+// room returns where to read the next packet to, or nil if there is no room.
 func (a *arena) room() []byte {
 	if a.newest-a.oldest == uint64(len(a.records)) {
 		return nil
@@ -37,13 +37,13 @@ func (a *arena) room() []byte {
 		return a.bytes[:maxPacket]
 	}
 	begin := a.at(a.oldest).from
-	if a.end > begin { // in use is begin to end
+	if a.end > begin { // begin to end is in use
 		if a.end+maxPacket <= len(a.bytes) {
 			return a.bytes[a.end : a.end+maxPacket]
 		}
 		a.end = 0
 	}
-	if a.end+maxPacket > begin { // in use is all but end to begin
+	if a.end+maxPacket > begin { // all but end to begin is in use
 		return nil
 	}
 	return a.bytes[a.end : a.end+maxPacket]

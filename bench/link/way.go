@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A way is one direction of a link, without clock or device: its caller passes what
-// came and when, and it says what is due and when. All times are nanoseconds since a
+// A way is one direction of a link, without a clock or a device. Its caller passes packets with
+// their times, and it returns which packets are due, and when. All times are nanoseconds since a
 // moment that the caller has chosen.
 //
 //	room := w.room()            // where to read a packet to
-//	w.accept(now, shape, size)  // it came
+//	w.accept(now, shape, size)  // it arrived
 //	at, any := w.next()         // when to call due
 //	for {
-//		p, any := w.due(now)    // what has arrived
+//		p, any := w.due(now)    // what is due
 //		...
 //		w.settle(p)             // it has been handed over
 //	}
@@ -22,28 +22,28 @@ type way struct {
 	Way
 	profile *Profile
 	arena   arena
-	free    int64 // when the wire has sent all that was accepted
+	free    int64 // when the wire has sent all accepted packets
 	last    int64 // when the last packet of runs is due
 	runs    ring
-	held    []run // overtaken by others for a while; a heap by due
+	held    []run // held back so that others overtake; a heap by due
 	loss    fate
 	double  fate
 	late    fate
 	stats   WayStats
 }
 
-// A run is a number of consecutive wire packets of one record, due at equal
-// distances but for the last.
+// A run is a sequence of consecutive wire packets of one record, due at equal intervals except
+// for the last.
 type run struct {
-	due    int64 // when the first of them has arrived
-	step   int64 // from one to the next
-	end    int64 // when the last has arrived
+	due    int64 // when the first packet has arrived
+	step   int64 // interval between packets
+	end    int64 // when the last packet has arrived
 	record uint64
 	first  int32
 	count  int32
 }
 
-// dueAt is when the packet at index i of the run has arrived.
+// dueAt returns when the packet at index i of the run has arrived.
 func (r *run) dueAt(i int32) int64 {
 	if i >= r.count-1 {
 		return r.end
@@ -51,9 +51,9 @@ func (r *run) dueAt(i int32) int64 {
 	return r.due + int64(i)*r.step
 }
 
-// A fate decides what happens to one packet after another, from a seed.
+// A fate decides for each packet in turn whether something happens to it, from a seed.
 type fate struct {
-	below uint64 // struck if the next random number is
+	below uint64 // it happens if the next random number is smaller
 	never bool
 	rand  rand.PCG
 }
@@ -70,24 +70,23 @@ func (f *fate) strikes() bool { return !f.never && f.rand.Uint64() < f.below }
 
 const (
 	maxRuns = 1 << 17 // two for each record
-	maxHeld = 1024    // packets; a further one keeps its place
+	maxHeld = 1024    // packets; further ones are not held back
 
-	// A packet that is held back lets this many full frames overtake it, and
-	// at the least what comes in this time.
+	// A packet that is held back lets this many full frames overtake it, and at least everything
+	// that arrives in this time.
 	overtakers = 3
 	minHeld    = 200 * time.Microsecond
 
-	// Packets that arrive back to back are handed over together, up to this
-	// long after the first of them and never before they are due; the last of
-	// a burst is always on time. It is what network cards do to spare
-	// interrupts, and it saves the emulator most of its time. A packet that
-	// comes more than backToBack after the one before is handed over alone.
+	// Packets that arrive back to back are handed over together, up to this long after the first
+	// of them and never before they are due; the last of a burst is always on time. Network cards
+	// do the same to save interrupts, and it saves most of the emulator's time. A packet that
+	// arrives more than backToBack after the one before is handed over alone.
 	maxMerge   = 48 * time.Microsecond
 	backToBack = 15 * time.Microsecond
 )
 
-// newWay makes the way of packets that a side sends. Its memory is the caller's.
-// Until begin is called it keeps all packets, once and in order.
+// newWay makes the way for packets that a side sends. The caller provides its memory. Until begin
+// is called, it passes all packets, once and in order.
 func newWay(p *Profile, side Side, memory []byte) *way {
 	w := &way{Way: p.Ways[side], profile: p, arena: newArena(memory, maxRecords)}
 	w.runs = newRing(maxRuns)
@@ -97,10 +96,10 @@ func newWay(p *Profile, side Side, memory []byte) *way {
 	return w
 }
 
-// begin lets fate strike from now on, as the profile's seed has it.
+// begin enables loss, duplication and reordering, with the profile's seed.
 func (w *way) begin(side Side) {
-	// Each kind of fate has numbers of its own, so that changing how often one
-	// strikes leaves the others as they were.
+	// Each kind of fate has its own random numbers, so that changing the frequency of one does
+	// not change the others.
 	stream := uint64(side) * 3
 	w.loss = newFate(w.Loss, w.profile.Seed, stream)
 	w.double = newFate(w.Duplicate, w.profile.Seed, stream+1)
@@ -109,12 +108,12 @@ func (w *way) begin(side Side) {
 
 func (w *way) room() []byte { return w.arena.room() }
 
-// accept takes the packet in the first size bytes of room, which began to be
-// sent at the time now.
+// accept takes the packet in the first size bytes of room, whose transmission began at the time
+// now.
 func (w *way) accept(now int64, s shape, size int) {
 	number := w.arena.keep(s, size)
 	record := w.arena.at(number)
-	var open run // consecutive packets so far, if count is above 0
+	var open run // the current run of consecutive packets, if count is above 0
 	for i := range s.count {
 		lost, double, late := w.loss.strikes(), w.double.strikes(), w.late.strikes()
 		frame := w.profile.frame(s.wire(i))
@@ -141,18 +140,18 @@ func (w *way) accept(now int64, s shape, size int) {
 		}
 	}
 	w.push(&open, record)
-	w.arena.release() // in case nothing of it was left
+	w.arena.release() // in case none of its wire packets is left
 }
 
-// transmit puts a frame into the queue and says when it has arrived at the
-// other end, or that the queue had no room for it.
+// transmit puts a frame into the queue. It returns when the frame arrives at the other end, and
+// false if the queue had no room for it.
 func (w *way) transmit(now int64, frame int) (due int64, passed bool) {
 	if w.Rate == 0 {
 		w.last = max(w.last, now+int64(w.Delay))
 		return w.last, true
 	}
 	begin := max(now, w.free)
-	// What waits is what the rate has yet to carry: no list of it is needed.
+	// The queue is what the rate has not carried yet, so no list of it is needed.
 	waiting := int(float64(begin-now)*float64(w.Rate)/8e9+0.5) + frame
 	if waiting > w.queue() && begin > now {
 		w.stats.QueueDrops++
@@ -164,7 +163,7 @@ func (w *way) transmit(now int64, frame int) (due int64, passed bool) {
 	return w.last, true
 }
 
-// extend adds the wire packet i to the open run, or begins one with it.
+// extend adds the wire packet i to the open run, or begins a new run with it.
 func (w *way) extend(open *run, due int64, number uint64, i int) {
 	if open.count == 0 {
 		*open = run{due: due, end: due, record: number, first: int32(i), count: 1}
@@ -190,8 +189,7 @@ func (w *way) push(open *run, r *record) {
 	open.count = 0
 }
 
-// hold keeps a packet back until others have overtaken it. It is false when too
-// many are held.
+// hold keeps a packet back until others have overtaken it. It returns false if too many are held.
 func (w *way) hold(r run, record *record) bool {
 	if len(w.held) == cap(w.held) {
 		return false
@@ -213,7 +211,7 @@ func (w *way) hold(r run, record *record) bool {
 	return true
 }
 
-// next says when due has the most to hand over at once for what it costs.
+// next returns when to call due so that each call hands over as much as possible.
 func (w *way) next() (at int64, any bool) {
 	if w.runs.empty() {
 		if len(w.held) == 0 {
@@ -228,10 +226,10 @@ func (w *way) next() (at int64, any bool) {
 	return at, true
 }
 
-// merged is when the last of the packets at the head that come back to back has
-// arrived, or the last before the first of them has waited too long.
+// merged returns when the last of the back-to-back packets at the head has arrived, or the last
+// one that does not make the first wait too long.
 func (w *way) merged() int64 {
-	const maxLook = 64 // runs; a bound for what it costs to find out
+	const maxLook = 64 // runs; bounds the cost of this search
 	head := w.runs.at(0)
 	at, limit := head.due, head.due+int64(maxMerge)
 	for k := range min(w.runs.len(), maxLook) {
@@ -250,15 +248,15 @@ func (w *way) merged() int64 {
 	return at
 }
 
-// A piece is what is handed over at once: wire packets of one record.
+// A piece is a group of wire packets of one record that are handed over at once.
 type piece struct {
 	record       uint64
 	first, count int
 	due          int64 // of its last packet
-	finished     bool  // the run it is from has no more
+	finished     bool  // its run has no further packets
 }
 
-// due takes what has arrived by now, one piece at a time.
+// due returns the packets that have arrived by now, one piece at a time.
 func (w *way) due(now int64) (p piece, any bool) {
 	if len(w.held) > 0 && w.held[0].due <= now && (w.runs.empty() || w.held[0].due <= w.runs.at(0).due) {
 		r := w.unhold()
@@ -284,7 +282,7 @@ func (w *way) due(now int64) (p piece, any bool) {
 	return p, true
 }
 
-// unhold takes the first of the packets that were held back.
+// unhold removes the first of the held packets.
 func (w *way) unhold() run {
 	first, last := w.held[0], len(w.held)-1
 	w.held[0] = w.held[last]
@@ -305,13 +303,13 @@ func (w *way) unhold() run {
 	}
 }
 
-// settle counts a piece as handed over, and forgets what nothing needs any more.
+// settle counts a piece as handed over, and forgets what is no longer needed.
 func (w *way) settle(p piece) {
 	w.stats.Delivered += uint64(p.count)
 	w.forget(p)
 }
 
-// refuse counts a piece as refused by the device it was for.
+// refuse counts a piece as refused by the receiving device.
 func (w *way) refuse(p piece) {
 	w.stats.Refused += uint64(p.count)
 	w.forget(p)
