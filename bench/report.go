@@ -26,7 +26,7 @@ that name, for every such pair. A NAME that is none is answered with all names.
 of throughput by windowsize and by round trip, of CPU by concurrency, and of
 the first seconds of a large file.`
 
-// outputs are the files that a report goes to; empty means not there.
+// outputs are the files that a report is written to. An empty path means none.
 type outputs struct {
 	markdown, html, readme, chart, charts string
 	docs                                  []string
@@ -61,12 +61,12 @@ func reportCommand() *cobra.Command {
 	return cmd
 }
 
-// spare refuses to write over the results that are to be reported.
+// spare refuses to overwrite the results that are to be reported.
 func (to outputs) spare(files []string) error {
 	for _, path := range append([]string{to.markdown, to.html, to.readme, to.chart}, to.docs...) {
 		out, err := os.Stat(path)
 		if err != nil {
-			continue // nothing is there
+			continue // there is no such file
 		}
 		for _, f := range files {
 			if in, err := os.Stat(f); err == nil && os.SameFile(in, out) {
@@ -77,7 +77,7 @@ func (to outputs) spare(files []string) error {
 	return nil
 }
 
-// none reports whether the report goes to standard output.
+// none reports whether the report is written to standard output.
 func (to outputs) none() bool {
 	return len(to.docs) == 0 && to.markdown+to.html+to.readme+to.chart+to.charts == ""
 }

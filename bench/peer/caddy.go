@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// caddyServer serves files by net/http and its own module for files.
+// caddyServer serves files with caddy's own file module on net/http.
 func caddyServer(p program) Server {
 	return Server{
 		Name: caddy, Version: p.module("github.com/caddyserver/caddy/v2"), Path: p.path, Trade: Trade{Files: true, TLS: true},
@@ -18,8 +18,8 @@ func caddyServer(p program) Server {
 	}
 }
 
-// caddyConfig is what caddy reads. Its TLS is that of package tcpprog, as far as Go lets a
-// program choose; it keeps nothing, so that runs do not differ.
+// caddyConfig returns caddy's configuration. Its TLS is that of package tcpprog, as far as Go
+// lets a program choose; caddy stores nothing, so that runs do not differ.
 func caddyConfig(o Options, a netip.AddrPort) string {
 	var b strings.Builder
 	scheme, tls := "http", ""

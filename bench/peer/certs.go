@@ -16,15 +16,14 @@ import (
 	"time"
 )
 
-// certLife is how long a certificate of a run holds: longer than any run.
+// certLife is how long a run's certificate is valid: longer than any run.
 const certLife = 7 * 24 * time.Hour
 
-// Loopback is the address that servers of TCP are measured at.
+// Loopback is the address at which TCP servers are measured.
 var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// NewCert makes a certificate for an address, of ECDSA with P-256, signed by
-// itself, the same kind for all servers. It returns the names of its file and of
-// its key's, both below dir.
+// NewCert makes a self-signed ECDSA P-256 certificate for an address, of the same kind for all
+// servers. It returns the paths of the certificate and of its key, both in dir.
 func NewCert(dir string, addr netip.Addr) (cert, key string, err error) {
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "cert.key")
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -40,7 +39,7 @@ func NewCert(dir string, addr netip.Addr) (cert, key string, err error) {
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "bench"}, IPAddresses: []net.IP{addr.AsSlice()},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certLife),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, IsCA: true, // clients trust it as it is
+		BasicConstraintsValid: true, IsCA: true, // clients trust this certificate itself
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {

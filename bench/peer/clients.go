@@ -11,43 +11,41 @@ import (
 	"strconv"
 )
 
-// A Client is the recipe for one client that moves single files.
+// A Client is the recipe for a client that moves single files.
 type Client struct {
 	Name    string // unique, the same in each report
-	Version string // as the program says
-	Path    string // the program
+	Version string // as reported by the program
+	Path    string // path of the program
 
-	Blocks  bool // can ask for a block size
-	Windows bool // can ask for a window
+	Blocks  bool // can request a block size
+	Windows bool // can request a window
 	Note    string
 
 	env  []string
 	get  func(Transfer) []string
 	put  func(Transfer) []string
-	fail string // what it says of a failure, where its exit code says nothing
+	fail string // its message for a failure that its exit code does not show
 }
 
 // A Transfer is one file to move.
 type Transfer struct {
 	Server netip.AddrPort
-	Remote string // the file's name at the server
-	Local  string // its path here; downloads write it
+	Remote string // the file's name on the server
+	Local  string // local path; downloads write it
 
-	BlockSize int // bytes to ask for; 0 leaves it to the client
-	Window    int // blocks to ask for; 0 leaves it to the client
+	BlockSize int // bytes to request; 0 leaves it to the client
+	Window    int // blocks to request; 0 leaves it to the client
 }
 
-// ErrOption says that a client cannot ask for what a transfer wants.
+// ErrOption means that a client cannot request an option of a transfer.
 var ErrOption = errors.New("the client has no such option")
 
-// Get returns the command that downloads a file; run may be nil. It fails with
-// [ErrOption].
+// Get returns the command that downloads a file; run may be nil. It may fail with [ErrOption].
 func (c *Client) Get(ctx context.Context, run Command, t Transfer) (*exec.Cmd, error) {
 	return c.command(ctx, run, t, c.get)
 }
 
-// Put returns the command that uploads a file; run may be nil. It fails with
-// [ErrOption].
+// Put returns the command that uploads a file; run may be nil. It may fail with [ErrOption].
 func (c *Client) Put(ctx context.Context, run Command, t Transfer) (*exec.Cmd, error) {
 	return c.command(ctx, run, t, c.put)
 }
@@ -62,8 +60,8 @@ func (c *Client) command(ctx context.Context, run Command, t Transfer, args func
 	return command(ctx, run, c.env, c.Path, args(t)...), nil
 }
 
-// Check finds out from a command's output on both streams, and from what running
-// it returned, whether the transfer failed.
+// Check returns an error if the transfer failed, judging by the command's output on both streams
+// and the error of running it.
 func (c *Client) Check(output []byte, err error) error {
 	said := bytes.TrimSpace(output)
 	if err == nil && c.fail != "" && bytes.Contains(output, []byte(c.fail)) {
@@ -97,10 +95,10 @@ func (f *finder) client(c Client, p program, version string) {
 	f.set.Clients = append(f.set.Clients, c)
 }
 
-// Tftp-hpa's client asks for no option whatever.
+// Tftp-hpa's client requests no options at all.
 var tftpHPA = Client{
 	Name: "tftp-hpa",
-	fail: "rror code", // it exits with 0 nevertheless
+	fail: "rror code", // it nevertheless exits with 0
 	get:  func(t Transfer) []string { return append(hpaArgs(t), "get", t.Remote, t.Local) },
 	put:  func(t Transfer) []string { return append(hpaArgs(t), "put", t.Local, t.Remote) },
 }
@@ -127,7 +125,7 @@ func atftpArgs(way string, t Transfer) []string {
 	return append(args, way, "-r", t.Remote, "-l", t.Local, t.Server.Addr().String(), port(t.Server))
 }
 
-// Curl asks for tsize, timeout and blksize, 512 unless told otherwise.
+// Curl requests tsize, timeout and blksize, 512 by default.
 var curl = Client{
 	Name: "curl", Blocks: true,
 	get: func(t Transfer) []string { return append(curlArgs(t), "--output", t.Local, url(t)) },

@@ -18,18 +18,18 @@ import (
 	"time"
 )
 
-// installer is what fetches and builds everything that Find looks for.
+// installer is the script that fetches and builds everything that Find looks for.
 const installer = "scripts/install-bench-peers"
 
-// versionTime bounds asking a program for its version.
+// versionTime is how long a program may take to print its version.
 const versionTime = 5 * time.Second
 
-// maxParents is how far up BinDir looks for the directory bin.
+// maxParents is how many levels up BinDir looks for the directory bin.
 const maxParents = 4
 
-// BinDir returns the repository's directory of built and fetched programs, as
-// seen from the working directory: bin here or in a parent. If there is none,
-// it is "bin", where nothing will be found.
+// BinDir returns the repository's directory of built and fetched programs, relative to the
+// working directory: bin here or in a parent. If there is none, it returns "bin", which contains
+// nothing then.
 func BinDir() string {
 	dir := "bin"
 	for range maxParents {
@@ -43,9 +43,9 @@ func BinDir() string {
 	return "bin"
 }
 
-// Find looks for every program that there is a recipe for: haul in binDir, the
-// peers in binDir/peers, or else where the machine has them. Asking each for
-// its version takes some tens of milliseconds.
+// Find looks for every program with a recipe: haul in binDir, the peers in binDir/peers, or else
+// where the machine has them. Asking all programs for their versions takes some tens of
+// milliseconds each.
 func Find(binDir string) Set {
 	f := newFinder(binDir)
 	f.haul()
@@ -65,7 +65,7 @@ func Find(binDir string) Set {
 	return f.set
 }
 
-// A finder gathers a Set.
+// A finder collects a Set.
 type finder struct {
 	bin, peers string
 	set        Set
@@ -94,14 +94,14 @@ func (f *finder) absent(why string, names ...string) {
 	}
 }
 
-// A program can be run: its path, and what it needs in its environment.
+// A program can be run. It consists of a path and the environment that the program needs.
 type program struct {
 	path string
 	env  []string
 }
 
-// built returns a program at a path below the peers. If it is not there, those
-// who would need it are absent.
+// built returns a program at a path below the peers. If it is missing, the recipes that need it
+// become absent.
 func (f *finder) built(path string, names ...string) (program, bool) {
 	p, err := f.program(path)
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *finder) program(path string) (program, error) {
 	return p, nil
 }
 
-// runnable returns the program at a path, absolute.
+// runnable returns the program at a path, which it makes absolute.
 func runnable(path string) (program, error) {
 	abs, err := filepath.Abs(path)
 	if err == nil {
@@ -128,8 +128,8 @@ func runnable(path string) (program, error) {
 	return program{path: abs}, err
 }
 
-// packaged returns a program of a Debian package, or those who would need it are
-// absent.
+// packaged returns a program of a Debian package. If it is missing, the recipes that need it
+// become absent.
 func (f *finder) packaged(pkg, name string, wanted ...string) (program, bool) {
 	p, err := f.unpacked(pkg, name)
 	if err != nil {
@@ -138,8 +138,8 @@ func (f *finder) packaged(pkg, name string, wanted ...string) (program, bool) {
 	return p, err == nil
 }
 
-// unpacked returns a program of a Debian package that was unpacked, or else
-// the machine's own. Daemons lie where a user's path does not lead.
+// unpacked returns a program of an unpacked Debian package, or else the machine's own. It also
+// looks in the directories of daemons, which are not in a user's PATH.
 func (f *finder) unpacked(pkg, name string) (program, error) {
 	dir := filepath.Join(f.peers, pkg)
 	path := []string{dir + "/usr/bin", dir + "/usr/sbin"}
@@ -156,8 +156,8 @@ func (f *finder) unpacked(pkg, name string) (program, error) {
 	return program{}, fmt.Errorf("%s is neither in package %s among the peers nor on this machine; %s fetches it", name, pkg, installer)
 }
 
-// libraries returns the environment by which a program finds the libraries
-// that were unpacked beside it.
+// libraries returns the environment in which a program finds the libraries that were unpacked
+// with it.
 func libraries(dir string) []string {
 	var libs []string
 	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {
@@ -170,19 +170,19 @@ func libraries(dir string) []string {
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
 }
 
-// number is what a version starts with.
+// number matches the beginning of a version.
 var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)+[-\w.]*`)
 
-// output returns what a program prints, on either stream and however it ends.
+// output returns what a program prints on both streams, however it ends.
 func (p program) output(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
 	defer cancel()
-	out, _ := command(ctx, nil, p.env, p.path, args...).CombinedOutput() // several exit with 1 after that
+	out, _ := command(ctx, nil, p.env, p.path, args...).CombinedOutput() // several programs exit with 1 after printing their version
 	return string(out)
 }
 
-// flags returns the help of a command of haul with all of its flags. Older builds have
-// no --help-all, and print them by --help.
+// flags returns the help for a command of haul with all of its flags. Older builds have no
+// --help-all; their --help prints all flags.
 func (p program) flags(command string) string {
 	help := p.output(command, "--help-all")
 	if !strings.Contains(help, "Usage:") {
@@ -191,12 +191,12 @@ func (p program) flags(command string) string {
 	return help
 }
 
-// version returns the version number that a program prints, "" if none.
+// version returns the version number that a program prints, or "".
 func (p program) version(args ...string) string {
 	return number.FindString(p.output(args...))
 }
 
-// compiler returns the version of Go that built a program.
+// compiler returns the version of Go that a program was built with.
 func (p program) compiler() string {
 	info, err := buildinfo.ReadFile(p.path)
 	if err != nil {
@@ -205,7 +205,7 @@ func (p program) compiler() string {
 	return info.GoVersion
 }
 
-// modules returns those that a program was built from.
+// modules returns the modules that a program was built from.
 func (p program) modules() []*debug.Module {
 	info, err := buildinfo.ReadFile(p.path)
 	if err != nil {
@@ -214,15 +214,15 @@ func (p program) modules() []*debug.Module {
 	return info.Deps
 }
 
-// buildDigits is how many hexadecimal digits of a sum tell two builds apart.
+// buildDigits is how many hexadecimal digits of a hash are enough to distinguish builds.
 const buildDigits = 12
 
-// build returns the beginning of a program's SHA-256: versions do not tell two
-// builds of a tree that was changed apart.
+// build returns the beginning of a program's SHA-256. A version does not distinguish two builds
+// of a changed tree.
 func (p program) build() string {
 	f, err := os.Open(p.path)
 	if err != nil {
-		return "" // it may be run without being read
+		return "" // a program may be executable without being readable
 	}
 	defer f.Close()
 	sum := sha256.New()
@@ -232,8 +232,8 @@ func (p program) build() string {
 	return hex.EncodeToString(sum.Sum(nil))[:buildDigits]
 }
 
-// unwrap returns why a program cannot be run, without its path: that is one of this
-// machine, and results are for others too.
+// unwrap returns the reason why a program cannot be run, without its path: paths are local to
+// this machine, but results are for others too.
 func unwrap(err error) error {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err

@@ -15,32 +15,32 @@ import (
 	"time"
 )
 
-// A group has all processes that come from one server. Some fork for each
-// transfer and do not wait for their children, so that a process's own account
-// leaves most of it out: only a control group has it all.
+// A group contains all processes of one server. Some servers fork for each transfer and do not
+// wait for their children, so that the CPU time of the process itself misses most of it. Only a
+// control group counts all of it.
 type group interface {
 	name() string
 
-	// begin has a command start in the group, where that can be had: then not even what
-	// it starts at once escapes, as a worker of nginx. Otherwise the command joins it soon
-	// after. Call the function that it returns after the start.
+	// begin makes a command start in the group, if possible: then it includes everything that the
+	// command starts at once, such as a worker of nginx. Otherwise the command joins the group
+	// soon after its start. Call the returned function after the start.
 	begin(*exec.Cmd) (started func() error)
-	pids() []int // those that live, in no order
+	pids() []int // of the living processes, in no order
 	cpu() (time.Duration, error)
 	remove()
 }
 
-// groupPrefix begins the name of each control group made here; then come the
-// number of the process that made it, and a count.
+// groupPrefix begins the name of each control group that this package makes. The PID of its maker
+// and a count follow.
 const groupPrefix = "haul-bench-"
 
-// removeTries bounds how often the removal of a control group is tried, every
-// killPoll: the kernel still counts a process for a moment after its end.
+// removeTries is how often to try to remove a control group, once every killPoll: the kernel
+// still counts a process for a moment after its end.
 const removeTries = 50
 
 var groups atomic.Int64
 
-// newGroup returns a group by the best means that this machine grants.
+// newGroup returns the best kind of group that this machine permits.
 func newGroup() (group, error) {
 	cleanGroups()
 	name := fmt.Sprintf("%s%d-%d", groupPrefix, os.Getpid(), groups.Add(1))
@@ -61,13 +61,13 @@ func newGroup() (group, error) {
 type hierarchy struct {
 	kind, base, file string
 
-	// parse returns the CPU time that the file has.
+	// parse returns the CPU time in the file.
 	parse func(string) (time.Duration, error)
 }
 
 const version2 = "cgroup v2"
 
-// Version 2 counts CPU time even where version 1 has the controllers.
+// Version 2 comes first, because it counts CPU time even if version 1 has the controllers.
 var hierarchies = []hierarchy{
 	{version2, "/sys/fs/cgroup", "cpu.stat", parseStat},
 	{version2, "/sys/fs/cgroup/unified", "cpu.stat", parseStat},
@@ -133,7 +133,7 @@ func (c controlGroup) pids() []int {
 	}
 	var pids []int
 	for field := range bytes.FieldsSeq(b) {
-		// 0 stands for a process of another namespace, which is none of ours.
+		// 0 stands for a process of another namespace, which is not one of ours.
 		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {
 			pids = append(pids, pid)
 		}
@@ -158,17 +158,16 @@ func (c controlGroup) remove() {
 	}
 }
 
-// Clean ends the servers that killed runs have left behind, and removes their
-// control groups. Those of a process that lives are not touched, nor what is
-// called otherwise.
+// Clean ends the servers that killed runs have left behind, and removes their control groups. It
+// does not touch the groups of a living process, or groups with other names.
 func Clean() {
 	for _, h := range hierarchies {
 		h.clean()
 	}
 }
 
-// cleanGroups is Clean, once: the first server that is started finds none of a
-// killed run beside it.
+// cleanGroups calls Clean once, so that no server of a killed run is left when the first server
+// starts.
 var cleanGroups = sync.OnceFunc(Clean)
 
 func (h hierarchy) clean() {
@@ -177,7 +176,7 @@ func (h hierarchy) clean() {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
 		pid, err := strconv.Atoi(owner)
 		if err != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			continue // not ours, or its maker lives
+			continue // not ours, or the process that made it is alive
 		}
 		c := controlGroup{hierarchy: h, dir: dir}
 		for _, pid := range c.pids() {

@@ -12,21 +12,20 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// Keys is how both sides of an SSH connection know each other: names of files.
-// All contenders use the same.
+// Keys has the files with which the two sides of an SSH connection authenticate each other. All
+// contenders use the same.
 type Keys struct {
-	User       string // who logs in
-	Private    string // their key
-	Authorized string // authorized_keys, with that key
-	Host       string // the server's key, alone in its directory
-	Users      string // a users file of haul's, with this user
+	User       string // login name
+	Private    string // the user's private key
+	Authorized string // authorized_keys with that key
+	Host       string // the server's key, which is alone in its directory
+	Users      string // haul's users file, with this user
 	Known      string // known_hosts, see Trust
 
 	host ssh.PublicKey
 }
 
-// NewKeys makes keys, and puts them into a directory, which nobody else should
-// be able to read.
+// NewKeys makes keys in a directory, which nobody else should be able to read.
 func NewKeys(dir, user string) (*Keys, error) {
 	k := &Keys{
 		User: user, Private: filepath.Join(dir, "key"), Authorized: filepath.Join(dir, "authorized_keys"),
@@ -70,7 +69,7 @@ func newKey(path string) (ssh.PublicKey, error) {
 	return ssh.NewPublicKey(public)
 }
 
-// Trust says where the server is, from now on: Known has that address only.
+// Trust sets the address of the server: Known then contains only that address.
 func (k *Keys) Trust(server netip.AddrPort) error {
 	line := knownhosts.Line([]string{server.String()}, k.host) + "\n"
 	if err := os.WriteFile(k.Known, []byte(line), 0o600); err != nil {

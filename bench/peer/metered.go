@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// A Usage is what a client cost that has ended: it and all that came from it.
+// A Usage is the cost of a client that has ended, including all processes that it started.
 type Usage struct {
 	Wall   time.Duration // from its start to its end
 	CPU    time.Duration // user and system
-	Memory int64         // peak of resident bytes, as Process.Memory
+	Memory int64         // peak of resident bytes, like Process.Memory
 }
 
-// Metered runs a command to its end and says what that cost. The error is that
-// of cmd.Run, or says what could not be measured.
+// Metered runs a command to its end and returns its cost. The error is that of cmd.Run, or
+// describes what could not be measured.
 func Metered(ctx context.Context, cmd *exec.Cmd) (Usage, error) {
 	g, err := newGroup()
 	if err != nil {
@@ -49,11 +49,11 @@ func Metered(ctx context.Context, cmd *exec.Cmd) (Usage, error) {
 	u.Wall = time.Since(began)
 	stop()
 	sampling.Wait()
-	// Processes that it has left behind would disturb the next, and be counted by nobody.
+	// Processes that it left behind would disturb the next command, and nothing would count them.
 	for range killTries {
 		pids := g.pids()
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended this moment
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have just ended
 		}
 		if len(pids) == 0 {
 			break

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// A Pair is a client of SFTP with the server that it is measured with. It is
-// called as its client is, where that is sshd.
+// A Pair is an SFTP client with the server that it is measured with. If the server is sshd, the
+// pair has the name of its client.
 type Pair struct {
 	Name   string // unique, the same in each report: "pkg/sftp to pkg/sftp"
 	Client SFTPClient
 	Server Server
 }
 
-// OfSFTP ends the name of a pair among those who are absent: without it, that
-// would be a server of TFTP in some cases.
+// OfSFTP is a suffix for the name of an absent pair. Without it, the name could be that of a TFTP
+// server.
 const OfSFTP = " (SFTP)"
 
-// pairings are the names of all pairs, with those of their clients and servers.
+// pairings lists the names of all pairs, with those of their clients and servers.
 var pairings = []struct{ name, client, server string }{
 	{"haul", "haul", "sshd"},
 	{"haul to haul", "haul", "haul"},
@@ -36,23 +36,23 @@ var pairings = []struct{ name, client, server string }{
 	{"mscp", "mscp", "sshd"},
 }
 
-// LibraryPair is haul with a server of the suite around package sftp, which has settings
-// for experiments.
+// LibraryPair is haul with a server of the suite around package sftp, which has settings for
+// experiments.
 const LibraryPair = "haul, package sftp"
 
-// Pairs finds them, and names those that are not there; haul is a binary of
-// haul's, and binDir as Find wants it.
+// Pairs returns the pairs that it finds, and names those that are absent. haul is the path of a
+// haul binary, and binDir is as for Find.
 func Pairs(binDir, haul string) ([]Pair, []Absentee) {
 	f := newFinder(binDir)
 	f.pairs(haul)
 	return f.set.Pairs, f.set.Absent
 }
 
-// ofSuite is what a reader must know where haul's command does not do it.
+// ofSuite is a note for readers where another program than haul's command is used.
 const ofSuite = "package sftp, in a program of the suite"
 
-// ours is haul as a client and as a server: its commands, where this build has them, and
-// a program of the suite around package sftp for all else. The last one is that program
+// ours returns haul as a client and as a server: its commands, if this build has them, and a
+// program of the suite around package sftp for everything else. The third result is that program
 // as a server.
 func (f *finder) ours(haul string) (SFTPClient, Server, Server, error) {
 	p, err := runnable(filepath.Join(f.bin, "haulsftp"))
@@ -66,7 +66,7 @@ func (f *finder) ours(haul string) (SFTPClient, Server, Server, error) {
 	library.Name = LibraryPair
 	binary, err := runnable(haul)
 	if err != nil {
-		return c, s, library, nil // other scenarios report that there is no haul
+		return c, s, library, nil // other scenarios report that haul is missing
 	}
 	version := strings.TrimSpace(binary.output("version"))
 	if strings.Contains(binary.flags("get"), "--identity") {
@@ -80,10 +80,10 @@ func (f *finder) ours(haul string) (SFTPClient, Server, Server, error) {
 	return c, s, library, nil
 }
 
-// pairs finds them.
+// pairs adds the pairs to the set.
 func (f *finder) pairs(haul string) {
 	servers, clients := make(map[string]Server), make(map[string]SFTPClient)
-	why := make(map[string]error) // by the name of a server or a client that is not there
+	why := make(map[string]error) // by the name of an absent server or client
 	client := func(p program, err error, version func() string, all ...SFTPClient) {
 		for _, c := range all {
 			if err != nil {
@@ -141,7 +141,7 @@ func (f *finder) pairs(haul string) {
 	}
 }
 
-// PairNames returns the names of all pairs, found or not.
+// PairNames returns the names of all pairs, including absent ones.
 func PairNames() []string {
 	var all []string
 	for _, p := range pairings {

@@ -1,5 +1,5 @@
-// Package peer has a recipe for each program that haul is measured against,
-// and for haul: how it is found, started, waited for, metered and ended.
+// Package peer has a recipe for haul and for each program that haul is measured against: how to
+// find, start, await, measure and end it.
 //
 //	set := peer.Find(peer.BinDir())
 //	s, ok := set.Server("dnsmasq")          // set.Absent says why, if not
@@ -9,8 +9,8 @@
 //	// transfers with p.Addr()
 //	after, err := p.CPU()
 //
-// A program may run elsewhere than here, for example on one side of an emulated
-// link: the program that starts it says how by a [Command].
+// A program may run elsewhere, for example on one side of an emulated link. The [Command] of the
+// program that starts it decides that.
 package peer
 
 import (
@@ -19,117 +19,114 @@ import (
 	"os/exec"
 )
 
-// A Command makes a command of a program and its arguments, to be started later. It is
-// exec.CommandContext, or something that puts a namespace or a limit around it. Its
-// settings of the command stay, except that Server.Start adds to the environment and to
-// SysProcAttr.
+// A Command makes a command for a program and its arguments, to be started later. It is
+// exec.CommandContext, or a function that adds a namespace or a limit. Server.Start keeps its
+// settings of the command, but adds to the environment and to SysProcAttr.
 type Command func(ctx context.Context, name string, args ...string) *exec.Cmd
 
-// Stores says what becomes of an upload.
+// Stores says what happens to an upload.
 type Stores int
 
-// The fate of uploads, from nothing to a file.
+// The kinds of storage for uploads, from none to a file.
 const (
-	Refuses  Stores = iota // there are no uploads
-	Discards               // taken and forgotten
-	Memory                 // kept while the server runs, and readable from it
+	Refuses  Stores = iota // no uploads
+	Discards               // received and dropped
+	Memory                 // kept while the server runs, and can be downloaded
 	Disk                   // a file in the directory served
 )
 
-// String names it as in a report.
+// String returns the text for a report.
 func (s Stores) String() string {
 	return [...]string{"refused", "discarded", "kept in memory", "stored"}[s]
 }
 
-// A Server is the recipe for one server, or for one way to start it. The same
-// may be started several times.
+// A Server is the recipe for one server, or for one way to start it. It may be started several
+// times.
 type Server struct {
 	Name    string // unique, the same in each report: "dnsmasq single-port"
-	Version string // as the program or its package says; "" if neither does
-	Path    string // the program
-	Build   string // beginning of its SHA-256, in hexadecimal; "" if it cannot be read
+	Version string // from the program or its package; "" if neither has one
+	Path    string // path of the program
+	Build   string // beginning of the program's SHA-256, in hexadecimal; "" if it cannot be read
 
-	SinglePort  bool   // all transfers from the port that is asked
-	Windows     bool   // agrees to windowsize
-	OnlyUploads bool   // takes part in uploads only: it serves nothing but what was uploaded, or differs in nothing else
-	MinBlock    int    // bytes: the smallest block it agrees to; 0 means 8
-	Uploads     Stores // what becomes of them, unless Options.KeepUploads
+	SinglePort  bool   // all transfers use the port of the request
+	Windows     bool   // accepts windowsize
+	OnlyUploads bool   // takes part in uploads only: it serves only uploaded files, or differs from another one only in uploads
+	MinBlock    int    // bytes: the smallest block that it accepts; 0 means 8
+	Uploads     Stores // what happens to uploads, unless Options.KeepUploads is set
 	Floor       bool   // a yardstick, not a server
-	Variant     bool   // started in a way that only some scenarios ask for, by name
+	Variant     bool   // started in a way that only some scenarios request, by name
 
-	// MaxConcurrent is the most transfers at the same time that it is known
-	// to bear on a machine of 8 GB, 0 if no limit is known. More makes no
-	// measurement, only a mess.
+	// MaxConcurrent is the known maximum of simultaneous transfers on a machine of 8 GB, or 0 if
+	// there is no known limit. More would make the measurement useless.
 	MaxConcurrent int
 
-	Trade Trade // of a server of TCP: what it can do
+	Trade Trade // what a TCP server can do
 
-	Note string // what a reader of a report must know, "" if nothing
+	Note string // remark for the readers of a report; "" if none
 
-	env    []string // beside that of this process
+	env    []string // added to the environment of this process
 	tcp    bool     // listens on TCP: an SFTP server, or one of Set.Streams
-	rooted bool     // of SFTP: names begin at the directory that is served
-	makes  string   // a directory that must be there, and is made; "" if none
-	port69 bool     // knows no other port
+	rooted bool     // for SFTP: names begin at the served directory
+	makes  string   // a directory that must exist, and that Start makes; "" if none
+	port69 bool     // knows only port 69
 	inDir  bool     // serves its working directory
 	keeps  bool     // can keep uploads in memory instead of discarding them
-	needs  string   // what must be so, checked by Start: "root" or ""
+	needs  string   // a condition that Start checks: "root" or ""
 	args   func(Options, netip.AddrPort) []string
 
-	// config is what stands in the file that Options.config names; nil if the
-	// server wants none.
+	// config returns the content of the file that Options.config names; nil if the server needs
+	// none.
 	config func(Options, netip.AddrPort) string
 }
 
-// Writes reports whether the server takes uploads.
+// Writes reports whether the server accepts uploads.
 func (s *Server) Writes() bool { return s.Uploads != Refuses }
 
-// Options say how a server is started.
+// Options are the parameters for starting a server.
 type Options struct {
-	Dir string // what it serves; the zero value is the working directory
+	Dir string // directory to serve; the zero value is the working directory
 
-	// Addr is where it listens. Without an address that is loopback, without
-	// a port a free one on loopback and 69 elsewhere. A server that knows
-	// port 69 only gets that, and on loopback an address of its own.
+	// Addr is the address to listen on. The default address is loopback, and the default port is
+	// a free one on loopback and 69 elsewhere. A server that only knows port 69 gets that port,
+	// and on loopback an address of its own.
 	Addr netip.AddrPort
 
-	// KeepUploads has a server that could discard uploads keep them in memory
-	// where it can, so that they can be read again and verified.
+	// KeepUploads makes a server that could discard uploads keep them in memory if it can, so
+	// that they can be downloaded again and verified.
 	KeepUploads bool
 
-	// ReadOnly spares a server that asks for it, such as haul, what it keeps
-	// for uploads: two descriptors for each, of which there may be few.
+	// ReadOnly saves the resources that a server such as haul reserves for uploads: two
+	// descriptors for each, and descriptors may be scarce.
 	ReadOnly bool
 
-	Keys  *Keys // SFTP servers have to know who is who
-	Delay bool  // of a program of package sftpprog: connections without TCP_NODELAY
+	Keys  *Keys // SFTP servers need them to authenticate users
+	Delay bool  // for a program of package sftpprog: connections without TCP_NODELAY
 
-	Answer Answer // of a server of TCP
+	Answer Answer // for a TCP server
 
 	Command Command // nil means exec.CommandContext
 
-	// config is a file, in a directory of its own, that Start makes for a server
-	// that wants one.
+	// config is a file in a directory of its own that Start makes for a server that needs one.
 	config string
 }
 
-// An Absentee is a program that was looked for and not found.
+// An Absentee is a program that was not found.
 type Absentee struct {
-	Name string // of the recipe
-	Why  string // and what to do about it
+	Name string // name of the recipe
+	Why  string // the reason, and how to fix it
 }
 
-// A Set is what Find found.
+// A Set is the result of Find.
 type Set struct {
-	Servers []Server // of TFTP, as are the clients
+	Servers []Server // TFTP servers; the clients are also for TFTP
 	Clients []Client
 	Tools   []Tool
 	Absent  []Absentee
-	Pairs   []Pair   // of SFTP
-	Streams []Server // of TCP and HTTP
+	Pairs   []Pair   // for SFTP
+	Streams []Server // for TCP and HTTP
 }
 
-// A Tool is a program that measures something else than files, as iperf3 does.
+// A Tool is a program that measures something else than files, such as iperf3.
 type Tool struct {
 	Name, Version, Path string
 
@@ -141,7 +138,7 @@ func (t *Tool) Command(ctx context.Context, run Command, args ...string) *exec.C
 	return command(ctx, run, t.env, t.Path, args...)
 }
 
-// Server returns the recipe of that name.
+// Server returns the recipe with a name.
 func (s *Set) Server(name string) (*Server, bool) {
 	for i := range s.Servers {
 		if s.Servers[i].Name == name {
@@ -151,7 +148,7 @@ func (s *Set) Server(name string) (*Server, bool) {
 	return nil, false
 }
 
-// Pair returns the pair of that name.
+// Pair returns the pair with a name.
 func (s *Set) Pair(name string) (*Pair, bool) {
 	for i := range s.Pairs {
 		if s.Pairs[i].Name == name {
@@ -161,7 +158,7 @@ func (s *Set) Pair(name string) (*Pair, bool) {
 	return nil, false
 }
 
-// Stream returns the recipe of that name.
+// Stream returns the recipe with a name.
 func (s *Set) Stream(name string) (*Server, bool) {
 	for i := range s.Streams {
 		if s.Streams[i].Name == name {
@@ -171,7 +168,7 @@ func (s *Set) Stream(name string) (*Server, bool) {
 	return nil, false
 }
 
-// Client returns the recipe of that name.
+// Client returns the recipe with a name.
 func (s *Set) Client(name string) (*Client, bool) {
 	for i := range s.Clients {
 		if s.Clients[i].Name == name {
@@ -181,7 +178,7 @@ func (s *Set) Client(name string) (*Client, bool) {
 	return nil, false
 }
 
-// Tool returns the tool of that name.
+// Tool returns the tool with a name.
 func (s *Set) Tool(name string) (*Tool, bool) {
 	for i := range s.Tools {
 		if s.Tools[i].Name == name {
@@ -191,7 +188,7 @@ func (s *Set) Tool(name string) (*Tool, bool) {
 	return nil, false
 }
 
-// command makes a command with more in its environment.
+// command makes a command with additions to its environment.
 func command(ctx context.Context, run Command, env []string, name string, args ...string) *exec.Cmd {
 	if run == nil {
 		run = exec.CommandContext

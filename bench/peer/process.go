@@ -17,19 +17,18 @@ import (
 
 const (
 	readyTime = 10 * time.Second      // for a server to answer after its start
-	readyPoll = 10 * time.Millisecond // between two looks whether it does
-	stopTime  = 2 * time.Second       // for a server to end by itself when told to
-	killTries = 100                   // times its last processes are killed and waited for
+	readyPoll = 10 * time.Millisecond // between two checks whether it does
+	stopTime  = 2 * time.Second       // for a server to end by itself when asked
+	killTries = 100                   // number of attempts to kill its last processes and wait for them
 	killPoll  = 20 * time.Millisecond
 
 	sampleEvery = 50 * time.Millisecond // between two samples of memory
-	// sampleShare bounds what sampling costs: it rests this many times as
-	// long as the last sample took. A thousand processes take a while to ask.
+	// sampleShare bounds the cost of sampling: the pause is this many times as long as the last
+	// sample took. Reading a thousand processes takes a while.
 	sampleShare = 20
 )
 
-// A Process is a server that runs. Its methods may be called from several
-// goroutines.
+// A Process is a running server. Its methods may be called from several goroutines.
 type Process struct {
 	server *Server
 	cmd    *exec.Cmd
@@ -37,7 +36,7 @@ type Process struct {
 	group  group
 	log    tail
 	peak   atomic.Int64 // bytes
-	config string       // directory of the server's configuration, removed by Stop; "" if it has none
+	config string       // directory of the server's configuration, removed by Stop; "" if none
 
 	ended    chan struct{} // closed when the first process has ended, after err is set
 	err      error
@@ -46,11 +45,11 @@ type Process struct {
 	sampler  sync.WaitGroup
 }
 
-// Start runs a server and returns once it answers, which it is given 10 s for.
-// When ctx ends the server is killed, but Stop must be called all the same.
+// Start runs a server and returns once it answers, which may take up to 10 s. When ctx ends the
+// server is killed, but Stop must be called nevertheless.
 //
-// It fails where the server needs root and this process has none, where it
-// ends at once or does not answer, with the end of what it said.
+// It fails if the server needs root and this process is not root, and if the server ends at once
+// or does not answer. The error contains the end of the server's output.
 func (s *Server) Start(ctx context.Context, o Options) (*Process, error) {
 	p, err := s.start(ctx, o)
 	if err != nil {
@@ -114,8 +113,8 @@ func (s *Server) start(ctx context.Context, o Options) (*Process, error) {
 	return p, nil
 }
 
-// configure writes the server's configuration, where it wants one, and returns
-// the directory made for it.
+// configure writes the server's configuration, if it needs one, and returns the directory made
+// for it.
 func (s *Server) configure(o *Options, addr netip.AddrPort) (dir string, err error) {
 	if s.config == nil {
 		return "", nil
@@ -136,24 +135,24 @@ func (p *Process) removeConfig() {
 	}
 }
 
-// prepare sets what any server's command needs.
+// prepare applies the settings that every server's command needs.
 func (p *Process) prepare(o Options) {
 	if p.server.inDir {
 		p.cmd.Dir = o.Dir
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	// Children that outlive their parent hold the pipe of its output.
+	// Children that outlive their parent keep the pipe of its output open.
 	p.cmd.WaitDelay = stopTime
 	if p.cmd.SysProcAttr == nil {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	// An interrupt at the terminal is for the suite, which ends its servers.
+	// An interrupt at the terminal is for the suite, which then ends its servers.
 	p.cmd.SysProcAttr.Setpgid = true
 }
 
-// raiseFiles lets servers open as many files as the hard limit allows, for
-// one needs a socket for each of its transfers. A limit set by this call is
-// inherited, unlike the one that the Go runtime sets for itself.
+// raiseFiles lets servers open as many files as the hard limit allows, since some need a socket
+// for each transfer. A limit set by this call is inherited, unlike the one that the Go runtime
+// sets for itself.
 var raiseFiles = sync.OnceFunc(func() {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil {
@@ -170,8 +169,8 @@ func (p *Process) await(ctx context.Context, o Options) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		// A server elsewhere may be out of reach from here, but a socket that is bound
-		// keeps a request, or a connection, until the server comes to it.
+		// A server elsewhere may not be reachable from here, but a bound socket keeps a request,
+		// or a connection, until the server processes it.
 		if bound && (p.server.tcp || o.Command != nil || answers(p.addr)) {
 			return nil
 		}
@@ -186,12 +185,12 @@ func (p *Process) await(ctx context.Context, o Options) error {
 	return fmt.Errorf("no answer from %v within %v", p.addr, readyTime)
 }
 
-// Addr returns where the server takes requests.
+// Addr returns the address at which the server receives requests.
 func (p *Process) Addr() netip.AddrPort { return p.addr }
 
-// CPU returns the user and system time that the server's processes have spent
-// so far, also those that have ended. Where Accounting is "process table" it
-// lacks those that their parent did not wait for.
+// CPU returns the user and system time that the server's processes have used so far, including
+// ended ones. If Accounting is "process table", it lacks ended processes that their parent did
+// not wait for.
 func (p *Process) CPU() (time.Duration, error) {
 	d, err := p.group.cpu()
 	if err != nil {
@@ -200,19 +199,19 @@ func (p *Process) CPU() (time.Duration, error) {
 	return d, nil
 }
 
-// Accounting says where CPU comes from: "cgroup v2", "cgroup v1", or, without
-// the right to make a control group, "process table".
+// Accounting returns the source of CPU: "cgroup v2", "cgroup v1", or "process table" if this
+// process may not make control groups.
 func (p *Process) Accounting() string { return p.group.name() }
 
-// Memory returns the most memory, in bytes, that the server's processes had resident
-// together at any of the samples taken every 50 ms or, of thousands of processes, less
-// often. Memory that several of them share counts for each.
+// Memory returns the peak of the total resident memory of the server's processes, in bytes.
+// Samples are taken every 50 ms, or less often with thousands of processes. Memory that several
+// of them share counts for each.
 func (p *Process) Memory() int64 { return max(p.peak.Load(), p.resident()) }
 
 func (p *Process) resident() int64 { return residentOf(p.group) }
 
-// Proportional returns how much memory, in bytes, the server's processes take
-// now, of what they share with others their part only (PSS).
+// Proportional returns how much memory the server's processes use now, in bytes. Of shared
+// memory, only their share counts (PSS).
 func (p *Process) Proportional() (int64, error) {
 	sum := int64(0)
 	for _, pid := range p.group.pids() {
@@ -225,10 +224,10 @@ func (p *Process) Proportional() (int64, error) {
 	return sum, nil
 }
 
-// Signal sends a signal to the process that was started.
+// Signal sends a signal to the started process.
 func (p *Process) Signal(s syscall.Signal) error { return syscall.Kill(p.PID(), s) }
 
-// PID returns the number of the process that was started.
+// PID returns the number of the started process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) sample() {
@@ -245,11 +244,11 @@ func (p *Process) sample() {
 	}
 }
 
-// Log returns the last of what the server said, some kilobytes at most.
+// Log returns the end of the server's output, up to some kilobytes.
 func (p *Process) Log() string { return p.log.String() }
 
-// Running returns nil as long as the server runs, or else how it ended and what
-// it said last.
+// Running returns nil as long as the server runs, and afterwards how it ended with the end of its
+// output.
 func (p *Process) Running() error {
 	select {
 	case <-p.ended:
@@ -259,8 +258,8 @@ func (p *Process) Running() error {
 	}
 }
 
-// Stop ends the server and everything that came from it: first by asking, then
-// by force. CPU and Memory are for before. Stopping again does nothing.
+// Stop ends the server and all its processes: first by asking, then by force. CPU and Memory must
+// be called before. Further calls do nothing.
 func (p *Process) Stop() {
 	p.stop.Do(func() {
 		close(p.stopping)
@@ -282,12 +281,11 @@ func (p *Process) Stop() {
 	})
 }
 
-// signal sends a signal to all of the server's processes, and reports whether
-// there were any.
+// signal sends a signal to all of the server's processes, and reports whether there are any.
 func (p *Process) signal(s syscall.Signal) bool {
 	pids := p.group.pids()
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, s) // it may have ended this moment
+		_ = syscall.Kill(pid, s) // it may have just ended
 	}
 	return len(pids) > 0
 }

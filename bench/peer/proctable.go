@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// ticks is how many clock ticks /proc counts to a second, on all of Linux.
+// ticks is how many clock ticks /proc counts in a second, on all Linux systems.
 const ticks = 100
 
-// A processTree is the group of those who may not make a control group: a
-// process and its descendants, as the process table has them.
+// A processTree is the group if control groups are not permitted: a process and its descendants
+// in the process table.
 type processTree struct{ root int }
 
 func (t *processTree) name() string { return "process table" }
@@ -31,7 +31,7 @@ func (t *processTree) begin(cmd *exec.Cmd) func() error {
 
 func (t *processTree) pids() []int {
 	parents := map[int]int{}
-	entries, _ := os.ReadDir("/proc") // without it no process is known to live
+	entries, _ := os.ReadDir("/proc") // without /proc, no process counts as alive
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			if s, err := readStat(pid); err == nil && s.state != "Z" {
@@ -51,8 +51,7 @@ func (t *processTree) pids() []int {
 	return pids
 }
 
-// cpu counts those that live, and of those that have ended the ones that were
-// waited for.
+// cpu counts living processes, and those ended ones that their parent waited for.
 func (t *processTree) cpu() (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range t.pids() {
@@ -68,11 +67,11 @@ func (t *processTree) cpu() (time.Duration, error) {
 	return sum, nil
 }
 
-// A stat is what is needed of /proc/PID/stat.
+// A stat contains the required fields of /proc/PID/stat.
 type stat struct {
 	state  string
 	parent int
-	cpu    time.Duration // with that of children waited for
+	cpu    time.Duration // including that of children waited for
 }
 
 func readStat(pid int) (stat, error) {
@@ -80,7 +79,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The second field is the name in parentheses, which may hold any of them.
+	// The second field is the name in parentheses, which may contain any character.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < 15 {
 		return stat{}, fmt.Errorf("/proc/%d/stat has %d fields after the name, too few", pid, len(f))
@@ -99,7 +98,7 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// resident returns the bytes of memory that a process has, 0 if it is gone.
+// resident returns the resident memory of a process in bytes, or 0 if it has ended.
 func resident(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -109,11 +108,11 @@ func resident(pid int) int64 {
 	if len(f) < 2 {
 		return 0
 	}
-	pages, _ := strconv.ParseInt(f[1], 10, 64) // 0 for what is no number
+	pages, _ := strconv.ParseInt(f[1], 10, 64) // 0 if it is not a number
 	return pages * int64(os.Getpagesize())
 }
 
-// proportional returns the line Pss of /proc/PID/smaps_rollup, in bytes.
+// proportional returns the Pss line of /proc/PID/smaps_rollup, in bytes.
 func proportional(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// tftpPort is the port of requests, by RFC 1350, and sshPort SSH's.
+// tftpPort is the port for TFTP requests (RFC 1350), and sshPort that of SSH.
 const (
 	tftpPort = 69
 	sshPort  = 22
@@ -24,7 +24,7 @@ const (
 // answerTime is how long answers waits for a reply.
 const answerTime = 100 * time.Millisecond
 
-// address returns where a server is to listen.
+// address returns where a server will listen.
 func (s *Server) address(o Options) (netip.AddrPort, error) {
 	a := o.Addr
 	here := !a.Addr().IsValid()
@@ -48,7 +48,7 @@ func (s *Server) address(o Options) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Addr(), tftpPort), nil
 }
 
-// freePort returns a port that nobody had a moment ago.
+// freePort returns a port that was free a moment ago.
 func (s *Server) freePort(ip netip.Addr) (netip.AddrPort, error) {
 	if s.tcp {
 		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -68,8 +68,8 @@ func (s *Server) freePort(ip netip.Addr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
 }
 
-// answers reports whether a server replies, if only with an error, to a
-// request for a file that it has not.
+// answers reports whether a server replies to a request for a file that does not exist, perhaps
+// with an error.
 func answers(a netip.AddrPort) bool {
 	c, err := net.ListenUDP("udp", nil)
 	if err != nil {
@@ -82,8 +82,8 @@ func answers(a netip.AddrPort) bool {
 	return err == nil
 }
 
-// listens reports whether a UDP socket, or one of TCP that listens, is bound to
-// an address, or to all of them with that port, in the network namespace of a process.
+// listens reports whether a UDP socket, or a listening TCP socket, is bound to an address or to
+// all addresses with that port, in the network namespace of a process.
 func listens(pid int, tcp bool, a netip.AddrPort) (bool, error) {
 	tables, state := []string{"udp", "udp6"}, ""
 	if tcp {
@@ -95,7 +95,8 @@ func listens(pid int, tcp bool, a netip.AddrPort) (bool, error) {
 			return false, err
 		}
 		for line := range bytes.Lines(b) {
-			// "  sl  local_address rem_address st ...", addresses in hexadecimal
+			// The format is "  sl  local_address rem_address st ...", with addresses in
+			// hexadecimal.
 			f := strings.Fields(string(line))
 			if len(f) > 3 && (state == "" || f[3] == state) && binds(f[1], a) {
 				return true, nil
@@ -105,8 +106,8 @@ func listens(pid int, tcp bool, a netip.AddrPort) (bool, error) {
 	return false, nil
 }
 
-// binds reports whether a local address as the kernel prints it, such as
-// 0100007F:0045 for 127.0.0.1:69, takes what is sent to a.
+// binds reports whether a local address in the kernel's format, such as 0100007F:0045 for
+// 127.0.0.1:69, receives what is sent to a.
 func binds(local string, a netip.AddrPort) bool {
 	ip, port, _ := strings.Cut(local, ":")
 	n, err := strconv.ParseUint(port, 16, 16)
@@ -117,7 +118,7 @@ func binds(local string, a netip.AddrPort) bool {
 	if err != nil || len(b)%4 != 0 {
 		return false
 	}
-	for word := range slices.Chunk(b, 4) { // each is printed as a number of this machine
+	for word := range slices.Chunk(b, 4) { // each word is printed as a number in this machine's byte order
 		binary.NativeEndian.PutUint32(word, binary.BigEndian.Uint32(word))
 	}
 	addr, ok := netip.AddrFromSlice(b)

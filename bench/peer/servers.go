@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// maxAsked is how many transfers at once a server is set to allow, if it has such a
-// setting: what the largest measurement needs, and some to spare.
+// maxAsked is the limit of simultaneous transfers for servers that have such a setting. It is a
+// little more than the largest measurement needs.
 const maxAsked = 12000
 
-// Haul returns the recipes for a haul binary, which answers from ports of its
-// own or from a single one. Older builds do without the flags they lack. It
-// fails if there is no binary, or it does not run.
+// Haul returns the recipes for a haul binary, which answers from separate ports or from a single
+// one. Flags that older builds lack are left out. It fails if there is no binary, or the binary
+// does not run.
 func Haul(name, path string) ([]Server, error) {
 	abs, err := filepath.Abs(path)
 	if err == nil {
@@ -46,7 +46,7 @@ func Haul(name, path string) ([]Server, error) {
 	two.args = func(o Options, a netip.AddrPort) []string { return append(haulArgs(help, o, a), "--loops", "2") }
 	all := []Server{s, single, two}
 	if strings.Contains(help, "--no-fsync ") {
-		// As the peers are, none of which waits for the disk.
+		// This is how the peers work: none of them waits for the disk.
 		without := s
 		without.Name += " without fsync"
 		without.OnlyUploads, without.Note = true, "does not wait for the disk, as no other server does"
@@ -56,9 +56,8 @@ func Haul(name, path string) ([]Server, error) {
 	return all, nil
 }
 
-// haulArgs returns the flags by which any build of haul serves, does not log
-// each transfer and does not take a single address with thousands of requests
-// for an attack.
+// haulArgs returns the flags for haul serve, for any build of haul. With them it does not log
+// each transfer, and does not treat a single address with thousands of requests as an attack.
 func haulArgs(help string, o Options, a netip.AddrPort) []string {
 	args := []string{"serve", o.Dir, "--tftp", a.String()}
 	if !o.ReadOnly {
@@ -83,7 +82,7 @@ func (f *finder) haul() {
 	f.add(servers...)
 }
 
-// Floors are programs of our own, so they have no version but the repository's.
+// floors adds our own programs, whose only version is that of the repository.
 func (f *finder) floors() {
 	const note = "a yardstick: no timers, no disk, files in memory as packets"
 	batch := Server{Windows: true, Uploads: Discards, Floor: true, keeps: true, Note: note}
@@ -163,8 +162,8 @@ func (f *finder) dnsmasq() {
 		needs: "root", port69: true, Note: "some transfers fail at 10,000, some in some runs at 1,000",
 		args: func(o Options, a netip.AddrPort) []string { return append(args(o, a), "--bind-interfaces") },
 	}
-	// Bound to its own address 2.90 cannot send on a single port ("network is
-	// unreachable"); so it binds all of them, and answers only on the one.
+	// Bound to its own address, 2.90 cannot send on a single port ("network is unreachable"); so
+	// it binds all addresses, and answers only on this one.
 	single := s
 	single.Name += " single-port"
 	single.SinglePort, single.MaxConcurrent = true, 1000
@@ -210,7 +209,7 @@ func (f *finder) rTFTPD() {
 	}
 	f.add(Server{
 		Name: "r-tftpd", Version: p.version("--version"), Path: p.path, inDir: true,
-		// One line a transfer is what it would write, to a log that nobody reads.
+		// It would otherwise log a line for each transfer, which nobody reads.
 		env:     []string{"RUST_LOG=error"},
 		Windows: true, Uploads: Discards, Note: "discards uploads: that is all it can do with them",
 		args: func(o Options, a netip.AddrPort) []string {
@@ -230,7 +229,7 @@ func (f *finder) goServer() {
 	})
 }
 
-// tftpdGo knows no options.
+// tftpdGo supports no options.
 func (f *finder) tftpdGo() {
 	p, ok := f.built("tftpd-go/tftpd-go", "tftpd-go")
 	if !ok {
@@ -247,8 +246,8 @@ func (f *finder) tftpdGo() {
 
 func port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
 
-// self names this process's user and group, for servers that would become nobody. A
-// user or group without a name is given by its number.
+// self returns this process's user and group, for servers that would become nobody. A user or
+// group without a name is given by its number.
 func self() (name, group string) {
 	name, group = strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
 	if u, err := user.Current(); err == nil {

@@ -11,73 +11,71 @@ import (
 	"time"
 )
 
-// An SFTPClient is the recipe for one client that speaks SFTP, or for one way
-// to use it.
+// An SFTPClient is the recipe for an SFTP client, or for one way to use it.
 type SFTPClient struct {
 	Name    string // unique, the same in each report: "lftp pget -n 4"
 	Version string
 	Path    string
-	Build   string // as Server.Build
+	Build   string // like Server.Build
 	Note    string
 
 	env   []string
 	tasks map[Task]func(SFTPJob) invocation
 }
 
-// A Task is what an SFTP client is to do.
+// A Task is the work of an SFTP client.
 type Task int
 
 // Tasks.
 const (
 	GetFile Task = iota
 	PutFile
-	GetTree    // a directory with all that is in it, into one that is there
+	GetTree    // a directory with its content, into an existing one
 	PutTree    // likewise
-	ReadFile   // with a buffer, by a library, and forget it
+	ReadFile   // with a buffer, by a library, and without keeping the data
 	WriteFile  // with a buffer, by a library
-	FetchFile  // as GetFile, by a library
-	FillFile   // as PutFile, by a library
-	StreamFrom // as FetchFile, by io.Copy
-	StreamTo   // as FillFile, by io.Copy
+	FetchFile  // like GetFile, by a library
+	FillFile   // like PutFile, by a library
+	StreamFrom // like FetchFile, by io.Copy
+	StreamTo   // like FillFile, by io.Copy
 )
 
-// String names it as in a message.
+// String returns the text for a message.
 func (t Task) String() string {
 	return [...]string{"get a file", "put a file", "get a tree", "put a tree", "read with a buffer", "write with a buffer",
 		"get a file by a library", "put a file by a library", "copy a file to a stream", "copy a stream to a file"}[t]
 }
 
-// An SFTPJob is one task, with all that is to be known.
+// An SFTPJob is one task with its parameters.
 type SFTPJob struct {
 	Task   Task
 	Server netip.AddrPort
 	Keys   *Keys
-	Remote string // name at the server: see Server.At
-	Local  string // path here
+	Remote string // name on the server: see Server.At
+	Local  string // local path
 
 	// For ReadFile and WriteFile:
 	Buffer int           // bytes
 	Size   int64         // bytes to write
-	Limit  time.Duration // after which to stop, wherever that is
+	Limit  time.Duration // time after which to stop, even if unfinished
 
 	// For experiments with haul's library.
 	Delay        bool // without TCP_NODELAY
-	Requests     int  // most on their way; 0 means as many as it likes
-	RequestBytes int  // most of each; 0 likewise
+	Requests     int  // most requests under way; 0 means no limit
+	RequestBytes int  // most bytes of each request; 0 means no limit
 }
 
-// An invocation is how a program is started.
+// An invocation describes how to start a program.
 type invocation struct {
 	path  string // empty means SFTPClient.Path
 	args  []string
 	stdin string
 }
 
-// Does reports whether there is a way to have it done.
+// Does reports whether the client can do a task.
 func (c *SFTPClient) Does(t Task) bool { return c.tasks[t] != nil }
 
-// Command returns the command for a job; run may be nil. It fails with
-// [ErrOption].
+// Command returns the command for a job; run may be nil. It may fail with [ErrOption].
 func (c *SFTPClient) Command(ctx context.Context, run Command, j SFTPJob) (*exec.Cmd, error) {
 	invoke := c.tasks[j.Task]
 	if invoke == nil {
@@ -99,7 +97,7 @@ const (
 	lftpParallel = "lftp mirror -P 8"
 )
 
-// ofLibrary is the client of one of package sftpprog's programs.
+// ofLibrary returns the client of one of package sftpprog's programs.
 func ofLibrary(name string, more ...string) SFTPClient {
 	file := func(verb string) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {
@@ -129,7 +127,7 @@ func ofLibrary(name string, more ...string) SFTPClient {
 	}}
 }
 
-// haulCommands are the ways to use haul as a program.
+// haulCommands returns the ways to use haul as a program.
 func haulCommands(path string) map[Task]func(SFTPJob) invocation {
 	command := func(put, tree bool) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {
@@ -150,8 +148,8 @@ func haulCommands(path string) map[Task]func(SFTPJob) invocation {
 	}
 }
 
-// sshOptions are those of OpenSSH's programs: only what it takes to log in, and
-// the cipher.
+// sshOptions returns the options for OpenSSH's programs: only those that the login needs, and the
+// cipher.
 func sshOptions(j SFTPJob) []string {
 	args := []string{"-F", "/dev/null"}
 	for _, option := range []string{
@@ -164,8 +162,7 @@ func sshOptions(j SFTPJob) []string {
 	return args
 }
 
-// openSSH reads its commands from standard input, in batch mode: so it ends at the
-// first error.
+// openSSH reads commands from standard input in batch mode, so it ends at the first error.
 func openSSH(name string, more ...string) SFTPClient {
 	batch := func(line func(SFTPJob) string) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {
@@ -182,7 +179,7 @@ func openSSH(name string, more ...string) SFTPClient {
 	}}
 }
 
-// lftp runs ssh. With pget it takes a file in parts, over connections of their own.
+// lftp runs ssh. With pget it fetches a file in parts, over several connections.
 func lftp() []SFTPClient {
 	script := func(line func(SFTPJob) string) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {
@@ -210,8 +207,8 @@ func lftp() []SFTPClient {
 	return []SFTPClient{plain, parts, parallel}
 }
 
-// Rclone has an SSH client of its own. It is spared to ask a shell for check
-// sums of what was moved, as the others do not.
+// Rclone has its own SSH client. Its options keep it from running checksum commands in a shell,
+// because the other clients do not check either.
 var rclone = SFTPClient{Name: "rclone", tasks: map[Task]func(SFTPJob) invocation{
 	GetFile: rcloneCommand("copyto", false), PutFile: rcloneCommand("copyto", true),
 	GetTree: rcloneCommand("copy", false), PutTree: rcloneCommand("copy", true),
@@ -233,8 +230,8 @@ func rcloneCommand(verb string, put bool) func(SFTPJob) invocation {
 	}
 }
 
-// mscp takes a file in parts, over as many SSH connections as it finds right. It reads no
-// known_hosts file but the user's own, so it takes any host key.
+// mscp fetches a file in parts, over as many SSH connections as it chooses. It reads only the
+// user's own known_hosts file, so it has to accept any host key here.
 func mscp() SFTPClient {
 	const anyHostKey, quiet = "-H", "-q"
 	command := func(put bool) func(SFTPJob) invocation {

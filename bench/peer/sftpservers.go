@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Cipher is the one that all SFTP clients and servers use. With all of them left
-// to themselves, it would be ciphers that are compared.
+// Cipher is used by all SFTP clients and servers. If each chose its own, the measurement would
+// compare ciphers.
 const Cipher = "aes128-gcm@openssh.com"
 
-// sshdDir is where sshd locks up its process that has no rights yet; it is
-// compiled in, and made at boot where sshd is installed.
+// sshdDir is the directory in which sshd confines its unprivileged process. Its path is compiled
+// in, and it is made at boot if sshd is installed.
 const sshdDir = "/run/sshd"
 
-// At returns what an SFTP server that serves dir calls a file in it.
+// At returns the name of a file on an SFTP server that serves dir.
 func (s *Server) At(dir, name string) string {
 	if s.rooted {
 		return "/" + name
@@ -25,7 +25,7 @@ func (s *Server) At(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// ofProgram is the server of one of package sftpprog's programs.
+// ofProgram returns the server of one of package sftpprog's programs.
 func ofProgram(name string, p program, version string) Server {
 	return Server{
 		Name: name, Version: version, Path: p.path, Build: p.build(), Uploads: Disk, tcp: true,
@@ -53,8 +53,7 @@ func haulSFTP(path, help string) Server {
 	}
 }
 
-// sshd is OpenSSH's server as it is delivered: only where it listens, who logs in and
-// the cipher are set.
+// sshd is OpenSSH's server with its defaults: only its address, the user and the cipher are set.
 func sshd(p program) (Server, error) {
 	if _, err := user.Lookup("sshd"); err != nil && os.Getuid() == 0 {
 		return Server{}, errors.New("there is no user sshd, which it becomes until somebody has logged in; useradd --system sshd makes one")

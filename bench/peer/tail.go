@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// tailBytes is how much of a server's output is kept: its end, where the
-// reason of a failure stands.
+// tailBytes is how much of the end of a server's output is kept. The end contains the reason of a
+// failure.
 const tailBytes = 8 << 10
 
-// A tail is a writer that keeps the last tailBytes written to it.
+// A tail is a writer that keeps the last tailBytes bytes.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -26,7 +26,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what is kept, "nothing" if that is nothing.
+// String returns the kept bytes, or "nothing" if there are none.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

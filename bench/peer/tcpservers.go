@@ -11,32 +11,31 @@ import (
 	"time"
 )
 
-// An Answer is what a server of TCP gives for each request.
+// An Answer is the response of a TCP server to each request.
 type Answer struct {
 	Size      int           // bytes
 	Close     bool          // the connection ends with it
 	Encrypted bool          // by AES-128-CBC, in the program
 	Delay     time.Duration // before it
-	File      string        // the name of a file below Options.Dir that is the answer, in place of Size bytes
+	File      string        // the name of a file in Options.Dir that is the answer, instead of Size bytes
 
-	// Files of a certificate and its key, for TLS from the first byte; empty
-	// for none.
+	// Files with a certificate and its key, for TLS from the first byte. They are empty without
+	// TLS.
 	Cert, Key string
 }
 
-// OfTCP ends the name of a server of TCP among those who are absent, as OfSFTP
-// does that of a pair.
+// OfTCP is a suffix for the name of an absent TCP server, like OfSFTP for a pair.
 const OfTCP = " (TCP)"
 
-// A Trade is what a server of TCP can do.
+// A Trade is what a TCP server can do.
 type Trade struct {
-	Answers bool // with the bytes of an Answer
-	Files   bool // with a file
+	Answers bool // can send the bytes of an Answer
+	Files   bool // can send a file
 	TLS     bool
-	Stacks  bool // reports at SIGUSR1 what its goroutines' stacks take: see package tcpprog
+	Stacks  bool // reports on SIGUSR1 how much memory the stacks of its goroutines use: see package tcpprog
 }
 
-// Does reports whether it can give an answer.
+// Does reports whether the server can send an answer.
 func (t Trade) Does(a Answer) bool {
 	if a.Cert != "" && !t.TLS {
 		return false
@@ -49,8 +48,8 @@ func (t Trade) Does(a Answer) bool {
 
 // A streamRecipe is a program around package tcpprog, or one way to start it.
 type streamRecipe struct {
-	name, program string // program is a path below the peers, or below bin if ours
-	module        string // whose version it has; "" if that of its compiler
+	name, program string // program is a path below the peers, or below bin if it is ours
+	module        string // the module that gives the version; "" means the compiler's
 	ours          bool
 	trade         Trade
 	more          []string // arguments
@@ -68,9 +67,8 @@ var (
 	allOfIt     = Trade{Answers: true, Stacks: true, TLS: true, Files: true}
 )
 
-// streamRecipes are all programs around package tcpprog. For HTTP, haul is set to
-// expect that clients speak first; libraries that have this setting are measured both
-// ways.
+// streamRecipes are all programs around package tcpprog. For HTTP, haul is configured to expect
+// that clients speak first. Libraries with this setting are measured both ways.
 var streamRecipes = []streamRecipe{
 	{name: "haul", program: "haultcp", ours: true, trade: andTLS, more: []string{"-defer"}, note: ofTCP + "; clients speak first (TCP_DEFER_ACCEPT)"},
 	{name: "haul without DEFER_ACCEPT", program: "haultcp", ours: true, trade: andTLS, note: ofTCP},
@@ -89,7 +87,7 @@ var streamRecipes = []streamRecipe{
 	{name: "goroutines", program: "tcp/goroutines", trade: andTLS, note: "our own, built as an ordinary Go server is: a goroutine for each connection of package net"},
 }
 
-// Names of the other servers of TCP.
+// Names of the other TCP servers.
 const (
 	haulServe    = "haul serve"
 	nginx        = "nginx"
@@ -98,7 +96,7 @@ const (
 	streamFloorD = streamFloor + deferred
 )
 
-// StreamNames returns the names of all servers of TCP, found or not.
+// StreamNames returns the names of all TCP servers, including absent ones.
 func StreamNames() []string {
 	var all []string
 	for _, r := range streamRecipes {
@@ -107,9 +105,8 @@ func StreamNames() []string {
 	return append(all, haulServe, nginx, caddy, streamFloor, streamFloorD)
 }
 
-// Streams finds the servers of TCP, as Set.Streams, with the tools that
-// their loads need, and names those that are not there. Haul is a binary of
-// haul's, and binDir as Find wants it.
+// Streams returns the TCP servers as Set.Streams and the tools for their loads, and names those
+// that are absent. haul is the path of a haul binary, and binDir is as for Find.
 func Streams(binDir, haul string) Set {
 	f := newFinder(binDir)
 	f.streams(haul)
@@ -174,7 +171,7 @@ func (f *finder) stream(r streamRecipe) {
 	})
 }
 
-// programArgs are what package tcpprog reads.
+// programArgs returns the arguments for package tcpprog.
 func programArgs(o Options, a netip.AddrPort) []string {
 	args := []string{"-listen", a.String()}
 	if o.Answer.Cert != "" {
@@ -224,7 +221,7 @@ func httpFloor(name string, p program) Server {
 	}
 }
 
-// haulHTTP is haul serve, where this build of it speaks HTTP.
+// haulHTTP is haul serve, if this build of it supports HTTP.
 func haulHTTP(path string) (Server, error) {
 	p, err := runnable(path)
 	if err != nil {
@@ -253,8 +250,7 @@ func haulHTTP(path string) (Server, error) {
 	}, nil
 }
 
-// certFlags returns the flags for a certificate and its key that a help text
-// has, or nil.
+// certFlags returns the flags for a certificate and its key that a help text contains, or nil.
 func certFlags(help string) []string {
 	for _, pair := range [][]string{{"--cert", "--key"}, {"--tls-cert", "--tls-key"}} {
 		if !slices.ContainsFunc(pair, func(flag string) bool { return !strings.Contains(help, flag+" ") }) {
@@ -264,7 +260,7 @@ func certFlags(help string) []string {
 	return nil
 }
 
-// nginxServer serves files with one worker, as many as there are cores for it.
+// nginxServer serves files with one worker, since it has one core.
 func nginxServer(p program) Server {
 	return Server{
 		Name: nginx, Version: p.version("-v"), Path: p.path, env: p.env, Trade: Trade{Files: true, TLS: true},
@@ -275,8 +271,8 @@ func nginxServer(p program) Server {
 	}
 }
 
-// nginxConfig is what nginx reads. Its TLS is that of package tcpprog: version
-// 1.3, X25519, AES-128-GCM, and no session is resumed.
+// nginxConfig returns nginx's configuration. Its TLS is that of package tcpprog: version 1.3,
+// X25519, AES-128-GCM, and no session resumption.
 func nginxConfig(o Options, a netip.AddrPort) string {
 	dir := filepath.Dir(o.config)
 	var b strings.Builder

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 )
 
-// Tools that make loads over TCP.
+// Tools that generate loads over TCP.
 const (
-	Wrk     = "wrk"     // the load generator, where it is there
+	Wrk     = "wrk"     // the load generator, if present
 	Curl    = "curl"    // fetches files
-	TCPLoad = "tcpload" // checks answers, holds connections, and is the load generator without wrk
+	TCPLoad = "tcpload" // checks answers, holds connections, and is the load generator if there is no wrk
 )
 
-// streamTools finds them.
+// streamTools adds these tools to the set.
 func (f *finder) streamTools() {
 	for _, t := range []struct{ pkg, name, versionFlag string }{{Wrk, Wrk, "-v"}, {Curl, Curl, "--version"}} {
 		p, err := f.unpacked(t.pkg, t.name)

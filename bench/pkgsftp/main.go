@@ -46,8 +46,8 @@ func (library) Dial(ctx context.Context, addr string, login *ssh.ClientConfig, o
 	return client{session, transport}, nil
 }
 
-// Serve has the library's server that reads and writes files itself; the other
-// one is for a program's own storage.
+// Serve uses the library's server that reads and writes files itself. The other one is for
+// programs with their own storage.
 func (library) Serve(ctx context.Context, l net.Listener, config *ssh.ServerConfig, dir string) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
@@ -62,7 +62,7 @@ func (library) Serve(ctx context.Context, l net.Listener, config *ssh.ServerConf
 	}
 }
 
-// maxSessions bounds the sessions of a connection, as sshd does.
+// maxSessions bounds the sessions of a connection, like sshd's limit.
 const maxSessions = 10
 
 func serve(conn net.Conn, config *ssh.ServerConfig, dir string) {
@@ -95,7 +95,7 @@ func session(offer ssh.NewChannel, dir string) {
 	}
 	channel, requests, err := offer.Accept()
 	if err != nil {
-		return // the connection is gone
+		return // the connection has ended
 	}
 	defer channel.Close()
 	go func() {
@@ -129,8 +129,8 @@ func (c client) Get(_ context.Context, remote string, to *os.File) error {
 	return errors.Join(err, f.Close())
 }
 
-// Put has requests overlap in any case: it says how many, rather than to leave
-// it to an option of the client.
+// Put makes requests overlap in any case. It sets their number itself instead of relying on an
+// option of the client.
 func (c client) Put(_ context.Context, from *os.File, remote string) error {
 	f, err := c.Client.Create(remote)
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build ignore
 
-// Evio is github.com/tidwall/evio: see package tcpprog. It is not part of the
-// bench module, since some places cannot fetch the library;
-// scripts/install-bench-peers builds it where that is possible.
+// Evio is github.com/tidwall/evio: see package tcpprog. It is not part of the bench module,
+// because the library cannot be fetched everywhere. scripts/install-bench-peers builds it where
+// possible.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 
 func main() { tcpprog.Main("evio", serve) }
 
-// state is that of a connection.
+// state is the state of a connection.
 type state struct {
 	in      evio.InputStream
 	scratch []byte
 }
 
-// serve ends with the program: evio has no other way to end.
+// serve ends only with the program: evio has no other way to end.
 func serve(_ context.Context, o tcpprog.Options) error {
 	if err := o.Only(false, false, false); err != nil {
 		return err
@@ -36,7 +36,7 @@ func serve(_ context.Context, o tcpprog.Options) error {
 		c.SetContext(&state{})
 		return
 	}
-	// Data is called without data where a delay is over: nothing else wakes a loop.
+	// Data is called without data when a delay is over, because nothing else wakes a loop.
 	events.Data = func(c evio.Conn, in []byte) (out []byte, action evio.Action) {
 		s := c.Context().(*state)
 		if in != nil {

@@ -1,8 +1,8 @@
 //go:build ignore
 
-// Gnet is github.com/panjf2000/gnet/v2: see package tcpprog. It is not part of
-// the bench module, since some places cannot fetch the library;
-// scripts/install-bench-peers builds it where that is possible.
+// Gnet is github.com/panjf2000/gnet/v2: see package tcpprog. It is not part of the bench module,
+// because the library cannot be fetched everywhere. scripts/install-bench-peers builds it where
+// possible.
 package main
 
 import (
@@ -40,7 +40,7 @@ func (h *handler) OnBoot(e gnet.Engine) gnet.Action {
 	return gnet.None
 }
 
-// OnTraffic runs in an event loop, which a delay must not hold up.
+// OnTraffic runs in an event loop, which a delay must not block.
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	data, err := c.Peek(-1)
 	if err != nil {

@@ -1,9 +1,8 @@
 //go:build ignore
 
-// Pintftp serves a directory by pin/tftp, to be measured: the few lines that
-// its README shows, and nothing that would make it slower or faster. It is not
-// part of the bench module, whose dependencies it does not share;
-// scripts/install-bench-peers builds it.
+// Pintftp serves a directory with pin/tftp, for measurements. It consists of the few lines that
+// the README of pin/tftp shows, and nothing that makes it slower or faster. It is not part of the
+// bench module, whose dependencies it does not share; scripts/install-bench-peers builds it.
 package main
 
 import (
@@ -49,7 +48,7 @@ func main() {
 	s := tftp.NewServer(read, write)
 	s.SetTimeout(5 * time.Second)
 	if *single {
-		// It would stay at 512 bytes on a single port unless told otherwise.
+		// By default it uses blocks of 512 bytes on a single port.
 		s.SetBlockSize(65456)
 		s.EnableSinglePort()
 	}

@@ -1,9 +1,8 @@
 //go:build ignore
 
-// Tcpserver is github.com/maurice2k/tcpserver, as its examples use it: see
-// package tcpprog. It is not part of the bench module, since some places cannot
-// fetch the library; scripts/install-bench-peers builds it where that is
-// possible.
+// Tcpserver is github.com/maurice2k/tcpserver, used as in its examples: see package tcpprog. It
+// is not part of the bench module, because the library cannot be fetched everywhere.
+// scripts/install-bench-peers builds it where possible.
 package main
 
 import (
