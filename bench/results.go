@@ -13,14 +13,14 @@ import (
 // results is the file that a run appends to.
 type results struct {
 	path   string // empty means none
-	resume string // the same, where what it has is not measured again
+	resume string // the same path, if its measurements are not to be repeated
 
-	whole int64 // bytes of the lines it has
-	fresh bool  // it was not there before
+	whole int64 // bytes of complete lines
+	fresh bool  // the file did not exist before
 	file  *os.File
 }
 
-// read returns what a file to be resumed has. It changes nothing.
+// read returns the lines of a file that is to be resumed. It changes nothing.
 func (r *results) read() ([]record.Line, error) {
 	if r.resume == "" {
 		return nil, nil
@@ -37,7 +37,7 @@ func (r *results) read() ([]record.Line, error) {
 	return lines, nil
 }
 
-// open returns where lines are appended to; nil if there is no file.
+// open returns the writer for further lines, or nil if there is no file.
 func (r *results) open() (io.Writer, error) {
 	if r.path == "" {
 		return nil, nil
@@ -54,8 +54,7 @@ func (r *results) open() (io.Writer, error) {
 	if r.resume == "" {
 		return r.file, nil
 	}
-	// A killed run may have left a part of a line, which must not be in front of
-	// the next one.
+	// A killed run may have left a partial line, which must not precede the next one.
 	if info, err := r.file.Stat(); err == nil && info.Size() > r.whole {
 		if err := r.file.Truncate(r.whole); err != nil {
 			_ = r.file.Close()
@@ -65,8 +64,8 @@ func (r *results) open() (io.Writer, error) {
 	return r.file, nil
 }
 
-// close ends it, and reports whether there is anything in it; a new file with
-// nothing in it is removed.
+// close closes the file, and reports whether it contains anything. It removes a new file that is
+// empty.
 func (r *results) close() (kept bool, err error) {
 	if r.file == nil {
 		return false, nil

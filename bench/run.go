@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/bench/suite"
 )
 
-// Time that short runs have, all told: of a quick one people were promised five
-// minutes, and a smoke run must not hold up a build.
+// The total time of short runs. The documentation promises five minutes for a quick one, and a
+// smoke run must not delay a build.
 const (
 	quickTime = 5*time.Minute - 10*time.Second
 	smokeTime = 2 * time.Minute
@@ -106,7 +106,7 @@ func (f *runFlags) run(ctx context.Context) error {
 	if plan.Measurements == 0 {
 		return nil
 	}
-	// Only now: what cannot be measured leaves no file behind.
+	// Open the file only now: if nothing can be measured, no file is left behind.
 	if f.suite.Out, err = f.out.open(); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (f *runFlags) say(format string, args ...any) {
 	fmt.Fprintf(f.stderr, "bench: "+format+"\n", args...)
 }
 
-// announce says what is going to happen, and how long that may take.
+// announce prints what the run will do, and how long that may take.
 func (f *runFlags) announce(p *suite.Plan) {
 	switch {
 	case p.NewRun != "":
@@ -167,7 +167,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// roughly writes a duration as an estimate.
+// roughly formats a duration as an estimate.
 func roughly(d time.Duration) string {
 	switch minutes := int(d.Round(time.Minute).Minutes()); {
 	case d < 90*time.Second:
@@ -179,7 +179,7 @@ func roughly(d time.Duration) string {
 	}
 }
 
-// limit bounds a short run.
+// limit bounds the duration of a short run.
 func (f *runFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	switch {
 	case f.quick:
@@ -213,7 +213,7 @@ func (f *runFlags) choose() error {
 	return nil
 }
 
-// prepare completes the suite by what the flags leave open, and plans the run.
+// prepare sets defaults for the flags that are not given, and plans the run.
 func (f *runFlags) prepare() (*suite.Plan, error) {
 	s := &f.suite
 	s.Only, s.Peers, s.Progress = f.peers, f.bin, f.stderr
@@ -237,6 +237,6 @@ func (f *runFlags) prepare() (*suite.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Haul, err = filepath.Abs(s.Haul) // it runs elsewhere, and messages have it as it was given
+	s.Haul, err = filepath.Abs(s.Haul) // it runs in another directory; messages show it as given
 	return plan, err
 }

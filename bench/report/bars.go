@@ -12,21 +12,21 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A bar is a contender's figure, or a range of two.
+// A bar shows a contender's figure, or a range of two figures.
 type bar struct {
 	name     string
 	style    draw.LineStyle
 	from, to float64
 }
 
-// Heights in points of a plot with bars: what each bar takes, and the axis.
+// Heights of a plot with bars, in points: one bar, and the axis.
 const (
 	barPitch  vg.Length = 22
 	barWidth  vg.Length = 14
 	axisSpace vg.Length = 48
 )
 
-// bars draws a figure of a scenario for each contender, the best on top.
+// bars draws a figure of a scenario for each contender, the best at the top.
 func (r *Report) bars(title, scenario string, m record.Metric) Plot {
 	s := r.of[scenario]
 	if s == nil {
@@ -50,8 +50,8 @@ func (r *Report) bars(title, scenario string, m record.Metric) Plot {
 	})
 }
 
-// ranges draws, for each disturbance and contender, a bar from the middle
-// latency to that which 99 % keep within.
+// ranges draws a bar for each disturbance and contender, from the median latency to the 99th
+// percentile.
 func (r *Report) ranges(title string, scenarios []*scenario) Plot {
 	var all []bar
 	least, most := 0.0, 0.0
@@ -74,7 +74,7 @@ func (r *Report) ranges(title string, scenarios []*scenario) Plot {
 	})
 }
 
-// barPlot draws bars from the bottom up, with a name beside each one.
+// barPlot draws bars from the bottom up, each with its name next to it.
 func barPlot(title, unit string, all []bar, axis func(*plot.Plot)) Plot {
 	p := Plot{Title: title, height: axisSpace + barPitch*vg.Length(len(all))}
 	if len(all) == 0 {
@@ -97,8 +97,8 @@ func barPlot(title, unit string, all []bar, axis func(*plot.Plot)) Plot {
 	return p
 }
 
-// addTo draws a bar as a broad line, which a logarithmic axis can place too,
-// and what it says at its end.
+// addTo draws a bar as a broad line, which also works on a logarithmic axis, with its text at the
+// end.
 func (b bar) addTo(p *plot.Plot, y float64) error {
 	line, err := plotter.NewLine(plotter.XYs{{X: b.from, Y: y}, {X: b.to, Y: y}})
 	if err != nil {

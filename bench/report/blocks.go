@@ -9,28 +9,26 @@ import (
 	"strings"
 )
 
-// readmeBlock is the name that README's markers have no need of: theirs are
-// "<!-- bench:begin -->" and "<!-- bench:end -->".
+// readmeBlock is the name of README's block. Its markers contain no name: they are "<!--
+// bench:begin -->" and "<!-- bench:end -->".
 const readmeBlock = ""
 
-// Readme replaces the block of a document between the lines
-// "<!-- bench:begin -->" and "<!-- bench:end -->" by README's figures. It
-// changes nothing, and returns an error, unless the document has both markers
-// once and in that order.
+// Readme replaces the block of a document between the lines "<!-- bench:begin -->" and "<!--
+// bench:end -->" with README's figures. Unless the document has both markers once and in this
+// order, it changes nothing and returns an error.
 func (r *Report) Readme(path string) error {
 	return rewrite(path, func(doc string) (string, error) { return replaced(doc, readmeBlock, r.Summary()) })
 }
 
-// Docs replaces every block of a document between "<!-- bench:NAME:begin -->"
-// and "<!-- bench:NAME:end -->" by the tables of that name: of a section
-// ("many", "goals") or a single one ("many-cpu"). It changes nothing, and
-// returns an error, if there is no such block, one is not closed, or a name is
-// unknown.
+// Docs replaces every block of a document between "<!-- bench:NAME:begin -->" and "<!--
+// bench:NAME:end -->" with the tables of that name: those of a section ("many", "goals") or a
+// single one ("many-cpu"). It changes nothing and returns an error if there is no such block, one
+// is not closed, or a name is unknown.
 func (r *Report) Docs(path string) error {
 	return rewrite(path, r.docs)
 }
 
-// Either marker, and the name in it.
+// marker matches either marker, with the name in it.
 var marker = regexp.MustCompile(`<!-- bench:([^ ]+):(?:begin|end) -->`)
 
 func (r *Report) docs(doc string) (string, error) {
@@ -57,7 +55,7 @@ func (r *Report) docs(doc string) (string, error) {
 	return doc, nil
 }
 
-// blocks returns what can stand between markers, by name.
+// blocks returns the possible content between markers, by name.
 func (r *Report) blocks() map[string]string {
 	all := map[string]string{"headline": r.Headline()}
 	for _, s := range append(r.Sections(), r.appendix()) {
@@ -65,7 +63,7 @@ func (r *Report) blocks() map[string]string {
 			all[t.Name] = t.markdown()
 		}
 	}
-	// A section goes before a table of its name: it has that table in it.
+	// A section overrides a table with its name, because it contains that table.
 	for _, s := range append(r.Sections(), r.appendix()) {
 		all[s.Name] = s.block()
 	}
@@ -105,8 +103,7 @@ func replaced(doc, name, text string) (string, error) {
 	return before + from + "\n\n" + strings.TrimSpace(text) + "\n\n" + to + after, nil
 }
 
-// rewrite changes a document, in one step, so that a reader never finds half
-// of it.
+// rewrite changes a document in one step, so that readers never find a part of it.
 func rewrite(path string, change func(string) (string, error)) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -131,7 +128,7 @@ func replaceFile(path, content string, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // it is gone already if all went well
+	defer func() { _ = os.Remove(f.Name()) }() // after success it no longer exists
 	_, err = f.WriteString(content)
 	if closed := f.Close(); err == nil {
 		err = closed

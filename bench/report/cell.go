@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// values returns a figure of each round that has it, in the order of rounds.
+// values returns a figure for each round that has it, in the order of the rounds.
 func (c *cell) values(m record.Metric) []float64 {
 	var v []float64
 	if c == nil {
@@ -26,7 +26,7 @@ func (c *cell) values(m record.Metric) []float64 {
 func (c *cell) spread(m record.Metric) Spread  { return SpreadOf(c.values(m)) }
 func (c *cell) median(m record.Metric) float64 { return Median(c.values(m)) }
 
-// sum adds a figure up over the rounds; NaN if no round has it.
+// sum adds up a figure over the rounds. It is NaN if no round has it.
 func (c *cell) sum(m record.Metric) float64 {
 	v := c.values(m)
 	if len(v) == 0 {
@@ -39,11 +39,11 @@ func (c *cell) sum(m record.Metric) float64 {
 	return total
 }
 
-// ratio returns the median of what a's figure is divided by b's in the same
-// round; NaN if no round has both.
+// ratio returns the median of a's figure divided by b's in the same round. It is NaN if no round
+// has both.
 func ratio(a, b *cell, m record.Metric) float64 { return Median(ratios(a, b, m)) }
 
-// ratios returns what a's figure is divided by b's, of each round that has both.
+// ratios returns a's figure divided by b's, for each round that has both.
 func ratios(a, b *cell, m record.Metric) (each []float64) {
 	if a == nil || b == nil {
 		return nil
@@ -58,13 +58,13 @@ func ratios(a, b *cell, m record.Metric) (each []float64) {
 	return each
 }
 
-// metered are the figures of the server that come from one meter, which failed if it
-// counted no CPU time.
+// metered lists the server's figures that depend on one meter. The meter failed if it counted no
+// CPU time.
 var metered = []record.Metric{
 	record.ServerCPU, record.CPUPerPacket, record.CPUPerGB, record.CPUPerRequest, record.GigabitsPerCore, record.CoresBusy, record.Memory,
 }
 
-// measured returns figures without those of a meter that failed.
+// measured returns figures without those of a failed meter.
 func measured(figures map[record.Metric]float64) map[record.Metric]float64 {
 	if cpu, ok := figures[record.ServerCPU]; !ok || cpu > 0 {
 		return figures
@@ -76,11 +76,11 @@ func measured(figures map[record.Metric]float64) map[record.Metric]float64 {
 	return figures
 }
 
-// mayFail is the share of its transfers that a contender may fail and still
-// count as one to compare with: a server that drops load has time for the rest.
+// mayFail is the share of its transfers that a contender may fail and still be compared with. A
+// server that drops load has time for the rest.
 const mayFail = 0.01
 
-// served reports whether the cell has figures of somebody who did the work.
+// served reports whether the cell has figures of a contender that did the work.
 func (c *cell) served() bool {
 	if c == nil || len(c.rounds) == 0 {
 		return false
@@ -89,7 +89,7 @@ func (c *cell) served() bool {
 	return !(failed > mayFail*of)
 }
 
-// errors returns why rounds failed, in their order.
+// errors returns the errors of failed rounds, in order.
 func (c *cell) errors() []string {
 	var all []string
 	for _, round := range slices.Sorted(maps.Keys(c.failed)) {
@@ -98,7 +98,7 @@ func (c *cell) errors() []string {
 	return all
 }
 
-// lacking says why a cell has no such figure.
+// lacking returns why a cell has no such figure.
 func (c *cell) lacking(m record.Metric) string {
 	switch {
 	case c == nil:
@@ -113,7 +113,7 @@ func (c *cell) lacking(m record.Metric) string {
 	return fmt.Sprintf("%s was not measured", unitOf(m).what)
 }
 
-// flaws says what is wrong with a cell that has figures.
+// flaws returns the problems of a cell that has figures.
 func (c *cell) flaws() []string {
 	if c == nil || len(c.rounds) == 0 {
 		return nil

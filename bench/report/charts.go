@@ -9,9 +9,9 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// Charts returns the pictures that documents show, as SVG files by their names: TFTP's
-// throughput by windowsize over each link and its CPU by concurrency, SFTP's throughput by
-// round trip, and the first seconds of a large file. Loads that were not measured have none.
+// Charts returns the pictures for documents as SVG files, by name: TFTP's throughput by
+// windowsize over each link and its CPU by concurrency, SFTP's throughput by round trip, and the
+// first seconds of a large file. It leaves out loads that were not measured.
 func (r *Report) Charts() (map[string]string, error) {
 	plots := map[string]Plot{
 		"tftp-concurrency": r.byConcurrency("TFTP: server CPU for a packet, by transfers at the same time", "many"),
@@ -39,8 +39,8 @@ func (r *Report) Charts() (map[string]string, error) {
 	return files, nil
 }
 
-// byRoundTrip draws SFTP's throughput over the distance. Loopback has no place on a
-// logarithmic axis.
+// byRoundTrip draws SFTP's throughput over the distance. It leaves out loopback, which a
+// logarithmic axis cannot show.
 func (r *Report) byRoundTrip(title, group string) Plot {
 	scenarios := slices.DeleteFunc(r.byDistance(group), func(s *scenario) bool { return s.RoundTrip == 0 })
 	x := func(s *scenario) float64 { return s.RoundTrip }
@@ -51,8 +51,8 @@ func (r *Report) byRoundTrip(title, group string) Plot {
 	return linePlot(title, "ms there and back", "MB/s of the data", curves)
 }
 
-// Of a picture's file, in points: a line of the legend and its columns, the title, and the
-// edge around all of it.
+// Lengths in a picture's file, in points: a line of the legend and its columns, the title, and
+// the margin around everything.
 const (
 	legendLine    = 16
 	legendColumns = 3
@@ -60,8 +60,8 @@ const (
 	fileEdge      = 10
 )
 
-// file returns the plot with its title and legend, as an SVG document that needs nothing
-// else. Its ground is white, also on a dark page: the colors of the lines are for that.
+// file returns the plot with its title and legend, as a self-contained SVG document. Its
+// background is white even on a dark page, because the colors of the lines are chosen for white.
 func (p Plot) file() (string, error) {
 	inner, err := p.SVG()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// none stands for a figure that there is none of.
+// none stands for a missing figure.
 const none = "-"
 
-// figure writes a number with three significant digits.
+// figure formats a number with three significant digits.
 func figure(f float64) string {
 	if !finite(f) {
 		return none
@@ -32,7 +32,7 @@ func figure(f float64) string {
 	return strconv.FormatFloat(f, 'g', 3, 64)
 }
 
-// whole writes a number without a fraction, its thousands apart.
+// whole formats a number without a fraction and with separated thousands.
 func whole(f float64) string {
 	if !finite(f) {
 		return none
@@ -47,7 +47,7 @@ func whole(f float64) string {
 	return s
 }
 
-// times writes a ratio.
+// times formats a ratio.
 func times(f float64) string {
 	if !finite(f) {
 		return none
@@ -55,7 +55,7 @@ func times(f float64) string {
 	return figure(f) + " x"
 }
 
-// percent writes a share.
+// percent formats a share.
 func percent(f float64) string {
 	if !finite(f) {
 		return none
@@ -70,10 +70,10 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// maxText bounds a server's last words in a table, in runes.
+// maxText bounds a server's last output in a table, in runes.
 const maxText = 200
 
-// shorten puts a text on one line, and cuts a long one.
+// shorten joins a text into one line, and truncates it if it is long.
 func shorten(s string) string {
 	r := []rune(strings.Join(strings.Fields(s), " "))
 	if len(r) > maxText {
@@ -82,11 +82,11 @@ func shorten(s string) string {
 	return string(r)
 }
 
-// A unit is how a metric is shown.
+// A unit describes how to show a metric.
 type unit struct {
-	what   string // is measured
-	short  string // unit, as a column's title
-	higher bool   // is better
+	what   string // what is measured
+	short  string // unit, as the title of a column
+	higher bool   // higher values are better
 	show   func(float64) string
 }
 

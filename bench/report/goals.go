@@ -7,19 +7,19 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Goal is a figure that haul is to reach in every one of some scenarios.
+// A Goal is a figure that haul must reach in each of some scenarios.
 type Goal struct {
 	Title     string
-	Source    string // what it is a goal for
+	Source    string // where the goal comes from
 	Scenarios []string
 	Contender string // empty means haul
 	Metric    record.Metric
-	Rival     rival // what the figure is divided by; the zero value means nothing
+	Rival     rival // the divisor of the figure; the zero value means none
 	Sense     sense
 	Limit     float64
 }
 
-// sense is on which side of its limit a figure must lie.
+// sense says on which side of its limit a figure must be.
 type sense string
 
 const (
@@ -38,10 +38,10 @@ func (s sense) holds(figure, limit float64) bool {
 	return figure < limit
 }
 
-// A rival is what a figure is compared with.
+// A rival is the other side of a comparison.
 type rival struct {
 	kind  rivalKind
-	name  string   // of a contender
+	name  string   // name of a contender
 	among []string // scenarios
 }
 
@@ -49,16 +49,17 @@ type rivalKind int
 
 const (
 	nobody      rivalKind = iota
-	bestPeer              // of those who did the work, the one that makes the ratio worst
-	contender             // the one of that name, in the same scenario
+	bestPeer              // of those that did the work, the peer with the worst ratio
+	contender             // the contender with that name, in the same scenario
 	lossless              // the same contender, in the scenario without "+loss"
 	bestCell              // the same contender's best figure of some scenarios
-	inScenario            // the same contender, in the scenario of that name
-	modelBound            // the least time of a file by SFTP, by the model
-	shareOfSelf           // nothing: the metric is a share already
+	inScenario            // the same contender, in the scenario with that name
+	modelBound            // the minimum time of a file by SFTP, by the model
+	shareOfSelf           // no divisor: the metric is already a share
 )
 
-// windowsOn names the scenarios of a link, for each windowsize; with loss there are fewer.
+// windowsOn returns the names of the scenarios of a link, one for each windowsize. With loss
+// there are fewer.
 func windowsOn(link string) []string {
 	sizes := []string{"1", "2", "3", "4", "6", "8", "12", "16", "24", "32", "48", "64", "128"}
 	if strings.HasSuffix(link, "+loss") {
@@ -83,10 +84,10 @@ var (
 	manyUp     = named("many-up-", "100-1MB", "1000-64kB")
 )
 
-// withoutSync is haul as the peers are: it does not wait until an upload is on the disk.
+// withoutSync is haul in the mode of its peers: it does not wait until an upload is on the disk.
 const withoutSync = "haul without fsync"
 
-// Goals returns all goals. A figure without a rival is absolute.
+// Goals returns all goals. A figure without a rival is compared with its limit directly.
 func Goals() []Goal {
 	all := append(lockstepGoals("haul"), lockstepGoals("haul single-port")...)
 	all = append(all, stockClientGoals()...)

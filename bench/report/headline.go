@@ -14,7 +14,7 @@ type headline struct {
 	title    string
 	scenario string
 	metric   record.Metric
-	readme   string // its title in README, where other rows surround it; empty means not there
+	readme   string // its title in README, next to other rows; empty means it is not there
 }
 
 var headlines = []headline{
@@ -33,7 +33,7 @@ var headlines = []headline{
 	{"the VPN, 1 % lost each way, windowsize 64", "links-vpn+loss-w64", record.Rate, ""},
 }
 
-// sftpHeadlines are rows of the table once SFTP was measured.
+// sftpHeadlines are rows of the table if SFTP was measured.
 var sftpHeadlines = []headline{
 	{"256 MiB down by SFTP from a stock sshd, loopback", "sftp-get-rtt0", record.DataRate, ""},
 	{"the same at 9 ms", "sftp-get-rtt9", record.DataRate, ""},
@@ -46,7 +46,7 @@ var sftpHeadlines = []headline{
 	{"File.Write with 32 KiB at 20 ms", "sftp-write-rtt20-32KiB", record.Rate, ""},
 }
 
-// tcpHeadlines are rows of the table once TCP was measured.
+// tcpHeadlines are rows of the table if TCP was measured.
 var tcpHeadlines = []headline{
 	{"1 kB over TCP, 1,000 clients, a connection for each request", "tcp-each-1kB", record.CPUPerRequest, "TCP: 1 kB on a new connection, 1,000 clients"},
 	{"the same, connections kept open", "tcp-keep-1kB", record.CPUPerRequest, ""},
@@ -57,7 +57,7 @@ var tcpHeadlines = []headline{
 	{"the same by HTTPS", "https-file", record.Rate, "HTTPS: 256 MiB down"},
 }
 
-// Headline returns the short table, with a line that says from what.
+// Headline returns the short table, with a line that names the source of its figures.
 func (r *Report) Headline() string {
 	t := Table{Head: []string{"load", "unit", "haul", "best peer", "haul to it", "floor, or bound"}}
 	var n notes
@@ -76,7 +76,7 @@ func (r *Report) Headline() string {
 	return t.markdown() + "\n" + r.provenance() + "\n"
 }
 
-// headlines returns those of the protocols that were measured.
+// headlines returns the headlines of the protocols that were measured.
 func (r *Report) headlines() []headline {
 	all := slices.Clone(headlines)
 	for _, more := range [][]headline{sftpHeadlines, tcpHeadlines} {
@@ -90,7 +90,7 @@ func (r *Report) headlines() []headline {
 func (r *Report) headline(h headline, n *notes) []string {
 	title := h.title
 	if s := r.of[h.scenario]; s != nil && s.Link == "" && s.Protocol == "" {
-		title = s.Title // of what was measured, which a quick run makes smaller
+		title = s.Title // a quick run measures smaller scenarios
 	}
 	u := unitOf(h.metric)
 	peer, against := r.bestPeer(h.scenario, h.metric)
@@ -109,8 +109,8 @@ func headUnit(m record.Metric) string {
 	return unitOf(m).short
 }
 
-// bestPeer returns the peer with the best median, of those that did the work, and haul's
-// figure divided by that peer's.
+// bestPeer returns the peer with the best median, of those that did the work, and haul's figure
+// divided by that peer's.
 func (r *Report) bestPeer(scenario string, m record.Metric) (string, float64) {
 	sense := atMost
 	if unitOf(m).higher {
@@ -125,11 +125,11 @@ func (r *Report) bestPeer(scenario string, m record.Metric) (string, float64) {
 	return who, ratio(r.get(scenario, "haul"), r.get(scenario, who), m)
 }
 
-// limitOf returns what nobody can do better than.
+// limitOf returns the limit that no contender can exceed.
 func (r *Report) limitOf(h headline, u unit) string {
 	if s := r.of[h.scenario]; s != nil && s.Link != "" {
 		if strings.HasSuffix(s.Link, "+loss") {
-			return none // the bound is one without loss
+			return none // the bound is for links without loss
 		}
 		return figure(s.of["haul"].median(record.Bound))
 	}
@@ -141,7 +141,7 @@ func (r *Report) limitOf(h headline, u unit) string {
 	return none
 }
 
-// provenance says where figures come from.
+// provenance returns the source of the figures.
 func (r *Report) provenance() string {
 	var from []string
 	for _, u := range r.runs {

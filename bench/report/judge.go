@@ -9,17 +9,17 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Verdict is what became of a goal.
+// A Verdict is the result for a goal.
 type Verdict struct {
 	Goal
 	Reached Kind    // Reached, Missed or Unknown
-	Figure  float64 // where it was nearest to its limit, or furthest beyond; NaN if nothing was measured
-	Where   string  // that was, and against whom
-	Why     string  // it is not known, or does not count
+	Figure  float64 // the figure nearest to its limit, or furthest beyond it; NaN if nothing was measured
+	Where   string  // the scenario of that figure, and the rival
+	Why     string  // why the verdict is unknown, or the figure does not count
 }
 
-// Judge returns a verdict for each goal. A goal is missed as soon as one of
-// its scenarios misses it, and reached once all of them were measured.
+// Judge returns a verdict for each goal. A goal is missed if any of its scenarios misses it, and
+// reached only when all of them were measured.
 func (r *Report) Judge(goals []Goal) []Verdict {
 	var all []Verdict
 	for _, g := range goals {
@@ -61,7 +61,7 @@ func (r *Report) judge(g Goal) Verdict {
 	return v
 }
 
-// missing returns those of some scenarios that were not measured.
+// missing returns the scenarios that were not measured.
 func (r *Report) missing(names []string) []string {
 	var some []string
 	for _, name := range names {
@@ -72,7 +72,7 @@ func (r *Report) missing(names []string) []string {
 	return some
 }
 
-// notMeasured says how many scenarios were not measured; nothing if all were.
+// notMeasured says how many scenarios were not measured. It returns "" if all were.
 func notMeasured(n, of int) string {
 	switch n {
 	case 0:
@@ -83,7 +83,7 @@ func notMeasured(n, of int) string {
 	return fmt.Sprintf("not measured: %d of its %d scenarios", n, of)
 }
 
-// worse reports whether a is further from what is wanted than b.
+// worse reports whether a is worse than b for a goal's sense.
 func worse(s sense, a, b float64) bool {
 	if s == atLeast {
 		return a < b
@@ -91,8 +91,8 @@ func worse(s sense, a, b float64) bool {
 	return a > b
 }
 
-// fault says why a figure that was measured does not count: who fails a part
-// of the load, or some of the rounds, has not served it.
+// fault returns why a measured figure does not count: a contender that fails a part of the load,
+// or some of the rounds, has not served it.
 func (r *Report) fault(g Goal, name string) string {
 	c := r.get(name, g.Contender)
 	if len(c.failed) > 0 || !c.served() {
@@ -101,8 +101,7 @@ func (r *Report) fault(g Goal, name string) string {
 	return ""
 }
 
-// compare returns the figure that a goal is about in one scenario, against
-// whom, or why there is none.
+// compare returns the figure for a goal in one scenario and the rival, or why there is no figure.
 func (r *Report) compare(g Goal, name string) (f float64, against, why string) {
 	mine := r.get(name, g.Contender)
 	if !finite(mine.median(g.Metric)) {
@@ -141,10 +140,10 @@ func (r *Report) againstOne(g Goal, name string, mine *cell) (float64, string, s
 	return f, "", g.Rival.name + " " + shorten(other.lacking(g.Metric))
 }
 
-// leastRounds is how many rounds a ratio is of that a verdict rests on.
+// leastRounds is the minimum number of rounds for a ratio in a verdict.
 const leastRounds = 3
 
-// judged is ratio, for a verdict.
+// judged is like ratio, but returns NaN if there are too few rounds for a verdict.
 func judged(a, b *cell, m record.Metric) float64 {
 	if len(ratios(a, b, m)) < leastRounds {
 		return math.NaN()
@@ -152,7 +151,7 @@ func judged(a, b *cell, m record.Metric) float64 {
 	return ratio(a, b, m)
 }
 
-// againstPeers compares with the peer that makes haul look worst.
+// againstPeers compares with the peer with which haul's ratio is worst.
 func (r *Report) againstPeers(g Goal, name string, mine *cell) (float64, string, string) {
 	who, f := r.worstPeer(g, name, mine)
 	if who == "" {
@@ -161,8 +160,8 @@ func (r *Report) againstPeers(g Goal, name string, mine *cell) (float64, string,
 	return f, r.pair(g, mine, r.get(name, who), who), ""
 }
 
-// worstPeer returns the peer that makes a contender look worst, of those who
-// did the work, and the ratio to it; NaN and nobody if there is none.
+// worstPeer returns the peer with which a contender's ratio is worst, of those that did the work,
+// and the ratio. It returns "" and NaN if there is none.
 func (r *Report) worstPeer(g Goal, name string, mine *cell) (string, float64) {
 	who, worst := "", math.NaN()
 	for _, peer := range r.peersOf(name, g.Contender) {
@@ -174,8 +173,8 @@ func (r *Report) worstPeer(g Goal, name string, mine *cell) (string, float64) {
 	return who, worst
 }
 
-// peersOf returns the peers in a scenario that a contender is compared with: those that did
-// the work.
+// peersOf returns the peers in a scenario that a contender is compared with: those that did the
+// work.
 func (r *Report) peersOf(scenario, contender string) []string {
 	s := r.of[scenario]
 	if s == nil {
@@ -186,8 +185,8 @@ func (r *Report) peersOf(scenario, contender string) []string {
 	})
 }
 
-// againstScenario compares the medians of a contender in two scenarios, which
-// share no rounds.
+// againstScenario compares the medians of a contender in two scenarios, which have no rounds in
+// common.
 func (r *Report) againstScenario(g Goal, mine *cell, name string) (float64, string, string) {
 	other := r.get(name, g.Contender)
 	f := mine.median(g.Metric) / other.median(g.Metric)
@@ -200,8 +199,8 @@ func (r *Report) againstScenario(g Goal, mine *cell, name string) (float64, stri
 	return f, r.pair(g, mine, other, name), ""
 }
 
-// againstBest compares with the contender's best of several scenarios. Which
-// one is best is known only once all of them were measured.
+// againstBest compares with the contender's best of several scenarios. The best is known only
+// when all of them were measured.
 func (r *Report) againstBest(g Goal, mine *cell) (float64, string, string) {
 	best, name := math.NaN(), ""
 	for _, n := range g.Rival.among {
@@ -221,7 +220,7 @@ func (r *Report) pair(g Goal, mine, other *cell, name string) string {
 	return fmt.Sprintf(": %s to %s %s of %s", u.show(mine.median(g.Metric)), u.show(other.median(g.Metric)), u.short, name)
 }
 
-// wanted writes what a goal asks for.
+// wanted formats the limit of a goal.
 func (g Goal) wanted() string { return fmt.Sprintf("%s %s", g.Sense, g.number(g.Limit)) }
 
 func (g Goal) number(f float64) string {
@@ -236,11 +235,11 @@ func (g Goal) number(f float64) string {
 
 const verdictHead = "reached"
 
-// fewRounds is how many rounds a verdict should rest on.
+// fewRounds is how many rounds a verdict should be based on.
 const fewRounds = 5
 
-// goalSection lists the goals. Those of which nothing was measured it only
-// counts: after a short run they would be most of the table.
+// goalSection lists the goals. It only counts goals without any measurement, which would be most
+// of the table after a short run.
 func (r *Report) goalSection() Section {
 	t := Table{Name: "goals", Head: []string{"goal", "for", "wanted", verdictHead, "figure", "where, and why"}, Prose: true}
 	reached, missed, left := 0, 0, 0
@@ -283,7 +282,7 @@ func (r *Report) goalSection() Section {
 	return s
 }
 
-// joined puts what there is of some texts into one.
+// joined joins the texts that are not empty.
 func joined(texts ...string) string {
 	var some []string
 	for _, t := range texts {
@@ -294,8 +293,7 @@ func joined(texts ...string) string {
 	return strings.Join(some, "; ")
 }
 
-// fewestRounds returns the least number of rounds that any figure rests on, up
-// to fewRounds.
+// fewestRounds returns the smallest number of rounds behind any figure, up to fewRounds.
 func (r *Report) fewestRounds() int {
 	fewest := fewRounds
 	for _, s := range r.of {

@@ -19,8 +19,8 @@ type curve struct {
 	points plotter.XYs
 }
 
-// wide is how often the least of the figures goes into the greatest before an axis is
-// logarithmic: beyond, the small ones could not be distinguished.
+// wide is the ratio of the largest to the smallest figure from which an axis is logarithmic,
+// because small figures would be indistinguishable on a linear one.
 const wide = 12
 
 // linePlot draws curves over a logarithmic x axis with a tick for each x.
@@ -32,7 +32,7 @@ func linePlot(title, x, y string, curves []curve) Plot {
 		}
 	}
 	if !spans(curves) {
-		return p // a table has it as well
+		return p // a table shows it too
 	}
 	p.draw = func() (*plot.Plot, error) {
 		drawn := newPlot(x, y)
@@ -48,7 +48,7 @@ func linePlot(title, x, y string, curves []curve) Plot {
 	return p
 }
 
-// spans reports whether there are points at two places at least.
+// spans reports whether the points have at least two different x values.
 func spans(curves []curve) bool {
 	var first *plotter.XY
 	for _, c := range curves {
@@ -90,8 +90,8 @@ func (c curve) addTo(p *plot.Plot) error {
 	return nil
 }
 
-// scale sets the axes. A logarithmic one must not reach zero, not even where
-// all points have the same place.
+// scale sets the axes. A logarithmic one must not reach zero, even if all points are at the same
+// place.
 func scale(p *plot.Plot, curves []curve) {
 	var ticks []plot.Tick
 	seen := make(map[float64]bool)
@@ -138,8 +138,8 @@ func plain(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// byConcurrency draws what a packet costs the server, over how many transfers
-// are under way; of several sizes with the same number, the largest counts.
+// byConcurrency draws the server's cost of a packet over the number of concurrent transfers. Of
+// several sizes with the same number, it uses the largest.
 func (r *Report) byConcurrency(title, group string) Plot {
 	largest := make(map[int]*scenario)
 	var order []int
@@ -164,8 +164,8 @@ func (r *Report) byConcurrency(title, group string) Plot {
 	return linePlot(title, "transfers at the same time", "us of server CPU a packet", curves)
 }
 
-// byWindowsize draws throughput over windowsize: plain scenarios, below them
-// the same with loss, the bound, and what haul reaches with nothing tuned.
+// byWindowsize draws throughput over windowsize: plain scenarios, the same with loss, the bound,
+// and haul without any tuning.
 func (r *Report) byWindowsize(title string, plain, lossy []*scenario) Plot {
 	x := func(s *scenario) float64 { return float64(s.Window) }
 	var curves []curve
@@ -186,7 +186,7 @@ func (r *Report) byWindowsize(title string, plain, lossy []*scenario) Plot {
 	return linePlot(title, "windowsize", "MB/s", curves)
 }
 
-// untuned is haul's rate without any flag, across all windowsizes.
+// untuned returns haul's rate without any flag, across all windowsizes.
 func (r *Report) untuned(windows []*scenario) curve {
 	first, last := windows[0], windows[len(windows)-1]
 	c := curve{name: "haul, nothing tuned", style: draw.LineStyle{Color: ours, Width: 1.2, Dashes: []vg.Length{2, 4}}}
@@ -213,8 +213,7 @@ func boundOf(windows []*scenario) plotter.XYs {
 
 func xy(x, y float64) plotter.XY { return plotter.XY{X: x, Y: y} }
 
-// points returns a contender's medians; those that a logarithmic axis has no
-// place for are left out.
+// points returns a contender's medians, without those that a logarithmic axis cannot show.
 func points(at []*scenario, who string, m record.Metric, x func(*scenario) float64) plotter.XYs {
 	var all plotter.XYs
 	for _, s := range at {

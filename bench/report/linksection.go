@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// linkSection is the table of a link: a row for each windowsize.
+// linkSection is the section about a link: a table with a row for each windowsize.
 func (r *Report) linkSection(link string) Section {
 	group := "links-" + link
 	s := Section{
@@ -39,8 +39,8 @@ func (r *Report) linkSection(link string) Section {
 	return s
 }
 
-// rowsOf returns what the names of the scenarios have after the link: the
-// windowsizes in order, and then "untuned".
+// rowsOf returns the parts of the scenarios' names after the link: the windowsizes in order, and
+// then "untuned".
 func rowsOf(group string, plain, lossy []*scenario) []string {
 	var last bool
 	windows := make(map[int]bool)
@@ -86,8 +86,7 @@ func (r *Report) linkRow(t *Table, n *notes, group, row string, who []string) {
 	}
 }
 
-// linkCell is silent about peers in haul's own row: they have nothing that
-// compares with its defaults.
+// linkCell leaves peers out in the row of haul's defaults, because they have nothing comparable.
 func (r *Report) linkCell(n *notes, scenario, who string, m record.Metric) string {
 	if s := r.of[scenario]; s != nil && s.Untuned && s.of[who] == nil {
 		return none

@@ -19,8 +19,8 @@ func (r *Report) Markdown() string {
 	return b.String()
 }
 
-// split returns the sections of which something was measured, and a sentence
-// about the others, empty if there are none.
+// split returns the sections with measurements, and a sentence about the others, which is empty
+// if there are none.
 func split(all []Section) (shown []Section, rest string) {
 	var titles []string
 	for _, s := range all {
@@ -36,8 +36,8 @@ func split(all []Section) (shown []Section, rest string) {
 	return shown, fmt.Sprintf("Nothing was measured of %s: %s.", count(len(titles), "part"), strings.Join(titles, ", "))
 }
 
-// block writes a section for a document, in which nothing else says what is
-// missing.
+// block formats a section for a document. Nothing else in the document lists the missing
+// scenarios.
 func (s Section) block() string {
 	if len(s.Missing) == 0 {
 		return s.markdown()
@@ -45,10 +45,10 @@ func (s Section) block() string {
 	return s.markdown() + fmt.Sprintf("\n%s: %s.\n", s.Lacks(), text(strings.Join(s.Missing, ", ")))
 }
 
-// Lacks counts what is missing.
+// Lacks returns a text with the number of missing scenarios.
 func (s Section) Lacks() string { return count(len(s.Missing), "scenario") + " not measured" }
 
-// markdown writes a section without its title.
+// markdown formats a section without its title.
 func (s Section) markdown() string {
 	var parts []string
 	if s.Intro != "" {
@@ -82,7 +82,7 @@ func (t Table) markdown() string {
 	return b.String()
 }
 
-// rule is the line below the head: it aligns figures to the right.
+// rule returns the line below the head, which aligns figures to the right.
 func (t Table) rule() string {
 	var columns []string
 	for i := range t.Head {
@@ -108,6 +108,6 @@ var escaper = strings.NewReplacer(
 	"<", "&lt;", ">", "&gt;", "&", "&amp;", "\n", " ", "\r", " ",
 )
 
-// text makes Markdown show a text as it is. Results hold what servers said
-// when they failed, and that can be anything.
+// text escapes a text for Markdown. Results contain the output of failed servers, which can be
+// anything.
 func text(s string) string { return escaper.Replace(s) }

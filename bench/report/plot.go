@@ -12,19 +12,19 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A Plot is a picture of figures that a table has too.
+// A Plot is a picture of figures that are also in a table.
 type Plot struct {
 	Title  string
-	Legend []Stroke // empty where the plot itself has the names
+	Legend []Stroke // empty if the plot itself contains the names
 	draw   func() (*plot.Plot, error)
 	height vg.Length // 0 means plotHeight
 }
 
-// A Stroke is how a contender is drawn.
+// A Stroke is the line style of a contender.
 type Stroke struct {
 	Name   string
 	Color  string // "#0050b3"
-	Dashes string // lengths in points: "6 3"; empty means a whole line
+	Dashes string // lengths in points: "6 3"; empty means a solid line
 	Width  float64
 }
 
@@ -32,11 +32,11 @@ type Stroke struct {
 const (
 	plotWidth  vg.Length = 560
 	plotHeight vg.Length = 300
-	edge       vg.Length = 14 // at the right, for the last tick's label
+	edge       vg.Length = 14 // on the right, for the label of the last tick
 )
 
-// SVG returns the plot as an element that can stand in an HTML page: it refers
-// to nothing, and has no ids that those of others could collide with.
+// SVG returns the plot as an element for an HTML page. It refers to nothing else, and has no ids
+// that could collide with others.
 func (p Plot) SVG() (string, error) {
 	drawn, err := p.draw()
 	if err != nil {
@@ -55,8 +55,8 @@ func (p Plot) SVG() (string, error) {
 	return inlined(b.String(), p.Title), nil
 }
 
-// inlined makes an element of an SVG document: without what only a file has,
-// and with a name for those who cannot see it.
+// inlined makes an element of an SVG document: it removes what only a file needs, and adds a name
+// for readers who cannot see the picture.
 func inlined(svg, title string) string {
 	_, rest, _ := strings.Cut(svg, "<svg ")
 	_, body, _ := strings.Cut(rest, ">")
@@ -91,8 +91,8 @@ var (
 	gray  = color.RGBA{0x66, 0x66, 0x66, 0xff}
 )
 
-// palette is for peers: distinct from each other also for those who confuse
-// red and green, and dark enough for thin lines on white.
+// palette has the colors of peers. They are distinct from each other for readers who confuse red
+// and green, and dark enough for thin lines on white.
 var palette = []color.RGBA{
 	{0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xb8, 0x4d, 0x8a, 0xff}, {0xc2, 0x8a, 0x00, 0xff},
 	{0x2f, 0x9a, 0xd6, 0xff}, {0x8c, 0x56, 0x4b, 0xff}, {0x5b, 0x3f, 0xa0, 0xff}, {0x7a, 0x8b, 0x1f, 0xff},
@@ -104,11 +104,11 @@ var (
 	broken = []vg.Length{8, 3, 2, 3}
 )
 
-// floorDashes are the lines of the floors; their variants are whole lines.
+// floorDashes are the line styles of the floors; their variants have solid lines.
 var floorDashes = map[string][]vg.Length{"floor-64": dashed, "floor-1": dotted, "floor-epoll": broken, "floor-tcp": dashed, "floor-tcp DEFER_ACCEPT": dotted}
 
-// pen returns how a contender is drawn, the same in all plots of a report: a
-// family of servers has a color, and its variants have dashes.
+// pen returns the line style of a contender, which is the same in all plots of a report. A family
+// of servers has a color, and its variants have different dashes.
 func (r *Report) pen(name string) draw.LineStyle {
 	s := draw.LineStyle{Color: gray, Width: 1.6}
 	family, variant, _ := strings.Cut(name, " ")

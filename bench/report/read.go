@@ -13,14 +13,13 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// maxLine bounds the length of a line in bytes, and so the memory that a file
-// which is none of ours can take.
+// maxLine bounds the length of a line in bytes, and so the memory for a file that is not a
+// results file.
 const maxLine = 1 << 20
 
-// Load reads results files, as "bench run" appends to them. Lines of other
-// formats, and a last line that a killed run left incomplete, are not used,
-// and the report says so. An error means that a file cannot be read, holds
-// something else, or that no file has a line to report.
+// Load reads results files, as "bench run" appends to them. It ignores lines of other formats and
+// an incomplete last line of a killed run, and the report says so. It returns an error if a file
+// cannot be read, if it is not a results file, or if no file has a line to report.
 func Load(paths ...string) (*Report, error) {
 	var all []record.Line
 	r := Report{}
@@ -52,12 +51,12 @@ func readFile(path string) (lines []record.Line, others int, err error) {
 	return read(f)
 }
 
-// read is more lenient than record.Read, which refuses a file for one old
-// line: a file that several versions appended to is still worth a report.
+// read is more tolerant than record.Read, which refuses a file because of one old line. A file
+// that several versions appended to still gives a useful report.
 func read(from io.Reader) (lines []record.Line, others int, err error) {
 	s := bufio.NewScanner(from)
 	s.Buffer(nil, maxLine)
-	var broken error // counts only if another line follows
+	var broken error // an error only if another line follows
 	for n := 1; s.Scan(); n++ {
 		if broken != nil {
 			return nil, 0, broken
@@ -87,8 +86,8 @@ func read(from io.Reader) (lines []record.Line, others int, err error) {
 	return lines, others, s.Err()
 }
 
-// renamed are groups that older results have under another name. It begins the names of
-// their scenarios, too.
+// renamed maps the old names of groups to the new ones. They also begin the names of their
+// scenarios.
 var renamed = map[string]string{"sftp-doc3": "sftp-doc5"}
 
 func rename(s *record.Scenario) {

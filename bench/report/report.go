@@ -1,17 +1,16 @@
-// Package report writes what results files hold: tables in Markdown, one HTML
-// page with plots, and the blocks of other documents that quote figures. It
-// knows nothing but the lines, so that the same lines always give the same
-// report, to the byte.
+// Package report formats the content of results files: tables in Markdown, one HTML page with
+// plots, and the blocks of other documents that quote figures. It depends only on the lines, so
+// the same lines always give the same report, to the byte.
 //
 //	r, err := report.Load("results/latest/links.jsonl")
 //	text := r.Markdown()
 //	page, err := r.HTML()
 //	err = r.Readme("../README.md")
 //
-// Figures are medians over the rounds of a run. How two contenders compare is
-// the median of the ratios of each round, in which they took turns, so that
-// what disturbed the machine in a round disturbed both. goals.go has the goals
-// as data, sections.go which table is made of which group of scenarios.
+// Figures are medians over the rounds of a run. Two contenders are compared by the median of the
+// ratios in each round, in which they took turns: a disturbance of the machine in a round
+// affected both. goals.go has the goals as data, and sections.go defines which group of scenarios
+// is in which table.
 package report
 
 import (
@@ -22,13 +21,13 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Report is what results files hold, arranged.
+// A Report is the arranged content of results files.
 type Report struct {
 	files   []string // base names
-	remarks []string // what a reader must know of the files
+	remarks []string // what a reader must know about the files
 	runs    []run    // oldest first
 	absent  []absence
-	order   []string // scenarios as they first appeared
+	order   []string // scenarios in the order in which they first appeared
 	of      map[string]*scenario
 }
 
@@ -36,33 +35,33 @@ type Report struct {
 type run struct {
 	record.Environment
 	began     string
-	rounds    int // the most that a contender got
+	rounds    int // most rounds of a contender
 	scenarios int // with figures from this run
 	versions  map[string]record.Contender
 }
 
-// An absence is a contender that was not there at all.
+// An absence is a contender that was absent from a run.
 type absence struct{ name, why string }
 
-// A scenario is one with its contenders, all of the same run.
+// A scenario has its contenders, all from the same run.
 type scenario struct {
 	record.Scenario
-	began string // of the run
+	began string // start of the run
 	of    map[string]*cell
 }
 
-// A cell is what one contender did in one scenario.
+// A cell has the results of one contender in one scenario.
 type cell struct {
 	record.Contender
-	rounds   map[int]map[record.Metric]float64 // that succeeded
-	series   map[int][]float64                 // of those that have one
-	failed   map[int]string                    // those that did not, and why
+	rounds   map[int]map[record.Metric]float64 // successful rounds
+	series   map[int][]float64                 // of the rounds that have one
+	failed   map[int]string                    // failed rounds, with the reason
 	absent   string                            // why there was no round
 	warnings []string                          // each once
 }
 
-// arrange sorts lines into scenarios. A scenario's figures are from the latest run that
-// has it: contenders took turns in a run, and figures of different runs do not compare.
+// arrange sorts lines into scenarios. A scenario's figures are from the latest run that has it:
+// contenders took turns within a run, and figures of different runs are not comparable.
 func (r *Report) arrange(lines []record.Line) {
 	r.of = make(map[string]*scenario)
 	for _, l := range lines {
@@ -88,8 +87,8 @@ func (r *Report) arrange(lines []record.Line) {
 	r.runs = slices.DeleteFunc(r.runs, func(u run) bool { return u.scenarios == 0 && len(r.of) > 0 })
 }
 
-// inOrder returns the names of scenarios as they were first measured, and then
-// those that never were. Lines about who is not to be tried come first in a
+// inOrder returns the names of the scenarios in the order in which they were first measured,
+// followed by those that never were. Lines about contenders that are not tried come first in a
 // run, and say nothing about the order.
 func inOrder(lines []record.Line) []string {
 	var names []string
@@ -111,7 +110,7 @@ func (r *Report) runOf(began string) *run {
 	return &r.runs[i]
 }
 
-// protocols are the names of those that are not TFTP.
+// protocols has the names of the protocols other than TFTP.
 var protocols = map[string]string{record.SFTP: "SFTP", record.TCP: "TCP"}
 
 func (r *Report) addRun(l record.Line) {
@@ -122,11 +121,11 @@ func (r *Report) addRun(l record.Line) {
 	}
 	u.rounds = max(u.rounds, l.Round+1)
 	if c := l.Contender; l.Round >= 0 {
-		if c.Client != "" && c.Server == "" { // the client's name is no part of the server's version
+		if c.Client != "" && c.Server == "" { // the client's name is not a part of the server's version
 			c.Client = ""
 		}
 		name := nameOf(c)
-		if of := protocols[l.Scenario.Protocol]; of != "" && name == "haul" { // the server of TFTP has that name
+		if of := protocols[l.Scenario.Protocol]; of != "" && name == "haul" { // a TFTP server has that name too
 			name += " (" + of + ")"
 		}
 		if known, ok := u.versions[name]; !ok || known.Note == "" {
@@ -160,8 +159,8 @@ func (s *scenario) add(l record.Line) {
 		}
 		return
 	}
-	// A run that was made in parts has a round twice where it was cut off, and the
-	// second time all took part in it.
+	// If a run was made in parts, a round that was cut off appears twice. All contenders took
+	// part in the second one.
 	c.absent = ""
 	delete(c.rounds, l.Round)
 	delete(c.failed, l.Round)
@@ -172,7 +171,7 @@ func (s *scenario) add(l record.Line) {
 	}
 }
 
-// nameOf is what a contender is called in a table.
+// nameOf returns the name of a contender in a table.
 func nameOf(c record.Contender) string {
 	if c.Server == "" || c.Server == "haul" {
 		return c.Name
@@ -180,7 +179,7 @@ func nameOf(c record.Contender) string {
 	return c.Name + " from " + c.Server
 }
 
-// get returns a contender's cell of a scenario, or nil.
+// get returns a contender's cell in a scenario, or nil.
 func (r *Report) get(scenario, contender string) *cell {
 	if s := r.of[scenario]; s != nil {
 		return s.of[contender]
@@ -188,7 +187,7 @@ func (r *Report) get(scenario, contender string) *cell {
 	return nil
 }
 
-// group returns the scenarios of a group in the order they were measured in.
+// group returns the scenarios of a group in the order in which they were measured.
 func (r *Report) group(name string) []*scenario {
 	var all []*scenario
 	for _, n := range r.order {
@@ -199,8 +198,8 @@ func (r *Report) group(name string) []*scenario {
 	return all
 }
 
-// contenders returns who took part in any of the scenarios: haul first, then
-// its peers, then the floors.
+// contenders returns the participants of any of the scenarios: haul first, then its peers, then
+// the floors.
 func contenders(all ...*scenario) []string {
 	var names []string
 	for _, s := range all {
@@ -230,8 +229,8 @@ func isHaul(name string) bool {
 	return name == "haul" || strings.HasPrefix(name, "haul ") || strings.HasPrefix(name, "haul,")
 }
 
-// twoSided says of a client of SFTP that it has a server of its own kind, which
-// those with a stock one are not compared with.
+// twoSided reports whether an SFTP client has a server of its own kind. It is not compared with
+// clients of a stock server.
 func twoSided(name string) bool { return strings.Contains(name, " to ") }
 
 func isFloor(name string) bool { return strings.HasPrefix(name, "floor-") }

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// Sections returns all that there is to report, in its order.
-// Those of which nothing was measured have no tables.
+// Sections returns the sections of the report in order. Those without measurements have no
+// tables.
 func (r *Report) Sections() []Section {
 	all := []Section{
 		r.environment(), r.goalSection(), r.threeFiles(),
@@ -27,7 +27,7 @@ func (r *Report) Sections() []Section {
 	return append(all, r.others(all)...)
 }
 
-// threeFiles is three files at once, with haul's client and a stock one.
+// threeFiles is the section about three simultaneous files, with haul's client and a stock one.
 func (r *Report) threeFiles() Section {
 	s := Section{
 		Name: "doc1", Title: "Three files at once",
@@ -52,7 +52,7 @@ func (r *Report) threeFiles() Section {
 	return s
 }
 
-// title returns that of the first scenario that was measured.
+// title returns the title of the first scenario that was measured.
 func (r *Report) title(names ...string) string {
 	for _, n := range names {
 		if s := r.of[n]; s != nil {
@@ -62,7 +62,7 @@ func (r *Report) title(names ...string) string {
 	return strings.Join(names, ", ")
 }
 
-// load names a scenario of many files in the head of a column.
+// load returns the name of a scenario with many files, for the head of a column.
 func load(s *scenario) string {
 	return fmt.Sprintf("%s x %s", whole(float64(s.Concurrency)), bytesOf(s.Size))
 }
@@ -74,7 +74,7 @@ func bytesOf(n int64) string {
 	return strconv.FormatFloat(float64(n)/1e3, 'f', -1, 64) + " kB"
 }
 
-// many has a table for each metric, since none has room for all.
+// many is a section with one table for each metric, since no table has room for all.
 func (r *Report) many(group, title string) Section {
 	s := Section{
 		Name: group, Title: title,
@@ -92,13 +92,14 @@ func (r *Report) many(group, title string) Section {
 	return s
 }
 
-// A part is a table of one metric.
+// A part is a table with one metric.
 type part struct {
 	name, caption string
 	metric        record.Metric
 }
 
-// matrix makes a table for each part: contenders by scenarios of a group.
+// matrix makes a table for each part, with contenders in rows and the scenarios of a group in
+// columns.
 func (r *Report) matrix(group string, parts []part) []Table {
 	var all []Table
 	scenarios := r.group(group)
@@ -117,7 +118,7 @@ func (r *Report) matrix(group string, parts []part) []Table {
 	return all
 }
 
-// goAndC is what Go costs against C.
+// goAndC is the section about the cost of Go compared with C.
 func (r *Report) goAndC() Section {
 	s := Section{
 		Name: "go-vs-c", Title: "Go against C",
@@ -134,7 +135,7 @@ func (r *Report) goAndC() Section {
 	return s
 }
 
-// loops is one event loop against two.
+// loops is the section about one event loop compared with two.
 func (r *Report) loops() Section {
 	return Section{
 		Name: "loops", Title: "One loop and two",
@@ -147,7 +148,7 @@ func (r *Report) loops() Section {
 	}
 }
 
-// windows is one large file at a time.
+// windows is the section about one large file at a time.
 func (r *Report) windows() Section {
 	s := Section{Name: "window", Title: "One file in windows", Intro: "Servers that know windowsize, over loopback, one file at a time."}
 	for _, sc := range r.group("window") {
@@ -164,7 +165,7 @@ func (r *Report) windows() Section {
 	return s
 }
 
-// windowSizes has a row for each windowsize.
+// windowSizes is a section with a row for each windowsize.
 func (r *Report) windowSizes() Section {
 	s := Section{Name: "windowsize", Title: "Windowsize 1 to 128", Intro: "One download over loopback, blksize 1468."}
 	scenarios := byWindow(r.group("windowsize"))
@@ -198,7 +199,7 @@ func byWindow(all []*scenario) []*scenario {
 	return some
 }
 
-// emulator says how far what was measured over a link can be trusted.
+// emulator is the section about how far measurements over a link can be trusted.
 func (r *Report) emulator() Section {
 	s := Section{
 		Name: "emulator", Title: "The emulated links",
@@ -244,7 +245,7 @@ func (r *Report) losses() Section {
 	return s
 }
 
-// clients is what stock clients get from haul.
+// clients is the section about stock clients with haul's server.
 func (r *Report) clients() Section {
 	s := Section{Name: "clients", Title: "Stock clients over a link"}
 	for _, sc := range r.group("clients") {
@@ -257,7 +258,7 @@ func (r *Report) clients() Section {
 	return s
 }
 
-// besides is what small downloads wait for.
+// besides is the section about delays of small downloads.
 func (r *Report) besides() Section {
 	s := Section{
 		Name: "beside", Title: "Beside something else",
@@ -289,7 +290,7 @@ func (r *Report) besides() Section {
 	return s
 }
 
-// disturbanceOf is the last part of a title: what the server had to do besides.
+// disturbanceOf returns the last part of a title: the other work of the server.
 func disturbanceOf(s *scenario) string {
 	_, after, found := strings.Cut(s.Title, ", beside ")
 	if !found {
@@ -298,8 +299,8 @@ func disturbanceOf(s *scenario) string {
 	return after
 }
 
-// others lists scenarios of groups that no other section knows, so that none is
-// hidden because the report is older than the suite.
+// others lists the scenarios of groups that no other section contains, so that none is hidden if
+// the report is older than the suite.
 func (r *Report) others(listed []Section) []Section {
 	known := slices.Clone(sftpGroups)
 	for _, s := range listed {

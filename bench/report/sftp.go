@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// sftpGroups are those that the sections here tell.
+// sftpGroups are the groups in the sections of this file.
 var sftpGroups = []string{
 	"sftp-get", "sftp-put", "sftp-get-ramp", "sftp-put-ramp", "sftp-tiny",
 	"sftp-read", "sftp-write", "sftp-tree-get", "sftp-tree-put", "sftp-slow", "sftp-doc5", "sftp-doc5-server",
@@ -26,7 +26,7 @@ func (r *Report) sftp() []Section {
 	}
 }
 
-// distance is what the head of a column says of a scenario's link.
+// distance returns the text for a scenario's link in the head of a column.
 func distance(s *scenario) string {
 	switch {
 	case s.Link == "":
@@ -37,14 +37,14 @@ func distance(s *scenario) string {
 	return s.Link
 }
 
-// byDistance returns the scenarios of a group, the nearest first.
+// byDistance returns the scenarios of a group, nearest first.
 func (r *Report) byDistance(group string) []*scenario {
 	all := r.group(group)
 	slices.SortStableFunc(all, func(a, b *scenario) int { return cmp.Compare(a.RoundTrip, b.RoundTrip) })
 	return all
 }
 
-// sftpFiles has contenders in its rows and distances in its columns.
+// sftpFiles is a section with contenders in rows and distances in columns.
 func (r *Report) sftpFiles(group, title string) Section {
 	s := Section{
 		Name: group, Title: title,
@@ -77,9 +77,9 @@ func (r *Report) sftpFiles(group, title string) Section {
 	return s
 }
 
-// distances makes a table of a metric with a column for each scenario, and beside
-// it one of haul's ratio to each row, where that is wanted; the last row is then
-// the ratio to the best peer.
+// distances makes a table of a metric with a column for each scenario. If versus is set, each has
+// a second column with haul's ratio to the row's contender, and the last row is the ratio to the
+// best peer.
 func (r *Report) distances(t Table, scenarios []*scenario, m record.Metric, versus bool) Table {
 	var columns []column
 	for _, s := range scenarios {
@@ -101,12 +101,12 @@ func (r *Report) distances(t Table, scenarios []*scenario, m record.Metric, vers
 	return t
 }
 
-// boundRow is the bound of the model for each scenario.
+// boundRow returns the model's bound for each scenario.
 func (r *Report) boundRow(scenarios []*scenario) Row {
 	cells := []string{"bound"}
 	for _, s := range scenarios {
 		if s.RoundTrip == 0 {
-			cells = append(cells, none) // what the processors move over loopback is measured
+			cells = append(cells, none) // over loopback, the speed of the processors is measured
 			continue
 		}
 		cells = append(cells, figure(float64(s.Size)/1e6/r.sftpBound(s).Seconds()))
@@ -114,8 +114,8 @@ func (r *Report) boundRow(scenarios []*scenario) Row {
 	return Row{Cells: cells, Kind: Floor}
 }
 
-// sftpBound is the least time of a scenario's file by the model. The rate of the
-// processors is what haul moves over loopback, where that was measured.
+// sftpBound returns the minimum time of a scenario's file by the model. The rate of the
+// processors is haul's rate over loopback, if that was measured.
 func (r *Report) sftpBound(s *scenario) time.Duration {
 	m := newSFTPModel(time.Duration(s.RoundTrip * float64(time.Millisecond)))
 	near := "sftp-get-rtt0"
@@ -128,10 +128,10 @@ func (r *Report) sftpBound(s *scenario) time.Duration {
 	return m.bound(s.Size)
 }
 
-// rampRows are the steps of a ramp that a table has, from 0.
+// rampRows are the steps of a ramp in the table, counted from 0.
 var rampRows = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 19, 24, 29}
 
-// sftpRamps is how fast the first seconds are.
+// sftpRamps is the section about the speed in the first seconds.
 func (r *Report) sftpRamps() Section {
 	s := Section{
 		Name: "sftp-ramp", Title: "SFTP: the first three seconds",
@@ -156,8 +156,8 @@ func (r *Report) sftpRamps() Section {
 	return s
 }
 
-// step returns the median of a step of the rounds' series; what has ended moves
-// nothing any more.
+// step returns the median of a step in the series of the rounds. A series that has ended counts
+// as 0.
 func (c *cell) step(i int) float64 {
 	var all []float64
 	for round := range c.rounds {
@@ -170,7 +170,7 @@ func (c *cell) step(i int) float64 {
 	return Median(all)
 }
 
-// sftpTiny counts round trips.
+// sftpTiny is the section that counts round trips.
 func (r *Report) sftpTiny() Section {
 	s := Section{
 		Name: "sftp-tiny", Title: "SFTP: a file of one byte",
@@ -196,7 +196,7 @@ func (r *Report) sftpTiny() Section {
 	return s
 }
 
-// sftpBuffers has a table for each distance and way, with buffers in its rows.
+// sftpBuffers is a section with a table for each distance and direction, with buffers in rows.
 func (r *Report) sftpBuffers() Section {
 	s := Section{
 		Name: "sftp-buffers", Title: "SFTP: small buffers",
@@ -248,13 +248,13 @@ func (r *Report) buffers(t Table, scenarios []*scenario) Table {
 	return t
 }
 
-// byBufferSize sorts scenarios; what has no buffer comes last.
+// byBufferSize sorts scenarios by buffer. Those without a buffer come last.
 func byBufferSize(a, b *scenario) int {
 	rank := func(s *scenario) int { return cmp.Or(s.Buffer, math.MaxInt) }
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
 }
 
-// bufferName is what a row says of a scenario.
+// bufferName returns the text for a scenario's row.
 func bufferName(s *scenario) string {
 	switch {
 	case s.Buffer > 0:
@@ -265,7 +265,7 @@ func bufferName(s *scenario) string {
 	return "whole file"
 }
 
-// binaryBytes writes a size in units of 1024.
+// binaryBytes formats a size in units of 1024.
 func binaryBytes(n int) string {
 	if n%(1<<20) == 0 {
 		return fmt.Sprintf("%d MiB", n>>20)
@@ -273,7 +273,7 @@ func binaryBytes(n int) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-// sftpTrees is many small files.
+// sftpTrees is the section about many small files.
 func (r *Report) sftpTrees() Section {
 	s := Section{
 		Name: "sftp-tree", Title: "SFTP: many small files",
@@ -290,7 +290,7 @@ func (r *Report) sftpTrees() Section {
 	return s
 }
 
-// sftpSlow is a server that is slow in CPU.
+// sftpSlow is the section about a server with little CPU.
 func (r *Report) sftpSlow() Section {
 	s := Section{
 		Name: "sftp-slow", Title: "SFTP: a server with little CPU",
@@ -309,7 +309,7 @@ func (r *Report) sftpSlow() Section {
 	return s
 }
 
-// nagle is TCP_NODELAY and overlap.
+// nagle is the section about TCP_NODELAY and overlapping requests.
 func (r *Report) nagle() Section {
 	s := Section{
 		Name: "sftp-doc5", Title: "SFTP: TCP_NODELAY, and requests that overlap",

@@ -2,22 +2,22 @@ package report
 
 import "time"
 
-// An sftpModel is what decides how long one file takes by SFTP over a long path, if all
-// connections begin at once and nothing but TCP and the processors limits them.
+// An sftpModel models how long one file takes by SFTP over a long path, if all connections begin
+// at once and only TCP and the processors limit them.
 type sftpModel struct {
-	Trip       time.Duration // there and back
-	LoginTrips float64       // that pass before the first byte of data can leave
-	Start      time.Duration // processor time of the programs' start and the logins, all in all
+	Trip       time.Duration // round trip
+	LoginTrips float64       // round trips before the first byte of data can be sent
+	Start      time.Duration // total processor time of the programs' start and the logins
 	Conns      int           // connections, at least 1
 	Window     int64         // bytes of TCP's first flight: ten segments (RFC 6928)
-	MaxWindow  int64         // bytes that one connection moves in a round trip at most; Window doubles up to that
+	MaxWindow  int64         // most bytes that one connection moves in a round trip; Window doubles up to that
 	Rate       float64       // bytes a second that the processors of both ends move, encrypted
 }
 
-// newSFTPModel returns the model for haul and a stock sshd over a path of so long a round
-// trip: eleven trips for the login, the channel and the first request, and eight
-// connections. 3.7 MB are what one connection has in flight with the buffers of a stock
-// Linux. The rate is that of the machine that the figures in docs/benchmarks.md are from.
+// newSFTPModel returns the model for haul and a stock sshd over a path with the given round trip:
+// eleven round trips for the login, the channel and the first request, and eight connections. 3.7
+// MB is what one connection has in flight with the buffers of a stock Linux. The rate is that of
+// the machine behind the figures in docs/benchmarks.md.
 func newSFTPModel(trip time.Duration) sftpModel {
 	return sftpModel{
 		Trip: trip, LoginTrips: 11, Start: 60 * time.Millisecond, Conns: 8,
@@ -25,7 +25,7 @@ func newSFTPModel(trip time.Duration) sftpModel {
 	}
 }
 
-// bound returns the least time that a file of size bytes takes.
+// bound returns the minimum time for a file of size bytes.
 func (m sftpModel) bound(size int64) time.Duration {
 	took := m.Start.Seconds() + m.LoginTrips*m.Trip.Seconds()
 	left, window, most := float64(max(size, 0)), float64(m.Window), float64(m.MaxWindow)
@@ -36,7 +36,7 @@ func (m sftpModel) bound(size int64) time.Duration {
 		}
 		flight := speed * m.Trip.Seconds()
 		if m.Trip <= 0 || window >= most || left <= flight {
-			took += left / speed // nothing changes from here on
+			took += left / speed // from here on the speed is constant
 			break
 		}
 		left, took, window = left-flight, took+m.Trip.Seconds(), min(2*window, most)

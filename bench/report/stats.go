@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// A Spread is what several rounds gave: the median and how far the rounds lie
-// around it. All of it is NaN where N is 0.
+// A Spread has the median of several rounds, and their range around it. All of it is NaN if N is
+// 0.
 type Spread struct {
 	Median   float64
 	Min, Max float64
-	Q1, Q3   float64 // the middle half of the rounds lies between these
+	Q1, Q3   float64 // the middle half of the rounds is between these
 	N        int     // rounds
 }
 
-// SpreadOf returns the spread of values; those that are not finite are left out.
+// SpreadOf returns the spread of the finite values.
 func SpreadOf(values []float64) Spread {
 	v := slices.DeleteFunc(slices.Clone(values), func(f float64) bool { return !finite(f) })
 	slices.Sort(v)
@@ -24,8 +24,8 @@ func SpreadOf(values []float64) Spread {
 	}
 }
 
-// Median returns the value in the middle, or the mean of the two there. It is
-// NaN if no value is finite.
+// Median returns the value in the middle, or the mean of the middle two. It is NaN if no value is
+// finite.
 func Median(values []float64) float64 { return SpreadOf(values).Median }
 
 // quantile interpolates between the two nearest of the sorted values.

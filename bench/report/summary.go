@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Summary returns README's figures: a few rows of the headline table.
+// Summary returns README's figures, which are a few rows of the headline table.
 func (r *Report) Summary() string {
 	t := Table{Head: []string{"load", "unit", "haul", "best peer", "haul to it"}}
 	var n notes
@@ -23,12 +23,12 @@ func (r *Report) Summary() string {
 	return t.markdown() + "\n" + r.days() + "\n"
 }
 
-// summary returns the headlines that README has, of those that were measured.
+// summary returns the headlines for README, of those that were measured.
 func (r *Report) summary() []headline {
 	return slices.DeleteFunc(r.headlines(), func(h headline) bool { return h.readme == "" || r.of[h.scenario] == nil })
 }
 
-// days says when the figures were measured, and on how small a machine.
+// days says when the figures were measured, and how small the machine is.
 func (r *Report) days() string {
 	if len(r.runs) == 0 {
 		return "Nothing was measured."
@@ -41,24 +41,23 @@ func (r *Report) days() string {
 	return fmt.Sprintf("Medians on %s, %s.", count(last.Cores, "core"), when)
 }
 
-// Measures of the chart, in pixels.
+// Sizes of the chart, in pixels.
 const (
 	chartWidth  = 720
 	chartRow    = 60
-	chartBars   = 14  // from a row's top to its first bar, and a bar's height with its gap
-	chartFigure = 190 // for a bar's figure at its right
+	chartBars   = 14  // from the top of a row to its first bar, and the height of a bar with its gap
+	chartFigure = 190 // for a bar's figure on its right
 )
 
-// chartStyle lets the chart follow the reader's choice of a light or a dark
-// page.
+// chartStyle adapts the chart to the reader's choice of a light or a dark page.
 const chartStyle = `<style>
 text{font:12px system-ui,sans-serif;fill:#1f2328}.who{fill:#59636e}.haul{fill:#0050b3}.peer{fill:#b8bec6}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.who{fill:#9da7b3}.haul{fill:#4d9bff}.peer{fill:#57606a}}
 </style>
 `
 
-// Chart returns the rows of Summary as an SVG document: for each load a bar of
-// haul's and one of the best peer's.
+// Chart returns the rows of Summary as an SVG document, with a bar of haul's and one of the best
+// peer's for each load.
 func (r *Report) Chart() string {
 	rows := r.summary()
 	var b strings.Builder
@@ -72,7 +71,7 @@ func (r *Report) Chart() string {
 	return b.String()
 }
 
-// A chartBar is one of the two of a row.
+// A chartBar is one of the two bars of a row.
 type chartBar struct {
 	class, who string
 	figure     float64

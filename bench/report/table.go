@@ -8,34 +8,34 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Section is what is shown together.
+// A Section is a group of tables and plots.
 type Section struct {
-	Name   string // of the marker that docs use: "many"
+	Name   string // name in the marker that docs use: "many"
 	Title  string
 	Intro  string
 	Tables []Table
 	Plots  []Plot
 
-	// Missing are scenarios that it is about and that were not measured. A report
-	// in Markdown counts them, and where there is room they are named.
+	// Missing lists scenarios of the section that were not measured. A report in Markdown counts
+	// them; where there is room, they are named.
 	Missing []string
 }
 
-// A Table has a row for each contender, or whatever its first column names.
+// A Table has a row for each contender, or for whatever its first column names.
 type Table struct {
-	Name    string // of the marker, where a section has several: "many-cpu"
+	Name    string // name in the marker, if a section has several tables: "many-cpu"
 	Caption string
 	Head    []string
 	Rows    []Row
-	Notes   []string // below: why a figure is missing or doubtful
-	Words   int      // leading columns that are words rather than figures; 0 means 1
-	Prose   bool     // all columns are words
+	Notes   []string // below the table: why a figure is missing or doubtful
+	Words   int      // number of leading columns with words instead of figures; 0 means 1
+	Prose   bool     // all columns contain words
 }
 
-// Word reports whether a column is one of words.
+// Word reports whether a column contains words.
 func (t Table) Word(column int) bool { return t.Prose || column < max(t.Words, 1) }
 
-// Said reports whether a column says what became of a goal.
+// Said reports whether a column contains verdicts on goals.
 func (t Table) Said(column int) bool { return t.Head[column] == verdictHead }
 
 // A Row is one line of a table, in plain text.
@@ -44,7 +44,7 @@ type Row struct {
 	Kind  Kind
 }
 
-// A Kind is how a row stands out.
+// A Kind is how a row is highlighted.
 type Kind string
 
 // Kinds of rows.
@@ -68,8 +68,8 @@ func (t *Table) add(name string, cells ...string) {
 	t.Rows = append(t.Rows, row)
 }
 
-// notes collects what is to be said below a table: for each contender and
-// reason the scenarios that it is about.
+// notes collects the remarks below a table: for each contender and reason, the scenarios to which
+// it applies.
 type notes struct {
 	said    []note
 	missing []string // scenarios that were not measured
@@ -99,7 +99,7 @@ func (n *notes) lack(scenario string) {
 	}
 }
 
-// lines writes them, one for all who share a reason and the scenarios.
+// lines formats the remarks. Contenders with the same reason and scenarios share a line.
 func (n *notes) lines() []string {
 	var all []string
 	who := make(map[string][]string)
@@ -119,7 +119,7 @@ func (n *notes) lines() []string {
 	return all
 }
 
-// reasons writes the same without who.
+// reasons formats the remarks without contenders.
 func (n *notes) reasons() string {
 	var all []string
 	for _, s := range n.said {
@@ -128,8 +128,8 @@ func (n *notes) reasons() string {
 	return strings.Join(all, "; ")
 }
 
-// show returns the median of a figure, or the sum of failures, and notes what
-// is missing or wrong about it.
+// show returns the median of a figure, or the sum of failures, and notes what is missing or
+// wrong.
 func (r *Report) show(n *notes, scenario, contender string, m record.Metric) string {
 	s := r.of[scenario]
 	if s == nil {
@@ -154,7 +154,7 @@ func (r *Report) show(n *notes, scenario, contender string, m record.Metric) str
 	return unitOf(m).show(f)
 }
 
-// versus returns what haul's figure is divided by a contender's.
+// versus returns haul's figure divided by a contender's.
 func (r *Report) versus(scenario, contender string, m record.Metric) string {
 	if contender == "haul" {
 		return ""
@@ -180,8 +180,8 @@ func (c column) head() string {
 	return unitOf(c.metric).short
 }
 
-// byContender makes a table of columns with a row for each contender. Scenarios
-// that were not measured have no columns.
+// byContender makes a table of columns with a row for each contender. It leaves out scenarios
+// that were not measured.
 func (r *Report) byContender(t Table, first string, columns ...column) Table {
 	var n notes
 	var from []*scenario

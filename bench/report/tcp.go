@@ -10,8 +10,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// The floors of TCP, of which one hears of connections when their clients have
-// said something.
+// The TCP floors. One of them learns of connections only when their clients have sent something.
 const (
 	tcpFloor         = "floor-tcp"
 	tcpFloorDeferred = "floor-tcp DEFER_ACCEPT"
@@ -22,7 +21,7 @@ func (r *Report) tcp() []Section {
 	return []Section{r.tcpLoads(), r.tcpIdle(), r.httpFiles(), r.httpSmall()}
 }
 
-// request is what the head of a column says of a scenario's requests.
+// request returns the text for a scenario's requests in the head of a column.
 func request(s *scenario) string {
 	what := fmt.Sprintf("%d B", s.Size)
 	if s.Size%1024 == 0 {
@@ -42,7 +41,7 @@ func request(s *scenario) string {
 	return what + ", kept"
 }
 
-// tcpLoads is document 4's tests, with a table for each metric.
+// tcpLoads is the section about document 4's tests, with a table for each metric.
 func (r *Report) tcpLoads() Section {
 	s := Section{
 		Name: "tcp", Title: "TCP: document 4's tests",
@@ -72,7 +71,7 @@ func (r *Report) tcpLoads() Section {
 			columns = append(columns, column{scenario: sc.Name, metric: p.metric, title: request(sc), versus: p.versus})
 		}
 		t := r.byContender(Table{Name: "tcp-" + p.name, Caption: p.caption}, "server", columns...)
-		if len(s.Tables) > 0 { // the first says who takes no part where
+		if len(s.Tables) > 0 { // the first table lists which contenders take no part
 			t.Notes = slices.DeleteFunc(t.Notes, func(n string) bool { return strings.HasSuffix(n, (*cell)(nil).lacking(p.metric)) })
 		}
 		s.Tables = append(s.Tables, t)
@@ -83,7 +82,7 @@ func (r *Report) tcpLoads() Section {
 	return s
 }
 
-// tcpIdle is what connections take that say nothing.
+// tcpIdle is the section about the cost of silent connections.
 func (r *Report) tcpIdle() Section {
 	s := Section{
 		Name: "tcp-idle", Title: "TCP: idle connections",
@@ -108,7 +107,7 @@ func (r *Report) tcpIdle() Section {
 	return s
 }
 
-// httpFiles is a large file by HTTP.
+// httpFiles is the section about a large file over HTTP.
 func (r *Report) httpFiles() Section {
 	s := Section{
 		Name: "http-file", Title: "HTTP: one large file",
@@ -128,7 +127,7 @@ func (r *Report) httpFiles() Section {
 	return s
 }
 
-// tcpGoals are those of servers of TCP.
+// tcpGoals returns the goals for TCP servers.
 func tcpGoals() []Goal {
 	const source, theirs = "TCP", "tcpserver"
 	cpu := record.CPUPerRequest
@@ -157,7 +156,7 @@ func tcpGoals() []Goal {
 	}
 }
 
-// everythingTCP is everything for requests.
+// everythingTCP is like everything, for requests.
 func (r *Report) everythingTCP() Table {
 	t := Table{Name: "all-tcp", Caption: "Each scenario of requests over TCP, likewise", Words: 2,
 		Head: []string{"scenario", "contender", "rounds", "us/request", "spread", "requests/s", "spread", "p50 ms", "p99 ms", "haul to it, us/request", "failed", "generator CPU"}}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// keyFiles are one side's files, and what it may agree to.
+// keyFiles are one side's files, with its user and cipher.
 type keyFiles struct{ user, private, others, cipher string }
 
 func (k *keyFiles) signer() (ssh.Signer, error) {

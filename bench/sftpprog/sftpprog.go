@@ -1,12 +1,11 @@
-// Package sftpprog is what the suite's SFTP programs share: flags, keys, and
-// what they print. Each is a program around a library, so that libraries are
-// compared with each other, and with programs that others built, by the CPU time of
-// processes. A main is
+// Package sftpprog is shared by the suite's SFTP programs: flags, keys, and output. Each is a
+// program around a library, so that libraries are compared with each other, and with programs
+// that others built, by the CPU time of processes. A main is
 //
 //	func main() { sftpprog.Main("pkgsftp", library{}) }
 //
-// The programs serve a directory, move a whole file as fast as their library
-// can, or read and write one with a buffer of a given size.
+// The programs serve a directory, move a whole file as fast as their library can, or read and
+// write one with a buffer of a given size.
 package sftpprog
 
 import (
@@ -25,7 +24,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Library is a client and a server of SFTP.
+// A Library is an SFTP client and server.
 type Library interface {
 	// Dial logs in and opens a session.
 	Dial(ctx context.Context, addr string, login *ssh.ClientConfig, o Options) (Client, error)
@@ -34,42 +33,42 @@ type Library interface {
 	Serve(ctx context.Context, l net.Listener, config *ssh.ServerConfig, dir string) error
 }
 
-// A Client is logged in.
+// A Client is a client that has logged in.
 type Client interface {
-	// Get writes a file of the server to a local one that is empty, and Put the
-	// reverse, by whatever is fastest.
+	// Get copies a file from the server to an empty local one, and Put the reverse, by the
+	// fastest method.
 	Get(ctx context.Context, remote string, to *os.File) error
 	Put(ctx context.Context, from *os.File, remote string) error
 
-	// Open opens a file to be read with buffers, and Create one to be written.
+	// Open opens a file for reading with buffers, and Create for writing.
 	Open(ctx context.Context, remote string) (io.ReadCloser, error)
 	Create(ctx context.Context, remote string) (io.WriteCloser, error)
 
 	Close() error
 }
 
-// Options are for experiments; a library refuses what it does not know.
+// Options are for experiments; a library refuses unknown ones.
 type Options struct {
 	Delay            bool // without TCP_NODELAY
-	Requests         int  // most requests on their way; 0 leaves it to the library
-	RequestBytes     int  // most bytes of each; 0 likewise
+	Requests         int  // most requests under way; 0 leaves it to the library
+	RequestBytes     int  // most bytes of each request; 0 leaves it to the library
 	ConcurrentWrites bool // let File.Write split a large buffer into requests that overlap
 }
 
-// A Result is what a client prints, as JSON.
+// A Result is a client's output, as JSON.
 type Result struct {
 	Login   float64 `json:"login_seconds"`
-	Seconds float64 `json:"seconds"` // with opening and closing the file
+	Seconds float64 `json:"seconds"` // including opening and closing the file
 	Bytes   int64   `json:"bytes"`
 }
 
-// The acts of a program, its first argument.
+// The commands of a program, its first argument.
 const (
 	Serve = "serve"
 	Get   = "get"
 	Put   = "put"
-	Read  = "read"  // with a buffer, and forget what was read
-	Write = "write" // with a buffer, of zeros
+	Read  = "read"  // with a buffer, without keeping the data
+	Write = "write" // with a buffer of zeros
 
 	StreamGet = "stream-get" // by io.Copy
 	StreamPut = "stream-put" // likewise
@@ -85,7 +84,7 @@ func Main(name string, l Library) {
 	}
 }
 
-// program is the arguments of one.
+// program has the arguments of a program.
 type program struct {
 	library Library
 	addr    string
@@ -98,8 +97,7 @@ type program struct {
 	limit              time.Duration
 }
 
-// Run does what the arguments say, and writes a client's Result to out. A server
-// ends with ctx.
+// Run executes the arguments, and writes a client's Result to out. A server ends with ctx.
 func Run(ctx context.Context, l Library, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("the first argument says what to do: %s, %s, %s, %s, %s, %s or %s", Serve, Get, Put, Read, Write, StreamGet, StreamPut)
@@ -145,8 +143,8 @@ func (p *program) serve(ctx context.Context) error {
 	return p.library.Serve(ctx, listener, config, p.dir)
 }
 
-// delayed is a listener whose connections have no TCP_NODELAY, and hide the method by
-// which a library would set it.
+// delayed is a listener whose connections have no TCP_NODELAY, and hide the method with which a
+// library would set it.
 type delayed struct{ net.Listener }
 
 func (l delayed) Accept() (net.Conn, error) {
@@ -212,8 +210,8 @@ func (p *program) put(ctx context.Context, c Client) (int64, error) {
 	return info.Size(), c.Put(ctx, from, p.remote)
 }
 
-// stream hides what a file could do besides being read or written in order: io.Copy then
-// uses only what the library's file can do.
+// A stream hides everything a file can do besides being read or written in order. So io.Copy only
+// uses what the library's file can do.
 type (
 	sourceStream struct{ io.Reader }
 	targetStream struct{ io.Writer }
@@ -246,7 +244,7 @@ func (p *program) streamPut(ctx context.Context, c Client) (int64, error) {
 	return n, errors.Join(err, to.Close())
 }
 
-// read reads until the file, or the time, is over.
+// read reads until the end of the file, or until the time is over.
 func (p *program) read(ctx context.Context, c Client) (int64, error) {
 	f, err := c.Open(ctx, p.remote)
 	if err != nil {
@@ -266,7 +264,7 @@ func (p *program) read(ctx context.Context, c Client) (int64, error) {
 	return total, f.Close()
 }
 
-// write writes until there is enough, or the time is over.
+// write writes until the wanted size, or until the time is over.
 func (p *program) write(ctx context.Context, c Client) (int64, error) {
 	f, err := c.Create(ctx, p.remote)
 	if err != nil {

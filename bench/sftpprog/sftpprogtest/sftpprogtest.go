@@ -19,8 +19,8 @@ import (
 // patience bounds each step of a test.
 const patience = 20 * time.Second
 
-// Test has a library serve, and be a client of itself, in all ways. at returns
-// what its server calls a file of the directory that it serves.
+// Test tests a library as server and as its own client in all modes. at returns the server's name
+// for a file in the served directory.
 func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	served, local := t.TempDir(), t.TempDir()
 	keys, err := peer.NewKeys(t.TempDir(), "root")
@@ -34,7 +34,7 @@ func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		// -delay is for experiments; it changes nothing of what arrives.
+		// -delay is for experiments; it does not change the transferred data.
 		ended <- sftpprog.Run(ctx, l, []string{sftpprog.Serve, "-delay", "-addr", addr.String(), "-key", keys.Host, "-trust", keys.Authorized, "-dir", served}, nil)
 	}()
 	defer func() {
@@ -90,7 +90,7 @@ func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	if info, err := os.Stat(filepath.Join(served, "g")); err != nil || info.Size() != 12345 {
 		t.Errorf("written with a buffer: %v, %v", info, err)
 	}
-	// Time that is over before it begins stops both, and is no error.
+	// With a time limit of 0, both stop at once without an error.
 	if r := client(sftpprog.Read, "f", "-limit", "0s"); r.Bytes != 0 {
 		t.Errorf("read says %d bytes, in no time", r.Bytes)
 	}
@@ -99,7 +99,7 @@ func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	}
 }
 
-// free returns an address of loopback that nobody had a moment ago.
+// free returns a loopback address that was free a moment ago.
 func free(t *testing.T) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +110,7 @@ func free(t *testing.T) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// await returns once somebody listens.
+// await returns once a server listens.
 func await(t *testing.T, addr netip.AddrPort) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
