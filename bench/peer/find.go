@@ -44,8 +44,7 @@ func BinDir() string {
 }
 
 // Find looks for every program with a recipe: haul in binDir, the peers in binDir/peers, or else
-// where the machine has them. Asking all programs for their versions takes some tens of
-// milliseconds each.
+// where the machine has them. Asking each for its version takes some tens of milliseconds.
 func Find(binDir string) Set {
 	f := newFinder(binDir)
 	f.haul()

@@ -12,14 +12,14 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// An emulated link is measured like a contender, so that a report says how far
-// the figures made over it can be trusted.
+// An emulated link is measured like a contender, so that a report shows how far the figures over
+// it can be trusted.
 const (
 	emulatorGroup = "emulator"
 	emulatorName  = "emulator"
 )
 
-// accuracy shows how a link does what its profile says.
+// accuracy measures how closely a link matches its profile.
 func accuracy(profile string) Scenario {
 	return Scenario{
 		Scenario: record.Scenario{
@@ -31,7 +31,7 @@ func accuracy(profile string) Scenario {
 	}
 }
 
-// emulator is the contender of such a scenario.
+// emulator returns the contender of such a scenario.
 func emulator() contender {
 	return contender{
 		Contender: record.Contender{Name: emulatorName},
@@ -39,7 +39,7 @@ func emulator() contender {
 	}
 }
 
-// noServer stands where there is none.
+// noServer is used if there is no server.
 type noServer struct{}
 
 func (noServer) Addr() netip.AddrPort        { return netip.AddrPort{} }
@@ -60,7 +60,7 @@ func measureLink(ctx context.Context, st *stage, _ bool) (tally, error) {
 		record.CycleP99:     ms(a.Ping.P99),
 		record.CycleOff:     100 * a.Off(),
 	}}
-	for _, b := range a.Bulk { // the last one sends single datagrams: the hardest
+	for _, b := range a.Bulk { // the last one sends single datagrams, which is hardest
 		t.figures[record.LinkRate], t.figures[record.LinkRateProfile] = b.Got, b.Want
 		t.figures[record.LinkCPU] = b.Share
 		t.figures[record.LinkDrops] = float64(b.Failures)
@@ -75,8 +75,8 @@ func measureLink(ctx context.Context, st *stage, _ bool) (tally, error) {
 	return t, nil
 }
 
-// LinkTools are what else can measure a link, where this machine or the peers'
-// directory has it.
+// LinkTools returns further programs that can measure a link, if this machine or the peers'
+// directory has them.
 func LinkTools(l *link.Link, peers string) link.Tools {
 	var t link.Tools
 	if path, err := exec.LookPath("ping"); err == nil {

@@ -10,21 +10,21 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// beforeName stands in the name of another build's contender where that of haul has haul.
+// beforeName replaces "haul" in the name of another build's contender.
 const beforeName = "haul before"
 
-// IsBefore reports whether a contender is the build that haul is compared with.
+// IsBefore reports whether a contender is the other build of haul.
 func IsBefore(c record.Contender) bool { return strings.HasPrefix(c.Name, beforeName) }
 
-// asBefore returns the name of haul's contender in the other build, and asHaul reverses that.
+// asBefore returns the name of haul's contender for the other build, and asHaul does the reverse.
 func asBefore(name string) string { return strings.ReplaceAll(name, "haul", beforeName) }
 func asHaul(name string) string   { return strings.ReplaceAll(name, beforeName, "haul") }
 
-// haulPair is the pair of SFTP that is haul on both sides.
+// haulPair is the SFTP pair with haul on both sides.
 const haulPair = "haul to haul"
 
-// addBefore adds the contenders of another build. Its programs for SFTP and TCP are in
-// the directory of its binary, where no other servers are.
+// addBefore adds the contenders of another build. Its programs for SFTP and TCP are in the
+// directory of its binary, where there are no other servers.
 func (s *Suite) addBefore(set *peer.Set) error {
 	servers, err := peer.Haul(beforeName, s.Before)
 	if err != nil {

@@ -11,34 +11,33 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A disturbance is something else that the server has to do. It returns once it
-// has begun, and its stop returns how much there was of it.
+// A disturbance is other work for the server. It returns once it has begun, and its stop function
+// returns how much of it there was.
 type disturbance func(ctx context.Context, st *stage) (stop func() extent, err error)
 
-// extent is how much of a disturbance there was: packets or requests, and what
-// became of it where that is not as wished.
+// extent is the amount of a disturbance, in packets or requests, with any problems.
 type extent struct {
 	events  float64
 	warning string
 }
 
-// takesHold is how long a disturbance has before latencies count.
+// takesHold is how long a disturbance runs before latencies count.
 const takesHold = 500 * time.Millisecond
 
-// besidePeers are one of each kind: a loop, a process for each transfer, and
-// haul.
+// besidePeers are one of each kind: a server with a loop, one with a process for each transfer,
+// and haul.
 var besidePeers = []string{"haul", "tftpd-hpa", "dnsmasq"}
 
-// Small downloads that are measured beside something else: many enough for a
-// 99th percentile, few enough to leave most of the server to the rest.
+// Small downloads that are measured while the server does other work: enough for a 99th
+// percentile, and few enough to leave most of the server to the other work.
 const (
 	besideRate   = 200.0 // a second
 	besideSize   = 10 * kB
-	besideAtOnce = 200 // at the same time, before they are counted as late
+	besideAtOnce = 200 // at the same time; further ones count as late
 )
 
-// besides is what small downloads have to wait for, alone and beside what may
-// hold a server up.
+// besides returns scenarios that measure the delays of small downloads, alone and during work
+// that may block a server.
 func besides(length time.Duration) []Scenario {
 	var all []Scenario
 	for _, b := range []struct {
@@ -65,7 +64,7 @@ func besides(length time.Duration) []Scenario {
 	return all
 }
 
-// besideOf is the act of making the load while a disturbance lasts.
+// besideOf returns the act that makes the load during a disturbance.
 func besideOf(disturb disturbance) act {
 	return func(ctx context.Context, st *stage, warmup bool) (tally, error) {
 		load := st.sc.Load
@@ -98,7 +97,7 @@ func besideOf(disturb disturbance) act {
 	}
 }
 
-// ownCPU is the CPU time of this process, in which some disturbances run.
+// ownCPU returns the CPU time of this process, in which some disturbances run.
 func ownCPU() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

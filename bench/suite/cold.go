@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// coldFiles names the scenario of files that are not in the page cache.
+// coldFiles is the name of the scenario with files that are not in the page cache.
 const coldFiles = "cold"
 
 const (
@@ -25,8 +25,8 @@ const (
 	dropEvery   = 100 * time.Millisecond
 )
 
-// cold downloads large files of which the page cache is emptied again and
-// again, by a server that has been held to coldRate.
+// cold downloads large files from a server that is limited to coldRate, and keeps removing the
+// files from the page cache.
 func cold(ctx context.Context, st *stage) (func() extent, error) {
 	l := record.Load{Concurrency: coldClients, Transfers: longerTransfers, Size: coldSize, BlockSize: 1468, Window: 16}
 	if err := st.makeFiles(ctx, record.Load{Size: coldSize, Transfers: coldClients}); err != nil {
@@ -59,8 +59,8 @@ func cold(ctx context.Context, st *stage) (func() extent, error) {
 	}, nil
 }
 
-// drop takes the cold files out of the page cache. Only clean pages go, hence
-// the sync.
+// drop removes the cold files from the page cache. Only clean pages can be removed, hence the
+// sync.
 func (st *stage) drop() error {
 	for i := range coldClients {
 		f, err := os.Open(filepath.Join(st.root, fileName(coldSize, strconv.Itoa(i))))
@@ -75,8 +75,8 @@ func (st *stage) drop() error {
 	return nil
 }
 
-// diskOf returns the number of the disk that a directory is on: of the whole
-// disk, for parts of it cannot be limited.
+// diskOf returns the number of the disk that contains a directory. It is the whole disk, since
+// partitions cannot be limited.
 func diskOf(dir string) (string, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(dir, &s); err != nil {

@@ -13,32 +13,32 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A contender is a server, or a client, to be measured.
+// A contender is a server or a client to be measured.
 type contender struct {
 	record.Contender
 	stores bool         // keeps uploads as files
-	client *peer.Client // nil means haul's load generator, or what the act uses
-	pair   *peer.Pair   // of SFTP; nil means another protocol
+	client *peer.Client // nil means haul's load generator, or the client of the act
+	pair   *peer.Pair   // for SFTP; nil means another protocol
 
-	trade peer.Trade // of TCP: what the server can do
+	trade peer.Trade // for TCP: what the server can do
 
-	// tune changes the arguments of a client of SFTP; nil changes nothing.
+	// tune changes the arguments of an SFTP client; nil changes nothing.
 	tune func(*peer.SFTPJob)
 
-	serverDelay bool // of SFTP: the server's side has no TCP_NODELAY
+	serverDelay bool // for SFTP: the server's side has no TCP_NODELAY
 
 	// start runs the server on a stage.
 	start func(context.Context, *stage) (process, error)
 }
 
-// Where the first server on an emulated link listens; those that are started
-// after it, and may run beside it, take the ports behind.
+// The ports of the first server on an emulated link. Servers that start later, and may run at the
+// same time, use the following ports.
 const (
 	tftpPort = 69
 	sftpPort = 2200
 )
 
-// starter returns the start of a recipe.
+// starter returns the start function of a recipe.
 func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 	return func(ctx context.Context, st *stage) (process, error) {
 		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write, Keys: st.keys, Delay: st.serverDelay}
@@ -61,7 +61,7 @@ func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 	}
 }
 
-// startHeld starts a server and holds it to a limit.
+// startHeld starts a server and applies a limit to it.
 func startHeld(ctx context.Context, s *peer.Server, o peer.Options, limit *throttle) (process, error) {
 	var cmd *exec.Cmd
 	start := o.Command
@@ -83,21 +83,21 @@ func startHeld(ctx context.Context, s *peer.Server, o peer.Options, limit *throt
 	return p, nil
 }
 
-// find returns all contenders, haul first, and who is not there.
+// find returns all contenders, haul first, and the absent ones.
 func (s *Suite) find() (peer.Set, error) {
 	set := peer.Find(s.Peers)
 	ours, err := peer.Haul("haul", s.Haul)
 	if err != nil {
 		return set, fmt.Errorf("%w; \"make build\" builds it, and --haul and --bin name another one", err)
 	}
-	// Find's own haul is that of the directory, and not always the one to test.
+	// peer.Find's haul is the one in the directory, which is not always the one to test.
 	isHaul := func(name string) bool { return family(name) == "haul" }
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
 	set.Servers = append(ours, set.Servers...)
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
 		return isHaul(a.Name) || protocolOf(a) != ""
 	})
-	pairs, absent := peer.Pairs(s.Peers, s.Haul) // of the haul to test, likewise
+	pairs, absent := peer.Pairs(s.Peers, s.Haul) // for the haul to test, too
 	streams := peer.Streams(s.Peers, s.Haul)
 	set.Pairs, set.Streams, set.Absent = pairs, streams.Streams, slices.Concat(set.Absent, absent, streams.Absent)
 	if s.Before != "" {
@@ -108,7 +108,7 @@ func (s *Suite) find() (peer.Set, error) {
 	return set, s.known(set)
 }
 
-// choose reduces a set to those who were asked for.
+// choose removes the contenders that were not requested.
 func (s *Suite) choose(set *peer.Set) {
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return !s.wanted(p.Name) })
 	set.Pairs = slices.DeleteFunc(set.Pairs, func(p peer.Pair) bool { return !s.wanted(p.Name) })
@@ -116,7 +116,7 @@ func (s *Suite) choose(set *peer.Set) {
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(plainName(a)) })
 }
 
-// protocolOf returns the Protocol of the scenarios that miss somebody absent.
+// protocolOf returns the Protocol of the scenarios that an absent contender would take part in.
 func protocolOf(a peer.Absentee) string {
 	switch {
 	case strings.HasSuffix(a.Name, peer.OfSFTP):
@@ -127,18 +127,18 @@ func protocolOf(a peer.Absentee) string {
 	return ""
 }
 
-// plainName is the name of somebody absent as a contender.
+// plainName returns the name of an absentee as a contender.
 func plainName(a peer.Absentee) string {
 	return strings.TrimSuffix(strings.TrimSuffix(a.Name, peer.OfSFTP), peer.OfTCP)
 }
 
-// family is the first word of a name: "dnsmasq single-port" is a dnsmasq.
+// family returns the first word of a name: "dnsmasq single-port" is a dnsmasq.
 func family(name string) string {
 	first, _, _ := strings.Cut(name, " ")
 	return first
 }
 
-// known checks that everybody asked for has a recipe, found or not.
+// known checks that every requested contender has a recipe, whether it was found or not.
 func (s *Suite) known(set peer.Set) error {
 	var names []string
 	for _, p := range set.Servers {
@@ -161,13 +161,13 @@ func (s *Suite) known(set peer.Set) error {
 	return nil
 }
 
-// wanted reports whether a contender was asked for, or nobody in particular.
+// wanted reports whether a contender was requested. If none was requested, all are wanted.
 func (s *Suite) wanted(name string) bool {
 	return len(s.Only) == 0 || slices.Contains(s.Only, name)
 }
 
-// takePart returns whose turn it is in a scenario, and who would fail it as is
-// known beforehand.
+// takePart returns the contenders that take part in a scenario, and those that are known to fail
+// it.
 func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) {
 	switch sc.Protocol {
 	case record.SFTP:
@@ -177,7 +177,7 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 	}
 	if sc.Group == emulatorGroup {
 		if len(set.Servers) == 0 {
-			return nil, nil // whom it would concern is not there
+			return nil, nil // its contenders are absent
 		}
 		return []contender{emulator()}, nil
 	}
@@ -206,7 +206,7 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 		for _, name := range sc.Who.clients {
 			client, ok := set.Client(name)
 			if !ok {
-				continue // the set says why, once for all scenarios
+				continue // the set reports the reason once, for all scenarios
 			}
 			turns = append(turns, c.with(client, len(sc.Who.clients) > 1))
 		}
@@ -214,8 +214,8 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 	return turns, refused
 }
 
-// with returns the contender with a stock client, which is what is measured if
-// it is one of several.
+// with returns the contender with a stock client. measured means that the client is what is
+// measured, as one of several.
 func (c contender) with(client *peer.Client, measured bool) contender {
 	c.client = client
 	c.Client = client.Name
@@ -233,11 +233,11 @@ func (w who) includes(p *peer.Server) bool {
 	if len(w.names) == 0 {
 		return !p.Variant && (w.floors || !p.Floor)
 	}
-	// The build to compare with takes part wherever haul does.
+	// The other build takes part wherever haul does.
 	return slices.Contains(w.names, asHaul(p.Name))
 }
 
-// note is what a reader must know of a server.
+// note returns the remark about a server for readers.
 func note(p *peer.Server, uploads bool) string {
 	switch {
 	case !uploads || p.Uploads == peer.Disk:

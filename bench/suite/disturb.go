@@ -16,25 +16,24 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// The disturbances and how much of each.
+// The disturbances and their amounts.
 const (
 	slowClients = 1000
 	slowPause   = time.Second // between a block and its acknowledgement
 	slowSize    = 1 * mB
-	slowStagger = takesHold / (2 * slowClients) // between two of them
+	slowStagger = takesHold / (2 * slowClients) // between two clients
 
 	floodRate    = 20_000               // requests a second
 	floodTick    = time.Millisecond     // between two bursts
-	floodCatchUp = 5 * floodRate / 1000 // most requests in a burst, after a pause
+	floodCatchUp = 5 * floodRate / 1000 // most requests in a burst after a pause
 	floodSockets = 64
 
-	windowsRate   = 2.0 // downloads begun each second
+	windowsRate   = 2.0 // downloads begun in each second
 	windowsSize   = 64 * mB
 	windowsAtOnce = 4
 )
 
-// longer is a number of transfers, or a time, that no measurement lives to see
-// the end of.
+// longer is a number of transfers, or a time, that exceeds any measurement.
 const (
 	longerTransfers = 10_000
 	longerTime      = 5 * time.Minute
@@ -57,7 +56,7 @@ func (st *stage) background(ctx context.Context, l record.Load) (func() extent, 
 	args := append(generatorArgs(st.server.Addr().String(), l),
 		"--names", fmt.Sprint(l.Concurrency), "--duration", longerTime.String())
 	cmd := st.command(ctx, st.suite.Haul, args...)
-	// Interrupted, it reports what it has done.
+	// On an interrupt, it reports what it has done.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	var out, said bounded
@@ -66,8 +65,8 @@ func (st *stage) background(ctx context.Context, l record.Load) (func() extent, 
 		return nil, fmt.Errorf("load generator: %w", err)
 	}
 	return func() extent {
-		_ = cmd.Cancel() // it may have ended, and then says why
-		_ = cmd.Wait()   // interrupted is how it should end
+		_ = cmd.Cancel() // it may have ended, and then reports the reason
+		_ = cmd.Wait()   // an interrupt is its usual end
 		var g generated
 		if err := json.Unmarshal(bytes.TrimSpace(out.b), &g); err != nil {
 			return extent{warning: fmt.Sprintf("the load beside has no result: %v: %s", err, bytes.TrimSpace(said.b))}
@@ -80,17 +79,16 @@ func (st *stage) background(ctx context.Context, l record.Load) (func() extent, 
 	}, nil
 }
 
-// readRequest is an RRQ in octet mode, without options.
+// readRequest returns an RRQ in octet mode, without options.
 func readRequest(name string) []byte { return []byte("\x00\x01" + name + "\x00octet\x00") }
 
-// TFTP's operation codes that slow peers use, RFC 1350 §5.
+// The TFTP operation codes that slow peers use (RFC 1350 §5).
 const (
 	opData = 3
 	opACK  = 4
 )
 
-// flood asks for a file that is not there, at a steady rate and without
-// reading the answers.
+// flood requests a missing file at a steady rate, without reading the answers.
 func flood(ctx context.Context, st *stage) (func() extent, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	conns, err := open(floodSockets)
@@ -109,7 +107,7 @@ func flood(ctx context.Context, st *stage) (func() extent, error) {
 			<-tick.C
 			due := int64(time.Since(began).Seconds()*floodRate) - sent.Load()
 			for range min(due, floodCatchUp) {
-				// Refused and full are what a flood expects.
+				// Errors about refused packets and full buffers are expected in a flood.
 				_, _ = conns[sent.Add(1)%floodSockets].WriteToUDPAddrPort(request, st.server.Addr())
 			}
 		}
@@ -122,8 +120,8 @@ func flood(ctx context.Context, st *stage) (func() extent, error) {
 	}, nil
 }
 
-// open opens sockets of their own ports. They are not connected, because many
-// servers answer from another port than they were asked on.
+// open opens sockets, each with its own port. They are not connected, because many servers answer
+// from another port.
 func open(n int) ([]*net.UDPConn, error) {
 	var conns []*net.UDPConn
 	for range n {
@@ -143,7 +141,7 @@ func closeAll(conns []*net.UDPConn) {
 	}
 }
 
-// slow is many clients who take a block a second each.
+// slow is many clients that each read one block a second.
 func slow(ctx context.Context, st *stage) (func() extent, error) {
 	if err := st.makeFiles(ctx, record.Load{Size: slowSize, Transfers: 1}); err != nil {
 		return nil, err
@@ -157,7 +155,7 @@ func slow(ctx context.Context, st *stage) (func() extent, error) {
 	var wg sync.WaitGroup
 	for i, c := range conns {
 		wg.Go(func() {
-			// All at once would overflow the socket that takes requests.
+			// Starting all at once would overflow the socket for requests.
 			time.Sleep(time.Duration(i) * slowStagger)
 			d := slowDownload{conn: c, server: st.server.Addr()}
 			d.run(ctx)
@@ -179,22 +177,22 @@ func slow(ctx context.Context, st *stage) (func() extent, error) {
 	}, nil
 }
 
-// A slowDownload takes a block every slowPause. It acknowledges each once, as
-// repeating would double the packets.
+// A slowDownload reads a block every slowPause. It acknowledges each block once, because repeated
+// ACKs would double the packets.
 type slowDownload struct {
 	conn   *net.UDPConn
 	server netip.AddrPort
-	served bool  // a block has come
+	served bool  // a block has arrived
 	taken  int64 // blocks acknowledged
 }
 
-// run lasts until ctx ends.
+// run downloads until ctx ends.
 func (d *slowDownload) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { _ = d.conn.SetReadDeadline(time.Now()) })()
 	packet := make([]byte, 4+512)
 	for ctx.Err() == nil {
 		if !d.served {
-			// A refused request is repeated like one that was lost.
+			// A refused request is repeated like a lost one.
 			_, _ = d.conn.WriteToUDPAddrPort(readRequest(fileName(slowSize, "0")), d.server)
 			_ = d.conn.SetReadDeadline(time.Now().Add(slowPause))
 		}

@@ -12,8 +12,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// environment describes the machine, and the tree that is measured. Fields that cannot
-// be found out stay empty.
+// environment describes the machine and the measured tree. Unknown fields stay empty.
 func environment(dir string) record.Environment {
 	return record.Environment{
 		Commit:     output("git", "describe", "--always", "--dirty"),
@@ -27,9 +26,9 @@ func environment(dir string) record.Environment {
 	}
 }
 
-// processor returns its name as the kernel has it.
+// processor returns the processor's name in /proc/cpuinfo.
 func processor() string {
-	b, _ := os.ReadFile("/proc/cpuinfo") // what it is called matters less than that it runs
+	b, _ := os.ReadFile("/proc/cpuinfo") // the name may be missing
 	for line := range strings.Lines(string(b)) {
 		if name, ok := strings.CutPrefix(line, "model name"); ok {
 			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
@@ -46,7 +45,7 @@ func memoryMB() int64 {
 	return int64(info.Totalram * uint64(info.Unit) / 1e6)
 }
 
-// fileSystem names the file system of a directory, where it is a usual one.
+// fileSystem returns the name of a directory's file system, if it is a common one.
 func fileSystem(dir string) string {
 	var fs unix.Statfs_t
 	if unix.Statfs(dir, &fs) != nil {
@@ -67,13 +66,13 @@ func fileSystem(dir string) string {
 	return fmt.Sprintf("%#x", fs.Type)
 }
 
-// word returns the contents of a file of one word.
+// word returns the content of a file with one word.
 func word(path string) string {
-	b, _ := os.ReadFile(path) // a kernel without it has nothing to say
+	b, _ := os.ReadFile(path) // empty if the kernel has no such file
 	return strings.TrimSpace(string(b))
 }
 
-// output returns what a command prints, or the empty string.
+// output returns the output of a command, or the empty string.
 func output(name string, args ...string) string {
 	b, err := exec.Command(name, args...).Output()
 	if err != nil {

@@ -12,17 +12,16 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// transferLimit is how long the generator waits for one transfer before it
-// counts it as failed.
+// transferLimit is the time after which the generator counts a transfer as failed.
 const transferLimit = "90s"
 
-// maxNames bounds the files of a scenario: more transfers than that share
-// them, so that ten thousand need no gigabytes of page cache.
+// maxNames bounds the number of files in a scenario. More transfers share files, so that ten
+// thousand do not need gigabytes of page cache.
 const maxNames = 100
 
 const uploadPrefix = "up-"
 
-// generated is what "haul bench tftp --json" prints.
+// generated is the output of "haul bench tftp --json".
 type generated struct {
 	Seconds     float64
 	Transfers   float64
@@ -40,13 +39,13 @@ type generated struct {
 
 type percentiles struct{ P50, P90, P99, Max float64 }
 
-// fileName names the i-th file of a size; i may be "{}".
+// fileName returns the name of the i-th file of a size; i may be "{}".
 func fileName(size int64, i string) string { return fmt.Sprintf("f%d-%s", size, i) }
 
-// names is how many files a load is spread over.
+// names returns the number of files in a load.
 func names(l record.Load) int { return min(l.Transfers, maxNames) }
 
-// makeFiles writes what a load downloads.
+// makeFiles writes the files that a load downloads.
 func (st *stage) makeFiles(ctx context.Context, l record.Load) error {
 	if l.Write || l.Transfers == 0 {
 		return nil
@@ -56,17 +55,17 @@ func (st *stage) makeFiles(ctx context.Context, l record.Load) error {
 	return err
 }
 
-// haul runs haul, on this side of any link, and returns what it printed.
+// haul runs haul on the server's side of any link, and returns its output.
 func (st *stage) haul(ctx context.Context, args ...string) ([]byte, error) {
 	return run(st.serverCommand(ctx, st.suite.Haul, args...))
 }
 
-// generate lets the load generator make a load.
+// generate makes a load with the load generator.
 func (st *stage) generate(ctx context.Context, l record.Load) (tally, error) {
 	cmd := st.command(ctx, st.suite.Haul, generatorArgs(st.server.Addr().String(), l)...)
 	out, runErr := run(cmd)
 	var g generated
-	// It prints its figures also when transfers failed, and exits with 1 then.
+	// It prints its figures even if transfers failed, and then exits with 1.
 	if err := json.Unmarshal(bytes.TrimSpace(out), &g); err != nil {
 		if runErr == nil {
 			runErr = fmt.Errorf("its result is no JSON: %w", err)

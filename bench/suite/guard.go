@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	guardTree  = 4000            // small files, copied at once
-	guardSmall = 4000            // times that a small file is fetched with one connection
-	guardGuess = 2 * time.Second // that most of the measurements take
+	guardTree  = 4000            // small files, copied together
+	guardSmall = 4000            // times that a small file is fetched on one connection
+	guardGuess = 2 * time.Second // duration of most of the measurements
 )
 
-// GuardPeers are the contenders of the scenarios that Guard returns.
+// GuardPeers returns the contenders in the scenarios of Guard.
 func GuardPeers() []string {
 	var all []string
 	for _, name := range []string{"haul", haulPair, "haul serve"} {
@@ -20,7 +20,7 @@ func GuardPeers() []string {
 	return all
 }
 
-// Guard returns the loads that matter, short ones, for haul and another build of it.
+// Guard returns short versions of the loads that matter, for haul and another build of it.
 func Guard() []Scenario {
 	all := []Scenario{
 		many(100, 200, 1*mB, false),

@@ -8,22 +8,22 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// smallFileGroup is the group of scenarios in which one small file is requested all the time.
+// smallFileGroup is the group of scenarios in which one small file is requested repeatedly.
 const smallFileGroup = "http-small"
 
-// The load of small files: as many connections as a browser's page, or a rack of machines that
-// install themselves, has at a time.
+// The load of small files: as many connections as one browser page has at a time, or a rack of
+// machines that install themselves.
 const smallFileClients = 64
 
-// webServers serve files by HTTP/2 too, or from a cache of small ones.
+// webServers serve files over HTTP/2 too, or from a cache of small files.
 var webServers = append(slices.Clip(fileServers), "caddy")
 
-// httpScenarios are those of servers of files by HTTP, besides a large one by HTTP/1.1.
+// httpScenarios returns the scenarios of HTTP file servers, except a large file over HTTP/1.1.
 func httpScenarios() []Scenario {
 	return []Scenario{http2File(256*miB, fileTransfers), smallFile(tcpLength, smallFileClients)}
 }
 
-// httpSmoke returns small ones.
+// httpSmoke returns small HTTP scenarios.
 func httpSmoke() []Scenario {
 	all := []Scenario{http2File(1*miB, 2), smallFile(time.Second, 4)}
 	for i := range all {
@@ -32,7 +32,7 @@ func httpSmoke() []Scenario {
 	return all
 }
 
-// http2File is one large file by HTTP/2, several times on one connection.
+// http2File is one large file over HTTP/2, several times on one connection.
 func http2File(size int64, transfers int) Scenario {
 	s := httpFile(size, transfers, true)
 	s.Name, s.HTTP2 = "https-file-h2", true
@@ -41,7 +41,7 @@ func http2File(size int64, transfers int) Scenario {
 	return s
 }
 
-// smallFile is a file of 1 kB by HTTP/1.1, on connections that are kept.
+// smallFile is a file of 1 kB over HTTP/1.1, on connections that are kept open.
 func smallFile(length time.Duration, clients int) Scenario {
 	s := tcpScenario(smallFileGroup, "http-small-keep", fmt.Sprintf("A file of 1 kB by HTTP, %d connections at the same time, kept open", clients), kiB, record.Requests{})
 	s.Concurrency, s.Length, s.Guess = clients, length.Seconds(), length+tcpWarmup+2*time.Second

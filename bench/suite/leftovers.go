@@ -13,18 +13,18 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// ownPrefix begins the name of what a run makes outside the directories it made
-// itself; the number of its process follows.
+// ownPrefix begins the names of things that a run makes outside its own directories. The PID
+// follows.
 const ownPrefix = "haul-bench-"
 
-// ownName returns the name of something of this run's.
+// ownName returns a name for something of this run.
 func ownName() string { return fmt.Sprintf("%s%d", ownPrefix, os.Getpid()) }
 
-// Clean removes what killed runs have left: servers and their control groups,
-// links, and files in dir, of which the empty name is as in [Suite]. Live runs
-// keep what is theirs. [Suite.Run] begins with it.
+// Clean removes leftovers of killed runs: servers and their control groups, links, and files in
+// dir. An empty dir means the same as in [Suite]. It does not touch anything of running
+// processes. [Suite.Run] begins with it.
 func Clean(dir string) error {
-	peer.Clean() // first: processes hold the other control groups
+	peer.Clean() // first, because processes keep the other control groups alive
 	sweep(placeFor(dir), os.RemoveAll)
 	for _, c := range controllers1 {
 		sweep(filepath.Join(unified, c), os.Remove)
@@ -32,7 +32,7 @@ func Clean(dir string) error {
 	return link.Clean()
 }
 
-// placeFor returns the directory that files of a run go below.
+// placeFor returns the directory for the files of a run.
 func placeFor(dir string) string {
 	if dir == "" {
 		return os.TempDir()
@@ -40,8 +40,8 @@ func placeFor(dir string) string {
 	return dir
 }
 
-// sweep removes from a directory the leftovers of runs that were killed. Files that a
-// process may still use, or that no run made, stay.
+// sweep removes the leftovers of killed runs from a directory. It keeps files that a process may
+// still use, and files that no run made.
 func sweep(dir string, remove func(path string) error) {
 	made, _ := filepath.Glob(filepath.Join(dir, ownPrefix+"*")) // the pattern is well formed
 	for _, path := range made {
@@ -50,6 +50,6 @@ func sweep(dir string, remove func(path string) error) {
 		if err != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue
 		}
-		_ = remove(path) // another user's: leave it
+		_ = remove(path) // leave the files of another user
 	}
 }

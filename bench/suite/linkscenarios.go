@@ -10,30 +10,31 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// linkBlock is document 2's block size: it fits an Ethernet frame with room
-// for a tunnel's headers.
+// linkBlock is document 2's block size: it fits into an Ethernet frame, with room for a tunnel's
+// headers.
 const linkBlock = 1432
 
-// cellTime is how long a transfer over a link should take at the bound: long
-// enough that its first round trips do not count.
+// cellTime is how long a transfer over a link should take at the bound. It is long enough that
+// the first round trips do not matter.
 const cellTime = 1500 * time.Millisecond
 
-// linkPeers are those that know windows, haul, and the floor: what a link and the load
-// generator leave to any server.
+// linkPeers are haul, the peers that support windows, and the floor, which shows what the link
+// and the load generator permit.
 var linkPeers = []string{"haul", "atftpd", "rs-tftpd", "floor-64"}
 
-// linkWindows are the windowsizes of document 2's table, and those between.
+// linkWindows are the windowsizes of document 2's table, and some between them.
 var linkWindows = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128}
 
-// lossyPeers are measured where packets are lost: the floor repeats nothing.
+// lossyPeers are measured on links with loss. The floor is not, because it never repeats a
+// packet.
 var lossyPeers = linkPeers[:3]
 
-// lossyPeersAt are the windowsizes at which the peers are measured where packets
-// are lost: they take ten times as long as without.
+// lossyPeersAt are the windowsizes at which the peers are measured on links with loss, where they
+// take ten times as long.
 var lossyPeersAt = []int{16, 64}
 
-// linkCells is document 2's table for a profile: every windowsize, with and
-// without loss, and haul with nothing tuned.
+// linkCells returns document 2's table for a profile: every windowsize with and without loss, and
+// haul without any tuning.
 func linkCells(profile string) []Scenario {
 	var all []Scenario
 	for _, w := range linkWindows {
@@ -51,7 +52,7 @@ func linkCells(profile string) []Scenario {
 	return append(all, untuned(lossy, cellSize(lossy, 128)))
 }
 
-// linkCell is one cell of it.
+// linkCell returns one cell of the table.
 func linkCell(profile string, window int) Scenario {
 	size := cellSize(profile, window)
 	return Scenario{
@@ -64,7 +65,7 @@ func linkCell(profile string, window int) Scenario {
 	}
 }
 
-// untuned is haul get from haul serve, without any flag.
+// untuned is haul get from haul serve, without any flags.
 func untuned(profile string, size int64) Scenario {
 	return Scenario{
 		Scenario: record.Scenario{
@@ -77,7 +78,7 @@ func untuned(profile string, size int64) Scenario {
 	}
 }
 
-// stockOverLink is what other clients get from haul over a link.
+// stockOverLink measures other clients with haul's server over a link.
 func stockOverLink(profile string) Scenario {
 	return Scenario{
 		Scenario: record.Scenario{
@@ -90,7 +91,7 @@ func stockOverLink(profile string) Scenario {
 	}
 }
 
-// The steps of the size of a cell's file, the least size, and the most, in bytes.
+// The step between sizes of a cell's file, and the smallest and the largest size, in bytes.
 const (
 	cellStep    = 64 * kB
 	minCell     = 4 * cellStep
@@ -98,16 +99,17 @@ const (
 	maxCell     = 200 * mB
 )
 
-// lossCell is how much smaller the file is where packets are lost: peers wait
-// seconds for each, and would take minutes.
+// lossCell is how many times smaller the file is on links with loss. Peers wait seconds for each
+// lost packet, and would take minutes.
 const lossCell = 10
 
-// cellSize is the file for a cell: what the bound moves in cellTime.
+// cellSize returns the size of the file for a cell: the amount that the bound permits in
+// cellTime.
 func cellSize(profile string, window int) int64 {
 	base, lossy := strings.CutSuffix(profile, "+loss")
 	p, err := link.Lookup(base)
 	if err != nil {
-		return minLossCell // the measurement will say what is wrong with the profile
+		return minLossCell // the measurement will report what is wrong with the profile
 	}
 	bytes, least := int64(p.Bound(linkBlock, window)*cellTime.Seconds()), int64(minCell)
 	if lossy {

@@ -10,31 +10,31 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// A Plan is what a run is going to measure.
+// A Plan is what a run will measure.
 type Plan struct {
 	Scenarios    int           // with something to measure
-	Measurements int           // to make
-	Known        int           // not to make again, since Suite.Done has them
-	Time         time.Duration // that all may take, as the scenarios guess it
+	Measurements int           // still to be made
+	Known        int           // already in Suite.Done, so not repeated
+	Time         time.Duration // expected duration, by the guesses of the scenarios
 
-	// NewRun says why nothing of Suite.Done counts; it is empty if something
-	// does, and if there is nothing.
+	// NewRun is the reason why nothing in Suite.Done counts. It is empty if something does, or if
+	// there is nothing.
 	NewRun string
 
 	parts  []part
 	absent []peer.Absentee
 }
 
-// A part of a plan is a scenario, with those who take part in it.
+// A part of a plan is a scenario with its contenders.
 type part struct {
 	Scenario
 	turns   []contender
-	refused []refusal      // who is not to be tried
-	rounds  []int          // to make
-	failed  map[string]int // rounds in which a contender failed already
+	refused []refusal      // contenders that are not to be tried
+	rounds  []int          // rounds to be made
+	failed  map[string]int // number of failed rounds, by contender
 }
 
-// A refusal says who is not to be tried, and why.
+// A refusal is a contender that is not to be tried, with the reason.
 type refusal struct {
 	name string
 	why  error
@@ -42,13 +42,13 @@ type refusal struct {
 
 func (p *part) measurements() int { return len(p.rounds) * len(p.turns) }
 
-// Plan finds the contenders, and says what Run would do. It measures nothing
-// and writes nothing. It returns an error if there is no haul, a name in Only
-// is nobody's, or nobody is there who takes part in any of the scenarios.
+// Plan finds the contenders, and returns what Run would do. It measures nothing and writes
+// nothing. It returns an error if there is no haul, if a name in Only is unknown, or if no
+// contender in any of the scenarios is present.
 //
-// What Done has of the same scenario, with the same contenders, is not to be
-// measured again; but a round that was cut off is, as a whole: its contenders
-// are compared with each other, and must have taken turns.
+// Results in Done for the same scenario and contenders are not measured again. A round that was
+// cut off is measured again as a whole: its contenders are compared with each other, so they must
+// take turns.
 func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
 	if s.Rounds == 0 {
 		s.Rounds = DefaultRounds
@@ -58,7 +58,7 @@ func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
 		return nil, err
 	}
 	s.env, s.tools = environment(placeFor(s.Dir)), set.Tools
-	s.env.Generator = set.Servers[0].Build // haul makes the loads of TFTP, even where it is not measured
+	s.env.Generator = set.Servers[0].Build // haul makes the loads of TFTP, even if it is not measured itself
 	s.choose(&set)
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
 		return !slices.ContainsFunc(scenarios, func(sc Scenario) bool { return concerns(a, sc) })
@@ -85,12 +85,12 @@ func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
 	return p, nil
 }
 
-// concerns reports whether somebody absent speaks the protocol of a scenario.
+// concerns reports whether an absent contender speaks the protocol of a scenario.
 func concerns(a peer.Absentee, sc Scenario) bool {
 	return protocolOf(a) == sc.Protocol
 }
 
-// resume continues the latest run of Done, or begins one and says why.
+// resume continues the latest run in Done, or begins a new one and returns the reason.
 func (s *Suite) resume(parts []part) (why string) {
 	s.past, why = resumed(s.Done, s.env)
 	for _, pt := range parts {
@@ -122,7 +122,7 @@ func (s *Suite) complete(pt *part) {
 	}
 }
 
-// nobody says why there is nothing to measure.
+// nobody returns an error that explains why there is nothing to measure.
 func nobody(set peer.Set) error {
 	why := []string{"nothing to measure: none of the contenders takes part in any of these scenarios"}
 	for _, a := range set.Absent {

@@ -7,15 +7,15 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// progress knows how much is left. Of a scenario that has begun it expects
-// what its measurements took so far, of the others their guess, corrected by
-// how wrong the guesses have been.
+// progress estimates how much is left. For a scenario that has begun, it uses the duration of its
+// measurements so far; for the others it uses their guesses, corrected by the error of the
+// guesses so far.
 type progress struct {
 	scenarios map[string]*share
-	order     []string // so that sums come out the same each time
+	order     []string // so that sums are the same each time
 }
 
-// share is a scenario's part of the run.
+// share is the part of the run for one scenario.
 type share struct {
 	guess       time.Duration
 	left, taken int
@@ -39,7 +39,7 @@ func (p *progress) done(sc Scenario, took time.Duration) {
 
 func (p *progress) skip(sc Scenario, n int) { p.scenarios[sc.Name].left -= n }
 
-// left returns the number of measurements to come, and how long they may take.
+// left returns the number of remaining measurements, and how long they may take.
 func (p *progress) left() (int, time.Duration) {
 	var guessed, spent time.Duration
 	for _, name := range p.order {
@@ -68,7 +68,7 @@ func (s *Suite) say(format string, args ...any) {
 	fmt.Fprintf(s.Progress, format+"\n", args...)
 }
 
-// tell shows a result during the run.
+// tell prints a result during the run.
 func (s *Suite) tell(l record.Line) {
 	n, left := s.todo.left()
 	what := fmt.Sprintf("%8.2f MB/s", l.Figures[record.Rate])

@@ -7,24 +7,23 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// past is what earlier parts of a run have measured. The zero value is that of a
-// run that begins.
+// past has the measurements of earlier parts of a run. The zero value is for a run that begins.
 type past struct {
 	began     string
 	lines     map[turn]record.Line
-	scenarios map[string]record.Scenario // that were measured, without seeds
+	scenarios map[string]record.Scenario // measured scenarios, without seeds
 	last      int                        // the highest round
 }
 
-// A turn is what one line of a run is about.
+// A turn identifies what one line of a run measures.
 type turn struct {
 	scenario, contender, server string
 	round                       int
 }
 
-// resumed returns the latest run in lines, or, if it was not made in
-// this environment, why nothing of it counts. Earlier runs do not count at all: a
-// report has a scenario from the latest run with it.
+// resumed returns the latest run in lines, or, if it was not made in this environment, the reason
+// why nothing of it counts. Earlier runs never count: a report takes a scenario from the latest
+// run that has it.
 func resumed(lines []record.Line, here record.Environment) (p past, why string) {
 	latest := ""
 	var there record.Environment
@@ -59,9 +58,9 @@ func seedless(sc record.Scenario) record.Scenario {
 	return sc
 }
 
-// conflict says what of a scenario was another in the run: one of the same name, as
-// quick runs have them, or another build of a contender. One run would show that as the
-// same.
+// conflict returns what differs between a scenario and the same one in the earlier run: another
+// scenario with the same name, as in quick runs, or another build of a contender. One run would
+// show them as the same.
 func (p past) conflict(sc Scenario, turns []contender) string {
 	known, ok := p.scenarios[sc.Name]
 	if !ok {
@@ -81,7 +80,7 @@ func (p past) conflict(sc Scenario, turns []contender) string {
 	return ""
 }
 
-// differences says how two environments differ.
+// differences describes how two environments differ.
 func differences(there, here record.Environment) string {
 	var all []string
 	for _, f := range []struct {
@@ -105,15 +104,15 @@ func differences(there, here record.Environment) string {
 	return strings.Join(all, ", ")
 }
 
-// line returns what is known of a contender's round in a scenario, if it was
-// the same scenario, and the same build of the contender. A scenario without a
-// name is that of who is absent from all.
+// line returns the known result of a contender's round in a scenario, if the scenario and the
+// build of the contender are the same. A scenario without a name is for contenders that are
+// absent from all.
 func (p past) line(sc Scenario, c contender, round int) (record.Line, bool) {
 	l, ok := p.lines[turn{sc.Name, c.Name, c.Server, round}]
 	return l, ok && seedless(l.Scenario) == seedless(sc.Scenario) && l.Contender == c.Contender
 }
 
-// round reports whether all had their turn in a round, and who failed in it.
+// round reports whether all contenders had their turn in a round, and which failed.
 func (p past) round(sc Scenario, turns []contender, round int) (failed []string, whole bool) {
 	for _, c := range turns {
 		l, ok := p.line(sc, c, round)

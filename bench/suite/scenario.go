@@ -14,34 +14,33 @@ import (
 // A Scenario is one thing to measure: data, and at most one function.
 type Scenario struct {
 	record.Scenario
-	Who   who           // takes part, of those who are there
-	Guess time.Duration // one measurement, until one has been made
+	Who   who           // contenders that take part, if present
+	Guess time.Duration // duration of one measurement, until one has been made
 	Limit time.Duration // of one measurement; 0 means limitDefault
 
 	act  act       // nil: haul's load generator makes Load, and nothing else happens
-	task peer.Task // of SFTP: what act has a client do
-	ways []sftpWay // of SFTP: ways to use a client that are compared; nil means the plain one
+	task peer.Task // for SFTP: the client's task in act
+	ways []sftpWay // for SFTP: compared ways to use a client; nil means the plain one
 }
 
-// An act is what the clients of a scenario do, once; a warm-up is the same for
-// fewer files. It returns what they saw.
+// An act performs the work of a scenario's clients once. A warm-up is the same with fewer files.
+// It returns what the clients saw.
 type act func(ctx context.Context, s *stage, warmup bool) (tally, error)
 
-// limitDefault bounds a measurement, with the start of the server. The load
-// generator gives each transfer less, and so says itself which ones failed.
+// limitDefault bounds a measurement, including the start of the server. The load generator allows
+// less for each transfer, so it can report which ones failed.
 const limitDefault = 130 * time.Second
 
-// who takes part in a scenario.
+// who selects the contenders of a scenario.
 type who struct {
-	names   []string // these; empty means everybody
-	windows bool     // of those, the ones that know windowsize
-	floors  bool     // and the C floors, where names is empty
+	names   []string // these contenders; empty means all
+	windows bool     // only those that support windowsize
+	floors  bool     // the C floors too, if names is empty
 	clients []string // stock clients; empty means haul's
-	own     bool     // those of ownClients instead, each with its server
+	own     bool     // the clients in ownClients instead, each with its server
 }
 
-// ownClients are the clients that people use with a server, or the ones that
-// do most with it.
+// ownClients maps servers to the clients that people use with them, or the most capable ones.
 var ownClients = map[string]string{"haul": "haul", "haul before": "haul", "atftpd": "atftp", "rs-tftpd": "atftp", "r-tftpd": "atftp"}
 
 const (
@@ -49,7 +48,7 @@ const (
 	mB = 1000 * kB
 )
 
-// sizeName is how a size appears in the name of a scenario.
+// sizeName returns a size as it appears in the name of a scenario.
 func sizeName(bytes int64) string {
 	if bytes%mB == 0 {
 		return fmt.Sprintf("%dMB", bytes/mB)
@@ -95,7 +94,7 @@ func Full() []Scenario {
 	return append(all, tcpScenarios()...)
 }
 
-// quickPeers are those of a quick run: one of each kind.
+// quickPeers are the contenders of a quick run: one of each kind.
 var quickPeers = []string{"haul", "tftpd-hpa", "atftpd", "dnsmasq", "rs-tftpd", "goserver", "floor-64"}
 
 // Quick returns scenarios that end within five minutes, with a few peers.
@@ -131,7 +130,7 @@ func Smoke() []Scenario {
 	return append(all, tcpSmoke()...)
 }
 
-// document1 is three files at once in lock-step, as document 1 measured.
+// document1 is three simultaneous files in lock-step, as in document 1.
 func document1(size int64) []Scenario {
 	down := Scenario{
 		Scenario: record.Scenario{
@@ -160,7 +159,7 @@ func document1Stock(size int64) []Scenario {
 	return all
 }
 
-// many is C files at the same time in lock-step.
+// many is the given number of simultaneous files in lock-step.
 func many(concurrency, transfers int, size int64, write bool) Scenario {
 	name, way := "many", "down"
 	if write {
@@ -176,7 +175,7 @@ func many(concurrency, transfers int, size int64, write bool) Scenario {
 	}
 }
 
-// goAndC shows what Go costs against C, both reduced to the least.
+// goAndC measures the cost of Go compared with C, with minimal programs in both.
 func goAndC(concurrency int, size int64) Scenario {
 	s := many(concurrency, concurrency, size, false)
 	s.Group = "go-vs-c"
@@ -185,7 +184,7 @@ func goAndC(concurrency int, size int64) Scenario {
 	return s
 }
 
-// loops shows what a second event loop does: on two cores it takes one from the
+// loops measures the effect of a second event loop. On two cores it takes one core from the
 // clients.
 func loops(concurrency int, size int64) Scenario {
 	s := many(concurrency, concurrency, size, false)
@@ -197,7 +196,7 @@ func loops(concurrency int, size int64) Scenario {
 
 var windowSizes = []int{1, 2, 4, 8, 16, 32, 64, 128}
 
-// windows is one large file in windows, both ways, and in the largest blocks.
+// windows is one large file in windows, in both directions, and in the largest blocks.
 func windows(size int64) []Scenario {
 	window := func(name string, blocks, window int, write bool) Scenario {
 		way := "down"
@@ -222,7 +221,7 @@ func windows(size int64) []Scenario {
 	}
 }
 
-// windowOf is one file in windows of a size, over loopback.
+// windowOf is one file in windows of the given size, over loopback.
 func windowOf(window int) Scenario {
 	s := windows(int64(min(4*window, 64)) * mB)[0]
 	s.Group = "windowsize"
@@ -232,8 +231,8 @@ func windowOf(window int) Scenario {
 	return s
 }
 
-// lossForUsers is the same with programs as people start them, over a link:
-// haul's load generator repairs losses for other servers, too.
+// lossForUsers is a scenario of losses with programs as users start them, over a link: haul's
+// load generator would repair losses for other servers, too.
 func lossForUsers() Scenario {
 	s := losses()[0]
 	s.Name, s.Link = "loss-programs", "lan1g+loss"
@@ -244,7 +243,7 @@ func lossForUsers() Scenario {
 	return s
 }
 
-// losses is what a client sees who loses one packet in a hundred each way.
+// losses is a client that loses one packet in a hundred in each direction.
 func losses() []Scenario {
 	loss := func(name, title string, l record.Load) Scenario {
 		l.Concurrency, l.Transfers, l.Loss, l.Seed = 16, 16, 0.01, 1

@@ -16,8 +16,8 @@ const (
 	miB = 1 << 20
 )
 
-// distances are the links that SFTP is measured over, with the size of a large
-// file on each: what moves at most 2 MiB a round trip should not take minutes.
+// distances are the links for SFTP measurements, with the size of a large file on each: it should
+// not take minutes with a client that moves at most 2 MiB a round trip.
 var distances = []struct {
 	name, profile string
 	size          int64
@@ -40,22 +40,21 @@ var (
 	treeClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "lftp", "lftp mirror -P 8", "rclone"}
 )
 
-// buffers are what programs read and write at once, in bytes.
+// buffers are the sizes in which programs read and write, in bytes.
 var buffers = []int{1 * kiB, 16 * kiB, 32 * kiB, 128 * kiB, 1 * miB, 4 * miB}
 
 const (
 	bufferFile = 128 * miB
-	bufferTime = 3 * time.Second // after which a program that reads or writes stops, wherever it is
+	bufferTime = 3 * time.Second // after which a program stops reading or writing
 
 	treeFiles, treeSize = 10_000, 4 * kiB
 
-	// A server that is slow in CPU, as document 3 had one: its clients got some 40 MB/s at
-	// the most.
+	// A server with little CPU, as in document 3, whose clients got at most some 40 MB/s.
 	slowShare = 0.08 // of a core
 	slowFile  = 500 * miB
 )
 
-// sftpScenarios returns all of them.
+// sftpScenarios returns all SFTP scenarios.
 func sftpScenarios() []Scenario {
 	var all []Scenario
 	for _, write := range []bool{false, true} {
@@ -80,7 +79,7 @@ func sftpScenarios() []Scenario {
 	return append(all, document5()...)
 }
 
-// sftpSmoke returns a small one of each kind, for haul alone.
+// sftpSmoke returns a small scenario of each kind, for haul alone.
 func sftpSmoke() []Scenario {
 	all := []Scenario{
 		sftpFile("rtt9", "rtt9", 4*miB, false), sftpFile("rtt0", "", 4*miB, true),
@@ -94,7 +93,7 @@ func sftpSmoke() []Scenario {
 	return all
 }
 
-// sftpScenario is what all of them share.
+// sftpScenario returns what all SFTP scenarios share.
 func sftpScenario(group, name, profile string, task peer.Task) Scenario {
 	s := Scenario{
 		Scenario: record.Scenario{Name: group + "-" + name, Group: group, Protocol: record.SFTP, Link: profile, Fresh: true},
@@ -105,7 +104,7 @@ func sftpScenario(group, name, profile string, task peer.Task) Scenario {
 	return s
 }
 
-// sftpFile is one large file, by the programs that people would use.
+// sftpFile is one large file, moved by the programs that people would use.
 func sftpFile(name, profile string, size int64, write bool) Scenario {
 	group, task := "sftp-get", peer.GetFile
 	if write {
@@ -118,8 +117,8 @@ func sftpFile(name, profile string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpRamp is a file that takes longer than the start of its connections. A slow client
-// is stopped, and counts by what it has moved until then.
+// sftpRamp is a file that takes longer than the start-up of its connections. A slow client is
+// stopped, and counts with the amount that it has moved so far.
 func sftpRamp(distance string, size int64, write bool) Scenario {
 	s := sftpFile(distance, distance, size, write)
 	s.Group += "-ramp"
@@ -128,7 +127,7 @@ func sftpRamp(distance string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpTiny is a file of one byte: what is counted are round trips.
+// sftpTiny is a file of one byte, to count round trips.
 func sftpTiny(name, profile string) Scenario {
 	s := sftpScenario("sftp-tiny", name, profile, peer.GetFile)
 	s.Title = "1 byte down by SFTP, with all that is around it, " + distanceOf(profile)
@@ -167,8 +166,7 @@ func sftpStream(name, profile string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpWhole is the same file, moved as a whole by the library: what its buffers are
-// compared with.
+// sftpWhole is the same file, moved as a whole by the library, for comparison with its buffers.
 func sftpWhole(name, profile string, size int64, write bool) Scenario {
 	s := sftpStream(name, profile, size, write)
 	s.Name = s.Group + "-" + name + "-whole"
@@ -179,7 +177,7 @@ func sftpWhole(name, profile string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpSlow is a large file and a server that has little of a core.
+// sftpSlow is a large file and a server with a small share of a core.
 func sftpSlow(size int64, write bool) Scenario {
 	s := sftpFile("slow", "", size, write)
 	s.Share = slowShare
@@ -209,7 +207,7 @@ func wayOf(write bool) string {
 	return "down"
 }
 
-// binarySize writes a size in units of 1024, and binaryName as a part of a name.
+// binarySize formats a size in units of 1024, and binaryName does so for a name.
 func binarySize(bytes int64) string {
 	if bytes%miB == 0 {
 		return fmt.Sprintf("%d MiB", bytes/miB)
@@ -224,7 +222,7 @@ func binaryName(bytes int64) string {
 	return fmt.Sprintf("%dKiB", bytes/kiB)
 }
 
-// roundTrip returns that of a profile in milliseconds, and 0 for loopback.
+// roundTrip returns the round trip of a profile in milliseconds, and 0 for loopback.
 func roundTrip(profile string) float64 {
 	p, err := link.Lookup(profile)
 	if err != nil {
@@ -244,11 +242,11 @@ func distanceOf(profile string) string {
 	return fmt.Sprintf("%g ms there and back, unlimited bandwidth", roundTrip(profile))
 }
 
-// errNoCommand is why haul takes no part where only its command could.
+// errNoCommand is why haul does not take part in a task that needs a command.
 var errNoCommand = errors.New("this build of haul has no command for it")
 
-// pairsFor returns whose turn it is in a scenario of SFTP, and who cannot do what
-// it wants.
+// pairsFor returns the contenders that take part in an SFTP scenario, and those that cannot do
+// its task.
 func pairsFor(sc Scenario, set peer.Set) (turns []contender, refused []refusal) {
 	for i := range set.Pairs {
 		p := &set.Pairs[i]
@@ -283,7 +281,7 @@ func (sc *Scenario) contenders(p *peer.Pair) []contender {
 	return all
 }
 
-// A sftpWay is one way to use a client, where a scenario compares several.
+// An sftpWay is one of several ways to use a client that a scenario compares.
 type sftpWay struct {
 	name        string
 	tune        func(*peer.SFTPJob)
@@ -298,9 +296,10 @@ func pairNote(p *peer.Pair) string {
 	return note
 }
 
-// document5 is document 5's experiment: TCP_NODELAY or not, and how many requests of
-// 8 KiB overlap. Last are haul's own requests, as large and as many as it likes. sshd sets
-// TCP_NODELAY always, so the server's side is compared with a server around package sftp.
+// document5 is document 5's experiment: with and without TCP_NODELAY, and with various numbers of
+// overlapping 8 KiB requests. The last way is haul with requests of its own size and number. sshd
+// always sets TCP_NODELAY, so for the server's side the experiment uses a server around package
+// sftp.
 func document5() []Scenario {
 	var all []Scenario
 	for _, by := range []struct {
@@ -325,7 +324,7 @@ func document5() []Scenario {
 	return all
 }
 
-// document5Ways are all combinations of the overlap and TCP_NODELAY on both sides.
+// document5Ways returns all combinations of overlap and TCP_NODELAY on both sides.
 func document5Ways(serverDelays []bool) []sftpWay {
 	var ways []sftpWay
 	for _, requests := range []int{1, 2, 11, 0} {
@@ -359,5 +358,5 @@ func document5Name(requests int, delay, serverDelay, bothSides bool) string {
 	return name
 }
 
-// document5Request is what document 5's client asked for at once, in bytes.
+// document5Request is the size of the requests of document 5's client, in bytes.
 const document5Request = 8 * kiB

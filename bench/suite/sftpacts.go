@@ -19,15 +19,15 @@ import (
 // clientEnds is how long a client's children may keep its output open.
 const clientEnds = 2 * time.Second
 
-// seen is what a client did, as seen from outside.
+// seen is an observation of a client from outside.
 type seen struct {
 	peer.Usage
-	samples []sample // of what crossed the wire
-	packets int64    // that did
-	out     []byte   // that it printed
+	samples []sample // of the bytes on the wire
+	packets int64    // packets on the wire
+	out     []byte   // the client's output
 }
 
-// sftpJob is what the scenario's client does.
+// sftpJob returns the job of the scenario's client.
 func (st *stage) sftpJob() peer.SFTPJob {
 	name := fileName(st.sc.Size, "0")
 	j := peer.SFTPJob{
@@ -44,7 +44,7 @@ func (st *stage) sftpJob() peer.SFTPJob {
 	return j
 }
 
-// sftpRun has a client do it.
+// sftpRun makes a client do a job.
 func (st *stage) sftpRun(ctx context.Context, j peer.SFTPJob) (seen, error) {
 	if err := st.keys.Trust(j.Server); err != nil {
 		return seen{}, err
@@ -72,7 +72,7 @@ func (st *stage) sftpRun(ctx context.Context, j peer.SFTPJob) (seen, error) {
 	return s, err
 }
 
-// tally says what moving some files came to.
+// tally returns the result of moving some files.
 func (s *seen) tally(files, size float64) tally {
 	t := tally{seconds: s.Wall.Seconds(), bytes: size, figures: map[record.Metric]float64{
 		record.Transfers: files, record.Failed: 0,
@@ -91,7 +91,7 @@ func (s *seen) tally(files, size float64) tally {
 	return t
 }
 
-// sftpTransfer is an act: a program moves a file, and the files are compared.
+// sftpTransfer is an act: a program moves a file, and the two files are compared.
 func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 	j := st.sftpJob()
 	there, made := filepath.Join(st.root, fileName(st.sc.Size, "0")), j.Local
@@ -115,13 +115,13 @@ func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 		t.figures[record.RoundTrips] = s.Wall.Seconds() * 1e3 / st.sc.RoundTrip
 	}
 	if !st.sc.Write {
-		defer func() { _ = os.Remove(j.Local) }() // it goes with the stage at the latest
+		defer func() { _ = os.Remove(j.Local) }() // at the latest, it is removed with the stage
 	}
 	return t, same(j.Local, there)
 }
 
-// removeAll removes what a client that was stopped leaves of a file, under names that
-// begin as its own.
+// removeAll removes what a stopped client leaves of a file, under names that begin with the
+// file's name.
 func removeAll(file string) error {
 	all, err := filepath.Glob(file + "*")
 	for _, name := range all {
@@ -131,25 +131,25 @@ func removeAll(file string) error {
 }
 
 const (
-	// briefTime is when a transfer is stopped whose first seconds tell enough.
+	// briefTime is when to stop a transfer whose first seconds are enough.
 	briefTime = 4 * time.Second
 
-	// rampTime is the same where it takes some seconds to come to its full speed.
+	// rampTime is the same for a transfer that takes some seconds to reach its full speed.
 	rampTime = 15 * time.Second
 )
 
-// sftpBrief is an act: sftpWithin of briefTime.
+// sftpBrief is an act: sftpWithin with briefTime.
 func sftpBrief(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return sftpWithin(ctx, briefTime, st, warmup)
 }
 
-// sftpStart is an act: sftpWithin of rampTime.
+// sftpStart is an act: sftpWithin with rampTime.
 func sftpStart(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return sftpWithin(ctx, rampTime, st, warmup)
 }
 
-// sftpWithin moves a file, but no longer than for some time. The result of a slow
-// client is then the bytes that have crossed the wire, some hundredths too many.
+// sftpWithin moves a file, but stops after a time. The result of a slow client is then the number
+// of bytes that crossed the wire, which is some hundredths too large.
 func sftpWithin(ctx context.Context, within time.Duration, st *stage, warmup bool) (tally, error) {
 	brief, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -177,7 +177,7 @@ func sftpWithin(ctx context.Context, within time.Duration, st *stage, warmup boo
 	return t, err
 }
 
-// A stoppedError is that of a client that failed, with what was seen of it.
+// A stoppedError is the error of a client that failed, with the observation of it.
 type stoppedError struct {
 	error
 	seen
@@ -185,8 +185,8 @@ type stoppedError struct {
 
 func (e stoppedError) Unwrap() error { return e.error }
 
-// sftpBuffers is an act: a program of the suite reads or writes a file with a
-// buffer, and says itself how long that took, after it had logged in.
+// sftpBuffers is an act: a program of the suite reads or writes a file with a buffer, and reports
+// how long that took after the login.
 func sftpBuffers(ctx context.Context, st *stage, _ bool) (tally, error) {
 	s, err := st.sftpRun(ctx, st.sftpJob())
 	if err != nil {
@@ -209,7 +209,7 @@ func sftpBuffers(ctx context.Context, st *stage, _ bool) (tally, error) {
 	return t, err
 }
 
-// same checks that two files are, without taking them into memory.
+// same checks that two files are equal, without reading them into memory.
 func same(here, there string) error {
 	a, err := os.Open(here)
 	if err != nil {

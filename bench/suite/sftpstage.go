@@ -10,7 +10,8 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// loginUser is whom clients log in as: without root, sshd has nobody else.
+// loginUser returns the user that clients log in as: without root, sshd only accepts the current
+// user.
 func loginUser() string {
 	u, err := user.Current()
 	if err != nil {
@@ -52,8 +53,8 @@ func (st *stage) prepareSFTP(ctx context.Context) error {
 	return st.forgetful(ctx)
 }
 
-// forgetful has the kernel keep nothing of a connection for the next one to the
-// same address: that would be somebody else's.
+// forgetful keeps the kernel from saving metrics of a connection for the next one to the same
+// address, which belongs to another contender.
 func (st *stage) forgetful(ctx context.Context) error {
 	const setting = "echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save"
 	_, err := run(st.command(ctx, "sh", "-c", setting))

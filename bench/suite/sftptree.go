@@ -14,14 +14,14 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// Many small files, and where they are.
+// The layout of many small files.
 const (
-	treeDir  = "tree" // of what is moved
-	treeDirs = 10     // in it, the files evenly in them
-	gotDir   = "got"  // of what a client gets
+	treeDir  = "tree" // directory of the files to move
+	treeDirs = 10     // directories in it, with equal numbers of files
+	gotDir   = "got"  // directory for the files that a client gets
 
-	// treeTime is when a client is stopped that has not moved all by then: one
-	// file after the other, 10,000 take a quarter of an hour at 20 ms.
+	// treeTime is when to stop a client that has not moved all files: one by one, 10,000 files
+	// take a quarter of an hour at 20 ms.
 	treeTime = 45 * time.Second
 )
 
@@ -42,8 +42,8 @@ func (st *stage) makeTree(ctx context.Context, dir string) error {
 	return nil
 }
 
-// sftpTree is an act: a program moves a directory, in treeTime at the most. The files
-// that have come by then count.
+// sftpTree is an act: a program moves a directory, for at most treeTime. The files that have
+// arrived by then count.
 func sftpTree(ctx context.Context, st *stage, _ bool) (tally, error) {
 	j := st.sftpJob()
 	var from, to string
@@ -57,7 +57,7 @@ func sftpTree(ctx context.Context, st *stage, _ bool) (tally, error) {
 	if err := os.Mkdir(to, 0o777); err != nil {
 		return tally{}, fmt.Errorf("make a directory for what comes: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(to) }() // it goes with the stage at the latest
+	defer func() { _ = os.RemoveAll(to) }() // at the latest, it is removed with the stage
 	limited, cancel := context.WithTimeout(ctx, treeTime)
 	defer cancel()
 	s, err := st.sftpRun(limited, j)
@@ -80,8 +80,8 @@ func sftpTree(ctx context.Context, st *stage, _ bool) (tally, error) {
 	return t, nil
 }
 
-// count returns how many files have come whole, wherever below a directory. One
-// that has another content is an error.
+// count returns how many files below a directory have arrived completely. A file with other
+// content is an error.
 func count(from, to string) (int, error) {
 	files := 0
 	err := filepath.WalkDir(to, func(path string, e fs.DirEntry, err error) error {
@@ -95,7 +95,7 @@ func count(from, to string) (int, error) {
 		name := filepath.Join(filepath.Base(filepath.Dir(path)), e.Name())
 		want, err := os.ReadFile(filepath.Join(from, name))
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // of a temporary name
+		case errors.Is(err, fs.ErrNotExist): // a temporary file
 			return nil
 		case err != nil:
 			return err

@@ -16,56 +16,55 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// settle is how long the kernel gets to add the CPU time of children that are
-// just ending to their group.
+// settle is how long the kernel may take to add the CPU time of ending children to their group.
 const settle = 100 * time.Millisecond
 
-// A stage is where a scenario is played: its files, its link if it has one,
-// and the servers that run.
+// A stage is the setting of a scenario: its files, its link if it has one, and the running
+// servers.
 type stage struct {
 	suite *Suite
 	sc    *Scenario
-	root  string // directory that is served
+	root  string // served directory
 	link  *link.Link
-	limit *throttle          // of the server; nil means none
-	kept  map[string]process // by contender; those that stay between rounds
-	keys  *peer.Keys         // of SFTP
-	local string             // directory of the clients of SFTP and TCP, "" if there are none
+	limit *throttle          // for the server; nil means none
+	kept  map[string]process // servers that keep running between rounds, by contender
+	keys  *peer.Keys         // for SFTP
+	local string             // directory of the SFTP and TCP clients, "" if there are none
 
-	// Of TCP:
-	space     *link.Space // that all of it runs in; nil otherwise
+	// These fields are for TCP:
+	space     *link.Space // network namespace of all its programs; nil otherwise
 	cores     [2]int      // by side
 	cert, key string      // files, for TLS
 
 	started int // servers so far
 
-	// Of the contender whose turn it is:
+	// These fields belong to the contender whose turn it is:
 	server process
-	stores bool         // keeps uploads as files
-	client *peer.Client // nil where haul is the client
-	pair   *peer.Pair   // of SFTP
-	trade  peer.Trade   // of TCP
+	stores bool         // it keeps uploads as files
+	client *peer.Client // nil if haul is the client
+	pair   *peer.Pair   // for SFTP
+	trade  peer.Trade   // for TCP
 	tune   func(*peer.SFTPJob)
 
-	serverDelay bool   // of SFTP: the server's side has no TCP_NODELAY
-	seed        uint64 // of the losses: another in each round, the same for all
+	serverDelay bool   // for SFTP: the server's side has no TCP_NODELAY
+	seed        uint64 // of the losses: different in each round, the same for all contenders
 }
 
-// tally is what the clients of an act saw.
+// A tally is what the clients of an act saw.
 type tally struct {
 	seconds  float64
-	bytes    float64 // of files that came whole
+	bytes    float64 // of complete files
 	packets  float64 // DATA packets, without repeats
-	requests float64 // of TCP, that were answered
+	requests float64 // answered TCP requests
 	figures  map[record.Metric]float64
 	series   []float64
 	warnings []string
 }
 
-// process is a server that runs; *peer.Process is one.
+// A process is a running server; *peer.Process is one.
 type process interface {
 	Addr() netip.AddrPort
-	CPU() (time.Duration, error) // user and system, of it and all its children, dead ones too
+	CPU() (time.Duration, error) // user and system time of it and all its children, including ended ones
 	Memory() int64               // peak bytes
 	Stop()
 }
@@ -76,7 +75,7 @@ func (st *stage) prepare(ctx context.Context) error {
 	if err := os.Mkdir(st.root, 0o777); err != nil {
 		return fmt.Errorf("make a directory to serve: %w", err)
 	}
-	// The umask does not apply to this; a server without root writes here.
+	// The umask does not apply to Chmod; a server without root writes here.
 	if err := os.Chmod(st.root, 0o777); err != nil {
 		return fmt.Errorf("make a directory to serve: %w", err)
 	}
@@ -104,7 +103,7 @@ func (st *stage) prepare(ctx context.Context) error {
 	return st.connect(ctx)
 }
 
-// connect makes the link, if there is one.
+// connect makes the link, if the scenario has one.
 func (st *stage) connect(ctx context.Context) error {
 	if st.sc.Link == "" {
 		return nil
@@ -117,7 +116,7 @@ func (st *stage) connect(ctx context.Context) error {
 	return err
 }
 
-// close ends what the scenario began and removes its files.
+// close ends everything that the scenario started and removes its files.
 func (st *stage) close() {
 	for _, p := range st.kept {
 		p.Stop()
@@ -147,12 +146,12 @@ func (st *stage) close() {
 	}
 }
 
-// command is a program on the clients' side.
+// command returns a command on the clients' side.
 func (st *stage) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return st.commandOn(ctx, link.B, name, args...)
 }
 
-// serverCommand is a program on the server's side.
+// serverCommand returns a command on the server's side.
 func (st *stage) serverCommand(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return st.commandOn(ctx, link.A, name, args...)
 }
@@ -167,8 +166,8 @@ func (st *stage) commandOn(ctx context.Context, side link.Side, name string, arg
 	return apart(exec.CommandContext(ctx, name, args...))
 }
 
-// apart keeps the terminal's signals from a command: an interrupt is for the
-// suite, and a client that it ends first would look as if it had failed.
+// apart keeps the terminal's signals from a command: an interrupt is for the suite, and a client
+// that it ended would seem to have failed.
 func apart(cmd *exec.Cmd) *exec.Cmd {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -177,7 +176,7 @@ func apart(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// measure gives a contender its turn and completes its line.
+// measure measures a contender and completes its line.
 func (st *stage) measure(ctx context.Context, c contender, l *record.Line) {
 	limit := st.sc.Limit
 	if limit == 0 {
@@ -196,7 +195,7 @@ func (st *stage) measure(ctx context.Context, c contender, l *record.Line) {
 	l.Time = now()
 }
 
-// dismiss ends a server that was kept and failed: its next turn begins anew.
+// dismiss ends a kept server that has failed. It is started again for its next turn.
 func (st *stage) dismiss(c contender) {
 	if p, ok := st.kept[c.Name]; ok {
 		p.Stop()
@@ -234,7 +233,7 @@ func (st *stage) turn(ctx context.Context, c contender, l *record.Line) error {
 	return nil
 }
 
-// begin makes the contender's server run.
+// begin starts the contender's server, if it does not run.
 func (st *stage) begin(ctx context.Context, c contender) error {
 	st.client, st.stores, st.pair, st.trade, st.tune, st.serverDelay = c.client, c.stores, c.pair, c.trade, c.tune, c.serverDelay
 	if p, ok := st.kept[c.Name]; ok {
@@ -253,8 +252,8 @@ func (st *stage) begin(ctx context.Context, c contender) error {
 	return nil
 }
 
-// startContext is what ends a server besides Stop: a kept one outlives the
-// measurement that it was started for.
+// startContext returns the context of a server's start. A kept server outlives the measurement
+// that it was started for.
 func (st *stage) startContext(ctx context.Context) context.Context {
 	if st.sc.Fresh {
 		return ctx
@@ -262,8 +261,8 @@ func (st *stage) startContext(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// end stops a server that is not kept, and removes what was uploaded, so that
-// the next one does not find files to replace.
+// end stops a server that is not kept, and removes uploads, so that the next server finds no
+// files to replace.
 func (st *stage) end(c contender) {
 	if st.sc.Fresh {
 		st.server.Stop()
@@ -290,8 +289,8 @@ func (st *stage) perform(ctx context.Context, warmup bool) (tally, error) {
 	return st.generate(ctx, load)
 }
 
-// maxLinkWarmup is the file of a warm-up over a link, in bytes: more would
-// warm nothing and take as long as the measurement.
+// maxLinkWarmup is the size of the file for a warm-up over a link, in bytes: a larger one would
+// have no further effect and take as long as the measurement.
 const maxLinkWarmup = 64 * kB
 
 func (st *stage) warmupSize() int64 {
@@ -301,7 +300,7 @@ func (st *stage) warmupSize() int64 {
 	return min(st.sc.Size, maxLinkWarmup)
 }
 
-// expense is CPU time spent on either side of the wire, and by the wire.
+// An expense is the CPU time on both sides of the wire, and of the wire itself.
 type expense struct {
 	server, link time.Duration
 	failures     uint64 // packets that the wire lost against its profile
@@ -328,7 +327,7 @@ func (st *stage) spent() (expense, error) {
 	return e, nil
 }
 
-// figures adds to what the clients saw what it cost.
+// figures combines the tally of the clients with the cost.
 func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]float64 {
 	f := map[record.Metric]float64{
 		record.Seconds:   t.seconds,
@@ -348,7 +347,7 @@ func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]flo
 	}
 	f[record.LinkCPU] = e.link.Seconds() / t.seconds
 	f[record.LinkDrops] = float64(e.failures)
-	if st.sc.Window > 0 && st.client == nil { // others may not ask for what the bound is of
+	if st.sc.Window > 0 && st.client == nil { // other clients may not request the options on which the bound depends
 		p := st.link.Profile()
 		f[record.Bound] = p.Bound(st.sc.BlockSize, st.sc.Window) / 1e6
 		f[record.ShareOfBound] = f[record.Rate] / f[record.Bound]
@@ -356,8 +355,8 @@ func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]flo
 	return f
 }
 
-// perPacket adds what a packet and a byte cost. Beside something else, the
-// server's time is not for these alone.
+// perPacket adds the cost of a packet and of a byte. During a disturbance, the server's time is
+// not only for the counted ones.
 func (st *stage) perPacket(f map[record.Metric]float64, t tally, e expense) {
 	if t.packets > 0 {
 		f[record.DataPackets] = t.packets
@@ -377,7 +376,7 @@ func (st *stage) perPacket(f map[record.Metric]float64, t tally, e expense) {
 	}
 }
 
-// doubts are what a reader must know about how the measurement was made.
+// doubts returns what a reader must know about the quality of the measurement.
 func (st *stage) doubts(e expense) []string {
 	var all []string
 	if p, ok := st.server.(*peer.Process); ok && p.Accounting() == "process table" {

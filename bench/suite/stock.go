@@ -18,12 +18,11 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// maxOutput bounds what is kept of a program's output, in bytes: of curl a line for each of
-// thousands of transfers.
+// maxOutput bounds how much of a program's output is kept, in bytes. curl prints a line for each
+// of thousands of transfers.
 const maxOutput = 1 << 20
 
-// run runs a command and returns what it printed to standard output. Its error
-// has what it said to standard error.
+// run runs a command and returns its standard output. Its error contains the standard error.
 func run(cmd *exec.Cmd) ([]byte, error) {
 	var out, said bounded
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -41,8 +40,8 @@ func (w *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stockClients is an act: a process of the contender's client for each file, all
-// at once, and the files compared afterwards.
+// stockClients is an act: a process of the contender's client for each file, all at once, and a
+// comparison of the files afterwards.
 func stockClients(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	n := st.sc.Transfers
 	if warmup {
@@ -52,7 +51,7 @@ func stockClients(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	if err != nil {
 		return tally{}, fmt.Errorf("make a directory for the clients: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it goes with the run's directory at the latest
+	defer func() { _ = os.RemoveAll(dir) }() // at the latest, it is removed with the run's directory
 	if st.sc.Write {
 		if err := st.writeSources(ctx, dir, n); err != nil {
 			return tally{}, err
@@ -77,7 +76,7 @@ func stockClients(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return st.stockTally(seconds, took, errs), nil
 }
 
-// writeSources writes what the clients upload.
+// writeSources writes the files that the clients upload.
 func (st *stage) writeSources(ctx context.Context, dir string, n int) error {
 	_, err := run(apart(exec.CommandContext(ctx, st.suite.Haul, "bench", "files", dir,
 		"--size", fmt.Sprint(st.sc.Size), "--count", fmt.Sprint(n), "--name", fileName(st.sc.Size, "{}"))))
@@ -91,7 +90,7 @@ func (st *stage) stockTransfer(ctx context.Context, dir string, i int) error {
 		get = st.client.Put
 	}
 	cmd, err := get(ctx, st.command, t)
-	if errors.Is(err, peer.ErrOption) && t.Window > 0 { // then without a window, as it would be used
+	if errors.Is(err, peer.ErrOption) && t.Window > 0 { // then without a window, as people would use it
 		t.Window = 0
 		cmd, err = get(ctx, st.command, t)
 	}
@@ -106,7 +105,7 @@ func (st *stage) stockTransfer(ctx context.Context, dir string, i int) error {
 	return st.client.Check(out, err)
 }
 
-// stockFile is the i-th file of a scenario, on both sides.
+// stockFile returns the transfer of the i-th file of a scenario.
 func (st *stage) stockFile(dir string, i int) peer.Transfer {
 	name := fileName(st.sc.Size, fmt.Sprint(i))
 	t := peer.Transfer{
@@ -120,12 +119,12 @@ func (st *stage) stockFile(dir string, i int) peer.Transfer {
 }
 
 const (
-	writeTries = 20 // looks at an upload that is not complete
+	writeTries = 20 // attempts to compare an upload that is not complete
 	writePause = 50 * time.Millisecond
 )
 
-// compareSoon compares, and gives a server that acknowledges an upload before
-// it is written some time to do so.
+// compareSoon compares a file. It gives a server that acknowledges an upload before it is written
+// some time to write it.
 func (st *stage) compareSoon(dir string, i int) error {
 	err := st.compare(dir, i)
 	for range writeTries {
@@ -138,8 +137,8 @@ func (st *stage) compareSoon(dir string, i int) error {
 	return err
 }
 
-// compare checks that a file is the same on both sides. A server that stores
-// no uploads has nothing to compare.
+// compare checks that a file is the same on both sides. If the server does not store uploads,
+// there is nothing to compare.
 func (st *stage) compare(dir string, i int) error {
 	t := st.stockFile(dir, i)
 	here, err := os.ReadFile(t.Local)
@@ -159,8 +158,8 @@ func (st *stage) compare(dir string, i int) error {
 	return nil
 }
 
-// stockTally says what the clients did. How many packets there were is known
-// only if the block size is.
+// stockTally returns the result of the clients. The number of packets is known only if the block
+// size is.
 func (st *stage) stockTally(seconds float64, took []time.Duration, errs []error) tally {
 	t := tally{seconds: seconds}
 	failed := 0
@@ -183,8 +182,8 @@ func (st *stage) stockTally(seconds float64, took []time.Duration, errs []error)
 	return t
 }
 
-// plainGet is an act: haul get without any flag, which says itself how long the
-// transfer took, the start of the program apart.
+// plainGet is an act: haul get without any flag, which reports the duration of the transfer
+// without the start of the program.
 func plainGet(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	size := st.sc.Size
 	if warmup {

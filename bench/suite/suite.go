@@ -1,10 +1,9 @@
 // Package suite measures haul and its peers.
 //
-// A scenario says what the clients do; contenders take turns in it, round
-// after round and each round in another order, so that whatever else changes
-// on the machine changes for all of them. Every measurement becomes a line of
-// package record as soon as it is made, and so does every failed one and every
-// contender that is not there. It needs Linux.
+// A scenario describes what the clients do. Contenders take turns in it, in a different order in
+// each round, so that other changes on the machine affect all of them. Every measurement becomes
+// a line of package record at once, as does every failure and every absent contender. The suite
+// needs Linux.
 //
 //	s := suite.Suite{Haul: "bin/haul", Peers: "bin", Rounds: 5, Out: f, Progress: os.Stderr}
 //	plan, err := s.Plan(suite.Full())
@@ -29,18 +28,18 @@ import (
 
 // A Suite is a run of scenarios.
 type Suite struct {
-	Haul     string    // binary under test, and the load generator
+	Haul     string    // binary under test, and load generator
 	Before   string    // another build of haul to compare with; empty means none
-	Peers    string    // directory of programs, as peer.Find wants it
+	Peers    string    // directory of programs, as for peer.Find
 	Only     []string  // names of contenders; empty means all
 	Rounds   int       // 0 means DefaultRounds
 	Dir      string    // where the served files go; empty means the system's directory for temporary files
-	Strict   bool      // a failed or insane measurement makes Run return an error
-	Out      io.Writer // gets a line for each measurement; nil means none
+	Strict   bool      // Run returns an error if a measurement failed or is not sane
+	Out      io.Writer // receives a line for each measurement; nil means none
 	Progress io.Writer // for people; nil means none
 
-	// Done is what the results file has already. The latest run in it is resumed, if it
-	// was one of the same tree, machine and haul: see [Plan].
+	// Done is the previous content of the results file. Its latest run is resumed, if it was made
+	// with the same tree, machine and haul: see [Plan].
 	Done []record.Line
 
 	env     record.Environment
@@ -52,20 +51,20 @@ type Suite struct {
 	writing error
 }
 
-// DefaultRounds is how often each contender gets each scenario, so that a
-// median is one and one disturbed round does not show in it.
+// DefaultRounds is how many rounds each contender gets in a scenario. It is odd and large enough
+// for a median that one disturbed round does not affect.
 const DefaultRounds = 5
 
-// errTooMany is why a server is spared what would only make a mess.
+// errTooMany is why a server does not take part in a load that is known to be too large for it.
 var errTooMany = errors.New("it is known not to bear so many at once")
 
-// maxFailures is how many failed rounds of a scenario a contender gets before
-// the rest of them is given up: a peer that hangs would take hours.
+// maxFailures is how many failed rounds of a scenario a contender may have before its other
+// rounds are skipped: a peer that hangs would take hours.
 const maxFailures = 2
 
-// Run measures what is planned, and returns early, without losing anything,
-// when ctx ends. It returns an error if nothing can be measured or the results
-// cannot be written; that a contender fails is a result.
+// Run measures the plan. It returns early when ctx ends, and loses no results. It returns an
+// error if nothing can be measured or the results cannot be written; a failing contender is a
+// result.
 func (s *Suite) Run(ctx context.Context, p *Plan) error {
 	if s.Out == nil {
 		s.Out = io.Discard
@@ -80,7 +79,7 @@ func (s *Suite) Run(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what stays behind is temporary
+	defer func() { _ = os.RemoveAll(dir) }() // leftovers are temporary files
 	for _, a := range p.absent {
 		s.notTried(Scenario{}, contender{Contender: record.Contender{Name: a.Name}}, errors.New(a.Why))
 	}
@@ -113,13 +112,13 @@ func (s *Suite) verdict(ctx context.Context) error {
 	return nil
 }
 
-// workDir makes the directory that all files of the run are below.
+// workDir makes the directory for all files of the run.
 func (s *Suite) workDir() (string, error) {
 	dir, err := os.MkdirTemp(placeFor(s.Dir), ownName()+"-")
 	if err != nil {
 		return "", fmt.Errorf("make a directory for files to serve (--dir names another place): %w", err)
 	}
-	// Some servers give up root for a user who must get in here.
+	// Some servers give up root and become a user who needs access here.
 	return dir, os.Chmod(dir, 0o755)
 }
 
@@ -169,8 +168,8 @@ func (s *Suite) scenario(ctx context.Context, pt part, dir string) {
 	}
 }
 
-// rotated returns the contenders in the order of a round: none is always the
-// one after the heaviest.
+// rotated returns the contenders in the order of a round, so that no contender always follows the
+// heaviest one.
 func rotated(turns []contender, round int) []contender {
 	k := round % len(turns)
 	return slices.Concat(turns[k:], turns[:k])
@@ -184,8 +183,8 @@ func (s *Suite) line(sc Scenario, c contender, round int) record.Line {
 	}
 }
 
-// notTried records that a contender had no chance, and why, unless that is on
-// record. Without a scenario it is about all of them, and who is absent.
+// notTried records that a contender was not tried, and why, unless that is already recorded.
+// Without a scenario, it means that the contender is absent from all.
 func (s *Suite) notTried(sc Scenario, c contender, why error) {
 	l := s.line(sc, c, -1)
 	l.Absent = why.Error()
@@ -198,7 +197,7 @@ func (s *Suite) notTried(sc Scenario, c contender, why error) {
 	}
 }
 
-// write appends a result; the first error ends the run.
+// write appends a result. The first error ends the run.
 func (s *Suite) write(l record.Line) {
 	if err := record.Append(s.Out, l); err != nil && s.writing == nil {
 		s.writing = err
@@ -208,8 +207,8 @@ func (s *Suite) write(l record.Line) {
 	}
 }
 
-// Sane says whether a measurement is one: no failures, and something moved. Transfers
-// that were not tried are no failures.
+// Sane returns an error if a measurement is not valid: if transfers failed, or nothing was moved.
+// Transfers that were not tried do not count as failed.
 func Sane(l record.Line) error {
 	wrong := ""
 	switch {

@@ -10,10 +10,10 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// Who takes part in scenarios of TCP, where it can: see peer.Trade.
+// The contenders in TCP scenarios, if they can take part: see peer.Trade.
 var (
-	// Where each request has a connection of its own it matters when a server
-	// hears of it.
+	// If each request has its own connection, the moment at which a server learns of the
+	// connection matters.
 	eachServers = []string{
 		"haul", "haul without DEFER_ACCEPT", eventServer, "haul events without DEFER_ACCEPT", "haul portable", "haul under net/http",
 		"tcpserver", "tcpserver DEFER_ACCEPT", "gnet", "evio", "fasthttp", "net/http", "netpoll", "goroutine pool", "goroutines",
@@ -26,7 +26,7 @@ var (
 	fileServers = []string{"haul serve", "haul under net/http", "nginx", "net/http", "floor-tcp"}
 )
 
-// eventServer is haul without goroutines for connections: it cannot sleep before an answer.
+// eventServer is haul without goroutines for connections. It cannot sleep before an answer.
 const eventServer = "haul events"
 
 // fileGroup is the group of scenarios in which files are fetched.
@@ -38,17 +38,17 @@ const (
 	tcpLength  = 4 * time.Second
 	tcpWarmup  = time.Second
 
-	// control is the congestion control of all scenarios of TCP, and Linux's own
-	// default. What a machine has in its place would be measured with them: bbr
-	// takes a multiple of the CPU over loopback.
+	// control is the congestion control of all TCP scenarios, and Linux's default. Another
+	// default of the machine would affect the measurements: bbr needs a multiple of the CPU over
+	// loopback.
 	control = "cubic"
 
-	// fileTransfers is how often a large file is fetched, one after the other on
-	// one connection: one takes a tenth of a second.
+	// fileTransfers is how often a large file is fetched on one connection: one transfer takes a
+	// tenth of a second.
 	fileTransfers = 8
 )
 
-// tcpScenarios returns all of them.
+// tcpScenarios returns all TCP scenarios.
 func tcpScenarios() []Scenario {
 	all := document4(tcpClients, tcpLength)
 	all = append(all, tcpIdle(1000), tcpIdle(10_000))
@@ -56,7 +56,7 @@ func tcpScenarios() []Scenario {
 	return append(all, httpScenarios()...)
 }
 
-// tcpSmoke returns a small one of each kind, for haul alone.
+// tcpSmoke returns a small scenario of each kind, for haul alone.
 func tcpSmoke() []Scenario {
 	all := []Scenario{tcpIdle(50)}
 	for _, s := range document4(20, time.Second) {
@@ -75,7 +75,7 @@ func tcpSmoke() []Scenario {
 	return append(all, httpSmoke()...)
 }
 
-// document4 is document 4's tests, with so many clients at the same time.
+// document4 returns document 4's tests, with the given number of simultaneous clients.
 func document4(clients int, length time.Duration) []Scenario {
 	const kB, large, small = 1024, 16 * 1024, 128
 	each, tls, encrypted := record.Requests{Close: true}, record.Requests{TLS: true}, record.Requests{Encrypted: true}
@@ -103,7 +103,7 @@ func document4(clients int, length time.Duration) []Scenario {
 	return all
 }
 
-// tcpScenario is what all of them share.
+// tcpScenario returns what all TCP scenarios share.
 func tcpScenario(group, name, title string, size int64, r record.Requests) Scenario {
 	r.Pinned, r.Control = true, control
 	return Scenario{Scenario: record.Scenario{
@@ -124,7 +124,7 @@ func tcpLoad(name, title string, size int64, r record.Requests) Scenario {
 	return s
 }
 
-// tcpIdle is connections that are open and say nothing.
+// tcpIdle is a number of open connections that send nothing.
 func tcpIdle(n int) Scenario {
 	s := tcpScenario("tcp-idle", fmt.Sprintf("tcp-idle-%d", n), fmt.Sprintf("%d connections that are idle, each after one request", n), 1024, record.Requests{Idle: true})
 	s.Concurrency, s.Transfers, s.Guess = n, n, 6*time.Second
@@ -144,7 +144,7 @@ func httpFile(size int64, transfers int, tls bool) Scenario {
 	return s
 }
 
-// streamsFor returns whose turn it is in a scenario of TCP.
+// streamsFor returns the contenders that take part in a TCP scenario.
 func streamsFor(sc Scenario, set peer.Set) (turns []contender) {
 	generator := peer.TCPLoad
 	if t, ok := set.Tool(peer.Wrk); ok {
@@ -176,8 +176,8 @@ func streamsFor(sc Scenario, set peer.Set) (turns []contender) {
 	return turns
 }
 
-// callHaul gives the name of a build to the best of what it can do with files: its
-// command, or the program of the suite that does it by the same package.
+// callHaul gives the name of a build to its best file server: the command, or the program of the
+// suite with the same package.
 func callHaul(turns []contender, build string) {
 	for _, name := range fileServers[:2] {
 		for i := range turns {

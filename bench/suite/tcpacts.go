@@ -22,13 +22,12 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// requests is an act: clients that make requests for some time, with as many
-// connections as the scenario has. A warm-up looks first whether the answers are
-// right.
+// requests is an act: clients make requests for a time, on as many connections as the scenario
+// has. A warm-up first checks whether the answers are right.
 func requests(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	length := time.Duration(st.sc.Length * float64(time.Second))
 	if warmup {
-		// A load that is no longer than its warm-up is not there to be exact.
+		// A load that is not longer than its warm-up need not be exact.
 		if err := st.check(ctx); err != nil || length <= tcpWarmup {
 			return tally{}, err
 		}
@@ -51,7 +50,7 @@ func requests(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return st.loadTally(l, u), nil
 }
 
-// generator returns wrk, or what makes loads without it, on one thread.
+// generator returns wrk, or the load generator for machines without it, on one thread.
 func (st *stage) generator(ctx context.Context, length time.Duration) (*exec.Cmd, error) {
 	set := peer.Set{Tools: st.suite.tools}
 	if _, ok := set.Tool(peer.Wrk); !ok {
@@ -74,7 +73,7 @@ func (st *stage) generator(ctx context.Context, length time.Duration) (*exec.Cmd
 		fmt.Sprintf("%s://%s/%s", scheme, st.server.Addr(), path))
 }
 
-// wrkScript has wrk print a tcpprog.Load.
+// wrkScript returns a script that makes wrk print a tcpprog.Load.
 func wrkScript(each bool) string {
 	script := ""
 	if each {
@@ -90,7 +89,7 @@ end
 `
 }
 
-// loadIn finds a tcpprog.Load among what a load generator printed.
+// loadIn returns the tcpprog.Load in the output of a load generator.
 func loadIn(out []byte) (tcpprog.Load, error) {
 	var l tcpprog.Load
 	for line := range bytes.Lines(out) {
@@ -134,14 +133,14 @@ func (st *stage) loadTally(l tcpprog.Load, u peer.Usage) tally {
 }
 
 const (
-	idleLimit  = 40 * time.Second      // for connections to be opened and looked at
-	idleSettle = 2 * time.Second       // before they are: what opening them took is let go
-	stacksTime = 2 * time.Second       // for a program to say what its stacks take
-	stacksPoll = 10 * time.Millisecond // between two looks whether it has
+	idleLimit  = 40 * time.Second      // for opening the connections and measuring memory
+	idleSettle = 2 * time.Second       // before measuring, so that memory used only for opening them is released
+	stacksTime = 2 * time.Second       // for a program to report the size of its stacks
+	stacksPoll = 10 * time.Millisecond // between two checks whether it has
 )
 
-// idle is an act: connections are opened, and after one request each stay open
-// and say nothing, while the server's memory is looked at.
+// idle is an act: connections are opened, stay open after one request each and send nothing,
+// while the server's memory is measured.
 func idle(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	if warmup {
 		return tally{}, st.check(ctx)
@@ -167,7 +166,7 @@ func idle(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}
 	time.Sleep(idleSettle)
 	after, err := st.resident(ctx)
-	if ended := h.end(); err == nil && open == n { // the count reports those that failed
+	if ended := h.end(); err == nil && open == n { // the count reports connections that failed
 		err = ended
 	}
 	if err != nil {
@@ -211,7 +210,7 @@ func startHolding(cmd *exec.Cmd) (*holder, error) {
 	return h, nil
 }
 
-// opened returns how many connections are open, once they are.
+// opened waits until the connections are open, and returns their number.
 func (h *holder) opened() (n int, err error) {
 	line, err := h.out.ReadString('\n')
 	if err != nil {
@@ -231,14 +230,13 @@ func (h *holder) end() error {
 	return nil
 }
 
-// A footprint is the memory that a server takes, in bytes.
+// A footprint is the memory that a server uses, in bytes.
 type footprint struct {
 	all    float64
-	stacks float64 // of goroutines; 0 where nobody says
+	stacks float64 // stacks of goroutines; 0 if the program does not report them
 }
 
-// resident looks at the server's memory. Programs of the suite tell what of it are
-// stacks.
+// resident returns the server's memory. Programs of the suite report how much of it are stacks.
 func (st *stage) resident(ctx context.Context) (footprint, error) {
 	p, ok := st.server.(*peer.Process)
 	if !ok {
@@ -261,11 +259,11 @@ func (st *stage) resident(ctx context.Context) (footprint, error) {
 	return footprint{}, fmt.Errorf("the server did not say what its stacks take; it said: %s", p.Log())
 }
 
-// stacksSaid finds tcpprog.StacksLine.
+// stacksSaid matches tcpprog.StacksLine.
 var stacksSaid = regexp.MustCompile(strings.Replace(regexp.QuoteMeta(tcpprog.StacksLine), "%d", "([0-9]+)", 1))
 
-// files is an act: curl fetches a file, several times on one connection, and
-// forgets it. In a warm-up it is kept once, and compared.
+// files is an act: curl fetches a file, several times on one connection, and discards it. In a
+// warm-up it is kept once, and compared.
 func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	name := fileName(st.sc.Size, "0")
 	scheme, transfers, to := "http", st.sc.Transfers, os.DevNull
@@ -280,7 +278,7 @@ func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}
 	if warmup {
 		transfers, to = 1, filepath.Join(st.local, "got")
-		defer func() { _ = os.Remove(to) }() // it goes with the stage at the latest
+		defer func() { _ = os.Remove(to) }() // at the latest, it is removed with the stage
 	}
 	url := fmt.Sprintf("%s://%s/%s", scheme, st.server.Addr(), name)
 	for range transfers {
@@ -310,7 +308,7 @@ func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}}, nil
 }
 
-// httpVersion is a version of HTTP as curl has it.
+// httpVersion returns a version of HTTP in curl's format.
 func httpVersion(two bool) string {
 	if two {
 		return "2"
@@ -318,8 +316,8 @@ func httpVersion(two bool) string {
 	return "1.1"
 }
 
-// transfersIn adds up how long curl took for some transfers, each of which must
-// be whole, by a version of HTTP.
+// transfersIn adds up the durations of curl's transfers. Each must be complete and use the given
+// version of HTTP.
 func transfersIn(out []byte, transfers int, size int64, version string) (seconds float64, err error) {
 	n := 0
 	for line := range strings.Lines(string(out)) {

@@ -14,28 +14,27 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// httpPort is where the first server of a scenario of TCP listens. Those that are
-// started after it take the ports behind, which no connection in TIME_WAIT is of.
+// httpPort is the port of the first server in a TCP scenario. Servers that start later use the
+// following ports, on which there are no connections in TIME_WAIT.
 const httpPort = 18080
 
-// settings are those of the network namespace of a scenario of TCP. Each
-// connection that ends leaves one in TIME_WAIT for a minute, on the side that
-// closed first. Where that is the client, its port is taken: hence all ports that
-// there are, and tcp_tw_reuse, by which they are free again after a second. No
-// server here gets through 64,000 connections in that.
+// settings returns the settings for the network namespace of a TCP scenario. Each ended
+// connection leaves one in TIME_WAIT for a minute, on the side that closed first. If that is the
+// client, its port remains in use: hence the full range of ports, and tcp_tw_reuse, which makes
+// them available again after a second. No server here handles 64,000 connections in a second.
 func settings() map[string]string {
 	return map[string]string{
 		"net.ipv4.tcp_congestion_control":  control,
 		"net.ipv4.ip_local_port_range":     "1024 65535",
 		"net.ipv4.ip_local_reserved_ports": fmt.Sprintf("%d-%d", httpPort, httpPort+maxStarts),
-		"net.ipv4.tcp_tw_reuse":            "2", // over loopback
+		"net.ipv4.tcp_tw_reuse":            "2", // for loopback
 		"net.core.somaxconn":               "4096",
 		"net.ipv4.tcp_max_syn_backlog":     "4096",
 	}
 }
 
-// maxStarts is more than the servers that a scenario starts, each on a port of
-// its own that clients must not take.
+// maxStarts is more than the number of servers that a scenario starts. Each uses its own port,
+// which clients must not take.
 const maxStarts = 1000
 
 // prepareTCP makes files, a certificate, and the network namespace.
@@ -60,7 +59,7 @@ func (st *stage) prepareTCP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The first core has the most interrupts, which clients can bear.
+	// The first core has the most interrupts. They disturb clients less than servers.
 	st.cores = [2]int{link.A: cores[len(cores)-1], link.B: cores[0]}
 	st.space, err = link.NewSpace(ctx, settings())
 	return err
@@ -71,7 +70,7 @@ func (st *stage) isFile() bool { return st.sc.servesFiles() }
 // servesFiles reports whether the answers are files.
 func (sc *Scenario) servesFiles() bool { return sc.Group == fileGroup || sc.Group == smallFileGroup }
 
-// answer is what the servers of the scenario give.
+// answer returns the answer that the scenario's servers give.
 func (st *stage) answer() peer.Answer {
 	a := peer.Answer{
 		Size: int(st.sc.Size), Close: st.sc.Close, Encrypted: st.sc.Encrypted,
@@ -83,7 +82,7 @@ func (st *stage) answer() peer.Answer {
 	return a
 }
 
-// tool returns a command on the clients' side of a tool that must be there.
+// tool returns a command on the clients' side for a required tool.
 func (st *stage) tool(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	set := peer.Set{Tools: st.suite.tools}
 	t, ok := set.Tool(name)
@@ -93,7 +92,7 @@ func (st *stage) tool(ctx context.Context, name string, args ...string) (*exec.C
 	return t.Command(ctx, st.command, args...), nil
 }
 
-// tcpload returns a command of tcpload, for the answers of the scenario.
+// tcpload returns a command of tcpload for the scenario's answers.
 func (st *stage) tcpload(ctx context.Context, verb string, conns int, limit time.Duration) (*exec.Cmd, error) {
 	args := []string{verb, "-addr", st.server.Addr().String(), "-size", strconv.FormatInt(st.sc.Size, 10),
 		"-n", strconv.Itoa(conns), "-for", limit.String()}
@@ -112,8 +111,8 @@ func (st *stage) tcpload(ctx context.Context, verb string, conns int, limit time
 	return st.tool(ctx, peer.TCPLoad, args...)
 }
 
-// check looks whether the server's answers are right, some of them to the byte:
-// a load generator only counts.
+// check checks the server's answers, some of them to the byte, because a load generator only
+// counts.
 func (st *stage) check(ctx context.Context) error {
 	cmd, err := st.tcpload(ctx, "check", 1, time.Second)
 	if err != nil {
@@ -125,7 +124,7 @@ func (st *stage) check(ctx context.Context) error {
 	return nil
 }
 
-// pinning warns where server and clients must share a core after all.
+// pinning warns if server and clients must share a core.
 func (st *stage) pinning() []string {
 	if st.sc.Protocol == record.TCP && st.cores[link.A] == st.cores[link.B] {
 		return []string{"there is one core only, which the server shares with its clients"}

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// A throttle holds the processes of a server to a limit of a control group.
+// A throttle applies a limit of a control group to the processes of a server.
 type throttle struct {
-	group string // of version 1; empty with version 2, where the server's own group is used
+	group string // for version 1; empty with version 2, which uses the server's own group
 
-	// Of version 2:
-	file, text string // what is written into that group
+	// These fields are for version 2:
+	file, text string // file in that group, and what is written into it
 }
 
-// unified is where control groups of version 2 are, and the controllers of version 1.
+// unified is the directory of control groups of version 2, and of the controllers of version 1.
 const unified = "/sys/fs/cgroup"
 
-// controllers1 are those of version 1 that may hold a server.
+// controllers1 are the controllers of version 1 that may limit a server.
 var controllers1 = []string{"blkio", "cpu"}
 
-// throttleReads prepares a limit for the disk that dir is on, of coldRate.
+// throttleReads prepares a limit of coldRate for reads from the disk of dir.
 func throttleReads(dir string) (*throttle, error) {
 	disk, err := diskOf(dir)
 	if err != nil {
@@ -37,7 +37,7 @@ func throttleReads(dir string) (*throttle, error) {
 	return t, nil
 }
 
-// cpuPeriod is how often a limit of CPU time is renewed, in microseconds: the kernel's default.
+// cpuPeriod is the period of a CPU limit, in microseconds: the kernel's default.
 const cpuPeriod = 100_000
 
 // throttleCPU prepares a limit to a share of one core.
@@ -50,8 +50,8 @@ func throttleCPU(share float64) (*throttle, error) {
 	return t, nil
 }
 
-// newThrottle prepares a limit: by a controller of version 2 and its file, or else by one
-// of version 1.
+// newThrottle prepares a limit with a controller of version 2 and its file, or else with one of
+// version 1.
 func newThrottle(controller, file, text, controller1, file1, text1 string) (*throttle, error) {
 	if strings.Contains(word(filepath.Join(unified, "cgroup.subtree_control")), controller) {
 		return &throttle{file: file, text: text}, nil
@@ -66,7 +66,7 @@ func newThrottle(controller, file, text, controller1, file1, text1 string) (*thr
 	return t, nil
 }
 
-// join holds a process to the limit, and those that come from it later.
+// join applies the limit to a process and to processes that it starts later.
 func (t *throttle) join(pid int) error {
 	file, text := filepath.Join(t.group, "cgroup.procs"), strconv.Itoa(pid)
 	if t.group == "" {

@@ -11,22 +11,22 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A wire counts what crosses a device in the network namespace of a server: so
-// it shows of any client when it was logged in, and how fast its data came. Over
-// loopback the count is of all programs of this machine.
+// A wire counts the traffic of a device in the network namespace of a server. For any client,
+// this shows when it was logged in, and how fast its data arrived. Over loopback it counts all
+// programs of this machine.
 type wire struct {
 	counts *os.File
 	device string
-	column int      // of /proc/net/dev, with the bytes of the way that the data takes
+	column int      // of /proc/net/dev, with the bytes in the direction of the data
 	first  crossing // when the watch began
 
 	began   time.Time
-	samples []sample // only the watching goroutine's until it has ended
+	samples []sample // used only by the watching goroutine until it has ended
 	stop    chan struct{}
 	ended   sync.WaitGroup
 }
 
-// A sample is how much had crossed at a time.
+// A sample is how much had crossed at a certain time.
 type sample struct {
 	at    time.Duration // since the beginning
 	bytes int64
@@ -36,18 +36,18 @@ const (
 	wireEvery  = 2 * time.Millisecond // between two samples
 	maxSamples = 1 << 17              // four minutes
 
-	// Data has begun when this much has crossed, in bytes: nothing before it takes
-	// a third of it. It has ended when all but this much has.
+	// The data begins when this many bytes have crossed; everything before it needs less than a
+	// third of that. It ends when all bytes but this many have crossed.
 	beforeData = 16 << 10
 	afterData  = 8 << 10
 
-	// Columns of /proc/net/dev, behind the device's name.
+	// Columns of /proc/net/dev after the device's name.
 	columnReceived = 0
 	columnSent     = 8
-	packetsBehind  = 1 // a column of bytes is followed by one of packets
+	packetsBehind  = 1 // a column of packets follows each column of bytes
 )
 
-// watch begins to count what a server sends, or what it receives.
+// watch begins to count the bytes that a server sends or receives.
 func watch(pid int, linked, received bool) (*wire, error) {
 	w := &wire{device: "lo", column: columnSent, stop: make(chan struct{})}
 	if linked {
@@ -85,10 +85,10 @@ func watch(pid int, linked, received bool) (*wire, error) {
 	return w, nil
 }
 
-// A crossing is what has crossed a device: bytes of one way, packets of both.
+// A crossing is the traffic of a device: bytes of one direction, packets of both.
 type crossing struct{ bytes, packets int64 }
 
-// count returns what has crossed so far.
+// count returns the traffic so far.
 func (w *wire) count() (crossing, error) {
 	b := make([]byte, 4096) // a few lines of some 120 bytes
 	n, err := w.counts.ReadAt(b, 0)
@@ -108,8 +108,8 @@ func (w *wire) count() (crossing, error) {
 	return crossing{}, fmt.Errorf("there is no device %s", w.device)
 }
 
-// close ends the watch. It returns the samples, and how many packets have crossed since it
-// began; 0 where the server has ended before.
+// close ends the watch. It returns the samples, and how many packets have crossed since it began,
+// or 0 if the server ended earlier.
 func (w *wire) close() (samples []sample, packets int64) {
 	close(w.stop)
 	w.ended.Wait()
@@ -120,8 +120,8 @@ func (w *wire) close() (samples []sample, packets int64) {
 	return w.samples, packets
 }
 
-// span returns when the data of a transfer began and ended. It is false where too
-// little has crossed to tell.
+// span returns when the data of a transfer began and ended, or false if too little has crossed to
+// know.
 func span(samples []sample) (from, to time.Duration, ok bool) {
 	if len(samples) == 0 {
 		return 0, 0, false

@@ -1,19 +1,19 @@
 package record
 
-// A Metric names a figure; the name says the unit. MB and GB are 10^6 and 10^9
-// bytes of files, without any headers.
+// A Metric is the name of a figure, which includes the unit. MB and GB are 10^6 and 10^9 bytes of
+// files, without any headers.
 type Metric string
 
-// Seen by the clients.
+// Metrics that the clients see.
 const (
 	Seconds        Metric = "seconds"          // from the first request to the end of the last transfer
 	SecondsPerFile Metric = "seconds_per_file" // median over the files
 	Rate           Metric = "mb_per_second"    // all transfers together
-	Transfers      Metric = "transfers"        // tried
+	Transfers      Metric = "transfers"        // attempted
 	FileRate       Metric = "files_per_second"
 	RequestRate    Metric = "requests_per_second"
-	RoundTrips     Metric = "round_trips"  // that would take as long: from the program's start to its end
-	Failed         Metric = "failed"       // of those, not finished or wrong
+	RoundTrips     Metric = "round_trips"  // equivalent of the time from the program's start to its end
+	Failed         Metric = "failed"       // of the attempted transfers, not finished or wrong
 	DataPackets    Metric = "data_packets" // without repeats
 	PacketRate     Metric = "packets_per_second"
 	Resent         Metric = "resent"   // packets that the clients repeated
@@ -26,44 +26,44 @@ const (
 	FirstP99       Metric = "first_p99_ms"
 )
 
-// The cost for the server; CPU is user and system time of it and all of its children.
+// The cost for the server. CPU is the user and system time of the server and all of its children.
 const (
 	ServerCPU       Metric = "server_cpu_seconds"
-	CPUPerPacket    Metric = "server_cpu_us_per_packet" // of a DATA packet, with its ACK
+	CPUPerPacket    Metric = "server_cpu_us_per_packet" // for a DATA packet with its ACK
 	CPUPerGB        Metric = "server_cpu_seconds_per_gb"
 	CPUPerRequest   Metric = "server_cpu_us_per_request"
 	GigabitsPerCore Metric = "gbit_per_server_core_second" // 10^9 bits of files for each second of server CPU
 	Memory          Metric = "server_memory_mb"            // peak of resident memory, all processes
 )
 
-// The cost of open and idle connections for the server. A kB has 1,000 bytes; memory is
-// PSS, and the kernel's is not in it.
+// The cost of open and idle connections for the server. A kB has 1,000 bytes. Memory is PSS, and
+// does not include the kernel's.
 const (
-	IdleMemory       Metric = "idle_memory_mb"         // with all of them open
-	IdlePerConn      Metric = "idle_kb_per_connection" // more than without any
+	IdleMemory       Metric = "idle_memory_mb"         // with all connections open
+	IdlePerConn      Metric = "idle_kb_per_connection" // increase since there were none
 	IdleBeyondStacks Metric = "idle_kb_beyond_stacks"  // the same, without the stacks of goroutines
 )
 
-// The cost for a client that is measured, as the server's.
+// The cost for a measured client, with the same meaning as for the server.
 const (
 	ClientCPU      Metric = "client_cpu_seconds"
 	ClientCPUPerGB Metric = "client_cpu_seconds_per_gb"
 	ClientMemory   Metric = "client_memory_mb"
 )
 
-// What was seen of a client's connections from outside, with some milliseconds of
-// doubt: by the bytes that crossed the wire.
+// Observations of a client's connections from outside, by the bytes that crossed the wire. They
+// are accurate to some milliseconds.
 const (
 	Login    Metric = "login_seconds"      // from the program's start to the first data
 	DataRate Metric = "data_mb_per_second" // from the first data to the last
 
-	PacketsPerMB Metric = "packets_per_mb" // that crossed the wire, both ways
+	PacketsPerMB Metric = "packets_per_mb" // packets on the wire, both directions
 )
 
-// CoresBusy is the CPU time of client and server together in each second.
+// CoresBusy is the CPU time of client and server together per second.
 const CoresBusy Metric = "cores_busy"
 
-// The cost for others who share the processors, as a share of one core.
+// The cost of the other programs that share the processors, as a share of one core.
 const (
 	GeneratorCPU Metric = "generator_cpu_share"
 	LinkCPU      Metric = "link_cpu_share"
@@ -73,22 +73,22 @@ const (
 
 // The capacity of the link.
 const (
-	Bound        Metric = "bound_mb_per_second" // of anybody who waits for a window's acknowledgement
+	Bound        Metric = "bound_mb_per_second" // for any peer that waits for a window's acknowledgement
 	ShareOfBound Metric = "share_of_bound"
 )
 
 // BesideRate is how many requests or packets a second the disturbance made.
 const BesideRate Metric = "beside_per_second"
 
-// How an emulated link does what its profile says. A cycle is a TFTP block of
-// 1,432 bytes and its acknowledgement; Mb are 10^6 bits of IP packets.
+// How closely an emulated link matches its profile. A cycle is a TFTP block of 1,432 bytes and
+// its acknowledgement; Mb are 10^6 bits of IP packets.
 const (
 	CycleProfile    Metric = "cycle_profile_ms"
 	CycleP50        Metric = "cycle_p50_ms"
 	CycleP99        Metric = "cycle_p99_ms"
-	CycleOff        Metric = "cycle_off_percent" // of the median, from the profile
+	CycleOff        Metric = "cycle_off_percent" // difference between the median and the profile
 	LinkRate        Metric = "link_mbit_per_second"
 	LinkRateProfile Metric = "link_profile_mbit_per_second"
 	Ping            Metric = "ping_mean_ms"
-	IPerf3          Metric = "iperf3_mbit_per_second" // of TCP
+	IPerf3          Metric = "iperf3_mbit_per_second" // by TCP
 )
