@@ -1,14 +1,13 @@
 //go:build ignore
 
-// Mutants puts bugs into the code, one at a time, and checks that a test notices
-// each. The bugs are in scripts/mutants.txt, whose head describes its form. No
-// file of the tree is changed: go test gets the changed one by -overlay.
+// Mutants puts bugs into the code, one at a time, and checks that a test notices each. The bugs
+// are in scripts/mutants.txt, whose head describes its format. No file of the tree changes: go
+// test reads the changed one by -overlay.
 //
 //	go run scripts/mutants.go [-list FILE] [PATTERN]
 //
-// PATTERN is a regular expression for the names of the files to put bugs into.
-// The exit code is not 0 if fewer than 95 % of the bugs are noticed, or if one of
-// them does not fit the code any more.
+// PATTERN is a regular expression for the names of the files to put bugs into. The exit code is
+// not 0 if less than 95 % of the bugs are noticed, or if a bug no longer fits the code.
 package main
 
 import (
@@ -28,12 +27,12 @@ import (
 )
 
 const (
-	enough = 0.95            // of the bugs are to be noticed
+	enough = 0.95            // share of the bugs that must be noticed
 	limit  = 2 * time.Minute // for the tests of one bug
-	grace  = 3 * time.Minute // for the compiler and package testing besides
+	grace  = 3 * time.Minute // added for the compiler and package testing
 )
 
-// A mutant is one bug: in a file, a text that is there once becomes another.
+// A mutant is one bug: it replaces a text that occurs once in a file.
 type mutant struct {
 	file, pkg, run string
 	old, new       string
@@ -120,8 +119,8 @@ func parse(text string) (all []mutant, err error) {
 	return all, nil
 }
 
-// checkTests runs the tests of all bugs once on the code as it is: what fails
-// there notices nothing.
+// checkTests runs the tests of all bugs once on the unchanged code: a test that fails there
+// cannot notice a bug.
 func checkTests(all []mutant) error {
 	runs := map[string][]string{}
 	for _, m := range all {
@@ -138,7 +137,7 @@ func checkTests(all []mutant) error {
 	return nil
 }
 
-// try puts the bug in and says what becomes of it.
+// try puts the bug in and returns the result.
 func (m mutant) try() (verdict, detail string) {
 	text, err := os.ReadFile(m.file)
 	if err != nil {
@@ -184,10 +183,10 @@ func (m mutant) try() (verdict, detail string) {
 	return "killed", detail
 }
 
-// failed finds the name of the first test that failed.
+// failed matches the name of the first failed test.
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// test runs go test, with the time for so many runs.
+// test runs go test, with enough time for the given number of runs.
 func test(runs int, args ...string) ([]byte, error) {
 	tests := time.Duration(runs) * limit
 	ctx, cancel := context.WithTimeout(context.Background(), tests+grace)

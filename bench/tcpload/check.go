@@ -15,7 +15,7 @@ import (
 const (
 	answerTime = 10 * time.Second      // for a connection, and for an answer
 	startTime  = 5 * time.Second       // for a server to listen
-	startPoll  = 20 * time.Millisecond // between two looks whether it does
+	startPoll  = 20 * time.Millisecond // between two checks whether it does
 )
 
 // A client is one connection.
@@ -32,7 +32,7 @@ func (r *request) dial(ctx context.Context) (client, error) {
 	return client{c, bufio.NewReader(c)}, nil
 }
 
-// ask makes a request, and checks the answer.
+// ask makes a request and checks the answer.
 func (r *request) ask(c client) error {
 	_ = c.SetDeadline(time.Now().Add(answerTime))
 	if _, err := c.Write(r.Request()); err != nil {
@@ -41,7 +41,7 @@ func (r *request) ask(c client) error {
 	return r.Read(c.r)
 }
 
-// check makes some requests, and looks whether the connection ends when it is to.
+// check makes some requests, and checks whether the connection ends when it should.
 func (r *request) check(ctx context.Context) error {
 	c, err := r.first(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *request) check(ctx context.Context) error {
 	return nil
 }
 
-// first connects, as soon as the server listens.
+// first connects as soon as the server listens.
 func (r *request) first(ctx context.Context) (client, error) {
 	for end := time.Now().Add(startTime); ; {
 		c, err := r.dial(ctx)
@@ -85,8 +85,8 @@ func (r *request) first(ctx context.Context) (client, error) {
 	}
 }
 
-// opening bounds how many connections are begun at the same time, for the
-// server's queue is not what is measured.
+// opening bounds how many connections are opened at the same time, because the server's queue is
+// not to be measured.
 const opening = 64
 
 // hold opens connections, makes one request with each, and keeps them until its
@@ -133,7 +133,7 @@ func (r *request) hold(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // however it ends
+		_, _ = io.Copy(io.Discard, in) // the reason of its end does not matter
 		close(ended)
 	}()
 	select {

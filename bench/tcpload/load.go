@@ -14,11 +14,10 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// load makes requests with connections that bear no relation to each other, and says
-// what came of it. Requests under way when the time is over do not count.
+// load makes requests on independent connections, and prints the result. Requests that are
+// unfinished at the end do not count.
 func (r *request) load(ctx context.Context, out io.Writer) error {
-	// Not a deadline, which a dial would fail for before the context says that it
-	// is over.
+	// A deadline would make dials fail before the context reports that it is over.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began := time.Now()
@@ -46,8 +45,8 @@ type loader struct {
 	times                       [buckets]atomic.Int64
 }
 
-// Latencies are counted in buckets, each this much wider than the one before: the
-// first is of a microsecond, the last of half an hour.
+// Latencies are counted in buckets. Each is wider than the one before by the factor growth: the
+// first is a microsecond, the last half an hour.
 const (
 	buckets = 1 << 11
 	growth  = 1.0105
@@ -75,7 +74,7 @@ func (l *loader) run(ctx context.Context, r *request) {
 	}
 }
 
-// use makes requests with a connection, as long as it is open.
+// use makes requests on a connection as long as it is open.
 func (l *loader) use(ctx context.Context, r *request, c client) {
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -106,10 +105,10 @@ func (l *loader) use(ctx context.Context, r *request, c client) {
 	}
 }
 
-// faultPause keeps a client whose requests fail at once from doing nothing else.
+// faultPause slows down a client whose requests fail at once.
 const faultPause = 10 * time.Millisecond
 
-// fault counts a failure, unless it is for the end of the time.
+// fault counts a failure, unless the end of the time caused it.
 func (l *loader) fault(ctx context.Context, n *atomic.Int64) {
 	if ctx.Err() == nil {
 		n.Add(1)
@@ -129,8 +128,7 @@ func (l *loader) sum() tcpprog.Load {
 	}
 }
 
-// quantile returns the time that a share of the requests kept within, in
-// microseconds; 0 if there were none.
+// quantile returns the latency of a quantile in microseconds, or 0 if there were no requests.
 func (l *loader) quantile(total int64, share float64) float64 {
 	below, want := int64(0), int64(math.Ceil(share*float64(total)))
 	for i := range l.times {

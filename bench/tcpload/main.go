@@ -1,13 +1,13 @@
-// Tcpload is the client side of the suite's TCP scenarios, where wrk cannot be:
-// it checks that a server's answers are right, holds connections that are idle,
-// and makes a load where there is no wrk.
+// Tcpload is the client side of the suite's TCP scenarios for everything that wrk does not do: it
+// checks that a server's answers are right, holds idle connections, and makes a load if there is
+// no wrk.
 //
 //	tcpload check -addr 127.0.0.1:8080 -size 1024
 //	tcpload hold  -addr 127.0.0.1:8080 -n 10000
 //	tcpload load  -addr 127.0.0.1:8080 -n 1000 -for 1s
 //
-// Hold prints "open N" when they are open, each after one request, and ends with
-// its standard input. Load prints a tcpprog.Load.
+// Hold prints "open N" when the connections are open, after one request each, and ends with its
+// standard input. Load prints a tcpprog.Load.
 package main
 
 import (
@@ -32,13 +32,13 @@ func main() {
 	}
 }
 
-// Bounds of what may be asked for.
+// Bounds of the arguments.
 const (
 	maxConns = 20_000
 	maxTime  = time.Minute
 )
 
-// request is the arguments of a program.
+// request has the arguments of the program.
 type request struct {
 	tcpprog.Client
 	conns  int

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// aesKey is known to all: what is measured is the work. The floors have it too.
+// aesKey is not secret: only the work is measured. The floors use it too.
 const aesKey = "haul-bench-aes16"
 
-// Body returns the body of an answer before it is encrypted, which clients know.
+// Body returns the body of an answer before it is encrypted. Clients know it.
 func Body(size int) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -23,19 +23,18 @@ func Body(size int) []byte {
 	return b
 }
 
-// A Responder has the answer of a server. Its methods may be called from several
-// goroutines.
+// A Responder has a server's answer. Its methods may be called from several goroutines.
 type Responder struct {
 	Delay time.Duration // before the answer
-	Close bool          // behind it
+	Close bool          // after the answer
 
-	plain []byte       // padded, if it is to be encrypted
+	plain []byte       // padded if it will be encrypted
 	block cipher.Block // nil without encryption
 	head  []byte
 	whole []byte // head and body, without encryption
 }
 
-// NewResponder returns that of a server.
+// NewResponder returns the Responder for a server's options.
 func NewResponder(o Options) (*Responder, error) {
 	r := &Responder{Delay: o.Delay, Close: o.Close, plain: Body(o.Size)}
 	length := o.Size
@@ -59,8 +58,8 @@ func NewResponder(o Options) (*Responder, error) {
 	return r, nil
 }
 
-// Answer returns what is to be sent for a request. It is valid until the next
-// call with the same scratch, which is grown as needed, and not to be changed.
+// Answer returns the answer to a request. It is valid until the next call with the same scratch,
+// which grows as needed, and must not be changed.
 func (r *Responder) Answer(scratch *[]byte) []byte {
 	if r.block == nil {
 		return r.whole
@@ -69,8 +68,8 @@ func (r *Responder) Answer(scratch *[]byte) []byte {
 	return *scratch
 }
 
-// Body returns the body alone, for those who write heads themselves; the same
-// holds for it.
+// Body returns only the body, for servers that write heads themselves. The result has the same
+// restrictions as that of Answer.
 func (r *Responder) Body(scratch *[]byte) []byte {
 	if r.block == nil {
 		return r.plain
@@ -79,10 +78,10 @@ func (r *Responder) Body(scratch *[]byte) []byte {
 	return *scratch
 }
 
-// appendBody appends a vector of random bytes, and the body encrypted with it.
+// appendBody appends a random initialization vector and the body encrypted with it.
 func (r *Responder) appendBody(b []byte) []byte {
 	from := len(b)
-	b = append(b, r.plain[:aes.BlockSize]...) // the vector's place
+	b = append(b, r.plain[:aes.BlockSize]...) // placeholder for the vector
 	b = append(b, r.plain...)
 	iv, text := b[from:from+aes.BlockSize], b[from+aes.BlockSize:]
 	_, _ = rand.Read(iv) // it never fails: a program without random numbers ends
@@ -92,8 +91,8 @@ func (r *Responder) appendBody(b []byte) []byte {
 
 var emptyLine = []byte("\r\n\r\n")
 
-// RequestEnd returns how many bytes the request at the beginning of data has; 0
-// if there is none yet.
+// RequestEnd returns the length of the request at the beginning of data, or 0 if it is
+// incomplete.
 func RequestEnd(data []byte) int {
 	i := bytes.Index(data, emptyLine)
 	if i < 0 {
@@ -102,10 +101,10 @@ func RequestEnd(data []byte) int {
 	return i + len(emptyLine)
 }
 
-// MaxRequest is the longest request that is understood, in bytes.
+// MaxRequest is the longest accepted request, in bytes.
 const MaxRequest = 4 << 10
 
-// A Scratch is what serving a request takes.
+// A Scratch has the buffers for serving a request.
 type Scratch struct {
 	In  [MaxRequest]byte
 	Out []byte
@@ -122,8 +121,8 @@ func (r *Responder) Serve(c net.Conn) {
 	}
 }
 
-// ServeWaiting does so with a function that waits until there is something to
-// read: so long a connection takes no memory for it.
+// ServeWaiting does the same, with a function that waits until there is something to read: a
+// waiting connection needs no buffer.
 func (r *Responder) ServeWaiting(c net.Conn, wait func() error) {
 	for again := true; again && wait() == nil; {
 		s := scratches.Get().(*Scratch)
@@ -132,7 +131,7 @@ func (r *Responder) ServeWaiting(c net.Conn, wait func() error) {
 	}
 }
 
-// one answers a request, and reports whether another may follow.
+// one answers a request, and reports whether another one may follow.
 func (r *Responder) one(c net.Conn, s *Scratch) bool {
 	n := 0
 	for RequestEnd(s.In[:n]) == 0 {
@@ -157,5 +156,5 @@ func (r *Responder) one(c net.Conn, s *Scratch) bool {
 	return err == nil
 }
 
-// A finisher is a connection that accepts a mark on the last bytes to be sent.
+// A finisher is a connection that can mark the last bytes to be sent.
 type finisher interface{ Finish(b []byte) (int, error) }

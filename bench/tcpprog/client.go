@@ -17,33 +17,34 @@ import (
 	"time"
 )
 
-// A Client knows what a server is to answer.
+// A Client knows the answer that a server should give.
 type Client struct {
 	Addr      string
-	TLS       bool // whatever the certificate
-	Close     bool // as Options have it, like the following
+	TLS       bool // with any certificate
+	Close     bool // as in Options, like the following
 	Size      int
 	Encrypted bool
 
 	Path string // of the request; empty means "/"
-	Want []byte // the answer, if it is not the usual one of that Size
+	Want []byte // the answer, if it is not the usual one with that Size
 }
 
-// ErrWrong is an answer, but another than expected.
+// ErrWrong means that an answer is not the expected one.
 var ErrWrong = errors.New("wrong answer")
 
-// Dial connects within some time, with the handshake of TLS.
+// Dial connects within a time, which includes a TLS handshake.
 func (c Client) Dial(ctx context.Context, within time.Duration) (net.Conn, error) {
 	d := &net.Dialer{Timeout: within}
 	if !c.TLS {
 		return d.DialContext(ctx, "tcp4", c.Addr)
 	}
-	// Who answers is known: it runs on this machine, and was started for this.
+	// The certificate need not be checked: the server runs on this machine, and was started for
+	// this test.
 	config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 	return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp4", c.Addr)
 }
 
-// Request returns the request, the same as wrk's.
+// Request returns a request equal to wrk's.
 func (c Client) Request() []byte {
 	connection := ""
 	if c.Close {
@@ -101,9 +102,9 @@ func decrypt(body []byte) ([]byte, error) {
 	return text[:len(text)-pad], nil
 }
 
-// A Load is what a load generator saw, as it prints it in JSON behind LoadPrefix.
+// A Load is the result of a load generator, which prints it as JSON after LoadPrefix.
 type Load struct {
-	Requests float64 `json:"requests"` // that were answered
+	Requests float64 `json:"requests"` // answered requests
 	Seconds  float64 `json:"seconds"`
 	Connect  float64 `json:"connect"` // failures, by kind
 	Read     float64 `json:"read"`
@@ -116,11 +117,11 @@ type Load struct {
 	Max      float64 `json:"max_us"`
 }
 
-// LoadPrefix begins the line with a Load, among others.
+// LoadPrefix begins the line that contains a Load.
 const LoadPrefix = "load: "
 
-// Failed counts the failures.
+// Failed returns the number of failures.
 func (l Load) Failed() float64 { return l.Connect + l.Read + l.Write + l.Status + l.Timeout }
 
-// Tried counts the requests with those that had no answer.
+// Tried returns the number of requests, including those without an answer.
 func (l Load) Tried() float64 { return l.Requests + l.Connect + l.Read + l.Write }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// headTime bounds how long a client may take for a request's head, at net/http.
+// headTime bounds how long a client may take for a request's head with net/http.
 const headTime = 30 * time.Second
 
-// ServeHTTP has net/http serve with the options, over whatever listener. It
-// returns when ctx has ended.
+// ServeHTTP serves with net/http according to the options, on any listener. It returns when ctx
+// has ended.
 func ServeHTTP(ctx context.Context, o Options, serve func(*http.Server) error) error {
 	handler := http.FileServer(http.Dir(o.Dir))
 	if o.Dir == "" {
@@ -24,7 +24,7 @@ func ServeHTTP(ctx context.Context, o Options, serve func(*http.Server) error) e
 	}
 	s := &http.Server{Handler: handler, ReadHeaderTimeout: headTime}
 	s.SetKeepAlivesEnabled(!o.Close)
-	defer context.AfterFunc(ctx, func() { _ = s.Close() })() // what it closes is about to disappear
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })() // everything it closes is about to disappear
 	err := serve(s)
 	if ctx.Err() != nil {
 		return nil
@@ -32,10 +32,10 @@ func ServeHTTP(ctx context.Context, o Options, serve func(*http.Server) error) e
 	return err
 }
 
-// bodies are those of answers that are encrypted.
+// bodies are buffers for encrypted answers.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// httpAnswer gives the answer with the same head that the others write.
+// httpAnswer gives the answer with the same head as the other servers.
 func httpAnswer(r *Responder) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if r.Delay > 0 {
@@ -47,6 +47,6 @@ func httpAnswer(r *Responder) http.Handler {
 		h := w.Header()
 		h["Date"], h["Content-Type"] = nil, nil
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-		_, _ = w.Write(body) // a client that has gone is no matter
+		_, _ = w.Write(body) // it does not matter if the client has disconnected
 	})
 }

@@ -1,16 +1,14 @@
-// Package tcpprog is what the suite's TCP servers share: flags, the answer that
-// they give, and how the connections of a blocking handler are served. Each is a
-// program around a library, so that libraries are compared by the CPU time and
-// the memory of processes. A main is
+// Package tcpprog is shared by the suite's TCP servers: flags, their answer, and the way in which
+// a blocking handler serves connections. Each server is a program around a library, so that
+// libraries are compared by the CPU time and the memory of processes. A main is
 //
 //	func main() { tcpprog.Main("goroutines", serve) }
 //
 //	func serve(ctx context.Context, o tcpprog.Options) error
 //
-// The protocol is the least of HTTP/1.1 that a load generator takes for it: a
-// request ends with an empty line and has no body, and clients wait for an
-// answer before they send the next. Where a library has an HTTP server of its
-// own, that is what is measured, with the same answer.
+// The protocol is the smallest subset of HTTP/1.1 that a load generator accepts: a request ends
+// with an empty line and has no body, and clients wait for an answer before they send the next
+// request. If a library has its own HTTP server, that is measured, with the same answer.
 package tcpprog
 
 import (
@@ -31,17 +29,17 @@ import (
 type Options struct {
 	Listen    string        // host:port
 	Size      int           // bytes of an answer's body
-	Close     bool          // the connection ends with the answer
-	Encrypted bool          // the body is, by AES-128-CBC
+	Close     bool          // the connection ends after the answer
+	Encrypted bool          // the body is encrypted with AES-128-CBC
 	Delay     time.Duration // before the answer
-	Cert, Key string        // files, for TLS from the first byte; without them there is none
-	Dir       string        // serve the files of this directory instead, where the program can
-	Defer     bool          // TCP_DEFER_ACCEPT, where the library has it
+	Cert, Key string        // files, for TLS from the first byte; without them there is no TLS
+	Dir       string        // serve the files of this directory instead, if the program can
+	Defer     bool          // TCP_DEFER_ACCEPT, if the library has it
 
-	// Under has package tcp accept connections for net/http, in haultcp.
+	// Under makes package tcp accept connections for net/http, in haultcp.
 	Under bool
 
-	// Events has package tcp call a function for what is received, in haultcp.
+	// Events makes package tcp call a function for received data, in haultcp.
 	Events bool
 }
 
@@ -57,7 +55,7 @@ var ErrNoTLS = errors.New("-cert: this library has no TLS")
 // ErrNoDefer is returned by servers whose library has no TCP_DEFER_ACCEPT.
 var ErrNoDefer = errors.New("-defer: this library cannot set TCP_DEFER_ACCEPT")
 
-// Only checks that nothing is asked for that a program cannot do.
+// Only returns an error if an option is set that the program does not support.
 func (o Options) Only(files, encrypted, deferred bool) error {
 	switch {
 	case o.Dir != "" && !files:
@@ -70,7 +68,7 @@ func (o Options) Only(files, encrypted, deferred bool) error {
 	return nil
 }
 
-// Main runs a server, until it fails or is stopped, and ends the program.
+// Main runs a server until it fails or is stopped, and ends the program.
 func Main(name string, serve func(context.Context, Options) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -81,7 +79,7 @@ func Main(name string, serve func(context.Context, Options) error) {
 	}
 }
 
-// Run does what the arguments say.
+// Run executes the arguments.
 func Run(ctx context.Context, name string, args []string, serve func(context.Context, Options) error) error {
 	var o Options
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -106,8 +104,8 @@ func Run(ctx context.Context, name string, args []string, serve func(context.Con
 	return serve(ctx, o)
 }
 
-// StacksLine is how a program says what its goroutines' stacks take when it is
-// asked by SIGUSR1: the suite counts them apart from the rest.
+// StacksLine is the format in which a program prints the size of its goroutines' stacks on
+// SIGUSR1. The suite counts them separately.
 const StacksLine = "stacks of goroutines: %d bytes"
 
 const stacksMetric = "/memory/classes/heap/stacks:bytes"
@@ -128,9 +126,9 @@ func tellStacks(name string) (stop func()) {
 	}
 }
 
-// TLS returns the configuration of TLS, or nil without it. It is the same for
-// all who use Go's: version 1.3, X25519, and no session is resumed, since
-// clients differ in whether they try.
+// TLS returns the configuration of TLS, or nil without it. It is the same for all programs with
+// Go's TLS: version 1.3, X25519, and no session resumption, since clients differ in whether they
+// try it.
 func (o Options) TLS() (*tls.Config, error) {
 	if o.Cert == "" {
 		return nil, nil
@@ -142,12 +140,11 @@ func (o Options) TLS() (*tls.Config, error) {
 	return &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13,
 		CurvePreferences: []tls.CurveID{tls.X25519}, SessionTicketsDisabled: true,
-		NextProtos: []string{"h2", "http/1.1"}, // of which clients of one version offer one, or none
+		NextProtos: []string{"h2", "http/1.1"}, // clients offer one of these, or none
 	}, nil
 }
 
-// Listener is what package net listens with, with TLS where that is asked for.
-// It is closed when ctx ends.
+// Listener returns a listener of package net, with TLS if requested. It is closed when ctx ends.
 func (o Options) Listener(ctx context.Context) (net.Listener, error) {
 	config, err := o.TLS()
 	if err != nil {

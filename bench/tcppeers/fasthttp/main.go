@@ -13,7 +13,7 @@ import (
 
 func main() { tcpprog.Main("fasthttp", serve) }
 
-// bodies are those of answers that are encrypted.
+// bodies are buffers for encrypted answers.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 func serve(ctx context.Context, o tcpprog.Options) error {

@@ -1,5 +1,5 @@
-// Goroutines is a server as package net's documentation shows one: a goroutine
-// for each connection, and nothing else. See package tcpprog.
+// Goroutines is a server as in the documentation of package net: a goroutine for each connection,
+// and nothing else. See package tcpprog.
 package main
 
 import (

@@ -34,12 +34,11 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(ctx, func() { _ = loop.Shutdown(ctx) }) // that ctx has ended it need not say
+	context.AfterFunc(ctx, func() { _ = loop.Shutdown(ctx) }) // its error only says that ctx has ended
 	return loop.Serve(l)
 }
 
-// answer is called, in a goroutine of a pool, as long as there is something that
-// was not read.
+// answer is called in a goroutine of a pool as long as there is unread data.
 func answer(c netpoll.Connection, r *tcpprog.Responder) error {
 	in := c.Reader()
 	for have := in.Len(); ; have = in.Len() {
@@ -68,7 +67,7 @@ func answer(c netpoll.Connection, r *tcpprog.Responder) error {
 		time.Sleep(r.Delay)
 	}
 	scratch := outs.Get().(*[]byte)
-	defer outs.Put(scratch) // Flush has sent it, or the connection is gone
+	defer outs.Put(scratch) // Flush has sent it, or the connection has ended
 	if _, err := c.Writer().WriteBinary(r.Answer(scratch)); err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
-// Pool is a server on package net whose goroutines, with their grown stacks, are
-// used again, and which accepts in several of them: the way of
-// maurice2k/tcpserver, for places that cannot fetch it. See package tcpprog.
+// Pool is a server on package net that reuses its goroutines with their grown stacks, and accepts
+// in several of them, as maurice2k/tcpserver does. It is for machines that cannot fetch the
+// latter. See package tcpprog.
 package main
 
 import (
@@ -35,7 +35,7 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 	for range acceptors {
 		go func() { failed <- p.accept(l) }()
 	}
-	return <-failed // with the first ends the program
+	return <-failed // the first failure ends the program
 }
 
 type pool struct {

@@ -22,14 +22,14 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// patience is the most that any single step may take here.
+// patience bounds the duration of each step.
 const patience = 20 * time.Second
 
-// A Serve is what a program gives to tcpprog.Main.
+// A Serve is the function that a program passes to tcpprog.Main.
 type Serve func(context.Context, tcpprog.Options) error
 
-// Test has a server give each answer that the suite asks for, and end. It must refuse
-// answers that it says it cannot give.
+// Test makes a server give each answer that the suite requests, and stop. It must refuse answers
+// that it does not support.
 func Test(t *testing.T, serve Serve, does peer.Trade, more ...string) {
 	cert, key := certificate(t)
 	for _, c := range []struct {
@@ -78,14 +78,14 @@ func certificate(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// start runs a server until the test ends, and returns where it listens.
+// start runs a server until the test ends, and returns its address.
 func start(t *testing.T, serve Serve, args []string) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String() // free in a moment: servers are not told :0, for nobody could ask them
+	addr := l.Addr().String() // free in a moment; servers do not get :0, because nothing could ask them for the port
 	l.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -95,7 +95,7 @@ func start(t *testing.T, serve Serve, args []string) string {
 		select {
 		case err := <-ended:
 			if err != nil && !errors.Is(err, net.ErrClosed) {
-				t.Logf("it ended with: %v", err) // as its library has it
+				t.Logf("it ended with: %v", err) // as its library reports it
 			}
 		case <-time.After(patience):
 			t.Error("it does not end")
@@ -121,7 +121,7 @@ func start(t *testing.T, serve Serve, args []string) string {
 	return ""
 }
 
-// testAnswers makes some requests on each of some connections.
+// testAnswers makes several requests on each of several connections.
 func testAnswers(t *testing.T, c tcpprog.Client) {
 	const conns, requests = 3, 3
 	for range conns {
@@ -133,7 +133,7 @@ func testAnswers(t *testing.T, c tcpprog.Client) {
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		r := bufio.NewReader(conn)
 		for i := range requests {
-			// The second comes in two parts.
+			// The second request is sent in two parts.
 			request := c.Request()
 			half := len(request) / (1 + i%2)
 			for _, part := range [][]byte{request[:half], request[half:]} {

@@ -1,5 +1,5 @@
-// Package rules says what the stores of this module refuse alike, in memory and in a
-// directory: which names and which lists, and by which errors.
+// Package rules defines what all stores of this module refuse, in memory and in a directory:
+// names and listings, with the errors for them.
 package rules
 
 import (
@@ -8,9 +8,9 @@ import (
 	"io/fs"
 )
 
-// The errors by which a store refuses. ErrOutside answers every name that leads out of
-// the root, so that the answer does not reveal what exists there; ErrReserved an upload
-// to the name of another one's hidden file.
+// The errors of refusals. ErrOutside is returned for every name that leads out of the root, so
+// that the error does not reveal what exists there. ErrReserved refuses an upload to the name of
+// another upload's temporary file.
 var (
 	ErrNotRegular = WithKind(errors.New("not a regular file"), fs.ErrPermission)
 	ErrIsDir      = fmt.Errorf("%w but a directory", ErrNotRegular)
@@ -22,14 +22,14 @@ var (
 	ErrNotReading = fmt.Errorf("%w: not open for reading", fs.ErrPermission)
 	ErrNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
 
-	// ErrManyEntries refuses to list a directory of more than MaxEntries.
+	// ErrManyEntries refuses a listing of a directory with more than MaxEntries.
 	ErrManyEntries = fmt.Errorf("more than %d entries in one directory: spread them over several", MaxEntries)
 
 	errNotLocal = fmt.Errorf("%w: this system allows no such name", fs.ErrInvalid)
 )
 
-// WithKind returns err as an error that is also, to errors.Is, one of the few that a
-// caller of package store distinguishes.
+// WithKind returns err as an error that errors.Is also reports as kind, one of the few errors
+// that a caller of package store distinguishes.
 func WithKind(err, kind error) error { return kindError{err, kind} }
 
 type kindError struct {

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the most bytes of a name: Linux's PATH_MAX.
+// MaxName is the longest name, in bytes: Linux's PATH_MAX.
 const MaxName = 4096
 
-// ValidName reports whether a name is valid for every store: package store exports it and
-// documents it.
+// ValidName reports whether a name is valid for every store. Package store exports and documents
+// it.
 func ValidName(name string) bool {
 	if strings.IndexByte(name, 0) >= 0 {
 		return false
@@ -29,8 +29,8 @@ func ValidName(name string) bool {
 	return true
 }
 
-// localName reports whether a name means here what it says. On Windows, backslashes,
-// colons and the names of devices mean something else, and so does a short name.
+// localName reports whether this system takes a name literally. On Windows, backslashes, colons,
+// device names and short names have another meaning.
 func localName(name string) bool {
 	if runtime.GOOS != "windows" {
 		return true
@@ -39,9 +39,10 @@ func localName(name string) bool {
 	return err == nil && !hasShort(name)
 }
 
-// hasShort reports whether an element of a name could be the short name (8.3) of
-// another, such as HAUL-A~1.PAR, under whatever pattern that is denied: at most eight
-// characters, of which the last are a tilde and digits, and three more behind a dot.
+// hasShort reports whether an element of a name could be the short name (8.3) of another one,
+// such as HAUL-A~1.PAR, which would bypass a pattern that denies the long name. A short name has
+// at most eight characters, of which the last are a tilde and digits, and an extension of up to
+// three.
 func hasShort(name string) bool {
 	for element := range strings.SplitSeq(name, "/") {
 		base, extension, _ := strings.Cut(strings.TrimRight(element, " ."), ".")
@@ -54,7 +55,7 @@ func hasShort(name string) bool {
 	return false
 }
 
-// CheckName returns an error if ctx has ended or name is no name.
+// CheckName returns an error if ctx has ended or name is invalid.
 func CheckName(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -68,7 +69,7 @@ func CheckName(ctx context.Context, name string) error {
 	return nil
 }
 
-// CheckText returns an error if a symbolic link cannot have that text.
+// CheckText returns an error if a symbolic link cannot have that target.
 func CheckText(target string) error {
 	if target == "" || len(target) > MaxName || strings.IndexByte(target, 0) >= 0 {
 		return fs.ErrInvalid
