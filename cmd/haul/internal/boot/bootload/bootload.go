@@ -146,6 +146,18 @@ func (c *Config) Run(ctx context.Context) (Report, error) {
 	return r.report, nil
 }
 
+// newReport returns an empty report.
+func newReport(c *Config) Report {
+	r := Report{Machines: c.Machines, Loaders: []Server{}, Images: []Server{}, Failures: map[string]int{}, Retried: map[string]int{}}
+	for _, t := range c.Loaders {
+		r.Loaders = append(r.Loaders, Server{URL: t.String()})
+	}
+	for _, u := range c.Images {
+		r.Images = append(r.Images, Server{URL: u.Redacted()})
+	}
+	return r
+}
+
 // open creates the TFTP and HTTP clients.
 func (r *run) open() {
 	f := r.plan.Firmware
@@ -176,8 +188,8 @@ func (r *run) boot(ctx context.Context) {
 		r.on++
 		r.report.arrived = append(r.report.arrived, at)
 		r.mu.Unlock()
-		s := &seat{run: r, machine: r.plan.Machine(n), on: at}
-		all.Go(func() { s.boot(ctx) })
+		c := &client{run: r, machine: r.plan.Machine(n), on: at}
+		all.Go(func() { c.boot(ctx) })
 	}
 }
 
@@ -260,18 +272,18 @@ func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, 
 }
 
 // left records that a machine is up, has failed, or was interrupted.
-func (r *run) left(s *seat) {
+func (r *run) left(c *client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rep := &r.report
-	rep.Count.Add(s.machine.Count())
-	switch s.machine.Order().Step {
+	rep.Count.Add(c.machine.Count())
+	switch c.machine.Order().Step {
 	case boot.Up:
-		rep.up = append(rep.up, s.up)
-		rep.took = append(rep.took, s.up-s.on)
+		rep.up = append(rep.up, c.up)
+		rep.took = append(rep.took, c.up-c.on)
 	case boot.Failed:
 		rep.Failed++
-		count(rep.Failures, s.machine.Cause())
+		count(rep.Failures, c.machine.Cause())
 	}
 }
 

@@ -37,17 +37,6 @@ type Server struct {
 	Bytes     int64  `json:"bytes"` // of content
 }
 
-func newReport(c *Config) Report {
-	r := Report{Machines: c.Machines, Loaders: []Server{}, Images: []Server{}, Failures: map[string]int{}, Retried: map[string]int{}}
-	for _, t := range c.Loaders {
-		r.Loaders = append(r.Loaders, Server{URL: t.String()})
-	}
-	for _, u := range c.Images {
-		r.Images = append(r.Images, Server{URL: u.Redacted()})
-	}
-	return r
-}
-
 // server returns the counts of a server for the transfers of a step.
 func (r *Report) server(step boot.Step, n int) *Server {
 	if step == boot.Load {

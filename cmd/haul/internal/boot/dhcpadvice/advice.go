@@ -1,8 +1,3 @@
-// Package dhcpadvice writes configuration lines with which a DHCP server names boot files itself,
-// as "haul boot" would next to it. It implements "haul boot --advise".
-//
-// The offerings come from [Offerings], which asks a [pxe.Server]. advice.go has the parts that are
-// common to all DHCP servers; dnsmasq.go, isc.go and kea.go each write for one server.
 package dhcpadvice
 
 import (
@@ -15,22 +10,6 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
-
-// writers has a function for each kind of server, which writes its lines.
-var writers = map[string]func(*advice) string{"dnsmasq": dnsmasq, "isc": isc, "kea": kea}
-
-// Servers returns the names of the kinds of servers.
-func Servers() []string { return []string{"dnsmasq", "isc", "kea"} }
-
-// Write returns configuration lines for a kind of server. addr is where clients reach haul, and all
-// is what haul offers them.
-func Write(server string, addr dhcp.Addr, all []Offering) (string, error) {
-	write, ok := writers[server]
-	if !ok {
-		return "", fmt.Errorf("unknown DHCP server %q; these are known: %s", server, strings.Join(Servers(), ", "))
-	}
-	return write(newAdvice(addr.String(), all)), nil
-}
 
 // An advice is the content of a server's configuration lines.
 type advice struct {
@@ -65,6 +44,9 @@ var firmware = []pxe.Class{pxe.PXEClient, pxe.UBoot}
 
 // number formats a value of option 93 in hexadecimal.
 func number(n uint16) string { return hex.EncodeToString(binary.BigEndian.AppendUint16(nil, n)) }
+
+// maxFile is the longest name that fits in the field file of a DHCP packet, in bytes.
+const maxFile = 127
 
 // colons formats bytes as 06:01:08.
 func colons(b []byte) string {

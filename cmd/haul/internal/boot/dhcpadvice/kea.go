@@ -11,9 +11,6 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// maxFile is the longest name that fits in the field file of a DHCP packet, in bytes.
-const maxFile = 127
-
 // A keaClass is an object of "client-classes".
 type keaClass struct {
 	Name       string      `json:"name"`

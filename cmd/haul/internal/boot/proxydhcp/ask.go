@@ -194,12 +194,6 @@ func readVendor(v []byte) (direct, menu bool) {
 	return direct, menu
 }
 
-// text returns a text field, which a NUL may end.
-func text(b []byte) string {
-	b, _, _ = bytes.Cut(b, []byte{0})
-	return string(b)
-}
-
 // RandomMAC returns a locally administered hardware address, which no card has.
 func RandomMAC() dhcp.MAC {
 	n := rand.Uint64()

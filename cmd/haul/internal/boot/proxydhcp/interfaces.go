@@ -183,3 +183,12 @@ func listInterfaces() ([]Interface, error) {
 	}
 	return all, nil
 }
+
+// linkNames lists interfaces with their addresses.
+func linkNames(links []Interface) string {
+	var names []string
+	for _, l := range links {
+		names = append(names, l.Name+" "+l.Prefixes[0].Addr().String())
+	}
+	return strings.Join(names, ", ")
+}

@@ -105,3 +105,20 @@ func firstFile(ctx context.Context, files store.Store, names []string) (string, 
 	}
 	return "", nil
 }
+
+// unlisted implements the part of a store that is common to read-only stores without a listing.
+type unlisted struct{}
+
+// Capabilities only has a ReadDir that lists an empty directory.
+func (u unlisted) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: u.readDir} }
+
+func (unlisted) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {
+	return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrPermission}
+}
+
+func (unlisted) readDir(_ context.Context, name string) ([]fs.DirEntry, error) {
+	if name != "." {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return nil, nil
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -74,15 +73,4 @@ func readMemory(f *os.File) ([]byte, error) {
 		return nil, fmt.Errorf("it has %d bytes, and %d are the most", info.Size(), maxMemory)
 	}
 	return io.ReadAll(io.NewSectionReader(f, 0, maxMemory))
-}
-
-// takeMemory takes over the memory of a predecessor. If it cannot, machines still boot.
-func (b *Service) takeMemory(f *os.File) {
-	memory, err := readMemory(f)
-	if err == nil {
-		err = b.restore(memory)
-	}
-	if err != nil {
-		b.log.Say(slog.LevelWarn, "boot clients of the predecessor", slog.String("error", err.Error()))
-	}
 }

@@ -133,20 +133,3 @@ func (b *scripts) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	}
 	return f.Stat()
 }
-
-// unlisted implements the part of a store that is common to read-only stores without a listing.
-type unlisted struct{}
-
-// Capabilities only has a ReadDir that lists an empty directory.
-func (u unlisted) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: u.readDir} }
-
-func (unlisted) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {
-	return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrPermission}
-}
-
-func (unlisted) readDir(_ context.Context, name string) ([]fs.DirEntry, error) {
-	if name != "." {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return nil, nil
-}

@@ -26,10 +26,6 @@ import (
 )
 
 const (
-	// maxPacket is the longest packet that is read, in bytes. A client's options take a few
-	// hundred. Longer packets are cut, and then malformed.
-	maxPacket = 2048
-
 	// errorPause is how long a socket rests after an error, for example because an interface
 	// disappeared. After maxErrors in a row, some 10 s, the server ends.
 	errorPause = 100 * time.Millisecond
@@ -329,8 +325,4 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (E
 	return e, to
 }
 
-var (
-	broadcast = netip.AddrFrom4(dhcp.Broadcast)
-
-	errToBroadcast = errors.New("the answer would go to a broadcast address")
-)
+var errToBroadcast = errors.New("the answer would go to a broadcast address")

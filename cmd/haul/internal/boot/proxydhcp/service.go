@@ -204,15 +204,6 @@ func (b *Service) announceMenu(ctx context.Context, say func(format string, args
 
 const tftpPort = 69
 
-// linkNames lists interfaces with their addresses.
-func linkNames(links []Interface) string {
-	var names []string
-	for _, l := range links {
-		names = append(names, l.Name+" "+l.Prefixes[0].Addr().String())
-	}
-	return strings.Join(names, ", ")
-}
-
 // Advise writes configuration lines with which the DHCP server of the settings sends boot clients
 // here itself. It opens and sends nothing.
 func (b *Service) Advise(c Clients, out io.Writer) error {
@@ -281,4 +272,15 @@ func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 		return nil
 	}
 	return r.Files
+}
+
+// takeMemory takes over the memory of a predecessor. If it cannot, machines still boot.
+func (b *Service) takeMemory(f *os.File) {
+	memory, err := readMemory(f)
+	if err == nil {
+		err = b.restore(memory)
+	}
+	if err != nil {
+		b.log.Say(slog.LevelWarn, "boot clients of the predecessor", slog.String("error", err.Error()))
+	}
 }

@@ -15,7 +15,7 @@ import (
 func sharePort(port uint16) (*socket, error) {
 	c, err := net.ListenPacket("ip4:udp", "0.0.0.0")
 	if err != nil {
-		return nil, fmt.Errorf("another program of this machine has it, and to share it needs a raw socket: %w", err)
+		return nil, fmt.Errorf("another program uses it, and sharing it requires a raw socket: %w", err)
 	}
 	s, err := newSocket(c, port, true)
 	if err != nil {
@@ -33,7 +33,7 @@ func sharePort(port uint16) (*socket, error) {
 	}
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("another program of this machine has it, and to share it needs a filter: %w", err)
+		return nil, fmt.Errorf("another program uses it, and sharing it requires a packet filter: %w", err)
 	}
 	return s, nil
 }

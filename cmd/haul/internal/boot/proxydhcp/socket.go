@@ -10,13 +10,22 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"golang.org/x/net/ipv4"
 )
 
-// receiveBuffer is how many bytes of received packets the kernel is asked to keep: the packets of
-// some thousand machines that are switched on at once. Without CAP_NET_ADMIN the kernel keeps no
-// more than the system's maximum, which often has room for 150.
-const receiveBuffer = 4 << 20
+const (
+	// maxPacket is the longest packet that is read, in bytes. A client's options take a few
+	// hundred. Longer packets are cut, and then malformed.
+	maxPacket = 2048
+
+	// receiveBuffer is how many bytes of received packets the kernel is asked to keep: the packets
+	// of some thousand machines that are switched on at once. Without CAP_NET_ADMIN the kernel
+	// keeps no more than the system's maximum, which often has room for 150.
+	receiveBuffer = 4 << 20
+)
+
+var broadcast = netip.AddrFrom4(dhcp.Broadcast)
 
 // A socket exchanges DHCP packets at one port of all interfaces. It knows on which interface a
 // packet arrived, and sends on a given interface.

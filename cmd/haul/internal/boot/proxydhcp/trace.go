@@ -1,6 +1,7 @@
 package proxydhcp
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -75,4 +76,10 @@ func optionText(code uint8, value []byte) string {
 		}
 	}
 	return fmt.Sprintf("% x", value)
+}
+
+// text returns a text field, which a NUL may end.
+func text(b []byte) string {
+	b, _, _ = bytes.Cut(b, []byte{0})
+	return string(b)
 }

@@ -24,8 +24,8 @@ var (
 	errRange   = errors.New("the server sends another range than asked for")
 )
 
-// A seat runs one machine and its current transfer.
-type seat struct {
+// A client runs one machine and its current transfer.
+type client struct {
 	run     *run
 	on, up  time.Duration // since the run began
 	content content       // owned by the goroutine or the pool's loop that moves the file
@@ -36,89 +36,89 @@ type seat struct {
 }
 
 // boot runs the machine until it is up, has failed, or ctx has ended.
-func (s *seat) boot(ctx context.Context) {
-	defer s.run.left(s)
-	s.machine.PowerOn(time.Now())
+func (c *client) boot(ctx context.Context) {
+	defer c.run.left(c)
+	c.machine.PowerOn(time.Now())
 	for {
-		switch o := s.machine.Order(); o.Step {
+		switch o := c.machine.Order(); o.Step {
 		case boot.Wait:
 			if !sleep(ctx, time.Until(o.Until)) {
 				return
 			}
-			s.machine.Expire(time.Now())
+			c.machine.Expire(time.Now())
 		case boot.Load, boot.Fetch:
-			s.attempt(ctx, o)
-			if ctx.Err() != nil && s.machine.Order().Step != boot.Up {
+			c.attempt(ctx, o)
+			if ctx.Err() != nil && c.machine.Order().Step != boot.Up {
 				return
 			}
 		default:
-			s.up = time.Since(s.run.began)
+			c.up = time.Since(c.run.began)
 			return
 		}
 	}
 }
 
 // attempt makes one transfer.
-func (s *seat) attempt(ctx context.Context, o boot.Order) {
+func (c *client) attempt(ctx context.Context, o boot.Order) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s.mu.Lock()
-	before := s.machine.Count()
-	s.timer = time.AfterFunc(time.Until(s.machine.Deadline()), func() { s.look(cancel) })
-	s.mu.Unlock()
-	move, what := s.load, "loader"
+	c.mu.Lock()
+	before := c.machine.Count()
+	c.timer = time.AfterFunc(time.Until(c.machine.Deadline()), func() { c.look(cancel) })
+	c.mu.Unlock()
+	move, what := c.load, "loader"
 	if o.Step == boot.Fetch {
-		move, what = s.fetch, "image"
+		move, what = c.fetch, "image"
 	}
 	err := move(ctx, o)
-	if err == nil && !s.run.same(o.Step, s.content.digest()) {
+	if err == nil && !c.run.same(o.Step, c.content.digest()) {
 		err = errWrong
 	}
 	how, cause := judge(err, context.Cause(ctx))
 	if cause != "" {
 		cause = what + ": " + cause
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer.Stop()
-	s.timer = nil
-	s.machine.Ended(time.Now(), how, cause)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer.Stop()
+	c.timer = nil
+	c.machine.Ended(time.Now(), how, cause)
 	if ctx.Err() != nil && context.Cause(ctx) != errStalled {
 		return // the run was interrupted
 	}
-	after := s.machine.Count()
-	s.run.ended(o.Step, o.Server, how, cause, after.Loader-before.Loader+after.Image-before.Image, err)
+	after := c.machine.Count()
+	c.run.ended(o.Step, o.Server, how, cause, after.Loader-before.Loader+after.Image-before.Image, err)
 }
 
 // look cancels the transfer if nothing came for too long.
-func (s *seat) look(cancel context.CancelCauseFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (c *client) look(cancel context.CancelCauseFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case s.timer == nil:
-	case s.machine.Expire(time.Now()):
+	case c.timer == nil:
+	case c.machine.Expire(time.Now()):
 		cancel(errStalled)
 	default:
-		s.timer.Reset(time.Until(s.machine.Deadline()))
+		c.timer.Reset(time.Until(c.machine.Deadline()))
 	}
 }
 
 // moved records how much has arrived, and reports whether the machine loses power.
-func (s *seat) moved(got, size int64) (vanish bool) {
-	s.run.heard.Store(true)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.machine.Moved(time.Now(), got, size)
+func (c *client) moved(got, size int64) (vanish bool) {
+	c.run.heard.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.machine.Moved(time.Now(), got, size)
 }
 
 // load fetches the loader.
-func (s *seat) load(ctx context.Context, o boot.Order) error {
-	s.content.begin(s.run.seed)
-	w := &loaderWriter{seat: s}
+func (c *client) load(ctx context.Context, o boot.Order) error {
+	c.content.begin(c.run.seed)
+	w := &loaderWriter{client: c}
 	done := make(chan error, 1)
-	err := s.run.pool.GetBlocks(ctx, s.run.config.Loaders[o.Server], w, func(res tftpclient.Result, err error) {
+	err := c.run.pool.GetBlocks(ctx, c.run.config.Loaders[o.Server], w, func(res tftpclient.Result, err error) {
 		if res.First > 0 {
-			s.run.heard.Store(true)
+			c.run.heard.Store(true)
 		}
 		done <- err
 	})
@@ -130,8 +130,8 @@ func (s *seat) load(ctx context.Context, o boot.Order) error {
 
 // A loaderWriter receives the blocks of a loader.
 type loaderWriter struct {
-	seat *seat
-	got  int64
+	client *client
+	got    int64
 }
 
 // WriteBlock takes a block, and returns poolhooks.ErrVanish if the machine loses power. A writer
@@ -139,11 +139,11 @@ type loaderWriter struct {
 // that the first machine got.
 func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	w.got += int64(len(data))
-	w.seat.content.writeAt(off, data)
+	w.client.content.writeAt(off, data)
 	if !last {
-		size = w.seat.run.loader.Load()
+		size = w.client.run.loader.Load()
 	}
-	if w.seat.moved(w.got, max(size, 0)) {
+	if w.client.moved(w.got, max(size, 0)) {
 		return poolhooks.ErrVanish
 	}
 	return nil
@@ -153,8 +153,8 @@ func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64)
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // fetch fetches the image, starting at the order's offset.
-func (s *seat) fetch(ctx context.Context, o boot.Order) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.run.config.Images[o.Server].String(), http.NoBody)
+func (c *client) fetch(ctx context.Context, o boot.Order) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.run.config.Images[o.Server].String(), http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -162,23 +162,22 @@ func (s *seat) fetch(ctx context.Context, o boot.Order) error {
 	if o.Offset > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", o.Offset))
 	}
-	client := http.Client{Transport: s.run.http}
-	resp, err := client.Do(req)
+	resp, err := (&http.Client{Transport: c.run.http}).Do(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	s.run.heard.Store(true)
-	size, err := s.answered(resp, o.Offset)
+	c.run.heard.Store(true)
+	size, err := c.answered(resp, o.Offset)
 	if err != nil {
 		return err
 	}
-	return s.read(resp.Body, size)
+	return c.read(resp.Body, size)
 }
 
 // answered handles the header of a response, and returns the size of the whole file; 0 if it is not
 // known.
-func (s *seat) answered(resp *http.Response, offset int64) (size int64, err error) {
+func (c *client) answered(resp *http.Response, offset int64) (size int64, err error) {
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && offset > 0:
 		var from, to, total int64
@@ -190,29 +189,29 @@ func (s *seat) answered(resp *http.Response, offset int64) (size int64, err erro
 	case resp.StatusCode != http.StatusOK:
 		return 0, statusError(resp.StatusCode)
 	case offset > 0:
-		s.mu.Lock()
-		s.machine.Restarted(time.Now())
-		s.mu.Unlock()
+		c.mu.Lock()
+		c.machine.Restarted(time.Now())
+		c.mu.Unlock()
 	}
-	s.content.begin(s.run.seed)
+	c.content.begin(c.run.seed)
 	return max(resp.ContentLength, 0), nil
 }
 
 // read reads the rest of the image.
-func (s *seat) read(body io.Reader, size int64) error {
+func (c *client) read(body io.Reader, size int64) error {
 	buf := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buf)
 	for {
 		n, err := body.Read(buf[:])
-		s.content.write(buf[:n])
-		if n > 0 && s.moved(s.content.at, size) {
+		c.content.write(buf[:n])
+		if n > 0 && c.moved(c.content.at, size) {
 			return poolhooks.ErrVanish
 		}
 		switch {
 		case err == nil:
 		case err != io.EOF:
 			return err
-		case size > 0 && s.content.at != size:
+		case size > 0 && c.content.at != size:
 			return io.ErrUnexpectedEOF
 		default:
 			return nil
