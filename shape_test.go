@@ -39,8 +39,6 @@ var toCut = []string{
 	"cmd/haul/internal/server/config arrows",
 	"cmd/haul/internal/server/handover arrows",
 	"cmd/haul/internal/server/hooks arrows",
-	"cmd/haul/internal/server/meter arrows",
-	"cmd/haul/internal/server/sftpserver arrows",
 	"cmd/haul/internal/server/site arrows",
 	"cmd/haul/internal/server/source arrows",
 	"cmd/haul/internal/server/source.link fields",

@@ -44,38 +44,6 @@ type ConnServer struct {
 	Peers    iter.Seq[Peer] // of its live connections
 }
 
-// Connections adds a server of connections: its counters appear under the label of its protocol,
-// and its connections in LiveConns. It stays registered as long as the Registry exists. Servers
-// with the same protocol are shown as one.
-func (r *Registry) Connections(p Protocol, s ConnServer) {
-	if r == nil {
-		return
-	}
-	r.conns.mu.Lock()
-	defer r.conns.mu.Unlock()
-	at := place(protocols, p)
-	r.conns.servers[at] = append(r.conns.servers[at], s)
-}
-
-// LiveConns lists the current connections, in no order. It holds no lock while the caller handles a
-// connection.
-func (r *Registry) LiveConns() iter.Seq[Conn] {
-	return func(yield func(Conn) bool) {
-		if r == nil {
-			return
-		}
-		for at := range r.conns.servers {
-			for _, s := range r.conns.of(at) {
-				for peer := range s.Peers {
-					if !yield(Conn{Protocol: Protocol(word(protocols, at)), Peer: peer}) {
-						return
-					}
-				}
-			}
-		}
-	}
-}
-
 // conns are the servers of connections. Each scrape asks them for their counters.
 type conns struct {
 	mu      sync.Mutex

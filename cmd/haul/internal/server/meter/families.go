@@ -1,17 +1,10 @@
 package meter
 
 import (
-	"cmp"
-	"net/http"
-	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // namespace is the prefix of the names of our metrics.
@@ -37,8 +30,7 @@ type families struct {
 	rtt, duration, size       *prometheus.HistogramVec
 	unlisted                  prometheus.Counter
 
-	// One for each number that packetCounts returns.
-	packets [5]*prometheus.CounterVec
+	packets [numPackets]*prometheus.CounterVec // one for each number of packetCounts
 }
 
 func newFamilies() families {
@@ -62,7 +54,7 @@ func newFamilies() families {
 		unlisted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "transfers_unlisted_total", Help: "Transfers for which the list of those under way had no room.",
 		}),
-		packets: [...]*prometheus.CounterVec{
+		packets: [numPackets]*prometheus.CounterVec{
 			packets("packets_sent_total", "Datagrams sent by transfers that have ended, those sent again included."),
 			packets("resends_total", "Datagrams of those sent that had been sent before."),
 			packets("duplicates_total", "Datagrams received that had come before."),
@@ -72,17 +64,17 @@ func newFamilies() families {
 	}
 }
 
-// received is the index of End.Received in the result of packetCounts.
-const received = 4
+// packetCounts are the numbers of datagrams of a transfer, in the order of families.packets.
+type packetCounts [numPackets]int64
 
-// packetCounts returns the numbers of e in the order of families.packets.
-func packetCounts(e End) [5]int64 {
-	return [...]int64{e.Sent, e.Resent, e.Duplicates, e.Timeouts, received: e.Received}
-}
+const (
+	received   = 4 // the index of the datagrams received, which not every server counts
+	numPackets = 5
+)
 
-// countPackets adds the packets of a transfer that has ended.
-func (f *families) countPackets(c *directionCounts, e End) {
-	for i, n := range packetCounts(e) {
+// countPackets adds the datagrams of a transfer that has ended.
+func (f *families) countPackets(c *directionCounts, counts packetCounts) {
+	for i, n := range counts {
 		if n > 0 {
 			f.packets[i].WithLabelValues(c.protocol, c.direction).Add(float64(n))
 		}
@@ -147,93 +139,4 @@ func (c *protocolCounts) init(f *families, protocol string, datagrams bool) {
 		}
 		c.directions[i] = d
 	}
-}
-
-// registerAll registers the metrics that a Registry shows: its own, the program's version, and
-// those of the process that the Go runtime and the operating system provide.
-func (r *Registry) registerAll(version string) {
-	r.registry.MustRegister(r.families.all()...)
-	r.registry.MustRegister(
-		bytesCounter{r.families.bytes, &r.live},
-		&r.conns,
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: namespace,
-			Name:      "build_info",
-			Help:      "Always 1; the labels say which program this is.",
-			ConstLabels: prometheus.Labels{
-				"version":   cmp.Or(strings.ToValidUTF8(version, "?"), "unknown"),
-				"goversion": runtime.Version(),
-			},
-		}, func() float64 { return 1 }),
-	)
-}
-
-// bytesCounter is the counter of bytes. Before it is read, it adds the bytes of transfers under
-// way.
-type bytesCounter struct {
-	*prometheus.CounterVec
-	live *table
-}
-
-// Collect implements [prometheus.Collector].
-func (s bytesCounter) Collect(out chan<- prometheus.Metric) {
-	s.live.flush()
-	s.CounterVec.Collect(out)
-}
-
-// Counter shows a count that is kept elsewhere, such as a server's stray datagrams. name gets the
-// prefix haul_ and must end in _total; help is a sentence. value is called at every scrape,
-// possibly by several goroutines at once. It must not block, and must never return less than
-// before. labels are name, value, name, value; several counters may share a name if their labels
-// have the same names and different values. Counter panics if the name is invalid or taken.
-func (r *Registry) Counter(name, help string, value func() int64, labels ...string) {
-	if r != nil {
-		r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)},
-			func() float64 { return float64(value()) }))
-	}
-}
-
-// Gauge is like Counter, for a value that may go up and down. name ends in the unit if there is
-// one: _bytes, _seconds.
-func (r *Registry) Gauge(name, help string, value func() float64, labels ...string) {
-	if r != nil {
-		r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)}, value))
-	}
-}
-
-func labelsOf(pairs []string) prometheus.Labels {
-	labels := prometheus.Labels{}
-	for pair := range slices.Chunk(pairs, 2) {
-		labels[pair[0]] = pair[1]
-	}
-	return labels
-}
-
-// Gatherer returns the metrics for programs that show them in their own way, for example together
-// with others by [prometheus.Gatherers]. A nil Registry returns an empty one.
-func (r *Registry) Gatherer() prometheus.Gatherer {
-	if r == nil {
-		return prometheus.Gatherers(nil)
-	}
-	return r.registry
-}
-
-// maxScrapes is how many scrapes are answered at the same time; further ones get status 503. A
-// server usually has one or two scrapers.
-const maxScrapes = 4
-
-// Handler answers a scrape, in the format that the client requests. Everyone who may see figures of
-// the server may see the answer: it contains no peers and no names of files. The Handler of a nil
-// Registry answers 404.
-func (r *Registry) Handler() http.Handler {
-	if r == nil {
-		return http.NotFoundHandler()
-	}
-	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: maxScrapes,
-		// An answer has about 20 KB. A compressor for it would hold a megabyte.
-		DisableCompression: true,
-	})
 }

@@ -1,10 +1,15 @@
 package meter
 
 import (
-	"iter"
 	"sync"
 	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
+
+// MaxLive is how many transfers under way a Registry lists. The bytes of further ones are counted
+// when they end.
+const MaxLive = 1 << 16
 
 const (
 	// parts is how many locks share the list. With several, loops of a server seldom contend, and a
@@ -82,40 +87,12 @@ func (b *table) flush() {
 	}
 }
 
-// flush adds the bytes that are not yet in the counter. The caller holds the part's lock.
-func (t *Transfer) flush() {
-	if n := t.progress() - t.counted; n > 0 {
-		t.counted += n
-		t.counts.bytes.Add(float64(n))
-	}
-}
-
 // A Snapshot is the state of a transfer under way at some moment.
 type Snapshot struct {
 	ID    uint64 // consecutive since the start; later transfers have higher IDs
 	Info         // Began is never zero
 	Bytes int64  // moved so far
 	Way          // zero unless the protocol measures it: see Transfer.Measure
-}
-
-// Live lists the transfers under way, in no order. It holds no lock while the caller handles one,
-// so transfers continue meanwhile. A transfer that begins or ends during the listing may or may not
-// be in it.
-func (r *Registry) Live() iter.Seq[Snapshot] {
-	return func(yield func(Snapshot) bool) {
-		if r == nil {
-			return
-		}
-		var list []Snapshot
-		for i := range r.live.parts {
-			list = r.live.parts[i].snapshot(list[:0])
-			for _, s := range list {
-				if !yield(s) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // snapshot appends the transfers of the part.
@@ -126,4 +103,17 @@ func (p *part) snapshot(list []Snapshot) []Snapshot {
 		list = append(list, Snapshot{ID: t.id, Info: t.info, Bytes: t.progress(), Way: t.measured()})
 	}
 	return list
+}
+
+// bytesCounter is the counter of bytes. Before it is read, it adds the bytes of transfers under
+// way.
+type bytesCounter struct {
+	*prometheus.CounterVec
+	live *table
+}
+
+// Collect implements [prometheus.Collector].
+func (s bytesCounter) Collect(out chan<- prometheus.Metric) {
+	s.live.flush()
+	s.CounterVec.Collect(out)
 }

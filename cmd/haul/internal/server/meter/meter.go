@@ -29,87 +29,17 @@ package meter
 
 import (
 	"cmp"
-	"net/netip"
+	"iter"
+	"net/http"
+	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
-
-// A Protocol is the protocol of a transfer. Values other than the constants count as "other".
-type Protocol string
-
-// The protocols.
-const (
-	TFTP  Protocol = "tftp"
-	SFTP  Protocol = "sftp"
-	HTTP  Protocol = "http"
-	HTTPS Protocol = "https"
-)
-
-var protocols = []Protocol{TFTP, SFTP, HTTP, HTTPS}
-
-// A Result is how a transfer ended. Values other than the constants count as "other". The log uses
-// the same words.
-type Result string
-
-// The results.
-const (
-	Done        Result = "done"
-	Unconfirmed Result = "unconfirmed"   // everything was sent, but the last acknowledgement did not arrive
-	Probe       Result = "probe"         // the peer only wanted the size
-	Refused     Result = "refused"       // refused by us before any data
-	PeerEnded   Result = "ended by peer" // the peer gave up, and reported it
-	PeerSilent  Result = "peer silent"   // the peer or the path to it failed
-	Replaced    Result = "replaced"      // the peer started again
-	Failed      Result = "failed"        // we could not continue
-)
-
-var results = []Result{Done, Unconfirmed, Probe, Refused, PeerEnded, PeerSilent, Replaced, Failed}
-
-// complete reports whether the whole file was transferred.
-func (r Result) complete() bool { return r == Done || r == Unconfirmed }
-
-// A Reason is why a request was refused before it became a transfer. Values other than the
-// constants count as "other".
-type Reason string
-
-// The reasons.
-const (
-	Busy      Reason = "busy"      // the maximum number of transfers is under way
-	Rate      Reason = "rate"      // too many requests a second
-	Address   Reason = "address"   // too many for this address or its network
-	Denied    Reason = "denied"    // the rules exclude this peer
-	Malformed Reason = "malformed" // not a valid request of the protocol
-	Overload  Reason = "overload"  // too many requests at once to look at
-	Stopping  Reason = "stopping"  // the server is ending
-)
-
-var (
-	allReasons = [...]Reason{Busy, Rate, Address, Denied, Malformed, Overload, Stopping}
-	reasons    = allReasons[:]
-)
-
-// other is the label for values that are not in their list.
-const other = "other"
-
-// place returns the index of v in list; len(list) if it is not there.
-func place[T comparable](list []T, v T) int {
-	if i := slices.Index(list, v); i >= 0 {
-		return i
-	}
-	return len(list)
-}
-
-// word returns the value at an index that [place] returned.
-func word[T ~string](list []T, at int) string {
-	if at < len(list) {
-		return string(list[at])
-	}
-	return other
-}
 
 // A Config says what a Registry shows besides the reported transfers.
 type Config struct {
@@ -154,46 +84,33 @@ func New(c Config) *Registry {
 	return r
 }
 
+// registerAll registers the metrics that a Registry shows: its own, the program's version, and
+// those of the process that the Go runtime and the operating system provide.
+func (r *Registry) registerAll(version string) {
+	r.registry.MustRegister(r.families.all()...)
+	r.registry.MustRegister(
+		bytesCounter{r.families.bytes, &r.live},
+		&r.conns,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: namespace,
+			Name:      "build_info",
+			Help:      "Always 1; the labels say which program this is.",
+			ConstLabels: prometheus.Labels{
+				"version":   cmp.Or(strings.ToValidUTF8(version, "?"), "unknown"),
+				"goversion": runtime.Version(),
+			},
+		}, func() float64 { return 1 }),
+	)
+}
+
 // of returns the counters of a protocol.
 func (r *Registry) of(p Protocol) *protocolCounts {
 	at := place(protocols, p)
 	c := &r.counts[at]
 	c.once.Do(func() { c.init(&r.families, word(protocols, at), p == TFTP) })
 	return c
-}
-
-// Info describes a transfer when it begins. Only Live and Config.Ended use Peer, Name and User.
-type Info struct {
-	Protocol Protocol
-	Write    bool           // the client sends the file; otherwise it reads it
-	Peer     netip.AddrPort // the other side
-	Name     string         // of the file, as the peer gave it; cut after 256 bytes
-	User     string         // the user who has logged in; "" if there is none
-	Size     int64          // of the file, in bytes; 0 if it is not known
-	Began    time.Time      // zero means now
-}
-
-// MaxLive is how many transfers under way a Registry lists. The bytes of further ones are counted
-// when they end.
-const MaxLive = 1 << 16
-
-// maxName is how many bytes of a file's name are kept. Protocols allow longer names, but people
-// cannot read them.
-const maxName = 256
-
-// A Transfer is a transfer under way. A nil *Transfer counts nothing.
-type Transfer struct {
-	registry *Registry
-	counts   *directionCounts
-	id       uint64
-	info     Info
-	bytes    atomic.Int64 // moved so far
-	moved    atomic.Pointer[func() int64]
-	way      atomic.Pointer[func() Way]
-
-	slot    int   // in its part of the table, noSlot if not listed; under the part's lock
-	counted int64 // bytes that the counter already has; under the part's lock
-	ended   bool  // under the part's lock
 }
 
 // Begin counts a transfer as under way until its End.
@@ -217,102 +134,6 @@ func (r *Registry) Begin(i Info) *Transfer {
 	return t
 }
 
-// Add counts n more bytes as moved. It ignores n if it is not above 0.
-func (t *Transfer) Add(n int64) {
-	if t != nil && n > 0 {
-		t.bytes.Add(n)
-	}
-}
-
-// Reached sets how many bytes have been moved since the beginning. The number never decreases. Use
-// Add or Reached, whichever fits the protocol's code.
-func (t *Transfer) Reached(total int64) {
-	if t == nil {
-		return
-	}
-	for {
-		old := t.bytes.Load()
-		if total <= old || t.bytes.CompareAndSwap(old, total) {
-			return
-		}
-	}
-}
-
-// Follow sets a function that returns how many bytes have been moved since the beginning. It is
-// called when the number is needed and at the end. It is for a protocol that counts by itself, in
-// place of Add and Reached. moved must not block.
-func (t *Transfer) Follow(moved func() int64) {
-	if t != nil {
-		t.moved.Store(&moved)
-	}
-}
-
-// A Way is what a protocol measures of the path to its peer.
-type Way struct {
-	RTT    time.Duration // the smoothed round trip; 0 means not measured
-	Window int           // the most blocks under way; 0 means that the protocol has no window
-	Resent int64         // datagrams sent again
-}
-
-// Measure sets a function that returns measurements of the path to the peer, for Live. way must not
-// block.
-func (t *Transfer) Measure(way func() Way) {
-	if t != nil {
-		t.way.Store(&way)
-	}
-}
-
-// measured returns the protocol's measurements.
-func (t *Transfer) measured() (w Way) {
-	if way := t.way.Load(); way != nil {
-		w = (*way)()
-	}
-	return w
-}
-
-// progress returns how many bytes have been moved so far.
-func (t *Transfer) progress() int64 {
-	if moved := t.moved.Load(); moved != nil {
-		t.Reached((*moved)())
-	}
-	return t.bytes.Load()
-}
-
-// End describes a transfer that has ended. Negative numbers count as 0.
-type End struct {
-	Result   Result
-	Bytes    int64         // moved of the file; a number below that of Add and Reached is ignored
-	Duration time.Duration // 0 means the time since Began
-	RTT      time.Duration // the smoothed round trip; 0 means never measured
-
-	// Only for protocols that use datagrams. TFTP's numbers are shown from the start, at 0.
-	// Received, which a server need not count, and those of other protocols are shown once they
-	// have been above 0.
-	Sent       int64 // datagrams sent, including repeated ones
-	Received   int64 // datagrams received
-	Resent     int64 // datagrams sent again
-	Duplicates int64 // datagrams received again
-	Timeouts   int64 // times a timer ran out
-
-	// For Config.Ended only.
-	File   string // the whole name, as the peer gave it; "" means Info.Name
-	Path   string // of the file on disk; "" if it is not known
-	Stored string // the name that an upload got, if it differs from the peer's
-	Err    error  // why the transfer ended; nil if it succeeded
-	Detail any    // further data from the caller of End
-
-	// Routine says that an end like this is normal and needs no attention. For example, clients
-	// often ask for a missing file.
-	Routine bool
-}
-
-// Ended is a transfer that has ended.
-type Ended struct {
-	ID uint64 // consecutive since the start
-	Info
-	End // File, Bytes and Duration are set
-}
-
 // End counts the transfer as ended. A second call does nothing, and neither does Add after it.
 func (t *Transfer) End(e End) {
 	if t == nil {
@@ -328,7 +149,7 @@ func (t *Transfer) End(e End) {
 	}
 	c.live.Dec()
 	c.results[place(results, e.Result)].Inc()
-	r.families.countPackets(c, e)
+	r.families.countPackets(c, e.packets())
 	if e.RTT > 0 {
 		c.rtt.Observe(e.RTT.Seconds())
 	}
@@ -366,4 +187,111 @@ func (r *Registry) Refused(p Protocol) map[Reason]int64 {
 		}
 	}
 	return all
+}
+
+// Live lists the transfers under way, in no order. It holds no lock while the caller handles one,
+// so transfers continue meanwhile. A transfer that begins or ends during the listing may or may not
+// be in it.
+func (r *Registry) Live() iter.Seq[Snapshot] {
+	return func(yield func(Snapshot) bool) {
+		if r == nil {
+			return
+		}
+		var list []Snapshot
+		for i := range r.live.parts {
+			list = r.live.parts[i].snapshot(list[:0])
+			for _, s := range list {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Connections adds a server of connections: its counters appear under the label of its protocol,
+// and its connections in LiveConns. It stays registered as long as the Registry exists. Servers
+// with the same protocol are shown as one.
+func (r *Registry) Connections(p Protocol, s ConnServer) {
+	if r == nil {
+		return
+	}
+	r.conns.mu.Lock()
+	defer r.conns.mu.Unlock()
+	at := place(protocols, p)
+	r.conns.servers[at] = append(r.conns.servers[at], s)
+}
+
+// LiveConns lists the current connections, in no order. It holds no lock while the caller handles a
+// connection.
+func (r *Registry) LiveConns() iter.Seq[Conn] {
+	return func(yield func(Conn) bool) {
+		if r == nil {
+			return
+		}
+		for at := range r.conns.servers {
+			for _, s := range r.conns.of(at) {
+				for peer := range s.Peers {
+					if !yield(Conn{Protocol: Protocol(word(protocols, at)), Peer: peer}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Counter shows a count that is kept elsewhere, such as a server's stray datagrams. name gets the
+// prefix haul_ and must end in _total; help is a sentence. value is called at every scrape,
+// possibly by several goroutines at once. It must not block, and must never return less than
+// before. labels are name, value, name, value; several counters may share a name if their labels
+// have the same names and different values. Counter panics if the name is invalid or taken.
+func (r *Registry) Counter(name, help string, value func() int64, labels ...string) {
+	if r != nil {
+		r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)},
+			func() float64 { return float64(value()) }))
+	}
+}
+
+// Gauge is like Counter, for a value that may go up and down. name ends in the unit if there is
+// one: _bytes, _seconds.
+func (r *Registry) Gauge(name, help string, value func() float64, labels ...string) {
+	if r != nil {
+		r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)}, value))
+	}
+}
+
+func labelsOf(pairs []string) prometheus.Labels {
+	labels := prometheus.Labels{}
+	for pair := range slices.Chunk(pairs, 2) {
+		labels[pair[0]] = pair[1]
+	}
+	return labels
+}
+
+// Gatherer returns the metrics for programs that show them in their own way, for example together
+// with others by [prometheus.Gatherers]. A nil Registry returns an empty one.
+func (r *Registry) Gatherer() prometheus.Gatherer {
+	if r == nil {
+		return prometheus.Gatherers(nil)
+	}
+	return r.registry
+}
+
+// maxScrapes is how many scrapes are answered at the same time; further ones get status 503. A
+// server usually has one or two scrapers.
+const maxScrapes = 4
+
+// Handler answers a scrape, in the format that the client requests. Everyone who may see figures of
+// the server may see the answer: it contains no peers and no names of files. The Handler of a nil
+// Registry answers 404.
+func (r *Registry) Handler() http.Handler {
+	if r == nil {
+		return http.NotFoundHandler()
+	}
+	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes,
+		// An answer has about 20 KB. A compressor for it would hold a megabyte.
+		DisableCompression: true,
+	})
 }

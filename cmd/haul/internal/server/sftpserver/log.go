@@ -13,9 +13,6 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// logName is the prefix of messages, so that log rules for OpenSSH's sftp-server match.
-const logName = "sftp-server"
-
 // A log writes messages as OpenSSH's sftp-server does: to syslog or to standard error.
 type log struct {
 	level Level
@@ -24,15 +21,16 @@ type log struct {
 	mu    sync.Mutex
 }
 
-// newLog opens the log. Without a syslog on this machine messages are lost, as with OpenSSH.
-func newLog(c Config, stderr io.Writer) *log {
-	l := &log{level: c.Level, write: func(Level, string) {}, close: func() {}}
+// newLog opens a log on stderr, or on syslog if stderr is nil. If this machine has no syslog, messages
+// are lost, as with OpenSSH.
+func newLog(level Level, to Facility, socket string, stderr io.Writer) *log {
+	l := &log{level: level, write: func(Level, string) {}, close: func() {}}
 	switch {
-	case c.Level == levelQuiet:
-	case c.Stderr:
+	case level == levelQuiet:
+	case stderr != nil:
 		l.write = func(_ Level, text string) { fmt.Fprintf(stderr, "%s\r\n", text) } // sshd's standard error may be a terminal
 	default:
-		if w, closeLog, err := openSyslog(c.Facility, c.syslog); err == nil {
+		if w, closeLog, err := openSyslog(to, socket); err == nil {
 			l.write, l.close = w, closeLog
 		}
 	}

@@ -54,7 +54,10 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 	if err := c.Umask.set(); err != nil {
 		return err
 	}
-	log := newLog(c, stderr)
+	if !c.Stderr {
+		stderr = nil
+	}
+	log := newLog(c.Level, c.Facility, c.syslog, stderr)
 	defer log.close()
 	a := &sftp.Account{User: self.Username, Refused: refused, Hidden: !c.InPlace}
 	if c.ReadOnly {
@@ -68,11 +71,11 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 	defer closeFiles()
 	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // the process has the umask already
 	log.observe(s, self.Username)
-	rw, err := openStdio(in, out)
+	in, out, err = openStdio(in, out)
 	if err != nil {
 		return failure.Local.Errorf("opening standard input and output: %w", err)
 	}
-	return s.ServeSession(ctx, rw, a)
+	return s.ServeSession(ctx, stdio{in, out}, a)
 }
 
 // Requests returns the names of the requests that Allow and Deny can name.

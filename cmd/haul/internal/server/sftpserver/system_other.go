@@ -17,7 +17,7 @@ func (u *Umask) set() error {
 	return nil
 }
 
-func openStdio(in, out *os.File) (stdio, error) { return stdio{in, out}, nil }
+func openStdio(in, out *os.File) (_, _ *os.File, err error) { return in, out, nil }
 
 func openSyslog(Facility, string) (write func(l Level, text string), closeLog func(), err error) {
 	return nil, nil, errors.ErrUnsupported

@@ -17,24 +17,27 @@ func (u *Umask) set() error {
 	return nil
 }
 
-// openStdio returns standard input and output as a stream whose Close ends pending calls. If the
+// openStdio returns duplicates of standard input and output whose Close ends pending calls. If the
 // client leaves, the next write fails. No signal ends the process before it has cleaned up.
-func openStdio(in, out *os.File) (stdio, error) {
+func openStdio(in, out *os.File) (_, _ *os.File, err error) {
 	signal.Ignore(syscall.SIGPIPE)
 	var all [2]*os.File
 	for i, f := range [...]*os.File{in, out} {
 		fd, err := syscall.Dup(int(f.Fd()))
 		if err != nil {
-			return stdio{}, err
+			return nil, nil, err
 		}
 		syscall.CloseOnExec(fd)
 		if err := syscall.SetNonblock(fd, true); err != nil {
-			return stdio{}, err
+			return nil, nil, err
 		}
 		all[i] = os.NewFile(uintptr(fd), f.Name())
 	}
-	return stdio{all[0], all[1]}, nil
+	return all[0], all[1], nil
 }
+
+// logName is the prefix of messages, so that log rules for OpenSSH's sftp-server match.
+const logName = "sftp-server"
 
 // openSyslog connects to the syslog at a socket, or to that of this machine.
 func openSyslog(f Facility, socket string) (write func(l Level, text string), closeLog func(), err error) {

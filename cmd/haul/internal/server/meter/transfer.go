@@ -1,0 +1,145 @@
+package meter
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// Info describes a transfer when it begins. Only Live and Config.Ended use Peer, Name and User.
+type Info struct {
+	Protocol Protocol
+	Write    bool           // the client sends the file; otherwise it reads it
+	Peer     netip.AddrPort // the other side
+	Name     string         // of the file, as the peer gave it; cut after 256 bytes
+	User     string         // the user who has logged in; "" if there is none
+	Size     int64          // of the file, in bytes; 0 if it is not known
+	Began    time.Time      // zero means now
+}
+
+// maxName is how many bytes of a file's name are kept. Protocols allow longer names, but people
+// cannot read them.
+const maxName = 256
+
+// A Transfer is a transfer under way. A nil *Transfer counts nothing.
+type Transfer struct {
+	registry *Registry
+	counts   *directionCounts
+	id       uint64
+	info     Info
+	bytes    atomic.Int64 // moved so far
+	moved    atomic.Pointer[func() int64]
+	way      atomic.Pointer[func() Way]
+
+	slot    int   // in its part of the table, noSlot if not listed; under the part's lock
+	counted int64 // bytes that the counter already has; under the part's lock
+	ended   bool  // under the part's lock
+}
+
+// Add counts n more bytes as moved. It ignores n if it is not above 0.
+func (t *Transfer) Add(n int64) {
+	if t != nil && n > 0 {
+		t.bytes.Add(n)
+	}
+}
+
+// Reached sets how many bytes have been moved since the beginning. The number never decreases. Use
+// Add or Reached, whichever fits the protocol's code.
+func (t *Transfer) Reached(total int64) {
+	if t == nil {
+		return
+	}
+	for {
+		old := t.bytes.Load()
+		if total <= old || t.bytes.CompareAndSwap(old, total) {
+			return
+		}
+	}
+}
+
+// Follow sets a function that returns how many bytes have been moved since the beginning. It is
+// called when the number is needed and at the end. It is for a protocol that counts by itself, in
+// place of Add and Reached. moved must not block.
+func (t *Transfer) Follow(moved func() int64) {
+	if t != nil {
+		t.moved.Store(&moved)
+	}
+}
+
+// A Way is what a protocol measures of the path to its peer.
+type Way struct {
+	RTT    time.Duration // the smoothed round trip; 0 means not measured
+	Window int           // the most blocks under way; 0 means that the protocol has no window
+	Resent int64         // datagrams sent again
+}
+
+// Measure sets a function that returns measurements of the path to the peer, for Live. way must not
+// block.
+func (t *Transfer) Measure(way func() Way) {
+	if t != nil {
+		t.way.Store(&way)
+	}
+}
+
+// measured returns the protocol's measurements.
+func (t *Transfer) measured() (w Way) {
+	if way := t.way.Load(); way != nil {
+		w = (*way)()
+	}
+	return w
+}
+
+// progress returns how many bytes have been moved so far.
+func (t *Transfer) progress() int64 {
+	if moved := t.moved.Load(); moved != nil {
+		t.Reached((*moved)())
+	}
+	return t.bytes.Load()
+}
+
+// End describes a transfer that has ended. Negative numbers count as 0.
+type End struct {
+	Result   Result
+	Bytes    int64         // moved of the file; a number below that of Add and Reached is ignored
+	Duration time.Duration // 0 means the time since Began
+	RTT      time.Duration // the smoothed round trip; 0 means never measured
+
+	// Only for protocols that use datagrams. TFTP's numbers are shown from the start, at 0.
+	// Received, which a server need not count, and those of other protocols are shown once they
+	// have been above 0.
+	Sent       int64 // datagrams sent, including repeated ones
+	Received   int64 // datagrams received
+	Resent     int64 // datagrams sent again
+	Duplicates int64 // datagrams received again
+	Timeouts   int64 // times a timer ran out
+
+	// For Config.Ended only.
+	File   string // the whole name, as the peer gave it; "" means Info.Name
+	Path   string // of the file on disk; "" if it is not known
+	Stored string // the name that an upload got, if it differs from the peer's
+	Err    error  // why the transfer ended; nil if it succeeded
+	Detail any    // further data from the caller of End
+
+	// Routine says that an end like this is normal and needs no attention. For example, clients
+	// often ask for a missing file.
+	Routine bool
+}
+
+func (e *End) packets() packetCounts {
+	return packetCounts{e.Sent, e.Resent, e.Duplicates, e.Timeouts, received: e.Received}
+}
+
+// Ended is a transfer that has ended.
+type Ended struct {
+	ID uint64 // consecutive since the start
+	Info
+	End // File, Bytes and Duration are set
+}
+
+// flush adds the bytes that are not yet in the counter. The caller holds the part's lock.
+func (t *Transfer) flush() {
+	if n := t.progress() - t.counted; n > 0 {
+		t.counted += n
+		t.counts.bytes.Add(float64(n))
+	}
+}

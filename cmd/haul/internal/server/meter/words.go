@@ -1,0 +1,76 @@
+package meter
+
+import "slices"
+
+// A Protocol is the protocol of a transfer. Values other than the constants count as "other".
+type Protocol string
+
+// The protocols.
+const (
+	TFTP  Protocol = "tftp"
+	SFTP  Protocol = "sftp"
+	HTTP  Protocol = "http"
+	HTTPS Protocol = "https"
+)
+
+var protocols = []Protocol{TFTP, SFTP, HTTP, HTTPS}
+
+// A Result is how a transfer ended. Values other than the constants count as "other". The log uses
+// the same words.
+type Result string
+
+// The results.
+const (
+	Done        Result = "done"
+	Unconfirmed Result = "unconfirmed"   // everything was sent, but the last acknowledgement did not arrive
+	Probe       Result = "probe"         // the peer only wanted the size
+	Refused     Result = "refused"       // refused by us before any data
+	PeerEnded   Result = "ended by peer" // the peer gave up, and reported it
+	PeerSilent  Result = "peer silent"   // the peer or the path to it failed
+	Replaced    Result = "replaced"      // the peer started again
+	Failed      Result = "failed"        // we could not continue
+)
+
+var results = []Result{Done, Unconfirmed, Probe, Refused, PeerEnded, PeerSilent, Replaced, Failed}
+
+// complete reports whether the whole file was transferred.
+func (r Result) complete() bool { return r == Done || r == Unconfirmed }
+
+// A Reason is why a request was refused before it became a transfer. Values other than the
+// constants count as "other".
+type Reason string
+
+// The reasons.
+const (
+	Busy      Reason = "busy"      // the maximum number of transfers is under way
+	Rate      Reason = "rate"      // too many requests a second
+	Address   Reason = "address"   // too many for this address or its network
+	Denied    Reason = "denied"    // the rules exclude this peer
+	Malformed Reason = "malformed" // not a valid request of the protocol
+	Overload  Reason = "overload"  // too many requests at once to look at
+	Stopping  Reason = "stopping"  // the server is ending
+)
+
+var (
+	allReasons = [...]Reason{Busy, Rate, Address, Denied, Malformed, Overload, Stopping}
+	reasons    = allReasons[:]
+)
+
+// other is the label for values that are not in their list.
+const other = "other"
+
+// place returns the index of v in list; len(list) if it is not there.
+func place[T comparable](list []T, v T) int {
+	if i := slices.Index(list, v); i >= 0 {
+		return i
+	}
+	return len(list)
+}
+
+// word returns the value at an index that [place] returned.
+func word[T ~string](list []T, at int) string {
+	if at < len(list) {
+		return string(list[at])
+	}
+	return other
+}
