@@ -45,7 +45,7 @@ var levels = [][]string{
 	// The libraries.
 	fields("sftp sftp/sftpclient tftp tftp/tftpclient web web/webclient store/treecopy store/cache"),
 	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio internal/glob store/localdir store/s3 tcp tcp/events internal/passwords"),
-	fields("store users internal/certs tcp/internal/drive tcp/internal/sendfile"),
+	fields("tftp/internal/protocol store users internal/certs tcp/internal/drive tcp/internal/sendfile"),
 	fields("pxe tftp/transfer udp sftp/internal/wire store/internal/rules tcp/internal/admission"),
 	fields("tcp/internal/conns"),
 	fields("tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
@@ -57,7 +57,7 @@ var levels = [][]string{
 var forTests = fields("~/server/servetest ~/server/handovertest ~/cli/screentest tftp/internal/tftptest store/storetest internal/golden internal/instructions internal/leak internal/pipelisten internal/race internal/repeat internal/s3test internal/sim")
 
 // pure packages do no I/O, and have no clock and no goroutines: see pureImports.
-var pure = fields("tftp/transfer sftp/internal/wire tcp/internal/flow pxe internal/dhcp internal/urlpath internal/pipeline internal/servertext internal/wildcard ~/boot ~/boot/bootmenu ~/tftp/remap ~/cli/manpage")
+var pure = fields("tftp/internal/protocol tftp/transfer sftp/internal/wire tcp/internal/flow pxe internal/dhcp internal/urlpath internal/pipeline internal/servertext internal/wildcard ~/boot ~/boot/bootmenu ~/tftp/remap ~/cli/manpage")
 
 // foreign are the modules of others that each library links. Programs that import a
 // library get these and no more.

@@ -3,7 +3,7 @@
 // benchmark. Its packages do the same for programs:
 //
 //   - [github.com/haul-project/haul/tftp] serves TFTP, and tftpclient below it asks for files.
-//     [github.com/haul-project/haul/tftp/transfer] is the protocol alone, without sockets.
+//     [github.com/haul-project/haul/tftp/transfer] has their options, error codes and counts.
 //   - [github.com/haul-project/haul/sftp] serves SFTP. sftpclient below it keeps many requests
 //     in flight.
 //   - [github.com/haul-project/haul/web] serves files and uploads as an http.Handler.

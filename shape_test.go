@@ -65,9 +65,9 @@ var toCut = []string{
 	"tftp/tftpclient arrows",
 	"tftp/tftpclient.poolLoop fields",
 	"tftp/tftpclient.poolState fields",
-	"tftp/transfer.Receiver fields",
-	"tftp/transfer.Sender fields",
-	"tftp/transfer.Sender methods",
+	"tftp/internal/protocol.Receiver fields",
+	"tftp/internal/protocol.Sender fields",
+	"tftp/internal/protocol.Sender methods",
 	"web.Handler fields",
 }
 

@@ -7,13 +7,14 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
 // A reading is a transfer begun by a read request (RRQ): the peer reads a file.
 type reading struct {
 	session
-	sender    transfer.Sender
+	sender    protocol.Sender
 	shared    *sharedCache // shared by the readers of the file
 	joined    int64        // the turn in which it joined them
 	fetchCost int64        // bytes of memory for the contents of fetch
@@ -84,7 +85,7 @@ func (r *reading) agree(now time.Time) {
 	} else {
 		r.shard.memory.lower(&r.fetchCost, r.length)
 	}
-	agreed := r.limits().Agree(r.request.Request, r.length)
+	agreed := protocol.Agree(r.limits(), r.request.Request, r.length)
 	agreed.Window = min(agreed.Window, blocksIn(maxWindowBytes, agreed))
 	if agreed.Window <= 1 && r.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && r.length > maxAhead {
 		r.join() // a smaller file is read at once, with nothing to share
@@ -164,7 +165,7 @@ func (r *reading) hold(now time.Time, sent int64) {
 
 // atOnce returns how many blocks of a run may be sent at once: as many as the rates allow in
 // turnTime, fewer if many transfers share them, but at least one.
-func (r *reading) atOnce(run transfer.Run) int {
+func (r *reading) atOnce(run protocol.Run) int {
 	n := r.throttle.share(int64(maxHold/turnTime)) / int64(r.sender.BlockSize())
 	return int(min(int64(run.Blocks), max(1, n)))
 }
@@ -208,7 +209,7 @@ func (r *reading) send(now time.Time) {
 }
 
 // park lets a worker fetch the file's bytes for a run.
-func (r *reading) park(now time.Time, run transfer.Run) {
+func (r *reading) park(now time.Time, run protocol.Run) {
 	memory := &r.shard.memory
 	want := r.fetch.Aim(run, r.sender.BlockSize(), memory.available()/fetchShare)
 	if !memory.take(&r.fetchCost, int64(want)) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/tftp/internal/packetio"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -62,7 +63,7 @@ func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Re
 	if a := m.Peer.Addr(); m.Peer.Port() == 0 || a.IsUnspecified() || a.IsMulticast() {
 		return q, nil, false
 	}
-	parsed, err := transfer.ParseRequestWithout(c.refused(m.Peer.Addr()), b)
+	parsed, err := protocol.ParseRequestWithout(c.refused(m.Peer.Addr()), b)
 	if err == nil {
 		local := m.Local
 		if !local.IsValid() && !at.Addr().IsUnspecified() {

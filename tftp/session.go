@@ -76,7 +76,7 @@ type side interface {
 	closeFile()
 }
 
-// A machine is a [transfer.Sender] or a [transfer.Receiver].
+// A machine is a [protocol.Sender] or a [protocol.Receiver].
 type machine interface {
 	packetio.Machine
 	Abort(code transfer.ErrorCode, msg string, err error)

@@ -5,13 +5,14 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
 // A writing is a transfer begun by a write request (WRQ): the peer writes a file.
 type writing struct {
 	session
-	receiver  transfer.Receiver
+	receiver  protocol.Receiver
 	buffer    fileio.WriteBuffer
 	reserved  int64     // bytes of memory that it will need
 	ringCost  int64     // bytes of memory that it has taken for buffer
@@ -46,7 +47,7 @@ func (w *writing) prepare(now time.Time, q Request) {
 func (w *writing) ready() bool { return true }
 
 func (w *writing) agree(now time.Time) {
-	agreed := w.limits().Agree(w.request.Request, -1)
+	agreed := protocol.Agree(w.limits(), w.request.Request, -1)
 	// An upload gets no more than a share of the memory that is neither used nor promised, so that
 	// large requests leave room for others.
 	memory := &w.shard.memory
@@ -146,7 +147,7 @@ func (w *writing) conclude(t *Transfer) {
 
 // store adds a chunk to the write buffer. The first chunk takes the buffer's memory: before it,
 // nothing shows that the peer exists.
-func (w *writing) store(now time.Time, c transfer.Chunk) error {
+func (w *writing) store(now time.Time, c protocol.Chunk) error {
 	if w.ringCost == 0 {
 		w.prove(now, true)
 		if err := w.grantRing(); err != nil {

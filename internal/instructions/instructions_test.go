@@ -82,7 +82,7 @@ func (r record) write(t *testing.T) {
 	t.Helper()
 	text := strings.Join(r.comment, "\n") + "\ntoolchain " + toolchain() + "\n"
 	for _, p := range r.paths {
-		text += fmt.Sprintf("%7d %7d  %-20s %s\n", p.instructions, p.operations, p.pkg, p.name)
+		text += fmt.Sprintf("%7d %7d  %-22s %s\n", p.instructions, p.operations, p.pkg, p.name)
 	}
 	if err := os.WriteFile(countsFile, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

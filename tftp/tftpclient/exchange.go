@@ -14,6 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/packetio"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -33,7 +34,7 @@ type exchange struct {
 	noReorder  bool                    // Client.NoReorder
 	progress   func(bytes, size int64) // Client.Progress
 	progressed time.Time               // last call of progress
-	dally      *transfer.Receiver      // a finished read that still answers repeats
+	dally      *protocol.Receiver      // a finished read that still answers repeats
 }
 
 const (
@@ -197,7 +198,7 @@ const (
 // A download is a read under way.
 type download struct {
 	x      *exchange
-	r      *transfer.Receiver
+	r      *protocol.Receiver
 	create func(size int64) (store.Upload, error)
 	buffer fileio.WriteBuffer
 	upload store.Upload // nil until the server has agreed
@@ -207,7 +208,7 @@ type download struct {
 
 // get runs a read.
 func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int64) (store.Upload, error)) error {
-	d := download{x: x, r: new(transfer.Receiver), create: create, size: -1, mode: q.Mode}
+	d := download{x: x, r: new(protocol.Receiver), create: create, size: -1, mode: q.Mode}
 	defer func() {
 		if d.upload != nil {
 			_ = d.upload.Close() // discards, unless committed
@@ -282,7 +283,7 @@ func (d *download) begin() bool {
 }
 
 // store writes a chunk to the buffer or the Upload. The last chunk publishes the file.
-func (d *download) store(c transfer.Chunk) error {
+func (d *download) store(c protocol.Chunk) error {
 	in := &d.buffer
 	if err := fileio.CheckAnnounced(d.r.Agreed(), d.mode, c, d.r.Received()); err != nil {
 		return err
@@ -327,7 +328,7 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 	}
 	window := max(1, q.Offer.Window) * (max(transfer.DefaultBlockSize, q.Offer.BlockSize) + transfer.HeaderSize)
 	x.out = packetio.NewBatch(x.conn, maxClientMessages, min(window, maxClientBatch))
-	s := new(transfer.Sender)
+	s := new(protocol.Sender)
 	s.Request(time.Now(), q, size)
 	from := &blockingReader{src: src}
 	from.try, _ = store.As[store.TryReader](src)
@@ -396,7 +397,7 @@ var errProbed = errors.New("size is known")
 
 // size requests a file with tsize, and ends the transfer at the answer.
 func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) {
-	r := new(transfer.Receiver)
+	r := new(protocol.Receiver)
 	r.Request(time.Now(), q)
 	size := int64(-1)
 	handle := func(now time.Time, b []byte) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
@@ -48,7 +49,7 @@ func (v *lyingServer) serve() (came int) {
 			break
 		}
 		came += n
-		if q, err := transfer.ParseRequest(in[0].Data); n > 0 && err == nil {
+		if q, err := protocol.ParseRequest(in[0].Data); n > 0 && err == nil {
 			v.answer(in[0].Peer, q)
 		}
 	}

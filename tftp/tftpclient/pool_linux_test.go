@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
@@ -184,7 +185,7 @@ func (f *fanServer) serve() {
 			f.mu.Unlock()
 			continue
 		}
-		q, err := transfer.ParseRequest(b)
+		q, err := protocol.ParseRequest(b)
 		if err != nil {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -18,8 +19,8 @@ import (
 // owns it; while a job is out (job is not NoJob), a worker owns the fields below "worker".
 type poolTransfer struct {
 	loop     *poolLoop
-	receiver transfer.Receiver
-	sender   transfer.Sender
+	receiver protocol.Receiver
+	sender   protocol.Sender
 	timer    int // position in the heap, from 1; 0 for none
 	buffer   fileio.WriteBuffer
 	fetch    fileio.FetchBuffer // worker
@@ -171,7 +172,7 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 }
 
 // store takes the new data of the file.
-func (x *poolTransfer) store(now time.Time, c transfer.Chunk) error {
+func (x *poolTransfer) store(now time.Time, c protocol.Chunk) error {
 	if err := fileio.CheckAnnounced(x.receiver.Agreed(), x.request.target.Mode, c, x.receiver.Received()); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestOptionSetHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"blksize": true, "BlkSize": true, "rollover": true, "blksize2": false, "blksiz": false, "": false, "tsize": false, "unknown": false} {
-		if set.has([]byte(name)) != want {
+		if set.Has([]byte(name)) != want {
 			t.Errorf("%q is refused: %v", name, !want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 )
 
 // MinFetch and MaxFetch bound the bytes that a worker fetches at once for one transfer, from a
@@ -32,7 +32,7 @@ type FetchBuffer struct {
 
 // Aim sets what Fetch reads: the bytes of a run, at most the given number but at least one block.
 // It returns their number.
-func (f *FetchBuffer) Aim(run transfer.Run, block int, most int64) int {
+func (f *FetchBuffer) Aim(run protocol.Run, block int, most int64) int {
 	f.off = run.Offset
 	f.need = int(min(int64(block), run.Bytes))
 	f.want = max(int(min(max(run.Bytes, MinFetch), MaxFetch, most)), f.need)

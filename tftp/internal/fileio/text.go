@@ -5,7 +5,7 @@ import (
 	"io"
 	"sort"
 
-	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 )
 
 // textPiece is how many bytes of a text file are translated at once. Each piece has eight bytes of
@@ -35,7 +35,7 @@ func OpenText(f io.ReaderAt, stop func() bool) (*Text, error) {
 		}
 		n, err := f.ReadAt(t.text, i*textPiece)
 		if n > 0 {
-			t.ascii = transfer.AppendNetascii(t.ascii[:0], t.text[:n])
+			t.ascii = protocol.AppendNetascii(t.ascii[:0], t.text[:n])
 			size += int64(len(t.ascii))
 			t.starts = append(t.starts, size)
 		}
@@ -68,7 +68,7 @@ func (t *Text) ReadAt(p []byte, off int64) (n int, err error) {
 		case got <= 0:
 			return n, err
 		}
-		t.ascii = transfer.AppendNetascii(t.ascii[:0], t.text[:got])
+		t.ascii = protocol.AppendNetascii(t.ascii[:0], t.text[:got])
 		skip := at - t.starts[piece]
 		if skip >= int64(len(t.ascii)) {
 			return n, io.ErrUnexpectedEOF // the file has changed

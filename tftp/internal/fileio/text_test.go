@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 )
 
 // Any part of a text file's translation is the part of the whole translation.
 func checkText(t *testing.T, text []byte, offsets ...int) {
 	t.Helper()
-	want := transfer.AppendNetascii(nil, text)
+	want := protocol.AppendNetascii(nil, text)
 	f, err := OpenText(bytes.NewReader(text), nil)
 	if err != nil || f.Size() != int64(len(want)) {
 		t.Fatalf("size %d, %v, want %d", f.Size(), err, len(want))

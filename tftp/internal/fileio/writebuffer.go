@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -23,7 +24,7 @@ type WriteBuffer struct {
 	limit    int64 // largest file accepted; 0 for no limit
 
 	text    bool // netascii: translated on arrival, in order
-	decoder transfer.NetasciiDecoder
+	decoder protocol.NetasciiDecoder
 	scratch []byte // a translated block
 }
 
@@ -49,7 +50,7 @@ func (b *WriteBuffer) Spare(most int) WriteBuffer {
 }
 
 // Put adds a chunk. It fails if the file becomes larger than allowed.
-func (b *WriteBuffer) Put(c transfer.Chunk, received int64) error {
+func (b *WriteBuffer) Put(c protocol.Chunk, received int64) error {
 	off, data := c.Offset, c.Data
 	if b.text {
 		b.scratch = b.decoder.Append(b.scratch[:0], data)
@@ -131,7 +132,7 @@ func (b *WriteBuffer) Commit(u store.Upload) error {
 // CheckAnnounced returns an error if a file does not have the size that its sender announced with
 // tsize, or is already larger. A size of 0 means unknown. In netascii sizes are not checked, since
 // peers count them differently.
-func CheckAnnounced(o transfer.Options, m transfer.Mode, c transfer.Chunk, received int64) error {
+func CheckAnnounced(o transfer.Options, m transfer.Mode, c protocol.Chunk, received int64) error {
 	most := max(received, c.Offset+int64(len(c.Data)))
 	if !o.HasSize || o.Size == 0 || m == transfer.Netascii || most == o.Size || most < o.Size && !c.Last {
 		return nil

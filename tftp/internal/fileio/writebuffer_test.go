@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -40,7 +41,7 @@ func TestWriteBufferAnyOrder(t *testing.T) {
 			for _, i := range rng.Perm(end - acked) {
 				k := acked + 1 + i
 				from := (k - 1) * block
-				c := transfer.Chunk{Offset: int64(from), Data: want[from:min(from+block, len(want))]}
+				c := protocol.Chunk{Offset: int64(from), Data: want[from:min(from+block, len(want))]}
 				have[k] = true
 				inOrder := acked
 				for inOrder < total && have[inOrder+1] {
@@ -82,7 +83,7 @@ func TestWriteBufferText(t *testing.T) {
 				}
 			}
 		}
-		var decoder transfer.NetasciiDecoder
+		var decoder protocol.NetasciiDecoder
 		want := decoder.End(decoder.Append(nil, ascii))
 
 		var in WriteBuffer
@@ -96,7 +97,7 @@ func TestWriteBufferText(t *testing.T) {
 				}
 				in.Free()
 			}
-			c := transfer.Chunk{Offset: int64(off), Data: ascii[off:min(off+block, len(ascii))]}
+			c := protocol.Chunk{Offset: int64(off), Data: ascii[off:min(off+block, len(ascii))]}
 			c.Last = len(c.Data) < block
 			if err := in.Put(c, int64(off+len(c.Data))); err != nil {
 				t.Fatalf("seed %d: offset %d: %v", seed, off, err)
@@ -127,10 +128,10 @@ func (w sliceWriter) WriteAt(p []byte, off int64) (int, error) {
 func TestWriteBufferLimit(t *testing.T) {
 	var in WriteBuffer
 	in.Reset(100, 50, transfer.Octet)
-	if err := in.Put(transfer.Chunk{Data: make([]byte, 50)}, 50); err != nil {
+	if err := in.Put(protocol.Chunk{Data: make([]byte, 50)}, 50); err != nil {
 		t.Error(err)
 	}
-	if err := in.Put(transfer.Chunk{Offset: 50, Data: make([]byte, 1)}, 51); !errors.Is(err, ErrTooLarge) {
+	if err := in.Put(protocol.Chunk{Offset: 50, Data: make([]byte, 1)}, 51); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("one byte more: %v", err)
 	}
 }

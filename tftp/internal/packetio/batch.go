@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -97,7 +98,7 @@ func (batch *Batch) AddReply(now time.Time, peer netip.AddrPort, local netip.Add
 
 // AddError adds an ERROR packet.
 func (batch *Batch) AddError(peer netip.AddrPort, local netip.Addr, code transfer.ErrorCode, msg string) {
-	b := transfer.AppendError(batch.reserve(maxReply)[:0], code, msg)
+	b := protocol.AppendError(batch.reserve(maxReply)[:0], code, msg)
 	batch.add(peer, local, len(b), 0)
 }
 
@@ -105,7 +106,7 @@ func (batch *Batch) AddError(peer netip.AddrPort, local netip.Addr, code transfe
 // to the Sender. The file's bytes are read straight to their places between the headers. It returns
 // false if the run is not sent: err says why the file could not be read, and is nil if the file had
 // too few bytes.
-func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr, s *transfer.Sender, run transfer.Run, file store.TryReader) (ok bool, err error) {
+func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr, s *protocol.Sender, run protocol.Run, file store.TryReader) (ok bool, err error) {
 	block := s.BlockSize()
 	stride := transfer.HeaderSize + block
 	blocks := min(run.Blocks, batch.conn.Limits().Segments, max(1, min(MaxDatagrams, len(batch.arena))/stride), cap(batch.gaps))
@@ -115,7 +116,7 @@ func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr
 	roll := s.Agreed().Rollover
 	batch.gaps = batch.gaps[:0]
 	for i, left := 0, bytes; i < blocks; i++ {
-		transfer.AppendHeader(b[i*stride:i*stride], run.Block+int64(i), roll)
+		protocol.AppendHeader(b[i*stride:i*stride], run.Block+int64(i), roll)
 		at, n := i*stride+transfer.HeaderSize, min(left, block)
 		if n > 0 {
 			batch.gaps = append(batch.gaps, b[at:at+n:at+n])

@@ -1,0 +1,259 @@
+package protocol
+
+import "time"
+
+// recovery decides what a Sender sends again after a loss.
+//
+// RFC 7440 §4 says that the sender goes back to the block after the acknowledged one and sends
+// everything from there. Most receivers need that, because they drop blocks that come out of order.
+// A receiver that keeps them, as ours does, needs only the missing block; resending the whole
+// window would waste most of a lossy link. The first loss shows which kind the peer is: one block
+// is sent alone, and if the answer acknowledges blocks beyond it, the peer keeps them. If no answer
+// comes within the retransmission timeout, everything follows.
+//
+// A round of recovery lasts until all blocks that were in flight when it began are acknowledged, so
+// one loss begins one round. Within a round, each partial acknowledgement shows the next gap, and
+// twice as many blocks are sent.
+type recovery struct {
+	active  bool
+	holding bool // one block is sent to learn the peer's kind; nothing else is sent
+
+	// A round that is due but not yet allowed begins at probeEnds. Until then nothing is sent:
+	// holding is set too.
+	deferred bool
+
+	spared bool // the whole window was sent again before any block was acknowledged
+	wholes int  // how often everything from the gap was sent again since the peer was last heard
+	nudged bool // only the last block was sent again, to make the peer answer
+	silent bool // the round began with a timeout, and the peer has sent nothing since
+
+	// A trial is under way: trial blocks are sent from the gap on, followed by block ask, which
+	// makes a receiver answer. The answer distinguishes a lost end from a lost block, and shows how
+	// long the path takes for that many blocks. The rest is held meanwhile.
+	trial   int64
+	gap     int64     // its first block
+	asksNew bool      // block ask was not sent before
+	ask     int64     // still to send; 0 for none
+	askedAt time.Time // when it left
+	rest    int64     // a trial showed that all blocks from here on are lost and are sent again; 0 for none
+
+	kind      peerKind
+	misses    int       // signs in a row against the kind assumed
+	began     time.Time // start of the latest round
+	probeEnds time.Time
+
+	end         int64 // the round ends when this block is acknowledged
+	first, last int64 // blocks still to send again
+	burst       int64 // how many at a time, for a peer that keeps
+	resent      int64 // everything from the gap to here was sent again in this round
+}
+
+type peerKind uint8
+
+const (
+	kindUnknown peerKind = iota
+	kindKeeps            // takes blocks out of order
+	kindDrops            // needs everything again from the gap
+)
+
+// maxMisses is how many signs in a row change the assumed kind of a peer. One sign is not enough,
+// as it may be a packet lost on the way.
+const maxMisses = 2
+
+// mayBegin limits rounds to one per round trip.
+func (r *recovery) mayBegin(now time.Time, trip time.Duration) bool {
+	return r.began.IsZero() || now.Sub(r.began) >= trip
+}
+
+// begin starts a round. Block acked is acknowledged, the block after it is missing, and all blocks
+// up to high have been sent. A peer of unknown kind gets one block, and the time wait to show its
+// kind.
+func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
+	r.active, r.nudged, r.silent, r.began = true, false, false, now
+	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
+	r.end, r.burst = high, 1
+	r.resent = acked
+	r.first, r.last = acked+1, high
+	if r.kind == kindDrops {
+		r.spare(acked)
+		return
+	}
+	r.last = acked + 1
+	if r.kind == kindUnknown && high > acked+1 {
+		r.holding = true
+		r.probeEnds = now.Add(wait)
+	}
+}
+
+// try turns a round that has just begun into a trial of the given number of blocks. The block that
+// makes the receiver answer is the next new one if that may be sent, because the receiver may
+// already have the last of the old ones.
+func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait time.Duration) {
+	r.trial, r.ask, r.gap, r.asksNew = blocks, r.end, r.first, mayNext
+	if mayNext {
+		r.ask, r.end = next, next
+	}
+	r.last = r.first + blocks - 1
+	r.holding, r.probeEnds = true, now.Add(wait)
+}
+
+// tried takes the answer to a trial, an acknowledgement of k, and reports whether the end was lost:
+// all blocks of the trial arrived, and none after them did. Those are then sent again. Once round
+// trips are measured, an answer that comes sooner than possible is ignored.
+func (r *recovery) tried(now time.Time, k int64, trip time.Duration, measured bool) bool {
+	if r.trial == 0 || r.ask > 0 || k != r.resent || k >= r.end {
+		return false
+	}
+	early := now.Sub(r.askedAt) < trip
+	if measured && early {
+		return false
+	}
+	r.first, r.last = k+1, r.end
+	r.trial, r.holding, r.rest = 0, false, k+1
+	r.silent, r.nudged = false, false
+	if !early {
+		r.began = now
+	}
+	return true
+}
+
+// postpone schedules a round for the earliest time that mayBegin allows.
+func (r *recovery) postpone(trip time.Duration) {
+	r.holding, r.deferred = true, true
+	r.first, r.last = 1, 0
+	r.probeEnds = r.began.Add(trip)
+}
+
+// restart starts a round after a timeout, when it is unknown what arrived. At first only the last
+// block is sent again. It makes a receiver report what it has, and often only the answer is late
+// because the receiver waits for a disk. If there is still no answer, a peer that keeps blocks gets
+// the first block, and any other gets everything.
+func (r *recovery) restart(now time.Time, acked, high int64) {
+	r.active, r.silent, r.began = true, true, now
+	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
+	r.end, r.burst = high, 1
+	r.resent = acked
+	r.first, r.last = acked+1, high
+	again := r.nudged
+	r.nudged = !again && r.kind != kindDrops
+	switch {
+	case r.nudged:
+		r.first = high
+	case r.kind == kindKeeps:
+		r.last = acked + 1
+		r.miss(kindUnknown) // it should have answered
+	default:
+		r.spare(acked)
+	}
+}
+
+// open sends all blocks after acked up to high; most of them were left out of the first window.
+func (r *recovery) open(now time.Time, acked, high int64, trip time.Duration) {
+	if r.mayBegin(now, trip) {
+		r.began = now
+	}
+	r.active, r.nudged, r.silent = true, false, false
+	r.holding, r.deferred, r.trial, r.ask = false, false, 0, 0
+	r.end, r.burst, r.resent = high, 1, acked
+	r.first, r.last, r.rest = acked+1, high, acked+1
+}
+
+// miss counts a sign against the assumed kind. After maxMisses in a row it assumes the other one.
+func (r *recovery) miss(instead peerKind) {
+	if r.misses++; r.misses >= maxMisses {
+		r.kind, r.misses = instead, 0
+	}
+}
+
+// spare limits how often a whole window is sent again to a peer that is silent or has acknowledged
+// no block yet: if its address is forged, its acknowledgements may be too. Beyond that, the peer
+// gets only the first block, and the last, which makes it acknowledge the first.
+func (r *recovery) spare(acked int64) {
+	if acked == 0 && r.spared || r.wholes >= maxWholes {
+		r.last = acked + 1
+		if r.end > r.last {
+			r.ask = r.end
+		}
+		return
+	}
+	r.spared = r.spared || acked == 0
+	r.wholes++
+}
+
+// maxWholes is how often a whole window is sent again to a silent peer.
+const maxWholes = 4
+
+// advance takes an acknowledgement of block k, the highest so far. Gap reports whether the block
+// after it, if sent, is missing and needs a new round; run, whether several blocks in a row are
+// missing.
+func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run bool) {
+	if !r.active {
+		return true, false
+	}
+	if r.last < r.end || r.kind == kindDrops && r.resent < k && k < r.end {
+		r.judge(k, now.Sub(r.began) >= trip)
+		run = k == r.resent && k < r.end
+	}
+	r.holding, r.deferred, r.nudged, r.silent = false, false, false, false
+	r.trial, r.ask = 0, 0
+	if k >= r.end {
+		r.active = false
+		return false, false
+	}
+	if r.rest > 0 {
+		return k != r.rest, run // a receiver answers at once when a reported gap is filled
+	}
+	if r.kind != kindKeeps {
+		return true, run
+	}
+	if k+1 > r.resent {
+		r.burst *= 2
+		r.resent = k
+		r.first, r.last = k+1, min(k+r.burst, r.end)
+	}
+	return false, run
+}
+
+// judge learns the peer's kind from an acknowledgement of k after only some blocks were sent again.
+// An acknowledgement that comes sooner than an answer can was already on its way, and proves
+// nothing.
+func (r *recovery) judge(k int64, answer bool) {
+	switch {
+	case k > r.resent && answer:
+		r.kind, r.misses = kindKeeps, 0 // it has blocks that were not sent again
+	case k == r.resent && k < r.end && r.kind == kindKeeps:
+		// The peer has nothing beyond k. All of that may be lost, but not repeatedly.
+		r.miss(kindUnknown)
+	}
+}
+
+// unanswered ends a probe that got no answer: the rest is sent.
+func (r *recovery) unanswered(now time.Time, acked, high int64) {
+	r.miss(kindDrops)
+	r.nudged = true // the probe served as the nudge
+	r.restart(now, acked, high)
+}
+
+// due returns the blocks to send again. There are none if first is above last.
+func (r *recovery) due(acked int64) (first, last int64) {
+	if !r.active {
+		return 1, 0
+	}
+	first, last = max(r.first, acked+1), r.last
+	if first > last && r.ask > acked {
+		return r.ask, r.ask
+	}
+	return first, last
+}
+
+// sent records that n blocks from first were sent again.
+func (r *recovery) sent(now time.Time, first, n int64) {
+	if first == r.ask {
+		r.ask, r.askedAt = 0, now
+		return
+	}
+	r.first = first + n
+	if first <= r.resent+1 { // not a nudge with the last block
+		r.resent = max(r.resent, r.first-1)
+	}
+}

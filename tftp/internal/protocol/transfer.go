@@ -1,0 +1,150 @@
+// Package protocol is TFTP without a network: packets, options, and the two
+// state machines that move one file, [Sender] and [Receiver].
+//
+// It implements RFC 1350 (the protocol), RFC 2347 (options), RFC 2348
+// (blksize), RFC 2349 (timeout, tsize) and RFC 7440 (windowsize), with the
+// timer of RFC 6298. The page https://github.com/haul-project/haul/blob/main/docs/tftp.md lists
+// each rule and each deviation.
+//
+// Nothing here opens a socket, reads a clock, touches a file or starts a
+// goroutine. A driver owns those, and runs a machine in four steps:
+//
+//  1. hand every datagram from the peer to Handle;
+//  2. call Expire when Deadline has passed;
+//  3. after either, send what AppendReply and (for a Sender) Due ask for;
+//  4. forget the machine once Done reports true and Deadline is zero.
+//
+// The server's event loop, the client and the simulator are three such drivers. A machine begins
+// with Answer (a server's side) or Request (a client's side). Calling either one again reuses its
+// memory for another transfer. The example of this package is a complete driver.
+package protocol
+
+import (
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Bounds of a transfer. They limit every wait and every retry in this package.
+const (
+	// maxFirst is how often an answer is sent again before anything valid has come from the peer.
+	// The address of a request may be forged, so this bounds the traffic that a forger can direct
+	// at a third party.
+	maxFirst = 3
+
+	// maxFirstData is the same bound for an answer that is DATA, which is larger than the request.
+	// A peer that receives nothing repeats its request, and is answered then.
+	maxFirstData = 1
+
+	// repeatGap is how old an answer must be before a repeated request makes us send it again: some
+	// ROMs repeat their requests within milliseconds.
+	repeatGap = 200 * time.Millisecond
+
+	// maxRequests is how often a client sends its request.
+	maxRequests = 8
+
+	// maxSilence is how long a peer that has answered before may be silent. A longer negotiated
+	// timeout extends this to maxSilentTimeouts timeouts. A timeout longer than longestWait is
+	// confirmed, but we wait no longer than longestWait for one answer. At least minTries timeouts
+	// are needed as well: after a pause of the whole process the clock has advanced, but the peer
+	// had no chance to answer.
+	maxSilence        = 30 * time.Second
+	maxSilentTimeouts = 5
+	longestWait       = time.Minute
+	minTries          = 3
+
+	// slowestBlock sets the least average rate of a transfer: one block of 512 bytes or less in
+	// this time. A transfer that is maxStall behind that rate is ended, as is one whose peer keeps
+	// sending without any progress.
+	slowestBlock = 30 * time.Second
+	maxStall     = 5 * time.Minute
+
+	// finalSilence is how long a Sender that answers a read waits if only the acknowledgement of
+	// the last window is missing: some boot ROMs never acknowledge the last block.
+	finalSilence = 5 * time.Second
+
+	// Dallying (RFC 1350 §6) is the time for which a Receiver that is done answers repeats of the
+	// last block. A server waits for clients with timers of several seconds; a client waits as long
+	// as a sender with a measured timer needs.
+	serverDally    = 12 * time.Second
+	minClientDally = 250 * time.Millisecond // above windowRTO
+	maxClientDally = 3 * time.Second
+)
+
+// outcome is how a machine ended, and the ERROR packet that it still has to send.
+type outcome struct {
+	done         bool
+	err          error
+	pendingError transfer.Error
+	hasError     bool
+	misdirected  int // the number of the request that was answered by ERRORs about another transfer; 0 for none
+}
+
+// fail ends the machine without a packet to the peer.
+func (o *outcome) fail(err error) {
+	if !o.done {
+		o.done, o.err = true, err
+	}
+}
+
+// refused ends the machine because of an ERROR from the peer. A request that was not answered yet
+// has no transfer ID that could be unknown, so ERROR 5 is about an earlier transfer from the same
+// port, of which a duplicate came late. Such ERRORs are ignored after one request; if the peer
+// sends one after a later request too, it counts. request is the number of the latest one, 0 once
+// it is answered.
+func (o *outcome) refused(request int, e *transfer.Error, st *transfer.Stats) {
+	if request > 0 && e.Code == transfer.UnknownID && (o.misdirected == 0 || o.misdirected == request) {
+		o.misdirected = request
+		st.Strays++
+		return
+	}
+	o.fail(e)
+}
+
+// abort ends the machine and queues an ERROR packet.
+func (o *outcome) abort(code transfer.ErrorCode, msg string, err error) {
+	if o.done {
+		return
+	}
+	o.pendingError, o.hasError = transfer.Error{Code: code, Message: msg}, true
+	if err == nil {
+		err = &transfer.Error{Code: code, Message: msg}
+	}
+	o.fail(err)
+}
+
+// appendError appends the queued ERROR packet, once.
+func (o *outcome) appendError(b []byte) []byte {
+	if !o.hasError {
+		return b
+	}
+	o.hasError = false
+	return AppendError(b, o.pendingError.Code, o.pendingError.Message)
+}
+
+// silence returns how long a peer may be silent under the given timeout.
+func silence(timeout time.Duration) time.Duration {
+	return max(maxSilence, maxSilentTimeouts*min(timeout, longestWait))
+}
+
+// A progressClock holds a transfer to its least average rate. It shows the time at which a transfer
+// of exactly that rate would have come this far, but never a future time, so that a fast transfer
+// may not stall for longer.
+type progressClock struct{ at time.Time }
+
+func (c *progressClock) start(now time.Time) { c.at = now }
+
+// moved records that blocks of the given size in bytes were received or acknowledged.
+func (c *progressClock) moved(now time.Time, blocks, bytes int64) {
+	each := slowestBlock * time.Duration(max(bytes, transfer.DefaultBlockSize)) / transfer.DefaultBlockSize
+	c.exclude(now, time.Duration(blocks)*each)
+}
+
+// exclude leaves out time that the peer is not responsible for.
+func (c *progressClock) exclude(now time.Time, d time.Duration) {
+	if c.at = c.at.Add(d); c.at.After(now) {
+		c.at = now
+	}
+}
+
+func (c *progressClock) stalled(now time.Time) bool { return now.Sub(c.at) >= maxStall }
