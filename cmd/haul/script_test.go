@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -182,8 +183,9 @@ type scriptServer struct {
 
 // cmdServe runs "serve [-as NAME] ARGS...": "haul serve ARGS..." in the background. It returns when
 // the server listens. It sets $TFTP, $SFTP, $HTTP and $HTTPS to the printed URLs without the last
-// slash, $PORT to the last port, $PASSWORD to the password for one run, and $METRICS and $STATUS to
-// the addresses of these pages. The name of the SFTP server for ssh is NAME, by default lab.
+// slash, $PORT to the last port, $PASSWORD to the password for one run, $FINGERPRINT to that of its
+// own certificate, and $METRICS and $STATUS to the addresses of these pages. The name of the SFTP
+// server for ssh is NAME, by default lab.
 func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("a server that does not start is: exits CODE haul serve ...")
@@ -252,6 +254,9 @@ func startScriptServer(ts *testscript.TestScript, name string, args []string) {
 	for _, m := range regexp.MustCompile(`(metrics|status page) at (https?://[^/\s]+)`).FindAllStringSubmatch(text, -1) {
 		ts.Setenv(strings.ToUpper(strings.Fields(m[1])[0]), m[2])
 	}
+	if m := regexp.MustCompile(`--fingerprint ([0-9a-f]{64})\b`).FindStringSubmatch(text); m != nil {
+		ts.Setenv("FINGERPRINT", m[1])
+	}
 	if slices.Contains(args, "--sftp") && !slices.Contains(args, "--users") {
 		m := regexp.MustCompile(`log in as haul with the password (\S+)`).FindStringSubmatch(s.await(ts, "haul: try: sftp -P"))
 		if m == nil {
@@ -290,6 +295,9 @@ func listening(args []string) (patterns []string) {
 		case !ok || args[i+1] == "":
 		case slices.Contains([]string{"tftp", "sftp", "http", "https"}, scheme):
 			patterns = append(patterns, " on ("+scheme+"://|the unix socket)")
+			if scheme == "https" && !slices.Contains(args, "--cert") {
+				patterns = append(patterns, "--fingerprint [0-9a-f]{64}")
+			}
 		case scheme == "metrics" || scheme == "status":
 			patterns = append(patterns, scheme+".* at https?://")
 		}
@@ -465,7 +473,7 @@ func wantLines(ts *testscript.TestScript, neg bool, stream string, lines []strin
 var shownHeaders = strings.Fields("Accept-Ranges Allow Content-Disposition Content-Encoding Content-Length Content-Range Content-Type Location Retry-After WWW-Authenticate")
 
 // cmdRequest runs "request METHOD URL [FIELD:VALUE...] [BODY]": an HTTP request. It prints the
-// status, some header fields and the body. A BODY is a file.
+// status, some header fields and the body. A BODY is a file. Any certificate is trusted.
 func cmdRequest(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: request METHOD URL [FIELD:VALUE...] [BODY]")
@@ -485,7 +493,7 @@ func cmdRequest(ts *testscript.TestScript, neg bool, args []string) {
 	if host := header.Get("Host"); host != "" {
 		r.Host = host
 	}
-	transport := &http.Transport{DisableCompression: true}
+	transport := &http.Transport{DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	answer, err := transport.RoundTrip(r)
 	ts.Check(err)

@@ -4,8 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,72 +49,6 @@ func jsonLines(t *testing.T, said string) (all []map[string]any) {
 // transferLines returns the lines about transfers.
 func transferLines(lines []map[string]any) []map[string]any {
 	return slices.DeleteFunc(lines, func(l map[string]any) bool { return l["msg"] != "tftp" })
-}
-
-// Programs rely on these keys: none may disappear or change its type.
-func TestServeLogJSON(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir+"/kernel", "image")
-	c := startChild(t, childOptions{}, dir, "--log-format", "json", "--upload", "create")
-	c.wantGet("kernel", "image")
-	c.wantPut("log", "text", 0)
-	c.wantPut("kernel", "not this one", exitRefused)
-	c.wantNoGet("none", exitNotFound)
-	if code, _, errs := haul(t, "probe", c.url+"kernel"); code != 0 {
-		t.Errorf("probe: exit code %d, %s", code, errs)
-	}
-	c.await(`"result":"probe"`)
-	lines := transferLines(jsonLines(t, c.stop()))
-	type summary struct{ level, result, direction, file string }
-	want := []summary{
-		{"INFO", "done", "read", "kernel"},
-		{"INFO", "done", "write", "log"},
-		{"WARN", "refused", "write", "kernel"},
-		{"INFO", "refused", "read", "none"},
-		{"INFO", "probe", "read", "kernel"},
-	}
-	if len(lines) != len(want) {
-		t.Fatalf("the log has %d transfers, want %d", len(lines), len(want))
-	}
-	texts := []string{"time", "level", "msg", "result", "direction", "file", "peer", "options"}
-	numbers := []string{"bytes", "duration", "rate", "pps", "rtt", "resends"}
-	for _, w := range want {
-		// The server may learn of the end of one transfer after the next has begun.
-		i := slices.IndexFunc(lines, func(l map[string]any) bool {
-			return summary{l["level"].(string), l["result"].(string), l["direction"].(string), l["file"].(string)} == w
-		})
-		if i < 0 {
-			t.Errorf("no line is about %v", w)
-			continue
-		}
-		keys := slices.Concat(texts, numbers)
-		if w.result == "refused" {
-			keys = append(keys, "error")
-		} else {
-			keys = append(keys, "path")
-			if want := filepath.Join(dir, w.file); lines[i]["path"] != want {
-				t.Errorf("%v: the path is %v, want %s", w, lines[i]["path"], want)
-			}
-		}
-		slices.Sort(keys)
-		if got := slices.Sorted(maps.Keys(lines[i])); !slices.Equal(got, keys) {
-			t.Errorf("%v has the keys %q, want %q", w, got, keys)
-		}
-		for _, key := range numbers {
-			if n, ok := lines[i][key].(float64); !ok || n < 0 {
-				t.Errorf("%v: %s is %v, want a number", w, key, lines[i][key])
-			}
-		}
-		if w.result == "done" && (lines[i]["bytes"] == 0.0 || lines[i]["rate"] == 0.0 || lines[i]["pps"] == 0.0) {
-			t.Errorf("%v: no bytes, no rate or no packets: %v", w, lines[i])
-		}
-		if took := lines[i]["duration"].(float64); took > 3600 {
-			t.Errorf("%v: the duration is %v, want seconds", w, took)
-		}
-		if peer, ok := lines[i]["peer"].(string); !ok || !strings.HasPrefix(peer, "127.0.0.1:") {
-			t.Errorf("%v: peer is %v", w, lines[i]["peer"])
-		}
-	}
 }
 
 // hostileNames would forge lines or control a terminal if they were written unescaped.

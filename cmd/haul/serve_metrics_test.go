@@ -62,39 +62,6 @@ func (c *child) awaitPage(path, what string, fits func(status int, body string) 
 	}
 }
 
-func TestServeMetrics(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir+"/kernel", "image")
-	c := startChild(t, childOptions{}, dir, "--metrics", "127.0.0.1:0")
-	if status, body := c.scrape("/healthz"); status != http.StatusOK || body != "ok\n" {
-		t.Errorf("/healthz: %d, %q", status, body)
-	}
-	c.wantMetric(`haul_transfers_total{direction="read",protocol="tftp",result="done"} 0`)
-	c.wantGet("kernel", "image")
-	c.wantNoGet("none", exitNotFound)
-	c.wantPut("log", "text", exitRefused)
-	if code, out, errs := haul(t, "probe", c.url+"kernel"); code != 0 || out != "5\n" {
-		t.Errorf("probe: exit code %d, %q, %s", code, out, errs)
-	}
-	raw := c.dial()
-	raw.send("\x00\x01no mode")
-	if got := raw.receive(); !strings.HasPrefix(got, "\x00\x05\x00\x04") {
-		t.Errorf("half a request is answered by %q", got)
-	}
-	for _, line := range []string{
-		`haul_transfers_total{direction="read",protocol="tftp",result="done"} 1`,
-		`haul_transfers_total{direction="read",protocol="tftp",result="probe"} 1`,
-		`haul_transfers_total{direction="read",protocol="tftp",result="refused"} 1`,
-		`haul_transfers_total{direction="write",protocol="tftp",result="refused"} 1`,
-		`haul_refused_total{protocol="tftp",reason="malformed"} 1`,
-		`haul_bytes_total{direction="read",protocol="tftp"} 5`,
-		`haul_transfers_live{direction="read",protocol="tftp"} 0`,
-	} {
-		c.wantMetric(line)
-	}
-	c.stop()
-}
-
 // Requests turned away by a limit do not count as transfers.
 func TestServeMetricsTurnedAway(t *testing.T) {
 	dir := t.TempDir()

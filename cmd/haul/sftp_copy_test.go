@@ -13,18 +13,6 @@ import (
 	"time"
 )
 
-// treeFiles returns a tree with files of all kinds.
-func treeFiles() map[string]string {
-	files := map[string]string{
-		"top": "top", "empty": "", "a b%20": "spaces", ".dot": "hidden", "sub/x.log": "x", "sub/y.log": "y",
-		"sub/deep/er/z.log": "z", "sub/big": strings.Repeat("0123456789abcdef", 70_000), "grün/日本": "names",
-	}
-	for i := range 40 {
-		files[fmt.Sprintf("many/%02d", i)] = strings.Repeat("m", i*37)
-	}
-	return files
-}
-
 // wantTree checks that a directory has exactly these files.
 func wantTree(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
@@ -51,26 +39,6 @@ func wantTree(t *testing.T, dir string, files map[string]string) {
 			t.Errorf("%s is missing in %s", name, dir)
 		}
 	}
-}
-
-// prefixed returns the same files in a directory.
-func prefixed(dir string, files map[string]string) map[string]string {
-	all := map[string]string{}
-	for name, content := range files {
-		all[dir+"/"+name] = content
-	}
-	return all
-}
-
-// filesIn returns the files in a directory, by their names below it.
-func filesIn(files map[string]string, dir string) map[string]string {
-	some := map[string]string{}
-	for name, content := range files {
-		if rest, ok := strings.CutPrefix(name, dir+"/"); ok {
-			some[rest] = content
-		}
-	}
-	return some
 }
 
 // A copy to standard output is no faster than --limit.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -82,48 +81,5 @@ func TestSyncOnOneServer(t *testing.T) {
 	}
 	if n := l.server.Counters().Sent; n > int64(len(big))/10 {
 		t.Errorf("the server sent %d bytes of files", n)
-	}
-}
-
-// --update does not replace newer files in DEST, and --size-only not those of the same size. Both
-// also apply to get and put.
-func TestSyncUpdate(t *testing.T) {
-	l, w, here := startLab(t, nil), startWeb(t, map[string]string{"to/sub/x": ""}), t.TempDir()
-	const source, dest = "newer=new older=new same=new longer=longer", "newer=old older=old same=old longer=old"
-	writeTree(t, here, source)
-	for i, test := range []struct{ args, want, says string }{
-		{"sync --update HERE lab:TO", "longer=longer newer=old older=new same=old", "1 left alone (newer than their source)"},
-		{"sync --size-only HERE lab:TO", "longer=longer newer=old older=old same=old", "3 unchanged"},
-		{"sync --size-only --update HERE lab:TO", "longer=longer newer=old older=old same=old", "2 unchanged; 1 left alone"},
-		{"put -r --update HERE/. lab:TO", "longer=longer newer=old older=new same=new", "1 left alone"},
-		{"put -r --unchanged=size HERE/. lab:TO", "longer=longer newer=old older=old same=old", "3 unchanged"},
-		{"sync --size-only HERE WEB/TO", "longer=longer newer=old older=old same=old", "3 unchanged"},
-		{"put -r --unchanged=size HERE/. WEB/TO", "longer=longer newer=old older=old same=old", "3 unchanged"},
-		{"put -r --update HERE/. WEB/TO", "longer=longer newer=old older=new same=new", "1 left alone"},
-	} {
-		to := fmt.Sprint("to", i)
-		dir, run := filepath.Join(l.dir, to), l.haul
-		if strings.Contains(test.args, "WEB") {
-			dir, run = filepath.Join(w.dir, to), func(args ...string) (int, string, string) { return haul(t, args...) }
-		}
-		writeTree(t, dir, dest)
-		for name, ahead := range map[string]time.Duration{"newer": time.Hour, "older": -time.Hour} {
-			at := time.Unix(1_600_000_000, 0).Add(ahead)
-			if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
-				t.Fatal(err)
-			}
-		}
-		args := strings.Fields(strings.NewReplacer("HERE", here, "TO", to, "WEB", w.URL).Replace(test.args))
-		if code, _, msg := run(args...); code != 0 || !strings.Contains(msg, test.says) {
-			t.Errorf("%s: exit code %d, %s, want %q", test.args, code, msg, test.says)
-		}
-		if got := treeOf(t, dir); got != test.want {
-			t.Errorf("%s: DEST has %s, want %s", test.args, got, test.want)
-		}
-	}
-	for _, args := range [][]string{{"get", "--update", "lab:f", "-"}, {"put", "--unchanged", here, w.URL + "/to/"}} {
-		if code, _, msg := l.haul(args...); code != exitUsage {
-			t.Errorf("%q: exit code %d, %s", args, code, msg)
-		}
 	}
 }
