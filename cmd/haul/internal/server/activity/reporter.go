@@ -19,12 +19,13 @@ import (
 // A Reporter makes events from the reports of the protocols. Its functions must not block. The
 // methods of a nil Reporter do nothing.
 type Reporter struct {
-	// Audit receives all events, and Hook those of [HookKinds]. Either may be nil.
+	// Audit receives all events but boot events, and Hook those of [HookKinds]. Either may be
+	// nil.
 	Audit, Hook func(Event)
 
-	// Hash computes the hash of each upload. It then calls then with the event, with SHA256 and
-	// perhaps Why set. file is the published file, or nil if that is not known; Hash closes it. If
-	// Hash is nil, there are no hashes.
+	// Hash computes the hash of each upload. It then calls the function then with the event,
+	// whose SHA256 and perhaps Why it has set. file is the published file, or nil if it is not
+	// known; Hash closes it. If Hash is nil, there are no hashes.
 	Hash func(e Event, file *store.Published, then func(Event))
 
 	held held
@@ -49,7 +50,8 @@ func peerText(peer netip.AddrPort) string {
 	return peer.String()
 }
 
-// Ended reports a transfer. [meter.End].Detail is the report of the protocol's server.
+// Ended reports a transfer that has ended. [meter.End].Detail is the report of the protocol's
+// server.
 func (r *Reporter) Ended(t meter.Ended) {
 	if r == nil {
 		return

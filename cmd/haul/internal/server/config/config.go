@@ -58,7 +58,7 @@ func (s *Setting) Words() []string { return s.words }
 // Origin returns where the value comes from.
 func (s *Setting) Origin() Origin { return s.origin }
 
-// An Origin is where the value of a setting comes from. The zero Origin means the default.
+// An Origin says where the value of a setting comes from. The zero Origin means the default.
 type Origin struct {
 	File         string // with Line and Column, from 1
 	Line, Column int
@@ -89,7 +89,7 @@ type Settings struct {
 	config settings.Config
 	file   string // that was read; "" if there was none
 
-	hookTables []Origin // the origins of the hooks, if they are tables of the file
+	hookTables []Origin // the origins of the hooks, if tables of the file set them
 }
 
 // New returns the settings with their defaults.
@@ -135,7 +135,7 @@ func (s *Settings) AddFlags(flags *pflag.FlagSet) {
 	})
 }
 
-// Sources are the places that settings come from, besides their defaults.
+// Sources holds the input for settings: the arguments, the flags, the environment and the file.
 type Sources struct {
 	Dirs   []string                    // the arguments of the command
 	Given  func(flag string) bool      // reports whether a flag was set on the command line
@@ -184,8 +184,8 @@ func join(wrong []mistake) error {
 	return errors.Join(all...)
 }
 
-// check returns the mistakes in values that can be read. It leaves out consequences of values that
-// cannot be read, and of settings that have no effect.
+// check returns the mistakes in values that can be read. It leaves out mistakes that follow from
+// values that cannot be read, or from settings that have no effect.
 func (s *Settings) check() (wrong []mistake) {
 	useless := s.checkUseless()
 	for i, err := range append(useless, failure.Joined(s.config.Check())...) {
@@ -205,7 +205,8 @@ func (s *Settings) check() (wrong []mistake) {
 	return wrong
 }
 
-// Set gives a setting a value as if a file contained it at this place. A list takes several parts.
+// Set gives a setting a value, as if a file contained it at this position. A list takes several
+// parts.
 func (s *Settings) Set(key string, at Origin, parts ...string) error {
 	i := slices.IndexFunc(s.all, func(one *Setting) bool { return one.Key == key })
 	if i < 0 {
@@ -281,8 +282,8 @@ func (s *Settings) find(flag failure.Flag) *Setting {
 	return s.all[i]
 }
 
-// Located returns an error in the terms of the places that the settings come from. Instead of flags
-// it names variables, or keys of the file with the line of the mistake.
+// Located rewrites an error for the places that the settings come from. Instead of flags it names
+// variables, or keys of the file with the line of the mistake.
 func (s *Settings) Located(err error) error {
 	several := failure.Joined(err)
 	if several == nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // maxFile is the size limit of a configuration file, in bytes. The parser compares each key with
-// all keys before it, so a file that consists of keys takes time quadratic in its size.
+// all keys before it, so the time for a file that consists of keys is quadratic in its size.
 const maxFile = 128 << 10
 
 // maxText is the longest text of a value, in bytes. No path is longer, and errors repeat the text.
@@ -239,7 +239,7 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 
 var errTooLong = fmt.Errorf("a text has at most %d bytes", maxText)
 
-// texts returns the parts of an array, or of the one text in place of it.
+// texts returns the parts of an array, or a single text as the only part.
 func texts(v *unstable.Node) (parts []string, err error) {
 	if v.Kind == unstable.String {
 		return []string{string(v.Data)}, nil
@@ -308,7 +308,7 @@ func (s *Settings) tables() (names []string) {
 	return names
 }
 
-// hasTable reports whether a prefix, which ends in a period, is that of a table.
+// hasTable reports whether a prefix, which ends in a period, names a table.
 func (s *Settings) hasTable(prefix string) bool {
 	return slices.Contains(s.tables(), strings.TrimSuffix(prefix, "."))
 }

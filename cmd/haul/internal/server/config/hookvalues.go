@@ -27,7 +27,7 @@ type hookReader struct {
 	setting *Setting
 	at      Origin // of the current table
 	hook    *hooks.Hook
-	refused bool // a mistake in it has been reported
+	refused bool // a mistake in the table has been reported
 }
 
 // beginHook begins a table. The tables of a file are ignored if a flag or a variable sets hooks.
@@ -43,7 +43,7 @@ func (f *fileReader) beginHook(at Origin) {
 	f.hooks = hookReader{setting: one, at: at, hook: new(hooks.Hook)}
 }
 
-// hookField reads a key of the table.
+// hookField reads a key of the current table.
 func (f *fileReader) hookField(e *unstable.Node) {
 	key, at := f.key(e)
 	refuse := func(format string, args ...any) {

@@ -31,8 +31,8 @@ func (s *Settings) chooseProtocols() {
 type use struct {
 	keys   string // a key, or a common prefix of several with its period
 	served func(*Settings) bool
-	what   error // names the protocols that the settings are for and that are not served
-	add    error // names settings that serve them
+	what   error // names the protocols that the settings are for, if they are not served
+	add    error // names settings that would serve these protocols
 }
 
 // Texts for several uses.
@@ -79,7 +79,7 @@ func (s *Settings) checkUseless() (wrong []error) {
 }
 
 // chooser names the setting that selected the protocols, if it comes from another place than the
-// setting that has no effect because of it.
+// setting that is useless because of it.
 func (s *Settings) chooser(useless Origin) failure.Flag {
 	for _, flag := range listens {
 		one := s.find(flag)

@@ -115,7 +115,7 @@ func timeValue(to *time.Duration) *value {
 	}
 }
 
-// wordValue takes texts that parse accepts. Its text is the one set last.
+// wordValue takes texts that parse accepts. As text, the value is the one set last.
 func wordValue[T any](to *T, parse func(string) (T, error)) *value {
 	given := ""
 	return &value{

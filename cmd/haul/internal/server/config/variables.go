@@ -13,7 +13,7 @@ import (
 const variablePrefix = "HAUL_"
 
 // unknownVariables reports variables that were probably meant for a setting, because their names
-// are similar to that of a setting, or begin like those of a table. Otherwise a misspelled
+// are similar to a setting's variable, or begin with the name of a table. Otherwise a misspelled
 // HAUL_ALLOW would open a server to everybody. Other variables are ignored: they belong to other
 // programs.
 func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
@@ -35,7 +35,7 @@ func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
 	return wrong
 }
 
-// nearestVariables suggests variables in place of one whose name has key after the prefix: the
+// nearestVariables suggests variables in place of one whose name is the prefix and key: the
 // variable for the flag of this name, or the most similar ones.
 func (s *Settings) nearestVariables(key string, known []string) []string {
 	if one := s.find(failure.Flag(strings.ToLower(strings.ReplaceAll(key, "_", "-")))); one != nil {

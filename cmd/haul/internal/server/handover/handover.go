@@ -4,8 +4,8 @@
 // Three processes take part in a restart:
 //
 //	server   asks its spawner for a child, at SIGUSR2 or SIGHUP
-//	spawner  was started with the server, before that gave up its rights; it only
-//	         waits, and starts the child with the sockets that it gets
+//	spawner  was started with the server, before that gave up its rights; it only waits, and starts
+//	         the child with the sockets that it receives
 //	child    says "ready" when it can serve, and "serving" after "go"
 //
 // docs/decisions/016 has the reasons. The processes exchange lines of text. Each of the three may
@@ -28,8 +28,8 @@ const (
 	handedVar   = "HAUL_HANDED"
 	firstHanded = 4
 
-	// maxHanded is the most sockets that are handed over. The kernel passes at most 253 descriptors
-	// at a time.
+	// maxHanded bounds the sockets that are handed over. The kernel passes at most 253
+	// descriptors at a time.
 	maxHanded = 200
 
 	// readyTime is the default of [Restarter.ReadyTime].

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// maxPassed is the most sockets taken from systemd. A unit lists one for each address.
+// maxPassed bounds the sockets taken from systemd. A unit lists one for each address.
 const maxPassed = 64
 
 // Inherited are the sockets from systemd and from a predecessor that no service has
@@ -25,7 +25,7 @@ type Inherited struct {
 	left   []*inherited
 }
 
-// An inherited socket has a file if it listens, and a Conn if it takes datagrams.
+// An inherited socket has a file if it listens, and a Conn if it receives datagrams.
 type inherited struct {
 	Socket
 	at   net.Addr
@@ -33,11 +33,11 @@ type inherited struct {
 }
 
 // Inherit adopts the sockets that systemd opened for this process by socket units
-// (sd_listen_fds(3)), and those of a predecessor. It closes the predecessor's sockets if it fails.
-// The config is for datagram sockets. served lists the services of this process, such as [TFTP]: a
-// socket from systemd for another service is an error, and one from a predecessor is closed in the
-// end. unix lists the services that may have unix sockets. Call Inherit once, since it removes
-// systemd's variables from the environment.
+// (sd_listen_fds(3)), and those of a predecessor. If it fails, it closes the predecessor's
+// sockets. The config is for datagram sockets. served lists the services of this process, such as
+// [TFTP]: a socket from systemd for another service is an error, and one from a predecessor is
+// closed in the end. unix lists the services that may have unix sockets. Call Inherit once, since
+// it removes systemd's variables from the environment.
 func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inherited, err error) {
 	p := &Inherited{config: c}
 	defer func() {
@@ -119,7 +119,7 @@ func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: net.UDPAddrFromAddrPort(conn.LocalAddr()), conn: conn}, nil
 }
 
-// newUnread takes a socket or another file that only the service reads.
+// newUnread takes a socket or another file that it does not examine; only the service reads it.
 func (p *Inherited) newUnread(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: &net.UDPAddr{}}, nil
 }
@@ -203,7 +203,7 @@ func (p *Inherited) Datagram(addrs []string) (places []DatagramPlace) {
 	return places
 }
 
-// A StreamPlace is a configured address of a service over TCP, and the socket that listens at it.
+// A StreamPlace is a configured address of a service over TCP, and the socket that listens on it.
 type StreamPlace struct {
 	Addr   string      // "" if systemd opened the socket
 	Socket *tcp.Socket // nil means that the caller has to open it

@@ -22,11 +22,12 @@ type Manager struct {
 // maxNotify is how long a message may wait for a manager that is slow to read.
 const maxNotify = 5 * time.Second
 
-// FindManager connects to the service manager, if there is one. Call it once, since it removes the
-// manager's variables from the environment.
+// FindManager connects to the service manager, if there is one. Call it once, since it removes
+// the manager's variables from the environment.
 //
-// Package daemon would connect anew for each message, which a confined process may not do (Landlock
-// ABI 6 for abstract sockets, 9 for others). So the connection is made beforehand, and kept.
+// Package daemon would open a new connection for each message, which a confined process may not
+// do (Landlock ABI 6 for abstract sockets, 9 for others). So FindManager connects beforehand, and
+// the Manager keeps the connection.
 func FindManager() (*Manager, error) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	watchdog, err := daemon.SdWatchdogEnabled(true)
@@ -65,7 +66,8 @@ func (m *Manager) SucceededBy(pid int) error {
 	return m.notify(fmt.Sprintf("MAINPID=%d", pid), statusLine("another process takes over"))
 }
 
-// Stopping reports that this process is about to end: the watchdog no longer counts.
+// Stopping reports that this process is about to end, so that the watchdog no longer expects
+// messages.
 func (m *Manager) Stopping(status string) error {
 	return m.notify(daemon.SdNotifyStopping, statusLine(status))
 }
@@ -86,14 +88,14 @@ func (m *Manager) notify(lines ...string) error {
 	return nil
 }
 
-// KeepAlive resets the manager's watchdog, if it has one, until ctx ends. It skips this while alive
+// KeepAlive resets the manager's watchdog, if it has one, until ctx ends. It does not while alive
 // returns false. The manager restarts the service after the time that its unit sets.
 func (m *Manager) KeepAlive(ctx context.Context, alive func() bool) error {
 	if m == nil || m.watchdog == 0 {
 		return nil
 	}
-	// sd_watchdog_enabled(3) recommends half the time. A third leaves room for
-	// one message that comes late.
+	// sd_watchdog_enabled(3) recommends half the time. A third leaves room for one message that
+	// arrives late.
 	tick := time.NewTicker(max(m.watchdog/3, time.Millisecond))
 	defer tick.Stop()
 	for ctx.Err() == nil {

@@ -137,8 +137,8 @@ func (p *Predecessor) read(r *Requests) {
 	}
 }
 
-// Hangup refuses further requests of the predecessor, and waits until those already passed on are
-// added. Call it when this process ends.
+// Hangup refuses further requests from the predecessor, and waits until those already passed on
+// are added. Call it when this process ends.
 func (p *Predecessor) Hangup() {
 	if p != nil && p.serving {
 		_ = p.line.CloseRead()
@@ -160,8 +160,8 @@ func (p *Predecessor) Fail(err error) {
 	_, _ = p.line.Write([]byte("failed " + text[:min(len(text), maxFailure)] + "\n"))
 }
 
-// ReportFailure reports a failure to the predecessor, if there is one, before [FindPredecessor] was
-// called.
+// ReportFailure reports a failure that occurred before [FindPredecessor] was called to the
+// predecessor, if there is one.
 func ReportFailure(err error) {
 	if p, _ := FindPredecessor(); p != nil {
 		p.Fail(err)
@@ -187,7 +187,7 @@ func closeOnce(c chan struct{}) {
 	}
 }
 
-// Wait waits until a service of the predecessor or ctx has ended.
+// Wait waits until a service of the predecessor has ended, or ctx has.
 func (p *Predecessor) Wait(ctx context.Context, name string) {
 	if p == nil {
 		return

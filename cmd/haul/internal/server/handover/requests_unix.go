@@ -51,8 +51,8 @@ func (r *Requests) add() {
 }
 
 // TakeHangup reports whether a SIGHUP that has arrived is a request for a successor. If not, the
-// signal ends the process. That is also so if the terminal from which the server was started is
-// gone.
+// signal ends the process. The signal is no request if the terminal from which the server was
+// started is gone.
 func TakeHangup() bool {
 	r := hangups.Load()
 	if r == nil {

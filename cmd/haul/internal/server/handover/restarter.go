@@ -45,7 +45,7 @@ func (r *Restarter) Retired() bool { return r != nil && r.next.Load() != nil }
 func (r *Restarter) Failed() bool { return r.failed.Load() }
 
 // Ended reports to the child, if there is one, that a service of this process has ended. A child
-// that is gone, for instance after a restart of its own, does not wait for this.
+// that is gone, for instance after a restart of its own, does not wait for this report.
 func (r *Restarter) Ended(service string) {
 	if !r.Retired() {
 		return
@@ -72,7 +72,7 @@ func (r *Restarter) Run(ctx context.Context) {
 			}
 		}
 	}
-	r.Predecessor.Hangup() // the predecessor logs requests from now on as lost
+	r.Predecessor.Hangup() // from now on the predecessor logs requests as lost
 	select {
 	case <-r.Requests.c:
 		if r.Retired() {
@@ -82,7 +82,8 @@ func (r *Restarter) Run(ctx context.Context) {
 	}
 }
 
-// errSpawnerGone says why a server can have no successor: it may not start processes itself.
+// errSpawnerGone says why a server can have no successor: the server itself may not start
+// processes.
 var errSpawnerGone = errors.New("the process that starts successors has ended, though nobody should end it; stop and start haul, which cuts transfers that last longer than --grace")
 
 func (r *Restarter) handle(ctx context.Context) {
@@ -119,11 +120,11 @@ func (r *Restarter) handle(ctx context.Context) {
 	}
 }
 
-// manager is a pseudo-service: it has ended when the service manager knows the child.
+// manager is a pseudo-service. It ends when the service manager knows the child.
 const manager = "manager"
 
-// passOn passes a request that reached this process on to the child. So the request is not lost if
-// its sender did not know the child yet.
+// passOn passes on to the child a request that reached this process. So the request is not lost
+// if its sender did not know the child yet.
 func (r *Restarter) passOn() {
 	next := r.next.Load()
 	if err := next.again(); err != nil {
@@ -156,7 +157,7 @@ func (r *Restarter) spawn(ctx context.Context) (*child, error) {
 	return next, r.Spawner.begin(soon, next)
 }
 
-// Close closes the line to the child, which takes that as the end of this process.
+// Close closes the line to the child, which takes that for the end of this process.
 func (r *Restarter) Close() error {
 	if !r.Retired() {
 		return nil

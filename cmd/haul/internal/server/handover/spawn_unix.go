@@ -53,7 +53,7 @@ type spawned struct {
 }
 
 // runSpawner starts children for the server that started it, until that server ends. As process 1
-// it also starts the first server, and ends with the last one.
+// it also starts the first server, and ends when the last one does.
 func runSpawner() int {
 	if err := privilege.Hide(); err != nil { // the environment may contain passwords
 		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
@@ -243,8 +243,9 @@ func (s *spawnState) reap() {
 	}
 }
 
-// pass handles a signal that process 1 received. A signal that ends haul is sent to all servers,
-// others to the current one. If no server serves yet, it waits for the first that does.
+// pass handles a signal that process 1 received. It sends a signal that ends haul to all servers,
+// and others to the current one. If no server serves yet, the signal waits for the first that
+// does.
 func (s *spawnState) pass(one os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

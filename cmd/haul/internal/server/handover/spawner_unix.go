@@ -28,12 +28,12 @@ type Spawner struct {
 	answers *bufio.Reader
 	init    bool          // the spawner is process 1
 	ended   chan struct{} // closed when the spawner has ended; nil if it is process 1
-	lost    error         // why a request has no answer yet: the next answer would belong to it
+	lost    error         // set when a request got no answer: the next answer would belong to that request
 }
 
 // FindSpawner returns the spawner that started this process, if that is process 1; otherwise nil.
 // If wanted is set, and this process is process 1 itself, it becomes a spawner: it starts this
-// program anew, and does not return. Call FindSpawner once, before anything is open, since it
+// program again, and does not return. Call FindSpawner once, before anything is open, since it
 // removes the spawner's variables from the environment.
 func FindSpawner(wanted bool) (*Spawner, error) {
 	text, ok := os.LookupEnv(lineVar)
@@ -85,8 +85,8 @@ func newSpawner(line *net.UnixConn, isInit bool) *Spawner {
 const maxAnswer = 8 << 10
 
 // StartSpawner starts a spawner, with the environment for its children. The spawner keeps all
-// rights that this process has now, and ends with it. The error is [ErrNoRestart] on systems
-// without spawners.
+// rights that this process has now, and ends when this process does. The error is [ErrNoRestart]
+// on systems without spawners.
 func StartSpawner(env []string) (*Spawner, error) {
 	ours, theirs, err := fdline.Pair()
 	if err != nil {
@@ -112,7 +112,7 @@ func StartSpawner(env []string) (*Spawner, error) {
 	s := newSpawner(ours, false)
 	s.ended = make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // a request notices that it has ended
+		_ = cmd.Wait() // a request notices that the spawner has ended
 		close(s.ended)
 	}()
 	return s, nil
@@ -275,9 +275,9 @@ func (s *Spawner) handedOver() {
 	s.lost = err // the child takes over anyway
 }
 
-// release ends a spawner whose child serves, unless it is process 1. Then process 1 becomes the
-// parent of the child. It may be systemd, which notices the death of its own children only. Without
-// this, a child could die unnoticed as long as this process lives.
+// release ends a spawner whose child serves, unless the spawner is process 1. Then process 1
+// becomes the parent of the child. It may be systemd, which notices only the death of its own
+// children. Without this, a child could die unnoticed as long as this process lives.
 func (s *Spawner) release() {
 	if s.init {
 		return
@@ -289,8 +289,8 @@ func (s *Spawner) release() {
 	}
 }
 
-// discard ends a child that has failed. Otherwise the child would take the end of its line as the
-// death of this process, and serve.
+// discard ends a child that has failed. Otherwise the child would take the end of its line for
+// the death of this process, and serve.
 func (s *Spawner) discard(n *child, err error) error {
 	_ = n.write("stop\n")
 	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
@@ -353,7 +353,7 @@ type child struct {
 
 	mu   sync.Mutex
 	line *net.UnixConn // mu: for writing
-	torn bool          // mu: the latest line was written in part
+	torn bool          // mu: only a part of the latest line was written
 }
 
 // hear waits until the child sends a word.
@@ -371,14 +371,15 @@ func (n *child) hear(word string) error {
 	return nil
 }
 
-// again asks the child for a successor of its own, since the request reached this process too late.
+// again asks the child to start a successor of its own, since the request reached this process
+// too late.
 func (n *child) again() error { return n.write("again\n") }
 
 // ended reports that a service of this process has ended.
 func (n *child) ended(service string) error { return n.write("over " + service + "\n") }
 
-// historyChunk is how many bytes of a history one line carries. A child that does not know
-// histories has a buffer for such a line, and skips it.
+// historyChunk is the number of bytes of a history that one line carries. A child that does not
+// know histories has a buffer for such a line, and skips it.
 const historyChunk = 24 << 10
 
 // remember sends a history to the child, in lines. An empty line ends it.
@@ -409,5 +410,5 @@ func (n *child) write(text string) error {
 	return err
 }
 
-// Close ends the line, which the child takes as the end of this process.
+// Close ends the line. The child takes that for the end of this process.
 func (n *child) Close() error { return n.line.Close() }

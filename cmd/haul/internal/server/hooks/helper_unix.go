@@ -39,7 +39,7 @@ const (
 
 	firstLine = 3 // the descriptor of the first line
 
-	// maxInherited is the number of descriptors that may have been inherited open and are marked
+	// maxInherited bounds the descriptors, inherited open from another program, that are marked
 	// close-on-exec.
 	maxInherited = 1024
 )

@@ -33,10 +33,10 @@ const (
 	// DefaultTimeout is how long a hook may take.
 	DefaultTimeout = 30 * time.Second
 
-	// MaxTimeout is the most that [Hook].Timeout may be.
+	// MaxTimeout is the largest [Hook].Timeout.
 	MaxTimeout = 10 * time.Minute
 
-	// MaxHooks is how many hooks there may be.
+	// MaxHooks is the largest number of hooks.
 	MaxHooks = 32
 
 	maxWords = 64      // words on the command line of a program
@@ -133,7 +133,7 @@ func (h *Hook) setProgram(words []string) error {
 	return nil
 }
 
-// Check returns an error if a hook is incomplete or has too much.
+// Check returns an error if a hook is incomplete, or has fields that exclude each other.
 func (h *Hook) Check() error {
 	switch {
 	case len(h.On) == 0:

@@ -2,7 +2,7 @@ package hooks
 
 import "github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 
-// A setup is the data that the supervisor and the helper need.
+// A setup holds the data that the supervisor and the helper need.
 type setup struct {
 	Hooks []Hook
 	Keys  [][]byte        // of the hooks; nil for a hook without a key

@@ -38,7 +38,7 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// A refusal is an error that another try would get as well.
+// A refusal is an error that would also occur at another try.
 type refusal struct{ error }
 
 // post posts an event until the receiver accepts it. The tries share the time limit, which does not

@@ -215,7 +215,7 @@ func (q *Queue) drop(why string, w waiting) {
 	q.dropped.Count(slog.LevelWarn, why, w.event.Peer, slog.String("event", string(w.event.Event)), slog.String("file", w.event.File))
 }
 
-// next returns the next run, or false if the server ends and no run waits.
+// next returns the next run, or false if the server is ending and no run waits.
 func (q *Queue) next() (w waiting, ok bool) {
 	select {
 	case <-q.waiting.some:
@@ -252,7 +252,7 @@ func (q *Queue) work(lines <-chan helperEnd) {
 			if done = sent; err == nil {
 				continue
 			}
-			q.helper.kill(line.number) // a helper that lives hangs, or has closed the line
+			q.helper.kill(line.number) // a helper that is still alive hangs, or has closed the line
 			line.close()
 			line = nil
 			if sent { // otherwise the run was not started, and the next helper gets it
@@ -355,7 +355,7 @@ func (q *Queue) RegisterMetrics(r *meter.Registry) {
 	r.Gauge("hook_runs_waiting", "Hooks that wait for their turn.", func() float64 { return float64(len(q.waiting.some)) })
 }
 
-// Close lets waiting hooks run for closeTime at most, and then ends the helper. Hooks that are
+// Close lets waiting hooks run for at most closeTime, and then ends the helper. Hooks that are
 // running may end by themselves, within their own time limits.
 func (q *Queue) Close() {
 	if q != nil {

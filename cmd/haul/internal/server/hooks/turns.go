@@ -25,7 +25,7 @@ type waiting struct {
 // for one hook, such as wrong passwords, do not delay the others.
 type turns struct {
 	queues []chan waiting
-	some   chan struct{} // one value for each waiting run; received before the run is taken
+	some   chan struct{} // has one value for each waiting run; take is called after receiving one
 
 	mu   sync.Mutex
 	next int // mu: the hook whose turn it is

@@ -23,13 +23,13 @@ func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 // dashed returns the address like "52-54-00-12-34-56".
 func (m MAC) dashed() string { return strings.ReplaceAll(m.String(), ":", "-") }
 
-// A Match selects clients: those that fit any of its alternatives, in whichever list. The zero
+// A Match selects clients. A client fits if it fits any element of any of the lists. The zero
 // Match fits every client.
 type Match struct {
 	Nets []netip.Prefix // the client's address is in one of them
 
-	// The client's hardware address is one of them. It can be known only for a client on the same
-	// link, and clients can forge it. It distinguishes clients, but is no access control.
+	// The client's hardware address is one of these. It can be known only for a client on the
+	// same link, and clients can forge it. It distinguishes clients, but is no access control.
 	MACs []MAC
 
 	Listeners []Listener // the client's request arrived at one of them

@@ -17,24 +17,24 @@ type Neighbours interface {
 
 // Bounds of the copy of the neighbour table.
 const (
-	// neighbourLife is how long an entry is valid. For that long, a host may be taken for another
-	// one that had its address before.
+	// neighbourLife is how long an entry is valid. During this time, a host may be taken for
+	// another one that had its address before.
 	neighbourLife = 5 * time.Second
 
 	// neighbourPause is the minimum time between two readings, and so the longest wait for one. It
 	// keeps requests of unknown hosts from causing a reading each.
 	neighbourPause = 10 * time.Millisecond
 
-	// maxNeighbours is how many entries are kept, and how many addresses without an entry. Further
-	// entries of a larger table are ignored.
+	// maxNeighbours bounds the entries that are kept, and also the addresses without an entry.
+	// Further entries of a larger table are ignored.
 	maxNeighbours = 1 << 14
 )
 
-// errNeighbours says why there is no table.
+// errNeighbours says why there is no neighbour table.
 var errNeighbours = fmt.Errorf("haul reads the neighbour table, which has them, only on Linux; use networks or addresses instead: %w", errors.ErrUnsupported)
 
 // KernelNeighbours returns the kernel's neighbour table: the results of ARP and IPv6 neighbour
-// discovery. Where [NeighboursSupported] is false it returns an error that wraps
+// discovery. If [NeighboursSupported] is false, it returns an error that wraps
 // [errors.ErrUnsupported].
 //
 // The table is read when it is needed, and kept for five seconds. A host that is not in it is
@@ -94,7 +94,7 @@ func (n *neighbours) MAC(addr netip.Addr) (MAC, bool, error) {
 	return mac, ok, nil
 }
 
-// read reads the table. It keeps a pause since the last time.
+// read reads the table. It waits until neighbourPause has passed since the last time.
 func (n *neighbours) read() error {
 	if wait := neighbourPause - n.now().Sub(n.begun); wait > 0 {
 		n.sleep(min(wait, neighbourPause))

@@ -25,7 +25,8 @@ const (
 
 var errNetlink = errors.New("a message from the kernel is cut off")
 
-// readNeighbours asks the kernel for the neighbours of both families, and keeps at most this many.
+// readNeighbours asks the kernel for the neighbours of both families, and keeps no more than
+// most.
 func readNeighbours(most int) (map[netip.Addr]MAC, error) {
 	table := map[netip.Addr]MAC{}
 	twice := map[netip.Addr]bool{} // addresses with different hardware addresses
@@ -41,8 +42,8 @@ func readNeighbours(most int) (map[netip.Addr]MAC, error) {
 	return table, nil
 }
 
-// addNeighbours adds the neighbours in the netlink messages b to table. An
-// address with two hardware addresses goes to twice instead.
+// addNeighbours adds the neighbours in the netlink messages b to table. It records an address
+// with two hardware addresses in twice instead.
 func addNeighbours(table map[netip.Addr]MAC, twice map[netip.Addr]bool, b []byte, most int) error {
 	messages, err := syscall.ParseNetlinkMessage(b)
 	if err != nil {
@@ -91,7 +92,7 @@ func parseNeighbour(b []byte) (addr netip.Addr, mac MAC, ok bool) {
 				copy(mac[:], value)
 			}
 		}
-		b = b[min((size+3)&^3, len(b)):] // each begins at a multiple of 4
+		b = b[min((size+3)&^3, len(b)):] // each attribute begins at a multiple of 4
 	}
 	return addr, mac, addr.IsValid() && mac != MAC{}
 }

@@ -10,11 +10,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// longestSpelling is the most characters that one character may become in the form spelled.
+// longestSpelling is the largest number of characters that one character may become in the form
+// spelled.
 const longestSpelling = 4
 
-// A part of a pattern's element matches one character of a name, in any of its spellings: a file
-// system that finds straße under strasse must not find it when stra?e is denied. Or the part is *.
+// A part of a pattern's element is *, or matches one character of a name, in any of its
+// spellings. The spellings matter because a file system may find straße under strasse, and must
+// not do so if stra?e is denied.
 type part struct {
 	star    bool
 	not     bool     // matches characters that are not listed; ? is this with an empty list

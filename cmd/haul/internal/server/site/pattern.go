@@ -69,8 +69,8 @@ func ParsePattern(s string) (Pattern, error) {
 	return p, nil
 }
 
-// plainRanges reports whether all ranges of an element can be folded by folding their ends. The
-// element is one that path.Match accepts.
+// plainRanges reports whether all ranges of an element can be folded by folding their ends.
+// path.Match accepts the element.
 func plainRanges(element string) bool {
 	inside := false
 	var low byte

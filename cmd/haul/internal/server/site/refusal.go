@@ -8,7 +8,7 @@ import (
 // maxMessage is the longest text for a client, in bytes.
 const maxMessage = 128
 
-// A Refusal is the error of a request that the site refuses. For errors.Is it is an
+// A Refusal is the error of a request that the site refuses. For errors.Is it matches
 // [fs.ErrPermission] as well as its Reason.
 type Refusal struct {
 	// Message is for the client: at most 128 bytes of printable ASCII. It reveals only facts that

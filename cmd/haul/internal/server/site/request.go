@@ -168,7 +168,7 @@ func (q *request) root() (*Root, error) {
 	return nil, &Refusal{Message: "access denied", Reason: errors.New("no root is for this client")}
 }
 
-// fits reports whether m is for the client.
+// fits reports whether the client fits m.
 func (q *request) fits(m Match) (bool, error) {
 	if m.IsZero() || m.fitsAddr(q.client) {
 		return true, nil

@@ -43,7 +43,7 @@ func ParsePolicy(s string) (Policy, error) {
 	return 0, fmt.Errorf("upload policy %q: write one of %s", s, strings.Join(policies[:], ", "))
 }
 
-// maxUnique is how many names are tried if those before exist.
+// maxUnique bounds the names that are tried if earlier ones exist.
 const maxUnique = 100
 
 // stampFormat is the time in a unique name: ISO 8601 without colons, which Windows does not allow

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Loopback reports whether a configured address, HOST:PORT, can be reached from this machine only.
+// Loopback reports whether a configured address, HOST:PORT, can be reached only from this
+// machine.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && (strings.EqualFold(host, "localhost") || isLoopback(host))

@@ -59,7 +59,7 @@ type counts struct {
 	most                               int64 // bytes, including those of transfers under way; under the board's lock
 }
 
-// marks are how many bytes each transfer had moved at a time.
+// marks hold how many bytes each transfer had moved at a time.
 type marks struct {
 	at    time.Time
 	bytes map[uint64]int64
@@ -135,7 +135,7 @@ func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 		}
 	}
 	for at := range totals {
-		// A transfer that ends meanwhile may be in neither sum. It is in the next.
+		// A transfer that ends meanwhile may be in neither sum. It is in the next one.
 		c := &b.counts[at]
 		c.most = max(c.most, totals[at].bytes)
 		totals[at].bytes = c.most

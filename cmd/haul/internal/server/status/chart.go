@@ -49,8 +49,8 @@ func newChart(s Series) chart {
 	return c
 }
 
-// path returns an SVG path through values, with the latest at the right. Of several equal values in
-// a row, it contains only the first and the last.
+// path returns an SVG path through values, with the latest at the right. Of several equal values
+// in a row, it contains only the first and the last one.
 func path(values []int64, top int64) string {
 	var b []byte
 	y := func(i int) int { return chartHeight - int(float64(values[i])/float64(top)*chartHeight) }

@@ -44,7 +44,7 @@ func (f *failures) list() []Failure {
 	return f.kept()
 }
 
-// kept is list for a caller that holds mu.
+// kept does the same as list, for a caller that holds mu.
 func (f *failures) kept() []Failure {
 	list := make([]Failure, 0, min(f.n, maxFailures))
 	for i := range min(f.n, maxFailures) {
@@ -53,8 +53,8 @@ func (f *failures) kept() []Failure {
 	return list
 }
 
-// isFailure reports whether the end of a transfer needs attention. It is normal for clients to ask
-// for the size only, to begin anew, and to look for missing files.
+// isFailure reports whether the end of a transfer needs attention. It is normal for clients to
+// ask for the size only, to start again, and to look for missing files.
 func isFailure(e meter.Ended) bool {
 	switch e.Result {
 	case meter.Done, meter.Unconfirmed, meter.Probe, meter.Replaced:

@@ -76,7 +76,7 @@ func (p *ProtocolSeries) samples() (list []sample, ok bool) {
 	return list, true
 }
 
-// putBefore inserts this many samples of each protocol before the present ones. A protocol with
+// putBefore inserts length samples of each protocol before the present ones. A protocol with
 // fewer samples did nothing before them.
 func (s *series) putBefore(past [][]sample, length int) {
 	n := min(s.n+length, samples)

@@ -17,8 +17,8 @@ import (
 // maxUser is how many bytes of a user's name are logged. A client may send any name.
 const maxUser = 64
 
-// A Login lets the users of a directory see the board, by name and password (RFC 7617). It does not
-// matter what their rights to files are.
+// A Login lets the users of a directory see the board, by name and password (RFC 7617), whatever
+// rights to files they have.
 type Login struct {
 	passwords passwords.Checker
 	log       *slog.Logger

@@ -12,7 +12,7 @@ const (
 // transfers at its end.
 type sample struct{ bytes, ended, failed, sent, resent, live int64 }
 
-// A series is the latest samples of each protocol.
+// A series holds the latest samples of each protocol.
 type series struct {
 	next, n   int // the index of the next sample, and the number of samples
 	at        time.Time
@@ -20,7 +20,7 @@ type series struct {
 	protocols [][samples]sample
 }
 
-// add adds a sample, from the counts since the start.
+// add adds a sample. totals are the counts since the start.
 func (s *series) add(now time.Time, totals []sample) {
 	for i, t := range totals {
 		var was sample

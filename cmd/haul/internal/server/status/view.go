@@ -15,14 +15,14 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// The most of each that a page shows. Programs get the rest.
+// Bounds of what a page shows. Programs get the rest.
 const (
 	maxRows        = 200 // of transfers, and of machines
 	maxFailureRows = 100
 	maxShownName   = 80 // characters
 
-	// slots is how many parts the table splits the hour into, and slotSamples how many samples each
-	// has.
+	// slots is the number of parts that the table splits the hour into, and slotSamples the
+	// number of samples in each.
 	slots       = 12
 	slotSamples = samples / slots
 )
@@ -59,8 +59,8 @@ type row struct {
 	Cells []cell `json:"c"`
 }
 
-// A cell is a text, and how much is done, in percent. A negative percentage means that there is no
-// progress to show.
+// A cell holds text, and how much is done, in percent. A negative percentage means that there is
+// no progress to show.
 type cell struct {
 	Text    string
 	Percent int
@@ -296,7 +296,7 @@ func sum(all []int64) (n int64) {
 	return n
 }
 
-// known returns a text, or console.Unknown if it is empty.
+// known returns the text, or console.Unknown if it is empty.
 func known(text string) string {
 	if text == "" {
 		return console.Unknown

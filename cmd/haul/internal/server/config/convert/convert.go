@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/config"
 )
 
-// MaxFile bounds the files that are read and written, in bytes.
+// MaxFile is the size limit of the files that are read and written, in bytes.
 const MaxFile = 1 << 20
 
 const (
@@ -29,7 +29,7 @@ type draft struct {
 	file  string // the name of the old file
 	given []assignment
 	notes []note
-	more  int   // number of notes beyond the bound
+	more  int   // number of notes dropped because of the bound
 	err   error // why there is no result
 }
 
@@ -103,7 +103,7 @@ func (d *draft) finish() (string, error) {
 		return "", d.err
 	}
 	s, refused := d.settings()
-	for refused { // each time fewer are left
+	for refused { // each time fewer settings are left
 		s, refused = d.settings()
 	}
 	for _, a := range d.given {

@@ -67,7 +67,7 @@ func (d *dnsmasq) line(number int, text string) {
 func parseDirective(text string) (l directive, closed bool) {
 	text = strings.TrimSpace(text)
 	var part strings.Builder
-	var spaces string // part of a text only if more of it follows
+	var spaces string // spaces belong to a part only if more of it follows
 	named, quoted, blank := false, false, true
 	end := func() {
 		if named {
@@ -116,7 +116,7 @@ func parseDirective(text string) (l directive, closed bool) {
 	return l, !quoted
 }
 
-// foreign explains why some lines that concern TFTP cannot be converted.
+// foreign says for some lines that concern TFTP why they cannot be converted.
 var foreign = map[string]string{
 	"dhcp-boot":    "haul has no DHCP; the DHCP server has to name haul's address and this file",
 	"pxe-service":  "haul has no DHCP, and so no PXE menu",

@@ -162,7 +162,7 @@ func longOption(name string) (letter byte) {
 	return letter
 }
 
-// cannot explains why some options cannot be converted.
+// cannot says for some options why they cannot be converted.
 var cannot = map[byte]string{
 	't':      "haul ends when a signal asks for it, it has no idle timeout",
 	'T':      "haul measures the round trip, and derives its timeouts from it",
@@ -227,7 +227,8 @@ func (t *tftpd) settings() {
 	t.rights()
 }
 
-// refusals sets the TFTP options that are refused. in.tftpd does not start if it does not know one.
+// refusals sets the TFTP options that are refused. in.tftpd does not start if it is to refuse an
+// option that it does not know.
 func (t *tftpd) refusals() {
 	var names []string
 	for _, o := range t.refused {
