@@ -114,7 +114,7 @@ func newBenchTFTP() *cobra.Command {
 	return cmd
 }
 
-// checkLoad returns what is wrong with a load, and names the flag.
+// checkLoad returns an error that names the wrong flag of a load.
 func checkLoad(l *load.Load, url string) error {
 	if err := l.Target.Check(); err != nil {
 		return failure.Usage.Errorf("URL %q: %w", url, err)

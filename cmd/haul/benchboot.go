@@ -182,7 +182,7 @@ func (b *bootFlags) resolve(cmd *cobra.Command) error {
 	return nil
 }
 
-// resolveSite is resolve for a simulation.
+// resolveSite does the same as resolve, for a simulation.
 func (b *bootFlags) resolveSite() error {
 	s := &b.site
 	s.Machines, s.Arrival, s.Plan = b.config.Machines, b.config.Arrival, b.config.Plan

@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// copyFlags are the flags of get, put and sync.
+// copyFlags holds the flags of get, put and sync.
 type copyFlags struct {
 	ssh       sshFlags
 	web       webFlags
@@ -206,15 +206,16 @@ func (l *linksFlag) String() string { return linkWords[*l] }
 // Type returns the kind of value, for help texts.
 func (l *linksFlag) Type() string { return "HOW" }
 
-// copyGarbage is how far the heap of a copy over SFTP may grow before a collection, in percent of
-// the live heap. x/crypto allocates for each packet, and little stays live, so by default a
-// collection would run for every few megabytes transferred.
+// copyGarbage is how far the heap of a copy over SFTP may grow before a garbage collection, in
+// percent of the live heap. x/crypto allocates for each packet, and little stays live, so by
+// default a collection would run for every few megabytes transferred.
 const copyGarbage = 400
 
-// relaxCollector makes the garbage collector run less often during a copy of files over SFTP. Then
-// little is live: the data in flight, 128 MiB at most, and some names. It does not apply to trees:
-// a tree may have millions of directories, so that four times the live memory would be too much,
-// and a collector with a fixed limit would run all the time. GOGC, if set, has precedence.
+// relaxCollector makes the garbage collector run less often during a copy of files over SFTP.
+// Little memory is live during such a copy: the data in flight, at most 128 MiB, and some names.
+// relaxCollector does not apply to trees. A tree may have millions of directories, so four times
+// the live memory would be too much, and a collector with a fixed limit would run all the time.
+// GOGC, if set, has precedence.
 func relaxCollector(over remote.Protocol, recursive bool) {
 	if over == remote.SFTP && !recursive && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(copyGarbage)

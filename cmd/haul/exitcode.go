@@ -49,12 +49,12 @@ func classify(err error) (code int, cause string) {
 	return code, causes[code]
 }
 
-// gravest lists the exit codes by gravity. Errors that the user can correct on this machine, or
-// that concern all files, come first; errors that concern one file come last.
+// gravest lists the exit codes, the gravest first. Errors that the user can correct on this
+// machine, or that concern all files, come first; errors that concern one file come last.
 var gravest = []int{exitUsage, exitInterrupted, exitLocal, exitNoAnswer, exitRefused, exitNotFound, exitFailed}
 
 // exitCode maps an error to the exit code that the help text promises. For errors joined by
-// [errors.Join], the gravest counts. For one error, the first matching case counts.
+// [errors.Join], the gravest code counts. For one error, the first matching case counts.
 func exitCode(err error) int {
 	if several := failure.Joined(err); len(several) > 0 {
 		code := exitFailed

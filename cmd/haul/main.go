@@ -90,14 +90,14 @@ func newRoot() *cobra.Command {
 // timeout(1), signal both a process and its group.
 const sameSignal = 100 * time.Millisecond
 
-// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The second
+// interruptible returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second
 // ends the process. A SIGHUP that makes a server reload does not count. A signal that was ignored
-// when haul started, as under nohup(1) or in the background of a shell, stays ignored; Notify would
-// change that.
+// when haul started, as under nohup(1) or in the background of a shell, stays ignored; Notify
+// would change that.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	hangups := make(chan os.Signal, 1) // a separate channel, so that many of these leave room for the others
+	hangups := make(chan os.Signal, 1) // a separate channel, so that many SIGHUPs leave room for the others
 	for s, c := range map[os.Signal]chan os.Signal{os.Interrupt: signals, syscall.SIGTERM: signals, syscall.SIGHUP: hangups} {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
@@ -127,8 +127,8 @@ func interruptible() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); signal.Stop(hangups); cancel(nil) }
 }
 
-// A caughtSignal is the cause of the end of [interruptible]'s context. For code that does not ask
-// for the signal, it is a [context.Canceled].
+// A caughtSignal is the error with which [interruptible]'s context ends. Code that does not ask
+// for the signal sees a [context.Canceled].
 type caughtSignal struct{ signal os.Signal }
 
 // Signal returns the signal, for a server's log.

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// loginFlags are the flags about questions, which SFTP and HTTP share.
+// loginFlags holds the flags about questions to the user, which SFTP and HTTP share.
 type loginFlags struct {
 	batch        bool
 	passwordFile string
@@ -125,7 +125,7 @@ func (f *webFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
 }
 
-// The groups of flags that several protocols share, but not all.
+// These are the groups of flags that several protocols share, but not all.
 var loginGroup, webGroup = commandline.GroupName([]string{"SFTP", "HTTP"}), commandline.GroupName([]string{"HTTP", "S3"})
 
 // addServers adds the flags for each kind of server.

@@ -162,8 +162,8 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 		}
 		u.Keys = append(u.Keys, keys...)
 	}
-	// The users file makes these checks before it is written, but by then a password would have
-	// been typed.
+	// The users file makes these checks before it is written, but the user would have typed a
+	// password by then.
 	if _, err := users.New(u); err != nil {
 		return u, failure.Usage.Wrap(err)
 	}
@@ -296,7 +296,7 @@ func newUserPassword() *cobra.Command {
 	return cmd
 }
 
-// passwordFlags say where to read a password.
+// passwordFlags says where to read a password.
 type passwordFlags struct{ ask, stdin bool }
 
 // leastPassword is the shortest password, in bytes. Anybody can try to log in to a server, and

@@ -22,7 +22,7 @@ const (
 // maxAgentKeys bounds the keys taken from an agent. In practice no agent has more.
 const maxAgentKeys = 256
 
-// An agentConn is a connection to ssh-agent. It trusts nothing that the agent sends.
+// An agentConn is a connection to ssh-agent. It does not trust anything that the agent sends.
 type agentConn struct {
 	conn   net.Conn
 	client agent.ExtendedAgent
@@ -38,8 +38,8 @@ func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Hide Close from the client: with it, the client reads in a goroutine of its own, and one
-	// answer without a request blocks that goroutine for ever.
+	// Hide Close from the client. A client with Close reads in a goroutine of its own, and one
+	// answer without a request blocks that goroutine forever.
 	client := agent.NewClient(struct{ io.ReadWriter }{conn})
 	return &agentConn{
 		conn:   conn,
@@ -55,9 +55,9 @@ func (a *agentConn) close() {
 	}
 }
 
-// guarded runs a request within limit. If the request fails for another reason than the agent's
-// refusal, answers can no longer be matched to requests, so later requests fail as well. The parser
-// panics on some malformed answers; guarded turns the panic into an error and closes the
+// guarded runs a request within limit. If a request fails for another reason than the agent's
+// refusal, answers can no longer be matched to requests, so later requests fail as well. The
+// parser panics on some malformed answers; guarded turns the panic into an error and closes the
 // connection.
 func (a *agentConn) guarded(limit time.Duration, f func() error) (err error) {
 	defer func() {
@@ -104,7 +104,7 @@ type agentSigner struct {
 // PublicKey returns the key as it was parsed.
 func (s agentSigner) PublicKey() ssh.PublicKey { return s.key }
 
-// SignWithAlgorithm lets the agent sign, within agentSignTime.
+// SignWithAlgorithm makes the agent sign, within agentSignTime.
 func (s agentSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (sig *ssh.Signature, err error) {
 	err = s.agent.guarded(agentSignTime, func() error {
 		var err error

@@ -54,7 +54,7 @@ type authenticator struct {
 	allowed []string
 	tried   []string
 	notes   []string
-	err     error // ends the login
+	err     error // the error that ends the login
 }
 
 func (a *authenticator) close() { a.agent.close() }
@@ -84,7 +84,7 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	case a.err != nil:
 		return nil, a.fail(a.err)
 	case a.lost() != nil:
-		// It would be pointless to ask for a password now.
+		// The connection is lost, so it would be pointless to ask for a password.
 		return nil, a.lost()
 	}
 	if n := len(c.PartialSuccessMethods); n > a.partial {
@@ -193,8 +193,8 @@ func (a *authenticator) nextPassword() ssh.AuthMethod {
 	})
 }
 
-// secret returns the given password, or else the remembered one, and a description of it for
-// messages. It does so once per login; what is empty if there is no password.
+// secret returns the given password, or else the remembered one, and what, a description of it
+// for messages. It does so once per login; what is empty if there is no password.
 func (a *authenticator) secret() (secret, what string) {
 	if a.reused {
 		return "", ""
@@ -210,8 +210,8 @@ func (a *authenticator) secret() (secret, what string) {
 	return secret, what
 }
 
-// unanswered handles a question without an answer. If there is no user to ask, the login continues
-// with methods that need no answer; otherwise the user cancelled it.
+// unanswered handles a question without an answer. If there is no user to ask, the login
+// continues with methods that need no answer; otherwise the user has cancelled the login.
 func (a *authenticator) unanswered(err error) error {
 	if errors.Is(err, ErrBatch) {
 		a.noPrompts = true

@@ -61,11 +61,11 @@ func (c *Client) Close() error {
 	return err
 }
 
-// RoundTrip returns how long it took to connect, which is one round trip to the connected host. It
-// is 0 if unknown, as behind a ProxyCommand.
+// RoundTrip returns the time that it took to connect, which is one round trip to the connected
+// host. It is 0 if it is unknown, as behind a ProxyCommand.
 func (c *Client) RoundTrip() time.Duration { return c.link.trip }
 
-// keepAlive sends a request to a silent server, and cuts the connection if no answer comes. See
+// keepAlive sends a request to a silent server, and cuts the connection if no answer arrives. See
 // ServerAliveInterval in ssh_config(5).
 func (c *Client) keepAlive() {
 	most := c.dest.ServerAliveCountMax
@@ -96,7 +96,7 @@ func (c *Client) keepAlive() {
 		if asking.CompareAndSwap(false, true) {
 			c.work.Go(func() {
 				defer asking.Store(false)
-				// Any answer will do. Usually it is a refusal.
+				// Any answer shows that the server is alive. Usually it is a refusal.
 				_, _, _ = c.SendRequest("keepalive@openssh.com", true, nil)
 			})
 		}
@@ -107,7 +107,7 @@ func (c *Client) keepAlive() {
 type watched struct {
 	net.Conn
 	heard atomic.Int64 // number of reads that returned data
-	text  bool         // of Read: the first line was text and is complete
+	text  bool         // used by Read: the first line was text and is complete
 	why   atomic.Pointer[error]
 	said  preface
 }
@@ -146,7 +146,7 @@ func (w *watched) greeting(b []byte) error {
 		case c == '\n':
 			w.text = true
 			return nil
-		case c < ' ' && c != '\t' && c != '\r', c == 0x7f, c == 0xc0, c == 0xc1, c > 0xf4: // the last are never in UTF-8
+		case c < ' ' && c != '\t' && c != '\r', c == 0x7f, c == 0xc0, c == 0xc1, c > 0xf4: // the last three never occur in UTF-8
 			return fmt.Errorf("no SSH server: it begins with %q, which is no text", b[:min(len(b), maxGreeting)])
 		}
 	}
@@ -164,12 +164,12 @@ func (w *watched) lost() error {
 	return nil
 }
 
-// maxPreface is how many bytes are kept of what a server says before its version.
+// maxPreface bounds the bytes that are kept of the text before a server's version.
 const maxPreface = 1 << 10
 
 // A preface is the text that a server sends before the line with its version (RFC 4253, section
-// 4.2). Some servers send nothing else: the text says why they refuse to serve. x/crypto discards
-// it.
+// 4.2). Some servers send only such a text, which says why they refuse to serve. x/crypto
+// discards it.
 type preface struct {
 	text []byte
 	over bool // the version has arrived, or the text is too long
@@ -187,8 +187,8 @@ func (p *preface) take(b []byte) {
 	}
 }
 
-// refuses reports whether an SSH server sent these words. Servers of other protocols answer our
-// version with an error of their own: of HTTP, or with a three-digit code.
+// refuses reports whether words come from an SSH server. Servers of other protocols answer our
+// version with an error of their own: an HTTP answer, or a line with a three-digit code.
 func refuses(words string) bool {
 	code := len(words) > 3 && strings.Trim(words[:3], "0123456789") == "" && strings.ContainsAny(words[3:4], " -")
 	return !code && !strings.HasPrefix(words, "HTTP/")
@@ -205,7 +205,7 @@ func (p *preface) words() string {
 // A link is the transport below an SSH connection.
 type link struct {
 	conn  net.Conn
-	cut   func() // ends it at once, and with it everything that waits for it
+	cut   func() // ends the link at once, and with it everything that waits for the link
 	jump  *Client
 	proxy *proxyConn
 	trip  time.Duration // the time to connect, which is one round trip; 0 if unknown

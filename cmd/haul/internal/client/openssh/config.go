@@ -105,7 +105,7 @@ func (r *reader) readText(text []byte, at place, depth int) error {
 			continue
 		}
 		if _, included := errors.AsType[*ConfigError](err); included {
-			return err // it says enough; for a file that includes itself, far too much
+			return err // the error says enough; adding the position of each Include would be far too much for a file that includes itself
 		}
 		if faults = append(faults, at.fault(err)); len(faults) == maxFaults {
 			break

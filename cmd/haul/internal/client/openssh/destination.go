@@ -104,8 +104,8 @@ func (d *Destination) knownHostsFiles() []string {
 	return slices.Concat(d.UserKnownHostsFiles, d.GlobalKnownHostsFiles)
 }
 
-// way identifies the account and everything that decides which machine it is on: behind two jump
-// hosts, the same address may mean two machines.
+// way returns a string for the account and for everything that decides which machine it is on.
+// Behind two different jump hosts, the same address may mean two machines.
 func (d *Destination) way() string {
 	way := fmt.Sprintf("%q %q %q %q %q", d.login(), d.HostKeyAlias, d.ProxyCommand, d.BindAddress, d.BindInterface)
 	if d.Jump != nil {
@@ -114,7 +114,7 @@ func (d *Destination) way() string {
 	return way
 }
 
-// Endpoint returns user@host[:port], followed by that of each jump host on the way.
+// Endpoint returns user@host[:port], followed by the endpoint of each jump host on the way.
 func (d *Destination) Endpoint() string {
 	if d.Jump != nil {
 		return d.login() + " by " + d.Jump.Endpoint()

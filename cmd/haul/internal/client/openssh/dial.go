@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Dial connects and logs in to a destination. The context bounds only that, not the life of the
-// Client. Errors wrap [ErrConfig], [ErrHostKey], [ErrAuth] or [ErrRefused], or come from the
+// Dial connects and logs in to a destination. The context bounds only that, and the Client lives
+// on after it. Errors wrap [ErrConfig], [ErrHostKey], [ErrAuth] or [ErrRefused], or come from the
 // network or the context.
 func (d *Dialer) Dial(ctx context.Context, dest Destination) (*Client, error) {
 	return d.dial(ctx, &dest, 0)
@@ -36,7 +36,7 @@ func (d *Dialer) dial(ctx context.Context, dest *Destination, depth int) (*Clien
 	}
 	if dest.Jump == nil {
 		// As in ssh, one limit covers everything before the login. A jump host has a limit of its
-		// own, so behind one the limit starts now.
+		// own, so the limit of a host behind it starts only now.
 		limit = max(limit-time.Since(began), time.Millisecond)
 	}
 	c, err := d.handshake(ctx, dest, l, limit)

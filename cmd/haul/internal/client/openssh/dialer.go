@@ -17,8 +17,8 @@ const (
 )
 
 // A Dialer makes authenticated connections. The zero Dialer asks no questions. Its methods may be
-// called concurrently. It remembers decrypted keys and the password of a login in memory, so
-// another connection to the same host by the same way asks nothing.
+// called concurrently. It remembers decrypted keys and the password of a login in memory, so it
+// asks nothing for another connection to the same host by the same way.
 type Dialer struct {
 	Prompter Prompter // nil means Batch
 
@@ -26,8 +26,9 @@ type Dialer struct {
 	// must not block, since the connection waits for it. nil discards the texts.
 	Notify func(text string)
 
-	// Wrap, if set, wraps every connection that SSH runs over. Close of its result must close its
-	// argument. The argument is a *net.TCPConn unless a jump host or a ProxyCommand is in between.
+	// Wrap, if set, wraps every connection that SSH runs over. Close of the returned connection
+	// must close the wrapped one. The wrapped connection is a *net.TCPConn unless a jump host or
+	// a ProxyCommand is in between.
 	Wrap func(net.Conn) net.Conn
 
 	Stderr io.Writer // of ProxyCommands; nil is os.Stderr

@@ -13,7 +13,7 @@ import (
 
 // An identity is one key to log in with.
 type identity struct {
-	name   string // for messages
+	name   string // describes the identity in messages
 	file   string // of the private key; empty if only an agent has it
 	key    keyFile
 	public ssh.PublicKey // the certificate, if there is one; nil if not known yet

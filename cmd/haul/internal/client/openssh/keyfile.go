@@ -29,13 +29,13 @@ type keyFile struct {
 // readKeyFile reads a private key, or the public key of a private key that an agent holds. It reads
 // the named file, or else the file with ".pub" appended.
 func readKeyFile(name string) (keyFile, error) {
-	var open error // others can read the file, which does not matter for a public key
+	var open error // set if others can read the file, which matters only for a private key
 	text, err := readSmall(name, func(info fs.FileInfo) error {
 		open = checkKeyOwner(info)
 		return nil
 	})
 	if err != nil {
-		// Without the private key, the public key may suffice.
+		// The private key is missing, but the public key may suffice.
 		if public, perr := readPublic(name + ".pub"); perr == nil && errors.Is(err, fs.ErrNotExist) {
 			return keyFile{public: public}, nil
 		}
@@ -72,14 +72,14 @@ func parseKeyFile(name string, text []byte) (keyFile, error) {
 	if bytes.Contains(text, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----")) {
 		return keyFile{}, fmt.Errorf("%s: encrypted PKCS#8 cannot be read here; ssh-keygen -p -f '%s' writes it in OpenSSH's format", name, name)
 	}
-	// For a security key, the file holds only a handle, and the agent has the rest.
+	// For a security key, the file holds only a handle, and the agent has everything else.
 	if public := publicPart(text); public != nil && strings.HasPrefix(public.Type(), "sk-") {
 		return keyFile{public: public}, nil
 	}
 	return keyFile{}, fmt.Errorf("%s: %w", name, err)
 }
 
-// readSmall reads a file of up to maxKeyFile bytes if vet accepts it.
+// readSmall reads a file of up to maxKeyFile bytes, if vet accepts it.
 func readSmall(name string, vet func(fs.FileInfo) error) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -153,8 +153,8 @@ func publicPart(text []byte) ssh.PublicKey {
 func (k keyFile) open(passphrase string) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(k.sealed, []byte(passphrase))
 	if err != nil && !bytes.Contains(k.sealed, []byte("OPENSSH PRIVATE KEY")) {
-		// The old formats have no checksum. In about one of some hundred cases, a wrong passphrase
-		// yields something that looks like a broken key.
+		// The old formats have no checksum. In about one of several hundred cases, a wrong
+		// passphrase yields data that looks like a broken key.
 		return nil, x509.IncorrectPasswordError
 	}
 	if err != nil {

@@ -76,14 +76,14 @@ var keywords = map[string]keyword{
 	"tisauthentication":               {same: "kbdinteractiveauthentication"},
 }
 
-// notedKeywords are those that OpenSSH implements and we do not. Without them a connection fails,
-// or less is checked.
+// notedKeywords lists the keywords that OpenSSH implements and we do not. Without them a
+// connection fails, or less is checked.
 const notedKeywords = `canonicalizepermittedcnames checkhostip compression
 	hostbasedauthentication knownhostscommand permitlocalcommand pkcs11provider
 	securitykeyprovider verifyhostkeydns`
 
-// unusedKeywords are for terminals, forwarding and other programs, or obsolete. UseKeychain and
-// AddKeysToKeychain are Apple's.
+// unusedKeywords lists keywords that are obsolete, or that are for terminals, forwarding and
+// other programs. UseKeychain and AddKeysToKeychain are Apple's.
 const unusedKeywords = `addkeystoagent addkeystokeychain afstokenpassing
 	askpassgui channeltimeout cipher clearallforwardings compressionlevel
 	controlmaster controlpath controlpersist dynamicforward
@@ -121,8 +121,8 @@ func isOff(args []string) bool {
 	return false
 }
 
-// All algorithms of golang.org/x/crypto/ssh, weak or not. Weak ones are used only if they are
-// configured by name, and RC4 is never used (RFC 8758).
+// These are all algorithms of golang.org/x/crypto/ssh, weak or not. Weak ones are used only if
+// they are configured by name, and RC4 is never used (RFC 8758).
 var (
 	secure, insecure = ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 

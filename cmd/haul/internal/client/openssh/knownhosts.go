@@ -108,10 +108,9 @@ func (k *known) read(files []string, name string) error {
 	return eachKnownLine(files, func(line []byte, file string, n int) { k.line(line, file, n, name) })
 }
 
-// revokedIn returns lines of known_hosts files that revoke one of the keys. A
-// revoked key must never be accepted, so the hosts that these lines name do not
-// matter. The files are read for the keys at hand, since the number of keys that
-// they revoke has no bound.
+// revokedIn returns the lines of known_hosts files that revoke one of the given keys. A revoked
+// key must never be accepted, so it does not matter which hosts these lines name. The files are
+// searched for these keys only, since the number of keys that they revoke has no bound.
 func revokedIn(files []string, keys []ssh.PublicKey) (found []KnownKey, err error) {
 	err = eachKnownLine(files, func(line []byte, file string, n int) {
 		if revoked := revokedBy(line, keys); revoked != nil && len(found) < maxRevokedBy {

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// knownWrites serializes additions: two at once would both find the key missing.
+// knownWrites serializes additions to known_hosts: two at the same time would both find the key
+// missing.
 var knownWrites sync.Mutex
 
 // addKnown adds a key to a known_hosts file, and reports whether it was missing.
@@ -78,7 +79,7 @@ func knownLineFor(name string, key ssh.PublicKey, hash bool) (string, error) {
 	return fmt.Sprintf("%s %s %s\n", name, key.Type(), base64.StdEncoding.EncodeToString(key.Marshal())), nil
 }
 
-// endsInLine reports whether the file's last line has no line break.
+// endsInLine reports whether the file ends in the middle of a line, without a line break.
 func endsInLine(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

@@ -28,7 +28,7 @@ func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	for i := 0; i < len(words); i++ {
 		name, negated := strings.CutPrefix(strings.ToLower(words[i]), "!")
 		if name == "all" {
-			// It may stand alone, or after canonical or final at the end.
+			// The criterion all may stand alone, or after canonical or final at the end.
 			if i+1 < len(words) || count > 1 {
 				return false, errors.New("match: all must be alone, or after canonical or final")
 			}
@@ -184,7 +184,7 @@ func (r *reader) exec(command, user string) (bool, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, "-c", line)
 	cmd.Stderr = os.Stderr
-	cmd.WaitDelay = time.Second // for processes that it leaves behind with our stderr
+	cmd.WaitDelay = time.Second // for processes that the command leaves behind with our standard error open
 	err = cmd.Run()
 	switch {
 	case r.ctx.Err() != nil:

@@ -2,8 +2,8 @@ package openssh
 
 import "slices"
 
-// Needs lists what [Dialer.Dial] requires of the system, for a process that gives up all other
-// rights.
+// Needs lists the system resources that [Dialer.Dial] requires, for a process that gives up all
+// other rights.
 type Needs struct {
 	Files   []string // files that it reads again for each connection: keys, certificates and lists of host keys; some may be missing
 	Sockets []string // sockets of agents
@@ -13,7 +13,7 @@ type Needs struct {
 	Commands []string
 }
 
-// Needs returns what a connection to the destination requires.
+// Needs returns the system resources that a connection to the destination requires.
 func (d *Destination) Needs() (n Needs) {
 	for at := d; at != nil; at = at.Jump {
 		for _, key := range at.IdentityFiles {

@@ -58,7 +58,7 @@ func (Batch) KeyboardInteractive(_ context.Context, c Challenge) ([]string, erro
 	return nil, fmt.Errorf("%w what %s wants to know", ErrBatch, c.Host)
 }
 
-// question calls ask when no other question is open, with the connection's timer stopped. It
+// question stops the connection's timer, waits until no other question is open, and calls ask. It
 // returns when the context ends, even if the Prompter ignores the context.
 func question[T any](ctx context.Context, d *Dialer, dest *Destination, waiting *patience, ask func(context.Context, Prompter) (T, error)) (T, error) {
 	defer waiting.pause()()

@@ -27,8 +27,8 @@ func Resolve(ctx context.Context, target string, o Overrides) (Destination, erro
 	return *d, nil
 }
 
-// resolve is Resolve for one host of a chain; through lists the targets that are reached through
-// it.
+// resolve does the same as Resolve for one host of a chain; through lists the targets that are
+// reached through this host.
 func resolve(ctx context.Context, sys *system, target string, o Overrides, through []string) (*Destination, error) {
 	t, err := ParseTarget(target)
 	if err != nil {
@@ -50,7 +50,7 @@ func resolve(ctx context.Context, sys *system, target string, o Overrides, throu
 		return nil, err
 	}
 	if canonical || r.wantFinal {
-		// Read again, for Host patterns that match the final name.
+		// Read the configuration again, for Host patterns that match the final name.
 		host = strings.ToLower(host)
 		r.final, r.host, r.values["hostname"] = true, host, []string{host}
 		if err := r.readAll(); err != nil {
@@ -320,8 +320,8 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	if through = append(slices.Clone(through), d.login()); len(through) > maxJumps {
 		return configErrorf("proxyjump: %s goes through more than %d hosts", through[0], maxJumps)
 	}
-	// The last host is the one to connect from. We reach it through the hosts before it, and the
-	// first of them as its own configuration says.
+	// The last host of the chain is the one to connect from. It is reached through the hosts
+	// before it. The first host is reached as its own configuration says.
 	before, last := "", jump
 	if comma := strings.LastIndexByte(jump, ','); comma >= 0 {
 		before, last = jump[:comma], jump[comma+1:]

@@ -26,8 +26,8 @@ func (sys *system) shell() (string, error) {
 	return "/bin/sh", nil
 }
 
-// checkConfigOwner refuses a file that others can write to: they could add commands that we would
-// run.
+// checkConfigOwner refuses a configuration file that others can write to: they could add commands
+// that we would run.
 func (sys *system) checkConfigOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -46,8 +46,8 @@ func (sys *system) checkConfigOwner(info fs.FileInfo) error {
 	return nil
 }
 
-// isOwnGroup reports whether a group is the user's private group, on systems where every user has
-// one of the same name. There ~/.ssh/config is often group-writable.
+// isOwnGroup reports whether a group is the user's private group. On some systems, every user has
+// a private group of the same name, and ~/.ssh/config is often group-writable.
 func (sys *system) isOwnGroup(gid uint32) bool {
 	u := sys.account
 	if u == nil || u.Gid != strconv.FormatUint(uint64(gid), 10) || gid == 0 {

@@ -21,9 +21,10 @@ type Target struct {
 	Port int    // 0 if not given
 }
 
-// ParseTarget reads [user@]host[:port], where an IPv6 address with a port is in brackets, or a URL
-// ssh://[user@]host[:port]. The last "@" ends the user. It refuses names with a meaning to a shell,
-// since commands of the configuration may receive them. Errors are [ErrConfig].
+// ParseTarget reads [user@]host[:port], where an IPv6 address with a port is in brackets, or a
+// URL ssh://[user@]host[:port]. The user ends at the last "@". ParseTarget refuses names with a
+// meaning to a shell, since commands of the configuration may receive them. Errors are
+// [ErrConfig].
 func ParseTarget(s string) (Target, error) {
 	t, err := parseTarget(s)
 	if err == nil {
@@ -109,7 +110,7 @@ func validHost(host string) bool {
 		!strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 }
 
-// hostPort joins a host and a port as known_hosts writes them, without the port of SSH.
+// hostPort joins a host and a port as known_hosts writes them. It leaves out port 22.
 func hostPort(host string, port int) string {
 	if port == 0 || port == defaultPort {
 		return host

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// dialTCP connects to the host itself. It also returns how long that took.
+// dialTCP connects to the host itself. It also returns the time that connecting took.
 func dialTCP(ctx context.Context, dest *Destination, limit time.Duration) (net.Conn, time.Duration, error) {
 	var dialer net.Dialer
 	if dest.NoTCPKeepAlive {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A check returns what is wrong with the arguments of a keyword.
+// A check returns an error that says what is wrong with the arguments of a keyword.
 type check func(args []string) error
 
 var errMissing = errors.New("the argument is missing")
@@ -139,8 +139,8 @@ func parseTime(s string) (time.Duration, error) {
 	}
 }
 
-// minRekey is the smallest number of bytes between key exchanges. With less, a transfer would
-// consist of little but key exchanges.
+// minRekey is the smallest number of bytes between key exchanges. With a smaller number, a
+// transfer would consist of little but key exchanges.
 const minRekey = 1 << 20
 
 // rekeyLimit checks the arguments of RekeyLimit: a number of bytes, and optionally a time.

@@ -18,17 +18,17 @@ import (
 // maxAnswer bounds the answer that a user types, in bytes.
 const maxAnswer = 4 << 10
 
-// maxUnclear bounds answers that are neither yes nor no: a program that asks may always give the
-// same answer.
+// maxUnclear bounds the answers that are neither yes nor no, because a program that asks may
+// always give the same answer.
 const maxUnclear = 3
 
 // errNoTerminal lets openssh continue with methods that need no answer.
 var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
 
-// An asker asks on the terminal, not on standard input and output, which may carry a file. If
-// SSH_ASKPASS names a program, and there is no terminal or SSH_ASKPASS_REQUIRE demands it, that
-// program asks instead. An asker is an [openssh.Prompter], so it has only one question open at a
-// time.
+// An asker asks the user on the terminal, not on standard input and output, which may carry a
+// file. If SSH_ASKPASS names a program, and there is no terminal or SSH_ASKPASS_REQUIRE demands
+// it, that program asks instead. An asker is an [openssh.Prompter], so it has only one question
+// open at a time.
 type asker struct {
 	mu      sync.Mutex
 	restore func() // guarded by mu: restores the terminal while a question is open
@@ -163,7 +163,7 @@ func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error)
 	}
 }
 
-// readLine reads to the end of a line, and no byte after it.
+// readLine reads up to the end of a line, and no byte after it.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	one := make([]byte, 1)

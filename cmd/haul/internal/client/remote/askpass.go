@@ -13,15 +13,15 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// Bounds of a program that asks.
+// Bounds of the waits for a program that asks the user.
 const (
 	askpassTime = 5 * time.Minute // for an answer; sshd ends a login sooner
 	askpassEnd  = time.Second     // for processes that still hold its output after it has exited
 )
 
-// askpass returns the program that asks the user, and whether it has precedence over the terminal.
-// It follows SSH_ASKPASS and SSH_ASKPASS_REQUIRE as ssh(1) does: the program opens a window, so it
-// needs a display unless it is forced.
+// askpass returns the program that asks the user, and whether it has precedence over the
+// terminal. It interprets SSH_ASKPASS and SSH_ASKPASS_REQUIRE as ssh(1) does: the program opens a
+// window, so it needs a display unless it is forced.
 func askpass() (program string, first bool) {
 	display := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	program = os.Getenv("SSH_ASKPASS")
@@ -39,8 +39,8 @@ func askpass() (program string, first bool) {
 	return program, first
 }
 
-// askProgram runs a program with the question as its argument. The answer is the first line that it
-// prints. There is none if the program fails.
+// askProgram runs a program with the question as its argument. The answer is the first line that
+// the program prints. If the program fails, there is no answer.
 func askProgram(ctx context.Context, program, text string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askpassTime)
 	defer cancel()
@@ -50,7 +50,7 @@ func askProgram(ctx context.Context, program, text string) (string, error) {
 	cmd.WaitDelay = askpassEnd
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it succeeded, and left a process behind
+		err = nil // the program succeeded, and left a process behind
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -34,9 +34,9 @@ type Config struct {
 	// Patience sets how long servers may take. Zero fields mean the defaults.
 	Patience Patience
 
-	// Again, if set, is called each time before a request over HTTP, or to a bucket of a [Mount],
-	// is sent again. The reason is that the server was busy or the connection was lost. Several
-	// goroutines call it, and wait for it.
+	// Again, if set, is called each time before a request is sent again because the server was
+	// busy or the connection was lost. It is called for requests over HTTP, and for requests to a
+	// bucket of a [Mount]. Several goroutines call it, and wait for it.
 	Again func(why error)
 
 	served bool // set for a [Mount]: there are no flags, and there is no user to ask
@@ -49,16 +49,16 @@ type Config struct {
 	Say   func(text string)
 	Quiet bool
 
-	// Asking, if set, is called before a question on the terminal, and its result after the answer,
-	// so that nothing else draws there meanwhile.
+	// Asking, if set, is called before a question on the terminal. The function that it returns
+	// is called after the answer. Nothing else may draw on the terminal between the two calls.
 	Asking func() (done func())
 }
 
-// Patience is how long a server may take.
+// Patience says how long a server may take.
 type Patience struct {
 	Answer time.Duration // to answer a request, and to connect and log in
-	Stall  time.Duration // between bytes that it sends or takes
-	Away   time.Duration // to return after it has answered before; HTTP only
+	Stall  time.Duration // between bytes that it sends or receives
+	Away   time.Duration // to become reachable again after it has answered before; HTTP only
 }
 
 // An SSHConfig holds the flags that ssh and scp have too, in their syntax.
@@ -69,8 +69,8 @@ type SSHConfig struct {
 	ConfigFile string   // replaces ~/.ssh/config
 	Options    []string // of ssh_config, as KEY=VALUE
 
-	// Command is a program with arguments that SFTP runs over, such as ssh. It receives the fields
-	// above as flags. If it is empty, this process speaks SSH itself.
+	// Command is a program with arguments, such as ssh, that SFTP runs over. It receives the
+	// fields above as flags. If Command is empty, this process speaks SSH itself.
 	Command []string
 
 	Requests     int // largest number of requests in flight per connection; 0 means automatic

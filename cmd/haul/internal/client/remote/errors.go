@@ -34,7 +34,7 @@ func IsNoAnswer(err error) bool {
 		slices.ContainsFunc(noAnswers, func(e error) bool { return errors.Is(err, e) })
 }
 
-// IsRemote reports whether an error comes from a server or the way to it, and not from this
+// IsRemote reports whether an error comes from a server or the way to it, rather than from this
 // machine's files.
 func IsRemote(err error) bool {
 	return sftpclient.IsRemote(err) || webclient.IsRemote(err) || s3.IsRemote(err)

@@ -13,8 +13,8 @@ import (
 // errWebPassword reports a password in a URL of HTTP. Messages do not show the URL.
 var errWebPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or ~/.netrc or --password-file has it")
 
-// errColon reports a colon in a user's name, which may come before a password. Messages do not show
-// the URL.
+// errColon reports a colon in a user's name. The colon may separate the name from a password, so
+// messages do not show the URL.
 var errColon = errors.New("a user's name cannot have a colon in basic authentication (RFC 7617)")
 
 // A webSite is the web server of a location.

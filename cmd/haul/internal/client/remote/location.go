@@ -70,7 +70,7 @@ type Location struct {
 // IsRemote reports whether the location is on a server.
 func (l Location) IsRemote() bool { return l.Protocol != Local }
 
-// Origin returns a text that is unique for each server and user.
+// Origin returns a string that is unique for each server and user.
 func (l Location) Origin() string {
 	return fmt.Sprintf("%v %q %q %q", l.Protocol, l.server, l.site, l.bucket)
 }
@@ -144,7 +144,8 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 	return err
 }
 
-// errKeysInURL reports more than a bucket in a URL of S3. Messages do not show the URL.
+// errKeysInURL reports a URL of S3 that has more than the bucket before the path. Messages do not
+// show the URL.
 var errKeysInURL = errors.New("keys do not belong in a URL, where others can see them; AWS_PROFILE names those of a file")
 
 // cutScheme splits a URL after its "://". It returns the scheme in lower case.
@@ -168,8 +169,8 @@ var schemes = map[string]Protocol{"tftp": TFTP, "sftp": SFTP, "http": HTTP, "htt
 // isScheme reports whether a word is the scheme of a supported URL.
 func isScheme(s string) bool { return schemes[strings.ToLower(s)] != Local }
 
-// cutHost splits host:path where scp does: at the first colon, unless a slash or nothing comes
-// before it. An IPv6 address must be in brackets.
+// cutHost splits host:path where scp does: at the first colon, unless the colon comes first or
+// after a slash. An IPv6 address must be in brackets.
 func cutHost(s string) (host, path string, ok bool) {
 	if runtime.GOOS == "windows" && filepath.VolumeName(s) != "" {
 		return "", "", false // a drive letter
@@ -216,7 +217,7 @@ func (l Location) IsDirName() bool {
 }
 
 // PlainName returns the location's name on the server if the text alone determines it, and "" if
-// that takes requests to the server.
+// it takes requests to the server to find out.
 func (l Location) PlainName() string {
 	clean := path.Clean(l.Path)
 	switch {

@@ -83,8 +83,9 @@ func (m *Mount) getenv(key string) string {
 	return os.Getenv(key)
 }
 
-// bucketNeeds returns what a connection to a bucket and its credentials require. A cloud machine or
-// container gets credentials over plain HTTP from a link-local address.
+// bucketNeeds returns the system resources that a connection to a bucket and its credentials
+// require. A cloud machine or container gets credentials over plain HTTP from a link-local
+// address.
 func (m *Mount) bucketNeeds() openssh.Needs {
 	n := openssh.Needs{Ports: []int{httpPort, httpsPort}}
 	if u, err := url.Parse("//" + m.bucket.Endpoint()); err == nil && u.Port() != "" {
@@ -102,8 +103,8 @@ func (m *Mount) bucketNeeds() openssh.Needs {
 	return n
 }
 
-// Identity returns a text that is unique for the directory: its URL, and the server that the URL
-// resolves to by the configuration of ssh or of the AWS tools.
+// Identity returns a string that is unique for the directory. It consists of the URL, and the
+// server that the URL resolves to by the configuration of ssh or of the AWS tools.
 func (m *Mount) Identity() string {
 	switch m.location.Protocol {
 	case SFTP:
@@ -114,7 +115,7 @@ func (m *Mount) Identity() string {
 	return m.location.String()
 }
 
-// Needs returns what [Mount.Connect] requires of the system.
+// Needs returns the system resources that [Mount.Connect] requires.
 func (m *Mount) Needs() openssh.Needs {
 	switch m.location.Protocol {
 	case SFTP:
@@ -192,7 +193,7 @@ func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), er
 	return s.Store(dir), func() { _ = s.Close() }, nil
 }
 
-// adviseMount adds to a connection error what the administrator can do.
+// adviseMount adds to a connection error what the administrator can do about it.
 func adviseMount(err error) error {
 	e, ok := errors.AsType[*openssh.HostKeyError](err)
 	switch {

@@ -49,8 +49,8 @@ func PasswordIn(name string) (string, error) {
 	return line, nil
 }
 
-// netrcFile returns the path in NETRC, or else of ~/.netrc. It returns "" if there is no home
-// directory.
+// netrcFile returns the path in NETRC, or else the path of ~/.netrc. It returns "" if there is no
+// home directory.
 func netrcFile(cfg *Config) string {
 	if name := os.Getenv("NETRC"); name != "" {
 		return name

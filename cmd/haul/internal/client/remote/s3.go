@@ -49,7 +49,8 @@ func (b s3Server) Source(_ context.Context, l Location) (Place, error) {
 	return Place{Tree: b.Store, Name: inRoot("/" + l.Path)}, nil
 }
 
-// Target is like Source, but takes a directory for existing if the user named it as one.
+// Target does the same as Source. In addition it assumes that the directory exists if the user
+// named one.
 func (b s3Server) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
 	p.Tree = s3Tree{b.Store, dir}
@@ -67,7 +68,7 @@ type s3Tree struct {
 	dir string // a name that the user gave as a directory; "" for none
 }
 
-// Stat assumes that the directory exists.
+// Stat assumes that the directory dir exists.
 func (t s3Tree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if name == t.dir {
 		return assumedDir(path.Base(name)), nil

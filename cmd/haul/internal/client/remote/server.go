@@ -21,19 +21,19 @@ type Server interface {
 	// Path returns the name of a location on the server.
 	Path(ctx context.Context, l Location) (string, error)
 
-	// Source returns where the files of a location are. Target returns where to copy files: the
-	// location's name or, for several files, a directory of that name.
+	// Source returns the place of a location's files. Target returns the place to copy files to:
+	// the location's name or, for several files, a directory of that name.
 	Source(ctx context.Context, l Location) (Place, error)
 	Target(ctx context.Context, l Location, several bool) (Place, error)
 
-	// List lists a directory. With details it includes the sizes and times of all entries, as far
-	// as the server reports them.
+	// List lists a directory. With details, the entries include all sizes and times that the
+	// server reports.
 	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
 
 	Close() error
 }
 
-// Begin begins a file of that name. The file appears once it is complete or, with inPlace, is
+// Begin begins a file of that name. The file appears once it is complete. With inPlace, it is
 // written in place if the server supports that.
 func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Upload, error) {
 	if inPlace {
@@ -85,8 +85,8 @@ func (p Place) ofSeveral() Place {
 	return p
 }
 
-// targetOf returns the place of a copy's target on a server whose directories exist once they
-// contain a file. dir is the place's name if the user wrote it as a directory, otherwise "".
+// targetOf returns the place of a copy's target, on a server whose directories exist as soon as
+// they contain a file. dir is the place's name if the user wrote it as a directory, otherwise "".
 func targetOf(l Location, several bool) (p Place, dir string) {
 	p.Name = inRoot("/" + l.Path)
 	if several {

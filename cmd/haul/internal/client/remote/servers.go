@@ -86,7 +86,7 @@ func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
 	return s.ssh.same(ctx, a, b)
 }
 
-// A notices prints each text once, since every connection repeats many of them.
+// A notices prints each text once. Without it, every connection would repeat many of them.
 type notices struct {
 	say  func(text string)
 	mu   sync.Mutex
@@ -103,7 +103,7 @@ func (n *notices) printf(format string, args ...any) {
 	n.print(text, text)
 }
 
-// print prints a text if it is the first with this subject.
+// print prints a text if it is the first about its subject.
 func (n *notices) print(about, text string) {
 	n.mu.Lock()
 	first := !n.said[about]

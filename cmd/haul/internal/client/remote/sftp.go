@@ -70,7 +70,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 		return nil, err
 	}
 	for _, setting := range dest.Ignored {
-		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // a setting in a file is for ssh, and users may know about it
+		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // settings in a file are meant for ssh, and users may know about them
 			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
 	}
@@ -100,8 +100,8 @@ func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l L
 	return &sftpServer{Client: c, ssh: s}, nil
 }
 
-// noSession returns the error for a server on which no session begins. If the server does not speak
-// SFTP from the start, it counts as not reached.
+// noSession returns the error for a server on which no session begins. A server that does not
+// speak SFTP from the start counts as unreachable.
 func noSession(l Location, err error) error {
 	kind := failure.Remote
 	if errors.Is(err, sftpclient.ErrProtocol) {
@@ -120,8 +120,8 @@ func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
 }
 
 // further returns a function that makes further connections to a server. They ask no questions,
-// which would be unexpected in the middle of a transfer: the dialer remembers the answers for the
-// first.
+// which would be unexpected in the middle of a transfer: the dialer remembers the answers given
+// for the first connection.
 func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ssh.Client, error) {
 	dest.BatchMode = true
 	return func(ctx context.Context) (*ssh.Client, error) {
@@ -129,7 +129,7 @@ func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ss
 		if err != nil {
 			return nil, err
 		}
-		return c.Client, nil // when it ends, so does everything it runs over
+		return c.Client, nil // when the connection ends, so does everything that it runs over
 	}
 }
 
@@ -143,7 +143,7 @@ func (d *sshDialer) resolve(ctx context.Context, l Location) (openssh.Destinatio
 }
 
 // identities returns the existing files of -i, and warns about missing ones. As in ssh, the
-// configured or default keys are used instead of those.
+// configured or default keys are used in place of the missing ones.
 func (d *sshDialer) identities() (names []string) {
 	for _, name := range d.cfg.SSH.Identities {
 		_, err := os.Stat(name)
@@ -188,7 +188,7 @@ func (c *sftpServer) Path(ctx context.Context, l Location) (string, error) {
 	return p, failure.Remote.Wrap(err)
 }
 
-// Source returns the location's place below "/" or below the home directory.
+// Source returns the location as a place below "/" or below the home directory.
 func (c *sftpServer) Source(ctx context.Context, l Location) (p Place, err error) {
 	if p.Name, err = c.Path(ctx, l); err != nil {
 		return Place{}, err

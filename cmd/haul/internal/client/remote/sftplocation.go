@@ -54,7 +54,7 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 		return t, "", err
 	}
 	if strings.HasPrefix(host, "[") {
-		host = strings.ReplaceAll(host, "%25", "%") // of a zone (RFC 6874)
+		host = strings.ReplaceAll(host, "%25", "%") // a percent sign before a zone is escaped (RFC 6874)
 		inside, _, _ := strings.Cut(host[1:], "]")
 		if a, err := netip.ParseAddr(inside); err != nil || !a.Is6() {
 			return t, "", fmt.Errorf("[%s] is no IPv6 address", console.Visible(inside))

@@ -160,7 +160,7 @@ func (d *sshDialer) explain(ctx context.Context, l Location, err error) error {
 // A commandText collects ssh's standard error.
 type commandText struct {
 	mu   sync.Mutex
-	pass io.Writer // guarded by mu: receives the text at once; nil for nobody
+	pass io.Writer // guarded by mu: receives the text at once; nil means that nobody does
 	text []byte    // guarded by mu: the end of the text
 }
 

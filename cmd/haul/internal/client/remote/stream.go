@@ -17,9 +17,9 @@ import (
 // streamBytes is the size of one read of a stream.
 const streamBytes = 256 << 10
 
-// Stream writes a remote file to w in order, and returns the number of bytes written. Messages call
-// w name. A file that supports it has several requests in flight. An error of w is a
-// [failure.Local].
+// Stream writes a remote file to w in order, and returns the number of bytes written. name stands
+// for w in messages. If the type of the file supports it, several requests are in flight. An
+// error of w is a [failure.Local].
 func Stream(ctx context.Context, f store.File, w io.Writer, name string) (int64, error) {
 	n, err := stream(ctx, f, w, name)
 	if IsReplaced(err) {
@@ -39,8 +39,8 @@ func stream(ctx context.Context, f store.File, w io.Writer, name string) (int64,
 	return StreamPart(ctx, f, w, name, 0, -1)
 }
 
-// StreamPart is like [Stream] for a part of the file: n bytes from off, or everything from off if n
-// is negative. It writes less if the file ends before.
+// StreamPart does the same as [Stream] for a part of the file: n bytes from off, or everything
+// from off if n is negative. It writes less if the file ends before.
 func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off, n int64) (done int64, err error) {
 	if n < 0 {
 		n = math.MaxInt64 - off
@@ -76,7 +76,7 @@ func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off
 	return done, nil
 }
 
-// asSide marks an error as the server's unless it is marked as this machine's.
+// asSide marks an error as the server's, unless it is marked as this machine's.
 func asSide(err error) error {
 	if err == nil || errors.Is(err, failure.Local) {
 		return err
@@ -90,8 +90,9 @@ func IsReplaced(err error) bool {
 	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, store.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
 }
 
-// afterReplaced returns what to do if a file changed before all of it was written to a stream,
-// which messages call name. The rest of the new version does not fit the part already written.
+// afterReplaced returns what to do if a file changed before all of it was written to a stream.
+// name stands for the stream in messages. The rest of the new version does not fit the part
+// already written.
 func afterReplaced(sent int64, name string) string {
 	if sent == 0 {
 		return "nothing has gone to " + name + ": run it again"

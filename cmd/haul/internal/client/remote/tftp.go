@@ -55,7 +55,7 @@ type TFTPClients struct {
 	out    io.Writer
 }
 
-// OpenTFTP checks a configuration, and starts the trace. Its text is written to out.
+// OpenTFTP checks a configuration, and starts the trace. The text of the trace is written to out.
 func OpenTFTP(cfg TFTPConfig, out io.Writer) (*TFTPClients, error) {
 	o := transfer.Options{BlockSize: cfg.BlockSize, Window: cfg.Window, Timeout: cfg.Timeout, MicroTimeout: cfg.MicroTimeout}
 	if err := o.Check(); err != nil {

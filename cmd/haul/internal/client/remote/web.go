@@ -129,7 +129,7 @@ func (c *WebConfig) TLS() (*tls.Config, error) {
 }
 
 // checkPin returns an error if a fingerprint is set for a server without a certificate. give says
-// what the user can do with the https URL.
+// how the user can pass the https URL.
 func (c *WebConfig) checkPin(secure bool, host, give string) error {
 	if c.Fingerprint == "" || secure {
 		return nil
@@ -143,7 +143,7 @@ func pin(t *tls.Config, fingerprint string) error {
 	if err != nil || len(want) != sha256.Size {
 		return failure.Usage.Errorf("--fingerprint %s: it is a SHA-256, of 64 hexadecimal digits with or without colons", console.Visible(fingerprint))
 	}
-	t.InsecureSkipVerify = true // VerifyConnection verifies it
+	t.InsecureSkipVerify = true // VerifyConnection checks the certificate
 	t.VerifyConnection = func(s tls.ConnectionState) error {
 		if sum := sha256.Sum256(s.PeerCertificates[0].Raw); !bytes.Equal(sum[:], want) {
 			err := fmt.Errorf("its certificate has the SHA-256 fingerprint %x, and --fingerprint wants another; has the server been replaced, or is another one on the way?", sum)
@@ -188,7 +188,7 @@ func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string)
 	return user, password, nil
 }
 
-// cannotAsk returns an error that says what to do if there is no answer.
+// cannotAsk adds advice to the error of a question without an answer.
 func cannotAsk(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -29,7 +29,8 @@ func (w webServer) Source(_ context.Context, l Location) (Place, error) {
 	return Place{Tree: w.Tree, Name: inRoot("/" + l.Path)}, nil
 }
 
-// Target is like Source, but takes a directory for existing if the user named it as one.
+// Target does the same as Source. In addition it assumes that the directory exists if the user
+// named one.
 func (w webServer) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
 	p.Tree = webTree{w.Tree, dir}
@@ -72,8 +73,8 @@ func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 	}
 }
 
-// A webTree is a web server as the target of a copy. Not every such server reports what it has, and
-// some have no directories.
+// A webTree is a web server as the target of a copy. Some web servers do not report which files
+// they have, and some have no directories.
 type webTree struct {
 	store.Tree
 	dir string // a name that the user gave as a directory; "" for none
@@ -82,8 +83,8 @@ type webTree struct {
 // Capabilities returns the capabilities of the server.
 func (t webTree) Capabilities() store.Capabilities { return store.CapabilitiesOf(t.Tree) }
 
-// Stat reports a file as missing if the server refuses to say. If the file exists after all, the
-// PUT will report it.
+// Stat reports a file as missing if the server refuses the request. If the file exists after all,
+// the PUT will report it.
 func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if name == t.dir {
 		return assumedDir(path.Base(name)), nil

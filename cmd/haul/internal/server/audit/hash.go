@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// hashers is the number of goroutines that compute hashes. They are few, because clients wait
-	// for the other goroutines.
+	// hashers is the number of goroutines that compute hashes. There are few, because they
+	// compete with the goroutines that clients wait for.
 	hashers = 2
 
 	// maxHashes is how many files may wait for their hash.
@@ -36,7 +36,7 @@ const (
 type Hasher struct {
 	waiting chan hashing
 	closing chan struct{} // closed when the server ends
-	late    atomic.Bool   // waiting files get no hash any more
+	late    atomic.Bool   // waiting files are no longer hashed
 	working sync.WaitGroup
 
 	pending, made, missed atomic.Int64
@@ -58,10 +58,10 @@ func NewHasher() *Hasher {
 	return h
 }
 
-// Hash computes the hash of an uploaded file, and then calls then with the event, which has the
-// hash or says why there is none. file is the published file, or nil if that is not known; Hash
-// closes it. It does not hash another file that has taken the name since. Hash never blocks. It may
-// call then before it returns.
+// Hash computes the hash of an uploaded file. Then it calls the function then with the event,
+// which has the hash or says why there is none. file is the published file, or nil if it is not
+// known; Hash closes it. Hash does not hash another file that has taken the name since. Hash
+// never blocks. It may call then before it returns.
 func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activity.Event)) {
 	one := hashing{e, file, then}
 	h.pending.Add(1)

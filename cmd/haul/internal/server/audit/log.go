@@ -25,7 +25,7 @@ const (
 	// lookEvery is the minimum time between checks, before a line, whether the file was renamed.
 	lookEvery = time.Second
 
-	// perm are the permissions of a new file.
+	// perm holds the permissions of a new file.
 	perm = 0o600
 )
 
@@ -38,8 +38,8 @@ type Log struct {
 	// Used only by the writing goroutine.
 	file    *os.File
 	info    os.FileInfo // of file
-	looked  time.Time   // when the log last checked that file has its name
-	stays   bool        // it could not be opened anew, which was logged
+	looked  time.Time   // when the log last checked that the path still leads to file
+	stays   bool        // the path could not be opened again, which was logged
 	torn    bool        // the file ends with a part of a line
 	missing int64       // lines that were lost and not yet reported in the log
 	buf     []byte
@@ -66,7 +66,7 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
-// open opens the file with the log's name. It refuses a symbolic link: the directory may belong to
+// open opens the file at the log's path. It refuses a symbolic link: the directory may belong to
 // the user that the server becomes, and a reload opens the file as root.
 func (l *Log) open() error {
 	// Without O_NONBLOCK, opening a pipe would wait for a reader.
@@ -173,8 +173,8 @@ func (l *Log) cut(n int64) error {
 	return l.file.Truncate(end - n)
 }
 
-// follow opens the file anew if it no longer has its name, for instance because logrotate has
-// renamed it.
+// follow opens the path again if it no longer leads to the open file, for instance because
+// logrotate has renamed the file.
 func (l *Log) follow() {
 	if time.Since(l.looked) < lookEvery {
 		return

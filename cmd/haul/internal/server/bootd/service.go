@@ -90,7 +90,7 @@ func (s *Service) clients() proxydhcp.Clients {
 	return c
 }
 
-// call calls a function that may be nil.
+// call calls a function, which may be nil.
 func call(addrs func() []netip.AddrPort) []netip.AddrPort {
 	if addrs == nil {
 		return nil

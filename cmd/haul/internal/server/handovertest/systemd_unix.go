@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package handovertest stands for systemd in tests.
+// Package handovertest replaces systemd in tests.
 package handovertest
 
 import (
@@ -20,10 +20,10 @@ const patience = time.Minute
 // A Systemd starts services and receives their notifications.
 type Systemd struct {
 	notify *net.UnixConn
-	Path   string // of the socket: NOTIFY_SOCKET
+	Path   string // the path of the socket, for NOTIFY_SOCKET
 }
 
-// NewSystemd opens a socket for notifications, until the test ends.
+// NewSystemd opens a socket for notifications, and closes it when the test ends.
 func NewSystemd(t *testing.T) *Systemd {
 	t.Helper()
 	s := &Systemd{Path: filepath.Join(t.TempDir(), "notify")}
@@ -35,8 +35,8 @@ func NewSystemd(t *testing.T) *Systemd {
 	return s
 }
 
-// Command prepares this test binary as a service with sockets. The shell is there to set
-// variables to its process number.
+// Command prepares this test binary as a service with sockets. It runs through a shell, which
+// sets variables to the process number.
 func (s *Systemd) Command(t *testing.T, files []*os.File, env ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -48,7 +48,7 @@ func (s *Systemd) Command(t *testing.T, files []*os.File, env ...string) *exec.C
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `LISTEN_PID=${LISTEN_PID-$$} WATCHDOG_PID=$$ exec "$0"`, exe)
 	cmd.Env = append(os.Environ(), fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET="+s.Path)
 	cmd.Env = append(cmd.Env, env...)
-	cmd.ExtraFiles = files // from 3 on, where systemd puts them
+	cmd.ExtraFiles = files // as descriptors from 3 on, where systemd puts them
 	return cmd
 }
 
@@ -64,5 +64,5 @@ func (s *Systemd) Receive(t *testing.T) string {
 	return string(b[:n])
 }
 
-// Close closes the socket: notifications fail.
+// Close closes the socket, so that notifications fail.
 func (s *Systemd) Close() { s.notify.Close() }

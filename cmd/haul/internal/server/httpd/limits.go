@@ -31,9 +31,9 @@ const (
 )
 
 // bounds returns how many connections each port may have, how many small files are kept open, and
-// how many requests with open files all ports together may have. They share HTTP's part of the
-// descriptors. Each request takes a number of descriptors. An HTTP/2 connection carries many
-// requests, so connections and requests are bounded separately.
+// how many requests with open files all ports together may have. All of these share HTTP's part
+// of the descriptors. each is the number of descriptors that a request takes. An HTTP/2
+// connection carries many requests, so connections and requests are bounded separately.
 func bounds(cfg *settings.Config, limit, each int) (conns, small, open int) {
 	share := service.Share(cfg, limit)
 	share -= min(service.SpareDescriptors, share/2)

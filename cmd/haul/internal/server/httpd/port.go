@@ -135,11 +135,12 @@ func (p *port) close() {
 const (
 	pollEvery = 10 * time.Millisecond
 
-	// endTime limits the wait for requests whose connections are closed, because a store may hang.
+	// endTime limits the wait for requests whose connections are closed, because a store may
+	// hang.
 	endTime = time.Second
 
 	// goAwayEvery is the time between two announcements of the end over HTTP/2. A connection that
-	// was just starting misses the first.
+	// is just starting misses the first one.
 	goAwayEvery = time.Second
 
 	// idleGrace is how long idle HTTP/1 connections are kept at the end. A request may be on its

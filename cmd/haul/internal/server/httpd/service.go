@@ -45,7 +45,7 @@ type Service struct {
 	handler *web.Handler
 
 	files    *publicfiles.Files // for clients without a login; nil if there are users
-	whole    *web.Account       // for clients without a login, if all get the same
+	whole    *web.Account       // for clients without a login, if all of them get the same account
 	small    localdir.SmallFiles
 	roots    *userroots.Roots // of users; nil if there are none
 	sessions *logins.Sessions // nil if there are no users
@@ -264,7 +264,7 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err e
 	return nil
 }
 
-// fitDescriptors bounds connections and requests so that the descriptors suffice.
+// fitDescriptors bounds connections and requests so that there are enough descriptors.
 func (s *Service) fitDescriptors(limit int) {
 	each := filesPerRequest
 	if s.sessions != nil {
@@ -377,7 +377,7 @@ func (s *Service) Retire(limit time.Duration) { s.retired <- limit }
 // Name returns the name of the service in a handover.
 func (s *Service) Name() string { return handover.HTTP }
 
-// Serve serves until ctx ends. If one port fails, both end.
+// Serve serves until ctx ends. If one port fails, the other one ends too.
 func (s *Service) Serve(server context.Context) error {
 	ctx, end := context.WithCancel(server)
 	defer end()

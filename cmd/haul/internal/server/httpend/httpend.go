@@ -1,4 +1,4 @@
-// Package httpend ends servers of package net/http.
+// Package httpend shuts down servers of package net/http.
 package httpend
 
 import (
@@ -9,12 +9,13 @@ import (
 
 const pollEvery = 5 * time.Millisecond
 
-// Finish closes a listener and ends its server. Connections that were accepted by then have the
-// grace to get an answer; after that they are closed, as are those that are idle. served is
-// closed when Serve has returned, and open returns how many connections there are.
+// Finish closes a listener and ends its server. Connections that were accepted before have the
+// time grace to receive an answer. After that they are closed, and so are idle connections.
+// served is closed when Serve has returned, and open returns the number of open connections.
 //
-// [http.Server.Shutdown] would close a connection whose first request comes during it, without
-// an answer. At a reload the client would take that for the end of a server that serves on.
+// [http.Server.Shutdown] would close a connection without an answer if its first request arrives
+// during the shutdown. At a reload, the client would take that for the end of a server that
+// continues to serve.
 func Finish(s *http.Server, l net.Listener, served <-chan struct{}, open func() int64, grace time.Duration) {
 	_ = l.Close() // it fails if it was closed before
 	<-served
@@ -22,5 +23,5 @@ func Finish(s *http.Server, l net.Listener, served <-chan struct{}, open func() 
 	for end := time.Now().Add(grace); open() > 0 && time.Now().Before(end); {
 		time.Sleep(pollEvery)
 	}
-	_ = s.Close() // the error is of sockets that are gone either way
+	_ = s.Close() // an error concerns sockets that are closed either way
 }

@@ -29,7 +29,7 @@ const (
 	reloadShare = 50
 )
 
-// Sessions are the users who may log in, and their sessions. Each SFTP connection and each HTTP
+// Sessions holds the users who may log in, and their sessions. Each SFTP connection and each HTTP
 // request is a session.
 type Sessions struct {
 	Users *users.Directory

@@ -25,8 +25,8 @@ type Peer struct {
 
 // ConnCounters are the counters that a server keeps of its connections.
 type ConnCounters struct {
-	Conns      int // TLS handshakes now, except those that wait for their client
-	Handshakes int // of TLS, now, but for those that wait for their client
+	Conns      int // current connections
+	Handshakes int // number of current TLS handshakes, except those that wait for their client
 
 	Accepted      uint64
 	Refused       uint64 // because of a limit

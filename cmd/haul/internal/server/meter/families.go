@@ -13,13 +13,14 @@ const namespace = "haul"
 // Bounds of the buckets of histograms. They are part of the meaning of the metrics: changing them
 // breaks dashboards.
 var (
-	// From a peer behind one switch to a peer behind a satellite, and TFTP's longest first timer.
+	// These range from a peer behind one switch to a peer behind a satellite, and TFTP's longest
+	// first timer.
 	rttBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 3}
 
-	// From a boot ROM's configuration file to a disk image over a slow link.
+	// These range from a boot ROM's configuration file to a disk image over a slow link.
 	durationBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
 
-	// From one block of RFC 1350 to the largest upload that is accepted by default.
+	// These range from one block of RFC 1350 to the largest upload that is accepted by default.
 	sizeBuckets = []float64{512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 128 << 20, 1 << 30, 16 << 30}
 )
 
@@ -81,7 +82,8 @@ func (f *families) countPackets(c *directionCounts, counts packetCounts) {
 	}
 }
 
-// all returns the collectors that are registered directly: all but bytes, see bytesCounter.
+// all returns the collectors that are registered directly. It leaves out bytes, which
+// bytesCounter contains.
 func (f *families) all() []prometheus.Collector {
 	list := []prometheus.Collector{f.transfers, f.refused, f.live, f.rtt, f.duration, f.size, f.unlisted}
 	for _, p := range f.packets {

@@ -12,8 +12,9 @@ import (
 const MaxLive = 1 << 16
 
 const (
-	// parts is how many locks share the list. With several, loops of a server seldom contend, and a
-	// scrape holds none for long: 4096 entries take less than a millisecond.
+	// parts is the number of locks that share the list. With several locks, loops of a server
+	// seldom contend, and a scrape holds none for long: 4096 entries take less than a
+	// millisecond.
 	parts = 16
 
 	// noSlot marks a transfer for which the list had no room.

@@ -270,7 +270,7 @@ func labelsOf(pairs []string) prometheus.Labels {
 }
 
 // Gatherer returns the metrics for programs that show them in their own way, for example together
-// with others by [prometheus.Gatherers]. A nil Registry returns an empty one.
+// with other metrics by [prometheus.Gatherers]. A nil Registry returns an empty one.
 func (r *Registry) Gatherer() prometheus.Gatherer {
 	if r == nil {
 		return prometheus.Gatherers(nil)

@@ -66,10 +66,10 @@ func (t *Transfer) Follow(moved func() int64) {
 	}
 }
 
-// A Way is what a protocol measures of the path to its peer.
+// A Way holds a protocol's measurements of the path to its peer.
 type Way struct {
 	RTT    time.Duration // the smoothed round trip; 0 means not measured
-	Window int           // the most blocks under way; 0 means that the protocol has no window
+	Window int           // the largest number of blocks under way; 0 means that the protocol has no window
 	Resent int64         // datagrams sent again
 }
 
@@ -100,13 +100,13 @@ func (t *Transfer) progress() int64 {
 // End describes a transfer that has ended. Negative numbers count as 0.
 type End struct {
 	Result   Result
-	Bytes    int64         // moved of the file; a number below that of Add and Reached is ignored
+	Bytes    int64         // bytes moved of the file; a number below that of Add and Reached is ignored
 	Duration time.Duration // 0 means the time since Began
 	RTT      time.Duration // the smoothed round trip; 0 means never measured
 
-	// Only for protocols that use datagrams. TFTP's numbers are shown from the start, at 0.
-	// Received, which a server need not count, and those of other protocols are shown once they
-	// have been above 0.
+	// These are only for protocols that use datagrams. TFTP's numbers are shown from the start,
+	// at 0. Received, which a server need not count, and the numbers of other protocols are shown
+	// once they have been above 0.
 	Sent       int64 // datagrams sent, including repeated ones
 	Received   int64 // datagrams received
 	Resent     int64 // datagrams sent again
@@ -115,7 +115,7 @@ type End struct {
 
 	// For Config.Ended only.
 	File   string // the whole name, as the peer gave it; "" means Info.Name
-	Path   string // of the file on disk; "" if it is not known
+	Path   string // path of the file on disk; "" if it is not known
 	Stored string // the name that an upload got, if it differs from the peer's
 	Err    error  // why the transfer ended; nil if it succeeded
 	Detail any    // further data from the caller of End

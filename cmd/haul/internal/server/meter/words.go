@@ -15,8 +15,8 @@ const (
 
 var protocols = []Protocol{TFTP, SFTP, HTTP, HTTPS}
 
-// A Result is how a transfer ended. Values other than the constants count as "other". The log uses
-// the same words.
+// A Result says how a transfer ended. Values other than the constants count as "other". The log
+// uses the same words.
 type Result string
 
 // The results.
@@ -36,7 +36,7 @@ var results = []Result{Done, Unconfirmed, Probe, Refused, PeerEnded, PeerSilent,
 // complete reports whether the whole file was transferred.
 func (r Result) complete() bool { return r == Done || r == Unconfirmed }
 
-// A Reason is why a request was refused before it became a transfer. Values other than the
+// A Reason says why a request was refused before it became a transfer. Values other than the
 // constants count as "other".
 type Reason string
 

@@ -68,8 +68,8 @@ func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, me
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ConnState:                    s.count,
 	}
-	// A scrape comes every few seconds, so a new connection for each is cheap. A kept connection is
-	// one more that a stranger can hold.
+	// A scrape arrives only every few seconds, so a new connection for each is cheap. A stranger
+	// could hold connections that are kept.
 	s.http.SetKeepAlivesEnabled(false)
 	go s.run()
 	return s

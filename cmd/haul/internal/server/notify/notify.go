@@ -22,7 +22,7 @@ import (
 // SHA256 is the value of [Settings.AuditHash] that turns hashes on.
 const SHA256 = "sha256"
 
-// Settings are the settings of hooks and the audit log.
+// Settings has the settings of hooks and the audit log.
 type Settings struct {
 	// Hooks are programs to run, and URLs to post to, when clients do something.
 	Hooks []hooks.Hook
@@ -97,8 +97,8 @@ func (s *Settings) SandboxPaths(c *privilege.Confinement) {
 	}
 }
 
-// mostKept is how many uploads stay open until they are hashed; a sixteenth of the descriptors is
-// the limit as well. Further files are hashed by name, if they still have it.
+// mostKept bounds the uploads that stay open until they are hashed. A sixteenth of the
+// descriptors is another bound. Further files are hashed by name, if they still have it.
 const mostKept = 1024
 
 // A Notifier passes on what clients do.
@@ -106,7 +106,7 @@ type Notifier struct {
 	// Report receives the reports of the protocols; nil if nothing needs them.
 	Report *activity.Reporter
 
-	// Kept are the uploads that wait for their hash; nil if there are no hashes.
+	// Kept holds the uploads that wait for their hash; nil if there are no hashes.
 	Kept *localdir.KeptUploads
 
 	audit  *audit.Log
@@ -114,7 +114,7 @@ type Notifier struct {
 	hooks  *hooks.Queue
 }
 
-// New returns a Notifier for the protocols to report to. It drops all reports until Open.
+// New returns a Notifier to which the protocols report. It drops all reports until Open.
 func (s *Settings) New() (n Notifier) {
 	if s.Wanted() {
 		n.Report = new(activity.Reporter)
@@ -126,8 +126,8 @@ func (s *Settings) New() (n Notifier) {
 }
 
 // Open opens the audit log, and starts the process that runs hooks while this process still may.
-// That process gets the environment, and becomes the user; nil means no change. The caller closes
-// the Notifier, even after an error.
+// That process gets the environment env, and becomes the given user; nil means no change. The
+// caller closes the Notifier, even after an error.
 func (n *Notifier) Open(s *Settings, env []string, user *privilege.User, log *slog.Logger) (err error) {
 	if s.Audit != "" {
 		if n.audit, err = audit.Open(s.Audit, log); err != nil {

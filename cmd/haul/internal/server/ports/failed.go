@@ -112,8 +112,8 @@ func looksLikeHTTP(head [5]byte) bool {
 	return false
 }
 
-// NeedUnixSocket returns an error if a unix socket for proxies is missing. name is that of the
-// service.
+// NeedUnixSocket returns an error if a unix socket for proxies is missing. name is the name of
+// the service.
 func (f *FailedConns) NeedUnixSocket(name string, sockets []*tcp.Socket) error {
 	if slices.ContainsFunc(sockets, isUnixSocket) {
 		return nil

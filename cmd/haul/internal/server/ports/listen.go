@@ -20,7 +20,7 @@ import (
 var listenAdvice = map[string]struct {
 	free  string // an address that needs no privileges
 	rival string // the server that most often uses the port
-	all   string // another kind of address that could be chosen
+	all   string // another kind of address that the administrator could choose
 }{
 	handover.TFTP:    {free: ":6969"},
 	handover.SFTP:    {free: ":2022", rival: " (on 22 most often sshd)"},

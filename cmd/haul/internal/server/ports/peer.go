@@ -38,7 +38,7 @@ func Peer(a net.Addr) string {
 // ShownAddr returns the address of a server as text, and the address at which this machine reaches
 // it. asked is the address as configured.
 func ShownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {
-	// "[::]" stands for both families unless IPv6 was asked for.
+	// "[::]" stands for both families, unless the configured address names IPv6.
 	only6 := strings.HasPrefix(asked, "[")
 	shown, host = a.String(), a.Addr()
 	switch {

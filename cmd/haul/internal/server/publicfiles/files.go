@@ -24,7 +24,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// Files are the directories for clients that do not log in, and the rules for them.
+// Files holds the directories for clients that do not log in, and the rules for them.
 type Files struct {
 	cfg     *settings.Config
 	sources *source.Set
@@ -79,7 +79,7 @@ func (s *Files) openRoots() error {
 	return s.readRules()
 }
 
-// separate refuses a directory for uploads that contains served files.
+// separate refuses an upload directory that contains served files.
 func separate(cfg *settings.Config) error {
 	if cfg.Files.UploadDir == "" {
 		return nil

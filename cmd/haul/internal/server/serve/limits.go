@@ -19,7 +19,7 @@ const (
 	spareThreads = 1000 // for everything else
 )
 
-// boundThreads sets the limit of threads.
+// boundThreads sets the limit on threads.
 func boundThreads(cfg *settings.Config) {
 	threads := spareThreads
 	if cfg.ServesSFTP() {
@@ -34,11 +34,12 @@ func boundThreads(cfg *settings.Config) {
 // fixedMemory is the memory that any server needs, in bytes.
 const fixedMemory = 24 << 20
 
-// heapGrowth is how far the heap of an SFTP or HTTP server may grow before a collection, in
-// percent. So little memory stays live that by default a collection runs for every 4 MB. That is a
-// fifth of the cost of an upload over SFTP, and a twentieth of that of a small file over HTTP. It
-// is not used with a cache of upstreams, whose blocks in memory are live. There, as much garbage as
-// live memory is enough, and five times as much would be hundreds of megabytes.
+// heapGrowth is how far the heap of an SFTP or HTTP server may grow before a garbage collection,
+// in percent. These servers keep so little memory live that with Go's default a collection would
+// run for every 4 MB. That would cost a fifth of an upload over SFTP, and a twentieth of a
+// download of a small file over HTTP. heapGrowth is not used with a cache of upstreams, whose
+// blocks in memory are live. There, the default lets garbage take as much memory as live data,
+// which is enough; heapGrowth would allow hundreds of megabytes.
 const heapGrowth = 400
 
 // boundHeap makes the garbage collector work harder when the process approaches its documented

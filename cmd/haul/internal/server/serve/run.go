@@ -47,7 +47,7 @@ type protocol interface {
 	Serve(ctx context.Context) error                              // serves until ctx and the transfers have ended
 	Sockets() ([]handover.Socket, error)                          // returns duplicates of the sockets, for a successor
 	Retire(limit time.Duration)                                   // a successor has the sockets: Serve ends after the transfers under way, or after limit
-	Alive() bool                                                  // for the watchdog, while the service serves
+	Alive() bool                                                  // reports whether the service works, for the watchdog
 	Name() string                                                 // names the sockets in a handover
 	String() string                                               // "TFTP on [127.0.0.1:69]"
 	Close()
@@ -345,8 +345,8 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 	for i, p := range s.services {
 		served.Go(func() {
 			errs[i] = p.Serve(running)
-			// The service failed, or ended because ctx did. Or it has retired, and the other
-			// services may still run.
+			// The service failed, ended because ctx did, or has retired while the other services
+			// still run.
 			if restart.Ended(p.Name()); !restart.Retired() {
 				end()
 			}

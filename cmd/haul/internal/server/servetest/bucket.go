@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/internal/s3test"
 )
 
-// A Bucket is an S3 server with the bucket "bucket", for tests of those who serve it.
+// A Bucket is an S3 server with the bucket "bucket", for tests of code that serves its objects.
 type Bucket struct {
 	*s3test.Server
 
@@ -34,12 +34,13 @@ func NewBucket(t testing.TB) *Bucket {
 	return b
 }
 
-// Env returns the environment by which haul finds the server and has keys for it.
+// Env returns the environment in which haul finds the server and has keys for it.
 func (b *Bucket) Env() []string {
 	return []string{"AWS_ENDPOINT_URL=" + b.URL, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_PROFILE=", "AWS_SESSION_TOKEN="}
 }
 
-// Break has a fault answer all requests for an object; nil ends that. A listing has the key "".
+// Break makes a fault answer all requests for an object; nil removes the fault. A listing has the
+// key "".
 func (b *Bucket) Break(key string, f Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

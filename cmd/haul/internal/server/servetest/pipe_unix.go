@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// MakePipe makes a named pipe.
+// MakePipe creates a named pipe.
 func MakePipe(t *testing.T, path string) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -26,8 +26,8 @@ func TFTP(t testing.TB, s tftp.Config) netip.AddrPort {
 	return l.Addr()
 }
 
-// SSHConfig returns what a server uses for each connection: this host key, and these users
-// who may log in.
+// SSHConfig returns a hook that configures each connection of a server, with this host key, and
+// these users who may log in.
 func SSHConfig(host ssh.Signer, who *users.Directory) func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 	return func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 		c := &ssh.ServerConfig{}

@@ -1,5 +1,5 @@
-// Package servetest has what the tests of the server and those of the command line
-// share.
+// Package servetest has helpers that the tests of the server share with those of the command
+// line.
 package servetest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come. Only one that fails waits that
-// long.
+// Patience is how long a test waits for an event that has to occur. Only a failing test waits
+// that long.
 const Patience = time.Minute
 
-// Eventually waits until something is so.
+// Eventually waits until is returns true.
 func Eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	pause := time.Millisecond
@@ -42,7 +42,7 @@ func AwaitRefused(t *testing.T, addr string) {
 	})
 }
 
-// WriteFile writes a file, and makes its directories.
+// WriteFile writes a file, and creates its directories.
 func WriteFile(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -65,7 +65,7 @@ func WantFile(t *testing.T, path, content string) {
 	}
 }
 
-// A Buffer may be written to and read from at once.
+// A Buffer may be written to and read from at the same time.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -85,9 +85,9 @@ func (l *Buffer) String() string {
 	return l.b.String()
 }
 
-// WriteProgram writes a program to run. No process is made meanwhile: until it
-// runs something else, one that a test makes beside this one would have the file
-// open for writing, and such a file cannot be run.
+// WriteProgram writes a program that a test runs. It prevents the start of other processes
+// meanwhile. A process that another test starts at the same time would have the file open for
+// writing until it runs its own program, and such a file cannot be run.
 func WriteProgram(t *testing.T, file, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

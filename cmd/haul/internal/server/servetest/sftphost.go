@@ -19,8 +19,9 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// An SFTPHost is a server of SFTP that can be stopped and started, and a home directory
-// whose ssh_config, keys and known_hosts let "boot" log in there by a key.
+// An SFTPHost is an SFTP server that can be stopped and started, with a home directory. The
+// ssh_config, keys and known_hosts of the directory let a client log in to the server as "boot"
+// with a key.
 type SFTPHost struct {
 	Home string
 	Port int
@@ -33,7 +34,7 @@ type SFTPHost struct {
 	stop func() // mu; nil while it is stopped
 }
 
-// NewSFTPHost starts a server that gives everybody who has the key this account.
+// NewSFTPHost starts a server that gives this account to everybody who has the key.
 func NewSFTPHost(t testing.TB, a sftp.Account) *SFTPHost {
 	t.Helper()
 	h := &SFTPHost{Home: t.TempDir(), t: t, account: a}
@@ -78,7 +79,7 @@ func newKey(t testing.TB) (ssh.Signer, *pem.Block) {
 	return signer, private
 }
 
-// Start starts the server, at the port that it had. Any goroutine may call it.
+// Start starts the server, at the port that it had before. Any goroutine may call it.
 func (h *SFTPHost) Start() {
 	h.t.Helper()
 	h.mu.Lock()
@@ -101,7 +102,7 @@ func (h *SFTPHost) Start() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = s.Serve(ctx, l) // connections are cut, as the test wants
+		_ = s.Serve(ctx, l) // connections are cut, as the test intends
 	}()
 	h.stop = func() {
 		cancel()

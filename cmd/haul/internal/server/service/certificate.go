@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// LogCertificate logs faults of a certificate, and when a new one takes effect.
+// LogCertificate logs the faults of a certificate, and logs when a new one takes effect.
 func LogCertificate(set *certs.Set, name string, say SayFunc) {
 	set.Report = func(err error) {
 		say(slog.LevelWarn, name+" certificate", slog.String("error", err.Error()))

@@ -10,8 +10,8 @@ import (
 // sockets, directories, files that are being opened, and metrics.
 const SpareDescriptors = 128
 
-// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader, and at most
-// an eighth of the service's descriptors.
+// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader. An eighth
+// of the service's descriptors is another bound.
 const SmallFiles = 256
 
 // FewFiles is the number of open files below which a limit set by the descriptors is always logged.

@@ -20,7 +20,7 @@ import (
 // A flag names a setting in a message.
 type flag = failure.Flag
 
-// mistakes are the mistakes in a configuration.
+// mistakes holds the mistakes in a configuration.
 type mistakes []error
 
 // add adds a mistake in a setting; "" means no particular setting.
@@ -93,7 +93,7 @@ func (m *mistakes) checkAddrs(setting flag, network string, addrs []string) {
 	}
 }
 
-// checkDistinct refuses the same address for two TCP services. Otherwise the system would report
+// checkDistinct refuses an address that two TCP services have. Otherwise the system would report
 // that another server uses it.
 func (cfg *Config) checkDistinct(m *mistakes) {
 	has := map[string]flag{}
@@ -137,7 +137,7 @@ func (cfg *Config) checkNumbers(m *mistakes) {
 	if t.WindowSize == 0 { // Options would replace it with a default
 		m.add("windowsize", "%s 0: it is 1 to 65535 blocks", flag("windowsize"))
 	} else if err := (transfer.Options{BlockSize: t.BlockSize, Window: t.WindowSize}).Check(); err != nil {
-		option, text, _ := strings.Cut(err.Error(), " ") // the error begins with the name of the option, which is also the setting's
+		option, text, _ := strings.Cut(err.Error(), " ") // the error begins with the name of the option, which is also the name of the setting
 		m.add(flag(option), "%s %s", flag(option), text)
 	}
 }

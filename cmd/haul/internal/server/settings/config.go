@@ -67,8 +67,8 @@ type Config struct {
 	// Restartable allows restarts without downtime, by SIGUSR2.
 	Restartable bool
 
-	// Reload makes SIGHUP start this server anew as well, so that it reads its configuration file
-	// again. Set it if the settings come from a file. Without it, SIGHUP ends the server. It
+	// Reload makes SIGHUP start this server again as well, so that it reads its configuration
+	// file again. Set it if the settings come from a file. Without it, SIGHUP ends the server. It
 	// implies Restartable.
 	Reload bool
 
@@ -86,11 +86,11 @@ type Config struct {
 	// Quiet logs only failures.
 	Quiet bool
 
-	// Notify are the settings for hooks and for the audit log.
+	// Notify has the settings for hooks and for the audit log.
 	Notify notify.Settings
 }
 
-// Files are the rules for clients that do not log in, by TFTP and HTTP.
+// Files has the rules for clients that do not log in, by TFTP and HTTP.
 type Files struct {
 	Roots     []Root         // directories for some clients; the first match applies
 	PerClient site.PerClient // gives each client a directory below the others
@@ -117,7 +117,7 @@ type Root struct {
 	Dir string
 }
 
-// TFTP are the settings of TFTP.
+// TFTP has the settings of TFTP.
 type TFTP struct {
 	// Listen are the addresses; the default is ":69". Fallback is used if the process may not use
 	// them; "" means none.
@@ -162,7 +162,7 @@ const (
 // ErrMTU describes the valid values of an MTU.
 var ErrMTU = fmt.Errorf("it is auto, none, or %d to %d bytes", MinMTU, MaxMTU)
 
-// SFTP are the settings of SFTP.
+// SFTP has the settings of SFTP.
 type SFTP struct {
 	Listen []string // the addresses; none by default
 
@@ -192,7 +192,7 @@ type SFTP struct {
 // contains all default directories of host keys, for example.
 const NoHostKeys = "none"
 
-// HTTP are the settings of HTTP and HTTPS.
+// HTTP has the settings of HTTP and HTTPS.
 type HTTP struct {
 	Listen    []string // the addresses of HTTP; the default is ":80"
 	Fallback  string   // the address if the process may not use those; "" means none
@@ -222,7 +222,7 @@ type HTTP struct {
 	UnixProxies bool
 }
 
-// Status are the settings of the status page.
+// Status has the settings of the status page.
 type Status struct {
 	// Listen is its address; "" means none. If other machines can reach the address, Users and Cert
 	// are required.
@@ -283,8 +283,8 @@ func (cfg *Config) Directories() []string {
 	return append(all, cfg.Files.UploadDir)
 }
 
-// Simple reports whether all clients get the same directory unchanged. In that case no site is
-// needed, whose listings have to fit in memory.
+// Simple reports whether all clients get the same directory unchanged. In that case no
+// [site.Site] is needed. The listings of a Site have to fit in memory.
 func (cfg *Config) Simple() bool {
 	return len(cfg.Dirs) == 1 && len(cfg.Files.Roots) == 0 && cfg.Files.PerClient == site.NotPerClient && cfg.Files.Map == "" && len(cfg.Files.Access) == 0 &&
 		!cfg.Files.FoldCase && cfg.Files.UploadDir == "" && cfg.Files.Upload != site.UploadUnique && !cfg.Boot.Answer

@@ -37,7 +37,7 @@ func StateDir(setting failure.Flag, what, value string) (string, error) {
 }
 
 // ownDir returns a directory for haul: the first one that systemd passes in a variable
-// (systemd.exec(5)), that of root, or that of the XDG base directory specification.
+// (systemd.exec(5)), the one for root, or the one of the XDG base directory specification.
 func ownDir(systemd, root, xdg, below string) (string, error) {
 	if first, _, _ := strings.Cut(os.Getenv(systemd), ":"); first != "" {
 		return first, nil

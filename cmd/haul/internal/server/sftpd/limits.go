@@ -10,9 +10,10 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// Memory that SFTP needs, in bytes. Most connections are idle. One that transfers a file may have
-// an SSH window in memory (2 MiB), and requests and replies (272 KiB each). The sum does not assume
-// that all connections are busy at once: it limits garbage, and delays no connection.
+// This is the memory that SFTP needs, in bytes. Most connections are idle. A connection that
+// transfers a file may have an SSH window in memory (2 MiB), and requests and replies (272 KiB
+// each). The sum does not assume that all connections are busy at once: it limits garbage, and
+// delays no connection.
 const (
 	memoryPerConn    = 96 << 10
 	memoryPerSession = 3 << 20

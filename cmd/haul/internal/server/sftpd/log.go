@@ -42,7 +42,7 @@ type tries struct {
 	logged bool   // the failure is logged already
 	keys   int    // how many were offered and refused
 	key    string // the last key
-	reason string // why it was refused
+	reason string // why the last key was refused
 }
 
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
@@ -150,8 +150,8 @@ func (l *log) failed(c *ssh.ServerConn, user string, err error) {
 // maxShown is how many bytes of a name from a stranger are logged.
 const maxShown = 64
 
-// disconnected logs the end of a connection: a logout, or the reason why there was no login, unless
-// it has been logged.
+// disconnected logs the end of a connection: a logout, or the reason why there was no login,
+// unless the reason has been logged.
 func (l *log) disconnected(c *sftp.Conn) {
 	l.mu.Lock()
 	key := connKey(c.Peer, c.Local)

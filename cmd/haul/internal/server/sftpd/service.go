@@ -214,7 +214,7 @@ func (s *Service) expectProxies() {
 		}
 	}
 	if len(s.accept.Proxies) > 0 || s.accept.UnixProxies {
-		s.accept.MaxConns = 2 * s.srv.MaxConns // the same number may wait for their header
+		s.accept.MaxConns = 2 * s.srv.MaxConns // as many connections again may wait for their header
 	}
 }
 

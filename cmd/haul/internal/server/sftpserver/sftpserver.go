@@ -40,8 +40,8 @@ type Config struct {
 	syslog string // the socket of a syslog; "" means that of this machine
 }
 
-// Run serves one session on in and out until the client ends it, which is no error, or until ctx
-// ends.
+// Run serves one session on in and out, until the client ends it, which is not an error, or until
+// ctx ends.
 func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) error {
 	self, err := user.Current()
 	if err != nil {
@@ -81,8 +81,9 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 // Requests returns the names of the requests that Allow and Deny can name.
 func Requests() []string { return sftp.Requests() }
 
-// hashing are requests that only haul has and that reveal the result of another request: the hash
-// of a range of one byte reveals the byte. A list written for OpenSSH's server cannot contain them.
+// hashing lists requests that only haul has and that reveal the result of another request. For
+// example, the hash of a range of one byte reveals the byte. A list written for OpenSSH's server
+// cannot contain them.
 var hashing = map[string][]string{
 	"open": {"check-file-name"},
 	"read": {"check-file", "check-file-handle", "check-file-name"},
@@ -165,7 +166,7 @@ func nameOf(p string) string {
 	return p
 }
 
-// resolve is [sftp.Account].Resolve if the root is that of the machine.
+// resolve implements [sftp.Account].Resolve if the account's root is the root of the machine.
 func resolve(p string) (string, error) {
 	full, err := filepath.EvalSymlinks(p)
 	if !errors.Is(err, fs.ErrNotExist) {

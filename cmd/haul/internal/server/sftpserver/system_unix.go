@@ -17,8 +17,9 @@ func (u *Umask) set() error {
 	return nil
 }
 
-// openStdio returns duplicates of standard input and output whose Close ends pending calls. If the
-// client leaves, the next write fails. No signal ends the process before it has cleaned up.
+// openStdio returns duplicates of standard input and output whose Close ends pending calls. If
+// the client leaves, the next write fails. No signal then ends the process before it has cleaned
+// up.
 func openStdio(in, out *os.File) (_, _ *os.File, err error) {
 	signal.Ignore(syscall.SIGPIPE)
 	var all [2]*os.File
@@ -39,7 +40,7 @@ func openStdio(in, out *os.File) (_, _ *os.File, err error) {
 // logName is the prefix of messages, so that log rules for OpenSSH's sftp-server match.
 const logName = "sftp-server"
 
-// openSyslog connects to the syslog at a socket, or to that of this machine.
+// openSyslog connects to the syslog at a socket, or to the syslog of this machine.
 func openSyslog(f Facility, socket string) (write func(l Level, text string), closeLog func(), err error) {
 	network := ""
 	if socket != "" {

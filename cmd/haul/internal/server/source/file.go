@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxReopens is how often in a row a file is opened again without getting a further byte.
+	// maxReopens is how often in a row a file is opened again without receiving a further byte.
 	maxReopens = 3
 
 	// settled is the minimum age of an SFTP server's file when it is opened, so that a file with
@@ -22,9 +22,9 @@ const (
 	// differ.
 	settled = time.Minute
 
-	// A read may take readTime, since the upstream may be gone or may ask to retry later, and
-	// leastTime for each leastBytes. Otherwise an upstream that sends a byte now and then would
-	// block its readers forever.
+	// A read may take readTime, since the upstream may be away or may ask for a retry later, plus
+	// leastTime for each leastBytes. Without this bound, an upstream that sends a byte now and
+	// then would block its readers forever.
 	readTime   = time.Minute
 	leastBytes = 16 << 10
 	leastTime  = 10 * time.Second
@@ -32,8 +32,8 @@ const (
 
 var errTrickle = fmt.Errorf("the source sends less than %d KiB in %v", leastBytes>>10, leastTime)
 
-// A file is a file of an upstream, open for reading. If its connection may be lost for good, it is
-// opened again on the next connection.
+// A file is a file of an upstream, open for reading. A file whose connection can be lost for good
+// is opened again on the next connection.
 type file struct {
 	tree   *tree
 	name   string
@@ -42,11 +42,11 @@ type file struct {
 	mu     sync.RWMutex
 	span   *span       // mu
 	file   store.File  // mu
-	info   fs.FileInfo // mu: as it was at first
+	info   fs.FileInfo // mu: the description from the first open
 	opened time.Time   // mu
 	ended  bool        // mu
 
-	slow atomic.Pointer[store.File] // a file that was closed because a read of it took too long
+	slow atomic.Pointer[store.File] // the file that was closed because a read of it took too long
 }
 
 // open opens the file on the current connection.
@@ -91,7 +91,7 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// ReadAt reads on the connection that the file was opened with, or on a later one.
+// ReadAt reads on the connection on which the file was opened, or on a later one.
 func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	defer store.BeginWait(f.caller)()
 	for reopens := 0; ; {

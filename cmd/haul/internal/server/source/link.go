@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// While an upstream is away, each call tries to reach it for as long as a call may take. A
-	// server that restarts is soon back, and a waiting client need not start again. After patience,
-	// calls fail at once, except for one every probeEvery.
+	// While an upstream is away, each call keeps trying to reach it, for as long as a call may
+	// take. A server that restarts is soon back, and a waiting client need not start again. After
+	// the time patience, calls fail at once, except for one every probeEvery.
 	patience   = 30 * time.Second
 	probeEvery = 5 * time.Second
 
-	// The average pause between two tries to connect. It doubles up to mostPause.
+	// firstPause is the average pause between two tries to connect. It doubles up to mostPause.
 	firstPause = 200 * time.Millisecond
 	mostPause  = 5 * time.Second
 
-	// logEvery is the minimum time between two log lines about an upstream that is away. The same
-	// goes for lines about failed requests, and for those about repeated ones.
+	// logEvery is the minimum time between two log lines about an upstream that is away. It also
+	// applies to lines about failed requests, and to lines about repeated requests.
 	logEvery = time.Minute
 )
 
@@ -39,13 +39,13 @@ var (
 	errClosed = fmt.Errorf("the source was closed: %w", fs.ErrClosed)
 )
 
-// A link is the access to an upstream: the connection, the places of its users, and the state that
-// was found out.
+// A link gives access to an upstream. It holds the connection, the places of its users, and the
+// known state.
 type link struct {
 	text    string
 	connect func(context.Context) (store.Tree, func(), error)
 	renews  func(error) bool // reports whether a new connection may help
-	reopens bool             // reopen open files on a new connection
+	reopens bool             // open files are reopened on a new connection
 	log     func(slog.Level, string, ...slog.Attr)
 	wait    time.Duration // how long a call may take
 	least   time.Duration // leastTime, except in tests
@@ -60,7 +60,7 @@ type link struct {
 	dialing *dialing  // mu: nil if nobody connects
 	tries   int       // mu: failed tries to connect in a row
 	away    time.Time // mu: since when the upstream is away; zero if it is not
-	probe   time.Time // mu: when it may be tried next if it is away for long
+	probe   time.Time // mu: when the next try may begin, if it has been away for a long time
 	err     error     // mu: why it is away
 	logged  time.Time // mu: when that was logged
 	faulty  time.Time // mu: when a failed request was last logged
@@ -68,7 +68,7 @@ type link struct {
 	reached bool      // mu: it has answered at least once
 }
 
-// A conn is a connection.
+// A conn is a connection to the upstream.
 type conn struct {
 	tree  store.Tree
 	close func()
@@ -108,7 +108,7 @@ func (l *link) stats() Stats {
 	return Stats{Calls: l.calls.Load(), Failures: l.failures.Load(), Again: l.repeats.Load(), Connects: l.connects.Load(), Read: l.read.Load(), Away: !l.away.IsZero()}
 }
 
-// A span is the lifetime of a call, or of the file that it has opened.
+// A span is the lifetime of a call, and of the file that the call has opened.
 type span struct {
 	ctx    context.Context // ends with the caller's context, with the link, when the call takes too long, or by end
 	end    func()
@@ -228,18 +228,19 @@ func (l *link) connection(ctx context.Context) (*conn, error) {
 			return d.conn, nil
 		}
 		if last = d.err; remote.IsRefusal(last) || errors.Is(last, fs.ErrNotExist) {
-			return nil, last // this will stay so for the next ten seconds
+			return nil, last // this error will not change within the next ten seconds
 		}
 	}
 }
 
-// dial connects on behalf of all that wait for it, after the pause that follows from earlier tries.
+// dial connects on behalf of all calls that wait for it, after a pause that depends on the number
+// of earlier tries.
 func (l *link) dial(d *dialing, tries int) {
 	defer close(d.done)
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // short enough that each call sees a try begin
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // short enough for each call to see a try begin
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
@@ -275,7 +276,7 @@ func (l *link) renew(c *conn, err error) {
 	defer l.mu.Unlock()
 	if c == l.conn && l.renews(err) {
 		l.conn = nil
-		l.tries++ // so that the next one is not made at once, and lost in the same way
+		l.tries++ // so that the next connection is not made at once, and lost in the same way
 		go c.close()
 	}
 }
@@ -331,7 +332,7 @@ func (l *link) note(c *conn, err error) error {
 	return unavailable{err}
 }
 
-// again records that a request is repeated. Often the reason is temporary.
+// again counts and logs a repeated request. Often the reason is temporary.
 func (l *link) again(why error) {
 	n := l.repeats.Add(1)
 	l.mu.Lock()
@@ -370,7 +371,7 @@ func isFault(err error) bool {
 	return isAway(err) || err != nil && !slices.ContainsFunc(answers, func(e error) bool { return errors.Is(err, e) })
 }
 
-// An unavailable is the reason why an upstream cannot be reached.
+// An unavailable error says why an upstream cannot be reached.
 type unavailable struct{ error }
 
 // Unwrap returns only store.ErrUnavailable. The reason could look like an error of the file, for

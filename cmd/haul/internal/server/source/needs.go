@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// Needs are the system resources that upstreams use in a confined process: the files that they read
-// each time they connect, and the ports that they connect to.
+// Needs lists the system resources that upstreams use in a confined process: the files that they
+// read each time they connect, and the ports that they connect to.
 type Needs struct {
 	Read    []string // existing directories and files
 	Sockets []string // existing unix sockets
@@ -34,7 +34,7 @@ var names = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}
 // needsOf returns the resources needed to reach a server and to log in. It loads the system's
 // certificates once, before the confinement.
 func needsOf(login openssh.Needs) (n Needs) {
-	_, _ = x509.SystemCertPool() // without any, connections fail and say why
+	_, _ = x509.SystemCertPool() // if there are none, connections fail and say why
 	n.Ports = []uint16{dnsPort}
 	for _, port := range login.Ports {
 		n.Ports = append(n.Ports, uint16(port))
@@ -86,9 +86,9 @@ func readable(name string) []string {
 	return all
 }
 
-// isOwn reports whether a directory holds only such files: it belongs to ssh or AWS, or to a
-// service below /run. Kubernetes keeps tokens below /var/run, in a directory that it replaces each
-// time it renews them.
+// isOwn reports whether a directory holds only files of this kind: it belongs to ssh or AWS, or
+// to a service below /run. Kubernetes keeps tokens below /var/run, in a directory that it
+// replaces each time it renews them.
 func isOwn(dir string) bool {
 	parent, base := filepath.Split(dir)
 	return base == ".ssh" || base == ".aws" || strings.HasPrefix(parent, "/run/") || strings.HasPrefix(parent, "/var/run/")

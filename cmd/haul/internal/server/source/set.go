@@ -22,7 +22,7 @@ import (
 // Caching sets how files read from upstreams are kept on disk.
 type Caching struct {
 	Dir   string        // "" means no cache
-	Size  int64         // the most bytes that the cache takes
+	Size  int64         // the maximum size of the cache, in bytes
 	Fresh time.Duration // how long cached data is used without asking the upstream; 0 asks each time
 	Stale time.Duration // how much longer it is used while the upstream cannot be reached
 }
@@ -49,8 +49,8 @@ func (c Caching) Check(remote bool) error {
 	return nil
 }
 
-// A Set is the upstreams of a server, each opened once for all protocols, and the cache in front of
-// them. The zero value has none.
+// A Set holds the upstreams of a server, each opened once for all protocols, and the cache in
+// front of them. The zero value has none.
 type Set struct {
 	// Account is as in [Config]. By default it is the user passed to Open.
 	Account *user.User
@@ -116,7 +116,7 @@ func adviseCache(err error) error {
 }
 
 // accountOf returns the user whose keys and passwords are used: the one that the process will
-// become. It is nil for the current user.
+// become, or nil for the current user.
 func accountOf(become *privilege.User) *user.User {
 	if become == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// dirTime is how long a directory of an SFTP server is known to be inside the served one.
-	// maxDirs is how many directories are remembered.
+	// dirTime is how long a directory of an SFTP server, once checked, is assumed to be inside
+	// the served one. maxDirs is how many directories are remembered.
 	dirTime = 10 * time.Second
 	maxDirs = 1024
 )
@@ -40,7 +40,7 @@ func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), erro
 // of haul cannot create links in an upstream, so checking just before each use is enough.
 type sftpTree struct {
 	store.Tree
-	of   store.Capabilities // of the Tree
+	of   store.Capabilities // the capabilities of Tree
 	root string             // its path with links resolved
 
 	mu   sync.Mutex
@@ -60,7 +60,7 @@ func (t *sftpTree) within(ctx context.Context, link string) error {
 	return err
 }
 
-// dir returns an error if a directory leads out.
+// dir returns an error if a directory leads out of the served one.
 func (t *sftpTree) dir(ctx context.Context, name string) error {
 	if name == "." {
 		return nil
@@ -82,7 +82,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if above, ok := t.dirs[path.Dir(name)]; ok && above.Before(now) {
-		now = above // the result is valid no longer than that of the directory above
+		now = above // the result is valid no longer than the result for the directory above
 	}
 	if len(t.dirs) >= maxDirs {
 		clear(t.dirs)
@@ -114,7 +114,7 @@ func failed(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// above returns an error if the directory above a name leads out.
+// above returns an error if the directory above a name leads out of the served one.
 func (t *sftpTree) above(ctx context.Context, op, name string) error {
 	if !store.ValidName(name) {
 		return &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -151,7 +151,7 @@ func (t *sftpTree) Readlink(ctx context.Context, name string) (string, error) {
 	return t.Tree.Readlink(ctx, name)
 }
 
-// list returns an error if a directory to be listed leads out.
+// list returns an error if a directory to be listed leads out of the served one.
 func (t *sftpTree) list(ctx context.Context, name string) error {
 	if !store.ValidName(name) {
 		return &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
@@ -176,7 +176,8 @@ func (t *sftpTree) OpenDir(ctx context.Context, name string) (store.Entries, err
 	return t.Tree.OpenDir(ctx, name)
 }
 
-// target returns an error if a name to be written leads out. The file may be missing.
+// target returns an error if a name to be written leads out of the served directory. The file may
+// be missing.
 func (t *sftpTree) target(ctx context.Context, op, name string) error {
 	switch _, err := t.look(ctx, op, name); {
 	case err == nil, errors.Is(err, fs.ErrNotExist):

@@ -32,9 +32,9 @@ const (
 	stallTime = 10 * time.Second // for the next byte of a file
 	awayTime  = 20 * time.Second // how long a transfer under way waits until a web server is back
 
-	// maxCalls is how many calls of one upstream wait for its server at a time. Others wait for a
-	// place. maxConns is how many HTTP connections an upstream has. An open file holds one until it
-	// has been read completely.
+	// maxCalls is how many calls of one upstream may wait for its server at a time. Others wait
+	// until one of these ends. maxConns is how many HTTP connections an upstream may have. An
+	// open file holds one until it has been read completely.
 	maxCalls = 256
 	maxConns = 512
 )

@@ -30,7 +30,7 @@ func ask[T any](ctx context.Context, t *tree, do func(context.Context, store.Tre
 	return answer, err
 }
 
-// change is ask for calls that change something.
+// change does the same as ask, for calls that change something.
 func (t *tree) change(ctx context.Context, do func(context.Context, store.Tree) error) error {
 	s, err := t.link.call(ctx, true, func(s *span) error { return do(s.ctx, s.tree) })
 	if s != nil {
@@ -92,7 +92,8 @@ func isEntry(name string) bool {
 	return store.ValidName(name) && name != "." && !strings.Contains(name, "/")
 }
 
-// An entry is one whose description is missing in the listing. It asks the server for it.
+// An entry is a directory entry whose description may lack the size. Info then asks the server
+// for the description.
 type entry struct {
 	fs.DirEntry
 	tree *tree
@@ -155,7 +156,7 @@ func (e *entries) Close() error {
 	return e.Entries.Close()
 }
 
-// An obscure describes an entry of which only the name is known: see [store.Entries].
+// An obscure entry is one of which only the name is known: see [store.Entries].
 type obscure struct{ fs.FileInfo }
 
 func (obscure) Size() int64       { return 0 }
@@ -237,7 +238,7 @@ func (t *tree) Space(ctx context.Context, name string) (store.Space, error) {
 }
 
 // Capabilities keeps the features of the connection, or none if there is no connection yet. It
-// drops the functions, because calls to them would not have the bounds of a link.
+// drops the functions, because the bounds of a link would not apply to calls of them.
 func (t *tree) Capabilities() store.Capabilities {
 	t.link.mu.Lock()
 	defer t.link.mu.Unlock()

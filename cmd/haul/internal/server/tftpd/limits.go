@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// Memory that TFTP needs besides --memory, in bytes: docs/tftp.md, "Memory".
+// This is the memory that TFTP needs besides --memory, in bytes: docs/tftp.md, "Memory".
 const (
 	memoryPerCPU      = 20 << 20
 	memoryPerTransfer = 16 << 10
@@ -21,7 +21,8 @@ func Memory(cfg *settings.TFTP) int64 {
 	return int64(runtime.GOMAXPROCS(0))*memoryPerCPU + int64(cfg.MaxTransfers)*memoryPerTransfer + cfg.Memory
 }
 
-// Descriptors that TFTP needs for a file that any number of clients read, and for an upload.
+// These are the descriptors that TFTP needs for a file that any number of clients read, and for
+// an upload.
 const (
 	filesPerRead  = 1
 	filesPerWrite = 2

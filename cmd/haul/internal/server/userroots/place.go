@@ -93,7 +93,7 @@ func relative(names []string) string {
 // location of another user's root. Call it whenever the users change.
 func (r *Roots) Learn(dir *users.Directory) {
 	roots := absoluteRoots(dir)
-	// Resolve outer roots first: an inner one cannot move the outer.
+	// Resolve outer roots first: an inner root cannot move an outer one.
 	slices.SortFunc(roots, func(a, b string) int { return len(a) - len(b) })
 	trees := map[string]bool{}
 	for _, root := range roots {

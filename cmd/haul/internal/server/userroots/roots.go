@@ -20,7 +20,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// rootPerm are the permissions of a user's directory that is created at the first login. Other
+// rootPerm holds the permissions of a user's directory that is created at the first login. Other
 // users of the machine may not enter it.
 const rootPerm = 0o750
 

@@ -39,9 +39,9 @@ func (s Secret) refuse(dir string) error {
 	return failure.Mistake(s.Flag, text+"; %w", s.Flag, s.Path, s.What, dir, s.Instead)
 }
 
-// isIn reports whether a secret is in a directory, or whether a link in that directory leads to it,
-// since a client that replaces the link would choose the secret. The path of the directory has no
-// symbolic links.
+// isIn reports whether a secret is in a directory, or is reached through a link in that
+// directory, because a client that replaced the link could choose another secret. The path of the
+// directory has no symbolic links.
 func (s Secret) isIn(dir string) bool {
 	return Within(RealPath(s.Path), dir) ||
 		slices.ContainsFunc(linksTo(s.Path), func(link string) bool { return Within(link, dir) })
@@ -66,7 +66,7 @@ func linksTo(path string) (links []string) {
 		links = append(links, next)
 		more := strings.Split(filepath.ToSlash(target), "/")
 		if filepath.IsAbs(target) {
-			// Do not clean it: the meaning of ".." depends on the links before it.
+			// Do not clean the path: the meaning of ".." depends on the links before it.
 			volume := filepath.VolumeName(target)
 			at = volume + string(filepath.Separator)
 			more = strings.Split(filepath.ToSlash(target[len(volume):]), "/")

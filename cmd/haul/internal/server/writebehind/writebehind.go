@@ -1,13 +1,13 @@
-// Package writebehind buffers the data written to a TLS connection, and sends it in a goroutine of
-// its own.
+// Package writebehind buffers the data written to a TLS connection, and sends it in a goroutine
+// of its own.
 //
-// It is for net/http's HTTP/2 server, which writes a large answer in frames of 16 KiB, starts a
-// goroutine for each, and waits until that has encrypted and sent the frame. Because of the frame's
-// header this takes two TLS records and two system calls. A [Conn] accepts a frame for the cost of
-// a copy, and fills the records.
+// It is for net/http's HTTP/2 server, which writes a large answer in frames of 16 KiB. That
+// server starts a goroutine for each frame, and waits until the goroutine has encrypted and sent
+// the frame. Because of the frame's header this takes two TLS records and two system calls. A
+// [Conn] accepts a frame for the cost of a copy, and fills the records.
 //
-// A Conn also ends a connection if the client does not finish a request header in time. The HTTP/2
-// server lacks such a limit; only HTTP/1 has one.
+// A Conn also ends a connection if the client does not finish a request header in time. The
+// HTTP/2 server lacks such a limit; only HTTP/1 has one.
 package writebehind
 
 import (
@@ -27,12 +27,12 @@ const (
 	// for the next frame more often.
 	bufferSize = 8 * recordSize
 
-	// MaxBuffered is the most bytes buffered for one connection: one buffer is filled while another
-	// is sent. A connection with nothing to send has no buffer.
+	// MaxBuffered is the maximum number of bytes buffered for one connection: one buffer is
+	// filled while another is sent. A connection with nothing to send has no buffer.
 	MaxBuffered = 2 * bufferSize
 
-	// MaxTotal is the most bytes buffered for all connections of a [Listener]. A connection that
-	// gets no buffer sends without one.
+	// MaxTotal is the maximum number of bytes buffered for all connections of a [Listener]. A
+	// connection that gets no buffer sends without one.
 	MaxTotal = maxBuffers * bufferSize
 
 	maxBuffers = 1024
@@ -72,10 +72,11 @@ func (b *budget) put(full *buffer) {
 	b.left.Add(1)
 }
 
-// A Conn is a TLS connection whose Write waits for the peer only if no buffer has room. If sending
-// fails, later writes return the error. Write deadlines have no effect.
+// A Conn is a TLS connection whose Write waits for the peer only if no buffer has room. If
+// sending fails, later writes return the error. Write deadlines have no effect.
 //
-// It does not look like a TLS connection, which net/http's server would take for HTTP/1.
+// A Conn does not look like a TLS connection to net/http's server, which would take a TLS
+// connection for HTTP/1.
 type Conn struct {
 	net.Conn
 	state  *tls.ConnectionState
@@ -232,7 +233,7 @@ func (c *Conn) run() {
 	_ = c.Conn.Close()
 }
 
-// finish closes the connection for sending, so that the peer can finish.
+// finish sends the end of the data to the peer, so that the peer can close as well.
 func (c *Conn) finish() {
 	secure := c.Conn.(*tls.Conn)
 	_ = secure.CloseWrite()
@@ -242,7 +243,7 @@ func (c *Conn) finish() {
 }
 
 // discard reads the data that a peer sends after Close, until the peer ends the connection or the
-// time is over. If data were unread at the end, the kernel would reset the connection, and drop
+// time is over. If some data remained unread, the kernel would reset the connection, and drop the
 // data that it still has to send.
 func (c *Conn) discard(until time.Time) {
 	c.reading.Lock() // Close has woken the reader
@@ -270,8 +271,8 @@ func (c *Conn) send(b []byte) {
 	c.changed.Broadcast()
 }
 
-// Close ends the connection. Buffered bytes are still sent, as a kernel does, but for stall at
-// most. If there are any, the peer may take as long to end the connection.
+// Close ends the connection. Buffered bytes are still sent, as a kernel does, but for at most
+// stall. If there are any, the peer may take as long to end the connection.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
