@@ -140,23 +140,3 @@ func TestBenchBadValues(t *testing.T) {
 		}
 	})
 }
-
-// The error for a URL without a scheme shows where to write the scheme.
-func TestSchemeIsMissing(t *testing.T) {
-	for _, args := range []string{
-		"bench tftp HERE", "get HERE", "get HERE here", "probe HERE", "doctor HERE", "put f HERE",
-	} {
-		for _, url := range []string{"127.0.0.1:6969/boot/f", "server:69/f{}", "[::1]:69/f", "server/f"} {
-			code, _, msg := haul(t, strings.Fields(strings.ReplaceAll(args, "HERE", url))...)
-			if code != exitUsage || !strings.Contains(msg, "write tftp://"+url) {
-				t.Errorf("haul %s: exit code %d, %q", strings.ReplaceAll(args, "HERE", url), code, msg)
-			}
-		}
-	}
-	// A local file, or a URL without a file, gets another error.
-	for _, args := range []string{"bench tftp kernel", "get ./boot/kernel", "get /boot/kernel", "bench tftp http://127.0.0.1/f"} {
-		if code, _, msg := haul(t, strings.Fields(args)...); code != exitUsage || strings.Contains(msg, "write tftp://") {
-			t.Errorf("haul %s: exit code %d, %q", args, code, msg)
-		}
-	}
-}

@@ -3,49 +3,11 @@ package main
 import (
 	"bytes"
 	"net/netip"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxedoctor"
 	"github.com/haul-project/haul/internal/dhcp"
 )
-
-// A dry run of serve prints what boot clients would receive.
-func TestServeDryRunBoot(t *testing.T) {
-	if _, err := proxydhcp.Interfaces(nil); err != nil {
-		t.Skip(err)
-	}
-	dir, loaders := t.TempDir(), t.TempDir()
-	for _, name := range []string{filepath.Join(dir, "linux"), filepath.Join(dir, "initrd.gz"), filepath.Join(loaders, "undionly.kpxe")} {
-		writeFile(t, name, "")
-	}
-	code, out, msg := haul(t, "serve", dir, "-n", "--boot", "--boot-loaders", loaders, "--tftp", "127.0.0.1:6969", "--http", "127.0.0.1:8080")
-	for _, want := range []string{"would answer boot clients on ", "boot files: BIOS undionly.kpxe", "TFTP is on port 6969", "a menu of 1 entry,"} {
-		if code != 0 || !strings.Contains(out, want) {
-			t.Errorf("exit code %d; the output lacks %q:\n%s%s", code, want, out, msg)
-		}
-	}
-}
-
-func TestDoctorPXERefuses(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"eth0"}, "eth0"},
-		{[]string{"--as", "vax"}, "these are known: bios, x64"},
-		{[]string{"--as", ""}, "names no kind"},
-		{[]string{"--mac", "52:54"}, "--mac"},
-		{[]string{"--timeout", "0s"}, "above 0"},
-		{[]string{"--interface", "nosuch0"}, "nosuch0"},
-	} {
-		if code, msg := refuse(t, append([]string{"doctor", "pxe"}, c.args...)...); code != exitUsage || !strings.Contains(msg, c.says) {
-			t.Errorf("haul doctor pxe %q: exit code %d, and a message with %q:\n%s", c.args, code, c.says, msg)
-		}
-	}
-}
 
 // A server on the network may give its file any name: the terminal receives no control characters.
 func TestDiagnosisText(t *testing.T) {

@@ -10,22 +10,6 @@ import (
 	"testing"
 )
 
-// A command whose output cannot be written fails, whether it prints help or a list.
-func TestOutputToFullDisk(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
-	defer full.Close()
-	for _, args := range []string{"--help", "help serve", "get --help", "version", "completion bash", "help sizes"} {
-		root := newRoot()
-		root.SetArgs(strings.Fields(args))
-		if _, err := execute(t.Context(), root, full); exitCode(err) != exitLocal || !strings.Contains(err.Error(), "no space left") {
-			t.Errorf("haul %s: %v", args, err)
-		}
-	}
-}
-
 // A list of directories that cannot be written ends at once, however many there are.
 func TestListOntoFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

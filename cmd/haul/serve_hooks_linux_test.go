@@ -403,38 +403,6 @@ func TestServeAuditRotated(t *testing.T) {
 	c.stop()
 }
 
-// haul serves no file that would let a client choose what haul runs, or change what it has logged.
-func TestServeHooksSecrets(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	dir := servedDir(t, map[string]string{"key": "0123456789abcdef"})
-	writeProgram(t, filepath.Join(dir, "scan"), "#!/bin/sh\n")
-	for _, flags := range [][]string{
-		{"--hook", "on=uploaded run=" + filepath.Join(dir, "scan")},
-		{"--hook", "on=uploaded run=/bin/sh " + filepath.Join(dir, "scan")},
-		{"--hook", "on=uploaded url=http://127.0.0.1:1/ key=" + filepath.Join(dir, "key")},
-		{"--audit", filepath.Join(dir, "audit.jsonl")},
-	} {
-		said := runChild(t, childOptions{}, append([]string{"serve", "--tftp", "127.0.0.1:0", dir}, flags...)...).wantExit(exitUsage)
-		if !strings.Contains(said, "which is served") {
-			t.Errorf("%q: %s", flags, said)
-		}
-	}
-	for want, flags := range map[string][]string{
-		"no such file or directory": {"--hook", "on=uploaded run=/no/such/program"},
-		"goes with --audit":         {"--audit-hash", "sha256"},
-		"choose sha256":             {"--audit", filepath.Join(t.TempDir(), "a"), "--audit-hash", "md5"},
-		"there is no event":         {"--hook", "on=upload run=/bin/true"},
-	} {
-		child := runChild(t, childOptions{}, append([]string{"serve", "--tftp", "127.0.0.1:0", dir}, flags...)...)
-		if said := child.waitEnded(); !strings.Contains(said, want) || child.cmd.ProcessState.ExitCode() == 0 {
-			t.Errorf("%q: %s", flags, said)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "audit.jsonl")); !os.IsNotExist(err) {
-		t.Errorf("an audit log was made: %v", err)
-	}
-}
-
 // The hashes of thousands of concurrent uploads over three protocols match the sent data.
 func TestServeAuditHashes(t *testing.T) {
 	t.Parallel() // it waits most of the time
@@ -562,24 +530,6 @@ func TestReloadHooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.wantExit(0)
-}
-
-// "haul config check" checks the keys of hooks and looks for their programs, but opens no log.
-func TestConfigCheckHooks(t *testing.T) {
-	dir := t.TempDir()
-	audit := filepath.Join(t.TempDir(), "audit.jsonl")
-	begin := fmt.Sprintf("dirs = [%q]\ntftp = {listen = [\"127.0.0.1:0\"]}\nlog = {audit = %q}\n[[hook]]\non = [\"uploaded\"]\n", dir, audit)
-	code, out, message := haul(t, "config", "check", writeConfig(t, begin+"run = [\"/bin/true\"]\n"))
-	if code != 0 || !strings.Contains(out, "audit log: "+audit+"\n") || !strings.Contains(out, "hook: uploaded: runs /bin/true\n") {
-		t.Errorf("exit code %d, %s%s", code, out, message)
-	}
-	if _, err := os.Stat(audit); err == nil {
-		t.Error("the audit log was made")
-	}
-	code, _, message = haul(t, "config", "check", writeConfig(t, begin+"run = [\"/no/such/program\"]\n"))
-	if code != exitLocal || !strings.Contains(message, "haul.toml:4:3: ") || !strings.Contains(message, "/no/such/program") {
-		t.Errorf("exit code %d, %s", code, message)
-	}
 }
 
 // The confined server may not connect to anything; its helper posts signed events.

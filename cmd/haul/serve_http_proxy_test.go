@@ -94,47 +94,6 @@ func TestServeHTTPProxy(t *testing.T) {
 	}
 }
 
-// A proxy that sends no PROXY headers causes one line in the log.
-func TestServeHTTPForwarded(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	dir := servedDir(t, map[string]string{"kernel": "image"})
-	for _, test := range []struct {
-		fields, flags []string
-		want          int
-	}{
-		{[]string{"X-Forwarded-For: 192.0.2.1"}, nil, 1},
-		{[]string{"Forwarded: for=192.0.2.1"}, nil, 1},
-		{[]string{"Via: 1.1 x"}, nil, 1},
-		{[]string{"Accept: */*"}, nil, 0},
-		{[]string{"X-Forwarded-For: 192.0.2.1"}, []string{"--http-proxy", "192.0.2.0/24"}, 0},
-	} {
-		s := startHTTP(t, append(test.flags, dir)...)
-		for range 3 {
-			s.want(200, "image", "GET /kernel", "", test.fields...)
-		}
-		if got := strings.Count(s.stop(), `msg="http: requests seem to come through a proxy"`); got != test.want {
-			t.Errorf("%q with %q: %d lines, want %d", test.fields, test.flags, got, test.want)
-		}
-	}
-}
-
-// Exempt networks may guess passwords; others may not. A proxy that does not name its clients has
-// to be exempt.
-func TestServeHTTPExempt(t *testing.T) {
-	for want, flags := range map[int][]string{
-		http.StatusOK:              {"--http-exempt", "10.0.0.0/8,127.0.0.1"},
-		http.StatusTooManyRequests: {"--http-exempt", "10.0.0.0/8"},
-	} {
-		s := startPlainAuth(t, flags...)
-		for range enoughToOwe {
-			s.askBehind("", "wrong")
-		}
-		if got := s.askBehind("", "wonderland"); got != want {
-			t.Errorf("%q: %d, want %d", flags, got, want)
-		}
-	}
-}
-
 // Denied clients, and connections beyond a source's limit, are refused before TLS: no byte of the
 // handshake is answered, whether the connection or a PROXY header names the client.
 func TestServeHTTPSRefusesBeforeTLS(t *testing.T) {

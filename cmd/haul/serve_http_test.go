@@ -85,35 +85,6 @@ func (s *httpChild) want(status int, body, request, content string, fields ...st
 	}
 }
 
-// All protocols share one tree and one set of rules.
-func TestServeHTTPAndTFTP(t *testing.T) {
-	dir := servedDir(t, map[string]string{"kernel": "image", "secret.key": "key", "sub/x.key": "key", "sub/y": "y"})
-	s := startHTTP(t, dir, "--tftp", "127.0.0.1:0", "--upload", "overwrite", "--listing", "--access", "deny all * *.key", "--metrics", "127.0.0.1:0")
-	s.awaitURL()
-	s.want(201, "*", "PUT /new", "by HTTP")
-	s.wantGet("new", "by HTTP")
-	s.wantPut("other", "by TFTP", 0)
-	s.want(200, "by TFTP", "GET /other", "")
-	s.want(204, "", "PUT /other", "again")
-	s.want(403, "*", "GET /secret.key", "")
-	s.want(403, "*", "PUT /mine.key", "x")
-	if _, body := s.ask("GET /?json", ""); strings.Contains(body, "secret") || !strings.Contains(body, `"kernel"`) {
-		t.Errorf("the listing is %s", body)
-	}
-	if _, body := s.ask("GET /sub/", ""); strings.Contains(body, "x.key") || !strings.Contains(body, `href="y"`) {
-		t.Errorf("the listing is %s", body)
-	}
-	// These rules also apply to an upload in parts, which can be resumed.
-	resp, _ := s.ask("PUT /parts", "0123456789", "Content-Range: bytes 0-9/15")
-	if resp.StatusCode != 202 || resp.Header.Get("Upload-Offset") != "10" {
-		t.Errorf("a part: %d, %s", resp.StatusCode, resp.Header.Get("Upload-Offset"))
-	}
-	s.want(201, "*", "PUT /parts", "abcde", "Content-Range: bytes 10-14/15")
-	s.want(200, "0123456789abcde", "GET /parts", "")
-	s.wantMetric(`haul_http_requests 0`)
-	wantFile(t, filepath.Join(dir, "parts"), "0123456789abcde")
-}
-
 // certificate creates a certificate for this machine, and returns the server's flags and a client
 // configuration that trusts it.
 func certificate(t *testing.T, dir string) ([]string, *tls.Config) {
@@ -154,58 +125,6 @@ func hashed(t *testing.T, password string) string {
 	return "  password " + h.Encoded() + "\n"
 }
 
-func TestServeHTTPS(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	dir := servedDir(t, map[string]string{"kernel": "image", "alice/own": "hers"})
-	file := filepath.Join(t.TempDir(), "users")
-	text := "user alice\n" + hashed(t, "wonderland") + "  root alice\nuser bob\n" + hashed(t, "builder") + "  access read-only\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	keys := t.TempDir()
-	flags, trust := certificate(t, keys)
-	s := startHTTPS(t, trust, append(flags, dir, "--http-auth", file, "--listing")...)
-	const alice, bob = "user: alice:wonderland", "user: bob:builder"
-	resp, body := s.ask("GET /own", "", alice)
-	if resp.Proto != "HTTP/2.0" || body != "hers" {
-		t.Errorf("%s, %d %q", resp.Proto, resp.StatusCode, body)
-	}
-	s.want(404, "*", "GET /kernel", "", alice)
-	s.want(201, "*", "PUT /new", "text", alice)
-	wantFile(t, filepath.Join(dir, "alice", "new"), "text")
-	s.want(204, "", "DELETE /new", "", alice)
-	s.want(200, "image", "GET /kernel", "", bob)
-	s.want(405, "*", "PUT /kernel", "x", bob)
-	s.want(401, "*", "GET /kernel", "")
-	s.want(401, "*", "GET /kernel", "", "user: alice:wrong")
-	// A new certificate is used as soon as it exists.
-	_, trust = certificate(t, keys)
-	host := strings.TrimPrefix(s.at, "https://")
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		c, err := tls.Dial("tcp", host, trust)
-		if err == nil {
-			c.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the new certificate is not taken: %v", err)
-		}
-	}
-	said := s.stop()
-	for _, want := range []string{
-		"msg=\"http login\" result=accepted user=alice peer=127.0.0.1 method=password",
-		"msg=\"http login\" result=refused user=alice peer=127.0.0.1 method=password error=\"wrong password\"",
-		"msg=http result=done direction=write file=/new user=alice peer=127.0.0.1:",
-		"msg=http result=done operation=DELETE file=/new user=alice",
-		"HTTP: 2 users, from " + file,
-		"msg=\"https certificate: the new one is in force\" expires=",
-	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("lacks %q", want)
-		}
-	}
-}
-
 // With TLS 1.2, all suites have forward secrecy and authenticated encryption.
 func TestServeHTTPSSuites(t *testing.T) {
 	flags, trust := certificate(t, t.TempDir())
@@ -225,17 +144,6 @@ func TestServeHTTPSSuites(t *testing.T) {
 			t.Errorf("%s: %v", suite.Name, err)
 		}
 	}
-}
-
-// A denied network does not get as far as TLS.
-func TestServeHTTPSDeny(t *testing.T) {
-	flags, trust := certificate(t, t.TempDir())
-	s := startHTTPS(t, trust, append(flags, servedDir(t, nil), "--deny", "127.0.0.0/8")...)
-	if c, err := tls.Dial("tcp", strings.TrimPrefix(s.at, "https://"), trust); err == nil {
-		c.Close()
-		t.Error("a client that is denied has made a TLS handshake")
-	}
-	s.await("http: connections turned away", `cause="--allow and --deny"`)
 }
 
 // A download in progress at the first signal is completed.
@@ -267,73 +175,6 @@ func TestServeHTTPDrains(t *testing.T) {
 		t.Errorf("%d bytes more, %v; want %d", n, err, want)
 	}
 	s.wantExit(0)
-}
-
-func TestServeHTTPFlags(t *testing.T) {
-	dir, secrets := t.TempDir(), t.TempDir()
-	file := filepath.Join(secrets, "users")
-	if err := os.WriteFile(file, []byte("user alice\n"+hashed(t, "x")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	flags, _ := certificate(t, secrets)
-	inside, _ := certificate(t, dir)
-	with := func(scheme string, more ...string) []string {
-		args := []string{dir, "--" + scheme, "127.0.0.1:0"}
-		if scheme == "https" {
-			args = append(args, flags...)
-		}
-		return append(args, more...)
-	}
-	for _, test := range []struct {
-		args []string
-		code int
-		says string
-	}{
-		{with("http", "--http-auth", file), exitUsage, "could read the passwords"},
-		{with("http", "--cert", file), exitUsage, "--https :443"},
-		{with("http", "--rate", "5"), exitUsage, "--rate is for TFTP"},
-		{with("http", "--users", file), exitUsage, "--users is for SFTP"},
-		{[]string{dir, "--tftp", "127.0.0.1:0", "--precompressed"}, exitUsage, "--precompressed is for HTTP"},
-		{with("http", "--precompressed", "--upload", "create"), exitUsage, "an upload of NAME.gz"},
-		{with("http", "--precompressed", "--upload", "overwrite", "--tftp", "127.0.0.1:0"), exitUsage, "an upload of NAME.gz"},
-		{with("http", "--precompressed", secrets), exitUsage, "one DIR"},
-		{with("http", "--precompressed", "--per-client", "ip", "--shared"), exitUsage, "one DIR"},
-		{with("http", "--precompressed", "--root", "10.0.0.0/8="+secrets), exitUsage, "one DIR"},
-		{with("http", "--precompressed", "--map", file), exitUsage, "one DIR"},
-		{with("http", "--precompressed", "--fold-case"), exitUsage, "one DIR"},
-		{with("http", "--precompressed", "--access", "deny read * *.gz"), exitUsage, "one DIR"},
-		{with("https", "--precompressed", "--http-auth", file), exitUsage, "one DIR"},
-		{with("https", "--http-auth", file, "--upload", "create"), exitUsage, "--upload is for TFTP, and for HTTP without --http-auth"},
-		{with("https", "--http-auth", filepath.Join(secrets, "none")), exitLocal, "there is no users file"},
-		{with("https", "--http-auth", file, secrets), exitUsage, "users who log in get one directory"},
-		{with("http", "--http-plain-auth"), exitUsage, "--http-plain-auth goes with --http-auth"},
-		{with("http", "--http-exempt", "10.0.0.0/8"), exitUsage, "--http-exempt goes with --http-auth"},
-		{with("http", "--http-proxy", "somewhere"), exitUsage, `--http-proxy "somewhere": it is an address or a network`},
-		{with("http", "--upload", "unique"), exitUsage, "--upload unique is for TFTP"},
-		{[]string{dir, "--sftp", "127.0.0.1:0", "--max-upload", "5"}, exitUsage, "--max-upload is for TFTP and HTTP"},
-		{[]string{dir, "--sftp", "127.0.0.1:0", "--http-proxy", "10.0.0.1"}, exitUsage, "--http-proxy is for HTTP"},
-		{[]string{dir, "--https", "127.0.0.1:0", "--cert", file}, exitLocal, "certificate"},
-		{[]string{dir, "--https", "127.0.0.1:0", "--cert", flags[1]}, exitLocal, "--key FILE"},
-		{[]string{dir, "--http", ""}, exitUsage, "nothing to serve"},
-		{[]string{dir, "--https", "", "--sftp", ""}, exitUsage, "nothing to serve"},
-		{append([]string{dir, "--https", "127.0.0.1:0"}, inside...), exitUsage, "which is served"},
-		{[]string{secrets, "--https", "127.0.0.1:0", "--cert", inside[1], "--key", inside[3], "--http-auth", file}, exitUsage, "which is served"},
-	} {
-		code, message := refuse(t, append([]string{"serve"}, test.args...)...)
-		if code != test.code || !strings.Contains(message, test.says) {
-			t.Errorf("%q: exit code %d, %q; want %d, and %q", test.args, code, message, test.code, test.says)
-		}
-	}
-	// This port is taken.
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	code, message := refuse(t, "serve", dir, "--http", fmt.Sprint(taken.Addr()))
-	if code != exitFailed || !strings.Contains(message, "another server has that port") {
-		t.Errorf("exit code %d, %q", code, message)
-	}
 }
 
 // No upload in progress is lost either, even if there are many.

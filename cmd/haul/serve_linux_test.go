@@ -155,26 +155,6 @@ func TestServeUserReadsAsUser(t *testing.T) {
 	c.stop()
 }
 
-func TestServeUserRefused(t *testing.T) {
-	dir := t.TempDir()
-	for user, says := range map[string]string{
-		"no-such-user":      "useradd",
-		"root":              "fewer rights",
-		"0:5":               "fewer rights",
-		"4711":              "4711:GROUP",
-		"4711:no-such":      "groupadd",
-		"4711:":             "group is missing",
-		"4294967295:5":      "4294967295",
-		"-1:5":              "useradd",
-		"nobody:4294967295": "groupadd",
-	} {
-		said := runChild(t, childOptions{}, append([]string{"serve", "--user", user, dir}, anyPort...)...).wantExit(exitUsage)
-		if !strings.Contains(said, "--user") || !strings.Contains(said, says) || strings.Contains(said, "serving") {
-			t.Errorf("--user %s: want %q, said %s", user, says, said)
-		}
-	}
-}
-
 // --user is an error at the start if haul is not root.
 func TestServeUserWithoutRoot(t *testing.T) {
 	needRoot(t)

@@ -66,13 +66,17 @@ func bigDir(t *testing.T) string {
 	return dir
 }
 
-// Without transfers there is nothing to wait for.
+// Without transfers there is nothing to wait for. The log names the signal.
 func TestServeEndsIdle(t *testing.T) {
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+	for signal, name := range map[syscall.Signal]string{
+		syscall.SIGTERM: "terminated", syscall.SIGINT: "interrupt", syscall.SIGHUP: "hangup",
+	} {
 		c := startChild(t, childOptions{}, t.TempDir(), "--grace", "1h")
 		c.wantNoGet("none", exitNotFound)
-		c.signal(s)
-		c.wantExit(0)
+		c.signal(signal)
+		if said := c.wantExit(0); strings.Count(said, "signal received") != 1 || !strings.Contains(said, "signal="+name) {
+			t.Errorf("%v is not in the log", signal)
+		}
 	}
 }
 
@@ -145,18 +149,4 @@ func signalledAtOnce(t *testing.T) *child {
 	}
 	t.Fatal("two signals at once end it at once")
 	panic("unreachable")
-}
-
-// The log names each signal that ends the server.
-func TestServeLogsSignals(t *testing.T) {
-	for signal, name := range map[syscall.Signal]string{
-		syscall.SIGTERM: "terminated", syscall.SIGINT: "interrupt", syscall.SIGHUP: "hangup",
-	} {
-		c := startChild(t, childOptions{}, t.TempDir())
-		c.awaitURL()
-		c.signal(signal)
-		if said := c.wantExit(0); strings.Count(said, "signal received") != 1 || !strings.Contains(said, "signal="+name) {
-			t.Errorf("%v is not in the log", signal)
-		}
-	}
 }

@@ -80,7 +80,6 @@ var (
 	writeFile    = servetest.WriteFile
 	wantFile     = servetest.WantFile
 	writeProgram = servetest.WriteProgram
-	makePipe     = servetest.MakePipe
 )
 
 // waiters is how many parallel tests run at once unless -parallel is given. They wait most of the

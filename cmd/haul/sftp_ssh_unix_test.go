@@ -189,20 +189,6 @@ func TestSSHCommand(t *testing.T) {
 	l.wantEnded(10)
 }
 
-// Mistakes about --ssh are found before any program is started.
-func TestSSHCommandMistakes(t *testing.T) {
-	for _, test := range []struct{ args, want string }{
-		{"get|--ssh|--password-file|f|h:f|.", "--password-file and --ssh"},
-		{"get|--ssh|https://h/f|.", "--ssh: a flag of SFTP, not of HTTP"},
-		{"get|--ssh|--|-oProxyCommand=x:f|.", "the host has characters that no host has"},
-		{"get|--ssh|--|-lme@h:f|.", "the user has characters that no user should have"},
-	} {
-		if code, _, msg := haul(t, strings.Split(test.args, "|")...); code != exitUsage || !strings.Contains(msg, test.want) {
-			t.Errorf("haul %s: exit code %d, %s", test.args, code, msg)
-		}
-	}
-}
-
 // If the program is killed in the middle of a copy, it is replaced. If that fails, the copy fails,
 // and leaves no partial file and no process behind.
 func TestSSHCommandKilled(t *testing.T) {
