@@ -52,59 +52,6 @@ func TestHTTPPutBlind(t *testing.T) {
 	wantFile(t, filepath.Join(l.dir, "b"), "aaa")
 }
 
-// A get that is cut off keeps the received data, and the next get resumes there.
-func TestHTTPContinue(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits until haul gives a server up, for 20 s")
-	}
-	t.Parallel() // it waits most of the time
-	big := strings.Repeat("0123456789abcdef", 4<<20/16)
-	l := startWeb(t, map[string]string{"big": big})
-	here := t.TempDir()
-	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Header.Get("Range") != "" {
-			panic(http.ErrAbortHandler)
-		}
-		if r.Method == http.MethodGet {
-			l.serve(&stoppingWriter{ResponseWriter: w, left: 3 << 20}, r, filepath.Join(l.dir, "big"), time.Unix(1, 0))
-		}
-		return r.Method == http.MethodGet
-	})
-	code, _, msg := haul(t, "get", "--continue", l.URL+"/big", here)
-	if code != exitNoAnswer || !strings.Contains(msg, "the same command resumes there") {
-		t.Errorf("exit code %d, %s", code, msg)
-	}
-	if _, err := os.Stat(filepath.Join(here, "big")); err == nil {
-		t.Error("half a file has its name")
-	}
-	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet {
-			l.serve(w, r, filepath.Join(l.dir, "big"), time.Unix(1, 0))
-		}
-		return r.Method == http.MethodGet
-	})
-	code, _, msg = haul(t, "get", "--continue", "-p", l.URL+"/big", here)
-	if code != 0 || !strings.Contains(msg, "were there before") {
-		t.Errorf("the next run: exit code %d, %s", code, msg)
-	}
-	wantFile(t, filepath.Join(here, "big"), big)
-}
-
-// A stoppingWriter cuts the connection after a number of bytes.
-type stoppingWriter struct {
-	http.ResponseWriter
-	left int
-}
-
-func (c *stoppingWriter) Write(p []byte) (int, error) {
-	n, err := c.ResponseWriter.Write(p[:min(len(p), c.left)])
-	if c.left -= n; c.left == 0 {
-		_ = http.NewResponseController(c.ResponseWriter).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	return n, err
-}
-
 // --continue reports when it cannot resume a file, and why.
 func TestHTTPNotResumed(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 2<<20/16)
