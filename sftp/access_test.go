@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// newSharedTree is a tree for which the account's access changes from one
-// connection to the next.
+// newSharedTree returns a server with a tree, and a function that makes connections with
+// different access for the account.
 func newSharedTree(t *testing.T, hidden bool) (d *directServer, as func(users.Access) *sftpPeer) {
 	d = newDirectServer(t, func(_ *Server, a *Account) { a.Hidden = hidden })
 	tree := d.account.Tree
@@ -25,7 +25,7 @@ func newSharedTree(t *testing.T, hidden bool) (d *directServer, as func(users.Ac
 	return d, as
 }
 
-// changes are requests that change something, of which none may be possible.
+// changes returns requests that change something. None of them may succeed.
 func (p *sftpPeer) changes(file string) [][]byte {
 	var a wire.Attrs
 	a.SetMode(0o600)
@@ -125,21 +125,21 @@ func TestUploadOnly(t *testing.T) {
 			t.Errorf("it is %+v", got)
 		}
 		full.wantFile("dir/new", "brought")
-		// A client that asks to read it, too, may upload it, and not read it.
+		// A client that also requests read access may upload the file, but not read it.
 		h = p.open("dir/both", wire.OpenRead|openAnew)
 		p.write(h, 0, "brought")
 		p.want(wire.PermissionDenied, wire.AppendRead(nil, p.n(), h, 0, 10))
 		p.close(h)
 		full.wantFile("dir/both", "brought")
 		p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}))
-		// Others do nothing to it.
+		// Other users cannot change it.
 		q := as(users.UploadOnly)
 		for _, packet := range q.changes("dir/new")[1:] {
 			q.id = wireID(packet)
 			q.want(wire.PermissionDenied, packet)
 		}
 		full.wantFile("dir/new", "brought")
-		// Of what there is directories show, so that a client finds its way.
+		// Directories are listed if the access permits, so that a client finds its way.
 		entries, _ := p.list("/")
 		var names []string
 		for _, e := range entries {
@@ -153,8 +153,8 @@ func TestUploadOnly(t *testing.T) {
 	}
 }
 
-// Clients upload under another name, and give the file its own when it is whole,
-// with its times: they may, in a drop box, and replace nothing by it.
+// Clients upload under another name, and rename the file when it is complete, with its times.
+// They may do so in a drop box, but must not replace another file.
 func TestUploadOnlyFinishes(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		_, as := newSharedTree(t, hidden)
@@ -177,14 +177,14 @@ func TestUploadOnlyFinishes(t *testing.T) {
 				t.Errorf("it is %+v", got)
 			}
 			q.want(wire.PermissionDenied, wire.AppendRemove(nil, q.n(), name))
-			// The name it had may be another's.
+			// The old name may belong to another user's file.
 			full.put(part, "another's")
 			p.want(wire.PermissionDenied, wire.AppendRemove(nil, p.n(), name+"/../old"))
 			full.want(wire.OK, wire.AppendRemove(nil, full.n(), part))
 			full.wantFile(name, "brought")
 		}
 		full.wantFile("old", "content")
-		// One that fails is removed.
+		// A failed upload is removed.
 		p.put("failed", "x")
 		p.want(wire.OK, wire.AppendRemove(nil, p.n(), "failed"))
 		full.wantNone("failed")
@@ -198,8 +198,8 @@ func TestUploadOnlyFinishes(t *testing.T) {
 			p.id = wireID(packet)
 			p.want(wire.NoSuchFile, packet)
 		}
-		// The name of a client's hidden file is a secret, by which it is the client's on any
-		// connection: but no client reads it.
+		// The name of a client's temporary file is a secret. A client that knows it may use the
+		// file on any connection, but no client can read it.
 		secret := tempname.New(strings.Repeat("A", 26), tempname.Upload)
 		p.put(secret, "x")
 		if _, status := q.tryOpen(secret, wire.OpenRead, wire.Attrs{}); status != wire.PermissionDenied {
@@ -211,7 +211,7 @@ func TestUploadOnlyFinishes(t *testing.T) {
 	}
 }
 
-// Each operation is reported, with how it ended.
+// Each operation is reported with its result.
 func TestAudit(t *testing.T) {
 	var reported []string
 	p := newTestSession(t, func(s *Server, a *Account) {
@@ -266,7 +266,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// The hooks get the bytes and the end of each transfer.
+// The hooks are called with the bytes and the end of each transfer.
 func TestTransfers(t *testing.T) {
 	var ended []*Transfer
 	d := newDirectServer(t, func(s *Server, a *Account) {
@@ -279,7 +279,7 @@ func TestTransfers(t *testing.T) {
 	h := p.open("file", wire.OpenRead)
 	p.read(h, 0, 4)
 	p.read(h, 8, 4)
-	p.read(h, 10, 4) // an end is no error
+	p.read(h, 10, 4) // an end is not an error
 	p.close(h)
 	h = p.open("file", wire.OpenRead)
 	p.ask(wire.AppendWrite(nil, p.n(), h, 0, []byte("x")))
@@ -313,7 +313,8 @@ func TestTransfers(t *testing.T) {
 	}
 }
 
-// A file that was read whole counts as delivered, even if the client leaves without closing it.
+// A file that was read completely counts as delivered, even if the client disconnects without
+// closing it.
 func TestTransferDelivered(t *testing.T) {
 	var ended []*Transfer
 	d := newDirectServer(t, func(s *Server, a *Account) {
@@ -328,7 +329,7 @@ func TestTransferDelivered(t *testing.T) {
 	}{
 		{"file", [][2]int64{{0, 10}}, true},
 		{"file", [][2]int64{{4, 10}, {0, 4}}, true},
-		{"file", [][2]int64{{8, 10}, {10, 10}}, true}, // the answer said where the end is
+		{"file", [][2]int64{{8, 10}, {10, 10}}, true}, // the answer contained the end of the file
 		{"file", [][2]int64{{0, 9}}, false},
 		{"file", nil, false},
 		{"empty", [][2]int64{{0, 10}}, true},
@@ -348,8 +349,7 @@ func TestTransferDelivered(t *testing.T) {
 	}
 }
 
-// A CLOSE that a client sent before it left is carried out, though the answer to it
-// is lost.
+// A CLOSE that a client sent before it disconnected is executed, although its answer is lost.
 func TestLeavesAfterClose(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		var ended []*Transfer
@@ -364,14 +364,14 @@ func TestLeavesAfterClose(t *testing.T) {
 			client, server := newWires("192.0.2.1")
 			first := string(make([]byte, handleSize))
 			b := wire.AppendOpen(wire.AppendInit(nil, 3), 1, "file", flags, wire.Attrs{})
-			for range 500 { // more than is taken at once, so that replies are due before
+			for range 500 { // more than the server reads at once, so that it has to send replies before the end
 				b = wire.AppendStat(b, 2, "file")
 			}
 			if flags == openAnew {
 				b = wire.AppendWrite(b, 3, first, 0, []byte("more"))
 			}
 			b = wire.AppendClose(b, 4, first)
-			b = wire.AppendRemove(b, 5, "file") // this is not wanted any more, as far as anybody knows
+			b = wire.AppendRemove(b, 5, "file") // not executed, because the client has already disconnected
 			if _, err := client.Write(b); err != nil {
 				t.Fatal(err)
 			}
@@ -389,8 +389,8 @@ func TestLeavesAfterClose(t *testing.T) {
 
 var _ store.Tree = brokenTree{}
 
-// Accounts that may only add files are often shared by many. An upload of one user is
-// hidden from the others, who neither change nor publish it.
+// Accounts that may only add files are often shared. An upload of one user is hidden from the
+// others, who can neither change nor publish it.
 func TestCreateOnlyPending(t *testing.T) {
 	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.CreateOnly = true, true })
 	p, q := d.session(d.connect()), d.session(d.connect())

@@ -12,8 +12,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// A scriptedStream is a channel on which the same requests come as often as they
-// are wanted. Output is dropped.
+// A scriptedStream is a channel on which the same requests arrive repeatedly. Output is dropped.
 type scriptedStream struct {
 	requests []byte
 	left     []byte
@@ -36,7 +35,7 @@ func (s *scriptedStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Reading and writing allocate nothing, in memory or on a disk, hidden or not.
+// Reading and writing do not allocate, in memory or on a disk, with hidden uploads or without.
 func TestAllocates(t *testing.T) {
 	if race.Enabled {
 		t.Skip("pools lose what they are given")
@@ -77,7 +76,7 @@ func TestAllocates(t *testing.T) {
 				for i := range 8 {
 					writes = wire.AppendWrite(writes, 2, h, int64(i*size), make([]byte, size))
 				}
-				play(writes) // makes room in the file
+				play(writes) // allocates the file's memory
 				if n := testing.AllocsPerRun(50, func() { play(writes) }); n > 0 {
 					t.Errorf("%s, hidden %v: %v allocations for 8 WRITEs of %d bytes", name, hidden, n, size)
 				}
@@ -103,7 +102,7 @@ func TestAllocates(t *testing.T) {
 	}
 }
 
-// A session that waits holds little memory.
+// A waiting session uses little memory.
 func TestIdleMemory(t *testing.T) {
 	d := newDirectServer(t, nil)
 	c := d.connect()

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// Reads that a client has under way wait together for files that cannot be reached, and
-// not one after the other.
+// Pending reads of a client wait for unreachable files at the same time, and not one after the
+// other.
 func TestReadsOfFilesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = 20 * time.Second
@@ -34,7 +34,7 @@ func TestReadsOfFilesAway(t *testing.T) {
 			if took := time.Since(began); took != delay {
 				t.Errorf("%d reads took %v", reads, took)
 			}
-			time.Sleep(awayPause) // those that come then try again
+			time.Sleep(awayPause) // later reads then try again
 		}
 	})
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// benchSession runs requests through a session alone: what it costs the server
-// besides SSH.
+// benchSession runs requests through a session alone: the server's cost without SSH.
 func benchSession(b *testing.B, tree store.Tree, size int, request func(b []byte, h string, off int64) []byte) {
 	d := newDirectServer(b, func(_ *Server, a *Account) { a.Tree = tree })
 	script := &scriptedStream{}
@@ -73,8 +72,8 @@ func BenchmarkServerSession(b *testing.B) {
 	}
 }
 
-// BenchmarkServer runs them through SSH on the loopback interface, with 64 under
-// way; the client's share is in it.
+// BenchmarkServer runs requests through SSH on the loopback interface, with 64 under way. The
+// cost of the client is included.
 func BenchmarkServer(b *testing.B) {
 	for _, size := range []int{32 << 10, maxData} {
 		for _, write := range []bool{false, true} {

@@ -14,9 +14,9 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// drainRequests takes what x/crypto's reader of a connection is left with, so
-// that nothing of a connection that is stuck outlives its test. There is no
-// other way to it, and this one is for tests alone.
+// drainRequests receives the requests that block x/crypto's reader of a connection, so that
+// nothing of a stuck connection outlives its test. There is no other way to do this, and it is
+// only for tests.
 func drainRequests(t testing.TB, sc *ssh.ServerConn) {
 	transport := reflect.ValueOf(sc.Conn).Elem().FieldByName("transport")
 	if !transport.IsValid() {
@@ -33,9 +33,8 @@ func drainRequests(t testing.TB, sc *ssh.ServerConn) {
 	}
 }
 
-// A peer that breaks the protocol and sends more behind that leaves x/crypto
-// with a reader that cannot be ended. The server is rid of the connection all the
-// same, and soon of the peer.
+// A peer that breaks the protocol and then sends more leaves x/crypto with a reader that cannot
+// be ended. The server nevertheless drops the connection, and soon refuses the peer.
 func TestBroken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -45,18 +44,18 @@ func TestBroken(t *testing.T) {
 	for ; n < 10; n++ {
 		s := newRawSSH(w.connect("192.0.2.1"))
 		if s.login() != nil {
-			break // kept out
+			break // the peer is refused
 		}
 		p := s.session(t)
 		h := p.open("file", openAnew)
 		p.write(h, 0, "x")
 		if err := s.writeMany(1000, message(msgChannelConfirm, uint32(99), uint32(0), uint32(1<<20), uint32(1<<15))); err == nil {
-			_, err = s.wait(msgUserauthOK) // which never comes
+			_, err = s.wait(msgUserauthOK) // it never arrives
 			if err == nil {
 				t.Fatal("the connection is still open")
 			}
 		}
-		// Whether the reader is stuck depends on how far ahead it was.
+		// The reader gets stuck or not, depending on how far ahead it was.
 		if e := w.last(n + 1); errors.Is(e.Err, errBroken) {
 			stuck++
 		} else if e.Err == nil || !strings.Contains(e.Err.Error(), "invalid channel 99") {
@@ -66,14 +65,14 @@ func TestBroken(t *testing.T) {
 	if n < 1 || n > 3 {
 		t.Errorf("%d connections before the peer was kept out", n)
 	}
-	w.conns.Wait() // Disconnected is called before a connection is no longer counted
+	w.conns.Wait() // Disconnected is called while the connection still counts
 	if c := w.server.Counters(); c.Stuck != int64(stuck) || c.Conns != 0 || c.Handles != 0 || c.Sessions != 0 || c.Panics != 0 {
 		t.Errorf("%+v", c)
 	}
-	w.login("198.51.100.1").Close() // others are not
+	w.login("198.51.100.1").Close() // other peers are not refused
 }
 
-// A request that is cut off is refused, and not carried out as far as it goes.
+// A truncated request is refused, and not executed partially.
 func TestCutRequests(t *testing.T) {
 	p := newTestSession(t, nil)
 	p.put("file", "content")
@@ -87,7 +86,7 @@ func TestCutRequests(t *testing.T) {
 		wire.AppendSetstat(nil, p.n(), "file", size), wire.AppendFsetstat(nil, p.n(), h, size), wire.AppendWrite(nil, p.n(), h, 0, []byte("CONTENT")),
 		wire.AppendOpen(nil, p.n(), "file", wire.OpenWrite|wire.OpenTruncate, wire.Attrs{}),
 	} {
-		// Each is cut behind its number, in the middle and before its last byte.
+		// Each request is cut after its number, in the middle and before its last byte.
 		for _, n := range []int{9, (9 + len(whole)) / 2, len(whole) - 1} {
 			cut := bytes.Clone(whole[:n])
 			binary.BigEndian.PutUint32(cut, uint32(n-4))

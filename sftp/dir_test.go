@@ -42,7 +42,7 @@ func TestListing(t *testing.T) {
 	p.want(wire.NoSuchFile, wire.AppendOpendir(nil, p.n(), "none"))
 	p.want(wire.NoSuchFile, wire.AppendOpendir(nil, p.n(), "dir/file"))
 
-	// After the end comes the end, as often as it is asked for.
+	// After the end, each further READDIR reports the end again.
 	r := p.ask(wire.AppendOpendir(nil, p.n(), "dir/sub"))
 	h := string(r.Handle)
 	if r := p.ask(wire.AppendReaddir(nil, p.n(), h)); r.Names.Len() != 2 {
@@ -58,11 +58,11 @@ func TestListing(t *testing.T) {
 	p.close(h)
 }
 
-// crowdedTree is a store with a directory of many entries, or one that fails.
+// A crowdedTree is a store with a directory of many entries, or with a directory that fails.
 type crowdedTree struct {
 	store.Tree
 	names []string
-	fail  error // after the names; nil is the end
+	fail  error // after the names; nil means the end
 }
 
 func (m *crowdedTree) OpenDir(context.Context, string) (store.Entries, error) {
@@ -101,8 +101,8 @@ func (i crowdedInfo) ModTime() time.Time { return testTime }
 func (i crowdedInfo) IsDir() bool        { return false }
 func (i crowdedInfo) Sys() any           { return nil }
 
-// However many entries there are, and however long their names, each comes once,
-// in replies that every client can take, and not in more than need be.
+// For any number of entries and any length of names, each entry is listed once, in replies that
+// every client accepts, and in no more replies than necessary.
 func TestLargeListing(t *testing.T) {
 	var names []string
 	for i := range 100_000 {
@@ -158,7 +158,7 @@ func TestLargeListing(t *testing.T) {
 	}
 }
 
-// A directory that cannot be read to its end is not taken for a short one.
+// A directory that cannot be read to its end does not look like a short one.
 func TestListingFails(t *testing.T) {
 	many := &crowdedTree{names: []string{"a", "b"}, fail: fs.ErrPermission}
 	p := newTestSession(t, func(_ *Server, a *Account) { many.Tree, a.Tree = a.Tree, many })

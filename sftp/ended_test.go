@@ -11,15 +11,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Transfers that are open when the server ends a connection report that as their error;
-// those that are open when the client leaves report ErrAbandoned.
+// Transfers that are open when the server ends a connection report its reason as their error.
+// Those that are open when the client disconnects report ErrAbandoned.
 func TestSaysWhyItEnds(t *testing.T) {
 	removed := errors.New("the user was removed")
 	for _, test := range []struct {
 		name string
 		end  func(w *testServer, c *ssh.Client, life context.CancelCauseFunc)
 		conn error // why the connection ended
-		file error // why the file did
+		file error // the error of the file
 	}{
 		{"the account's life", func(_ *testServer, _ *ssh.Client, life context.CancelCauseFunc) { life(removed) }, removed, removed},
 		{"idle", func(*testServer, *ssh.Client, context.CancelCauseFunc) { time.Sleep(time.Hour) }, errIdle, errIdle},

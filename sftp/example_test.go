@@ -30,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer root.Close()
-	hostKeys, err := users.HostKeys(dir + "/keys") // which are not served
+	hostKeys, err := users.HostKeys(dir + "/keys") // outside the served directory
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestLimits(t *testing.T) {
 	if err != nil || l != (wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10, Handles: 77}) {
 		t.Errorf("limits are %+v, %v", l, err)
 	}
-	// As much as it says goes through, in both directions.
+	// The announced limits work, in both directions.
 	data := testBytes(int(l.Write))
 	h := p.open("file", openAnew|wire.OpenRead)
 	p.write(h, 0, data)
@@ -89,7 +89,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("as many as can be: %v", r.Type)
 		}
 	}
-	// However long the names, no reply is too long for the client.
+	// With names of any length, no reply is too long for the client.
 	p := newTestSession(t, func(s *Server, _ *Account) {
 		s.Owner = func(uint32, bool) string { return strings.Repeat("x", maxOwnerName) }
 	})
@@ -129,7 +129,7 @@ func TestCopyData(t *testing.T) {
 	q.want(wire.OK, wire.AppendCopyData(nil, q.n(), h, 0, 0, to, 0))
 	x := q.open("x", openAnew)
 	q.want(wire.PermissionDenied, wire.AppendCopyData(nil, q.n(), to, 0, 0, x, 0))
-	// It is whole, and there, though asyncssh's remote_copy never closes it.
+	// The file is complete and published, although asyncssh's remote_copy never closes it.
 	q.wantFile("to", data[:1000])
 	q.write(to, 1000, "more")
 	q.close(to)
@@ -194,7 +194,7 @@ func TestCheckFile(t *testing.T) {
 		} {
 			p.id = wireID(packet)
 			r := p.ask(packet)
-			// paramiko passes over a string, and takes the next for the algorithm.
+			// paramiko skips a string, and takes the next one for the algorithm.
 			if named := bytes.HasPrefix(r.Extended, []byte("\x00\x00\x00\x0acheck-file\x00")); named != (i == 2) {
 				t.Errorf("%+v: the reply is %.20q", test, r.Extended)
 			}
@@ -222,7 +222,7 @@ func TestCheckFile(t *testing.T) {
 	}
 }
 
-// The number of hashes is bounded for the longest file that there can be.
+// The number of hashes is bounded for the longest possible file.
 func TestCheckFileLongest(t *testing.T) {
 	d := newDirectServer(t, nil)
 	s := newSession(t.Context(), &d.connect().userConn, nil)
@@ -234,7 +234,7 @@ func TestCheckFileLongest(t *testing.T) {
 	}
 }
 
-// A longFile is a file of a size that is only said. It cannot be read.
+// A longFile claims a size. It cannot be read.
 type longFile struct {
 	store.Handle
 	size int64
@@ -251,8 +251,8 @@ type longInfo struct {
 
 func (i longInfo) Size() int64 { return i.size }
 
-// A file is not copied to itself under another of its names, and no more of a file
-// is copied than it had at the start.
+// A file is not copied onto itself under another name, and only as much of a file is copied as it
+// had at the start.
 func TestCopyDataSameFile(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
@@ -277,7 +277,7 @@ func TestCopyDataSameFile(t *testing.T) {
 	}
 }
 
-// A file that grows while it is copied is copied as long as it was.
+// If a file grows while it is copied, only its original length is copied.
 func TestCopyDataGrows(t *testing.T) {
 	d := newDirectServer(t, nil)
 	s := newSession(t.Context(), &d.connect().userConn, nil)
@@ -297,8 +297,7 @@ func TestCopyDataGrows(t *testing.T) {
 	}
 }
 
-// growingFile is a file that says of itself it is another each time, and grows by
-// what is written.
+// A growingFile claims to be a different file each time, and grows with each write.
 type growingFile struct {
 	store.Handle
 	size int64

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A writesStream has requests, and keeps each write of replies.
+// A writesStream contains requests, and records each write of replies.
 type writesStream struct {
 	io.Reader
 	writes [][]byte
@@ -20,9 +20,9 @@ func (w *writesStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Answers that come before the first data go out before it, within what TCP sends at
-// first: a client that has asked for all at once need not wait for the data, which takes a
-// round trip more. Later answers gather as before.
+// Answers that come before the first data are sent before it, within TCP's first flight. So a
+// client that has sent all its requests at once need not wait for the data, which takes another
+// round trip. Later answers are gathered as before.
 func TestAnswersBeforeData(t *testing.T) {
 	d := newDirectServer(t, nil)
 	d.session(d.connect()).put("file", strings.Repeat("x", 64<<10))

@@ -9,9 +9,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A disk that is full refuses what is too much and says so, and keeps what there
-// was. In place, writing continues when there is room again. A hidden upload is not
-// published with a hole where a write was refused.
+// A full disk refuses writes that do not fit, reports that, and keeps the existing data. In
+// place, writing continues when there is room again. A hidden upload is not published with a hole
+// where a write was refused.
 func TestFullDisk(t *testing.T) {
 	const size = 1 << 20
 	for _, hidden := range []bool{false, true} {

@@ -15,12 +15,12 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// FuzzSession hands bytes to a session as if a client sent them. It may
-// not panic, hang or send what is no reply, and nothing may be left open. The
-// first byte says what the account is like.
+// FuzzSession passes bytes to a session as if a client sent them. The session must not panic,
+// hang or send an invalid reply, and must not leave anything open. The first byte selects the
+// kind of account.
 //
-// Handles are the server's secret, so where a request has "\xfe\xfe\xfe\xfe",
-// and a byte behind it, the handle of that number is put in.
+// Handles are the server's secret, so "\xfe\xfe\xfe\xfe" and a following byte in a request are
+// replaced with the handle of that number.
 func FuzzSession(f *testing.F) {
 	mark := func(n byte) string { return "\xfe\xfe\xfe\xfe" + string(n) + "xyz" }
 	init := wire.AppendInit(nil, 3)
@@ -101,15 +101,14 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// fuzzedStream is a channel of which both sides are bytes.
+// A fuzzedStream is a channel with bytes in both directions.
 type fuzzedStream struct {
 	in      []byte
 	out     bytes.Buffer
 	session *session
 }
 
-// Read hands over one packet at a time, as far as there is one, so that the
-// handles that it is about are known.
+// Read returns one packet at a time, if there is one, so that the handles in it are known.
 func (f *fuzzedStream) Read(p []byte) (int, error) {
 	if len(f.in) == 0 {
 		return 0, io.EOF

@@ -22,8 +22,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// runOver runs a command over SSH as rclone does. refused is set if the server does
-// not run it at all.
+// runOver runs a command over SSH as rclone does. refused is set if the server does not execute
+// it at all.
 func runOver(t *testing.T, c *ssh.Client, command string, stdin io.Reader) (stdout, stderr string, status int, refused bool) {
 	t.Helper()
 	s, err := c.NewSession()
@@ -40,7 +40,7 @@ func runOver(t *testing.T, c *ssh.Client, command string, stdin io.Reader) (stdo
 	return out.String(), errs.String(), 0, err != nil
 }
 
-// file makes a file in the tree.
+// file creates a file in the tree.
 func (w *testServer) file(name, data string) {
 	w.t.Helper()
 	storetest.Put(w.t, w.tree, name, data)
@@ -48,8 +48,8 @@ func (w *testServer) file(name, data string) {
 
 func md5Of(data string) string { s := md5.Sum([]byte(data)); return hex.EncodeToString(s[:]) }
 
-// The command lines are those of rclone: one without a path to see whether the
-// command is there, and then one for each file, escaped for a shell.
+// The command lines are those of rclone: one without a path to check whether the command exists,
+// and one for each file, escaped for a shell.
 func TestHashes(t *testing.T) {
 	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
@@ -58,7 +58,7 @@ func TestHashes(t *testing.T) {
 	for _, name := range names {
 		w.file(name, data+name)
 	}
-	// As quoteOrEscapeShellPath of rclone's SFTP backend.
+	// This is like quoteOrEscapeShellPath of rclone's SFTP backend.
 	quote := func(path string) string {
 		var b strings.Builder
 		for _, r := range path {
@@ -103,7 +103,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// A file that cannot be read has a line in the errors, and the others their hashes.
+// An unreadable file causes a line on stderr. The others get their hashes.
 func TestHashesFail(t *testing.T) {
 	w := newTestServer(t, func(_ *testServer, s *Server) { s.MaxHandles = 1 })
 	c := w.login("192.0.2.1")
@@ -126,7 +126,7 @@ func TestHashesFail(t *testing.T) {
 	p.close(h)
 }
 
-// All that is not exactly such a command is refused, as it was before there were any.
+// Any other command is refused, as all commands were before.
 func TestHashesRefused(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "id", "md5", "md5sumx", "MD5SUM", "/usr/bin/md5sum a", "rclone md5sum", "sha512sum a", "echo ${ShellId}%ComSpec%", "echo 'abc' | md5sum",
@@ -164,8 +164,7 @@ func TestHashesRefused(t *testing.T) {
 	}
 }
 
-// FuzzSplitWords checks that what is accepted means the same when each word is
-// quoted.
+// FuzzSplitWords checks that an accepted line means the same when each word is quoted.
 func FuzzSplitWords(f *testing.F) {
 	for _, text := range []string{"md5sum", `md5sum /a\ b\'c`, "md5sum 'a b'\\''c' ''", "md5sum a'\n'b", "md5sum \xff\\"} {
 		f.Add(text)
@@ -186,7 +185,7 @@ func FuzzSplitWords(f *testing.F) {
 	})
 }
 
-// Users who may not read get no hashes, and a reader no more than their tree.
+// Users without read access get no hashes, and a reader only gets those of their tree.
 func TestHashesAccess(t *testing.T) {
 	for _, test := range []struct {
 		access  users.Access
@@ -212,8 +211,8 @@ func TestHashesAccess(t *testing.T) {
 	}
 }
 
-// Commands count as sessions do, and end with their channel or their connection,
-// even those that wait for input or for their turn.
+// Commands count as sessions do, and end with their channel or their connection, even if they
+// wait for input or for their turn.
 func TestHashesEnd(t *testing.T) {
 	w := newTestServer(t, func(_ *testServer, s *Server) { s.MaxChannels = 2 })
 	c := w.login("192.0.2.1")
@@ -223,7 +222,7 @@ func TestHashesEnd(t *testing.T) {
 		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			s, err := c.NewSession()
 			if err == nil {
-				if _, err = s.StdinPipe(); err == nil { // which stays open
+				if _, err = s.StdinPipe(); err == nil { // stdin stays open
 					err = s.Start(command)
 				}
 				if err != nil {
@@ -236,7 +235,7 @@ func TestHashesEnd(t *testing.T) {
 			}
 		}
 	}
-	for cap(w.server.hashing) > len(w.server.hashing) { // no hash is under way
+	for cap(w.server.hashing) > len(w.server.hashing) { // until no hash is being computed
 		w.server.hashing <- struct{}{}
 	}
 	waits, input := begin("md5sum /file"), begin("md5sum")
@@ -254,15 +253,15 @@ func TestHashesEnd(t *testing.T) {
 	}
 }
 
-// A server that ends lets a command finish, and then the connection end: while the file
-// is being hashed, and when only its answer is left.
+// A stopping server lets a command finish before the connection ends: while the file is being
+// hashed, and when only the answer is left to send.
 func TestHashesDrain(t *testing.T) {
 	for _, hashed := range []bool{false, true} {
 		end := func() {}
 		w := newTestServer(t, func(_ *testServer, s *Server) {
-			s.Audit = func(*Operation) { // after the hash, before the answer
+			s.Audit = func(*Operation) { // after hashing, before the answer
 				end()
-				time.Sleep(20 * time.Millisecond) // for a wrong end to come about
+				time.Sleep(20 * time.Millisecond) // time for a wrong end to happen
 			}
 		})
 		client, server := newWires("192.0.2.1")
@@ -308,7 +307,7 @@ func TestHashesDrain(t *testing.T) {
 	}
 }
 
-// Each file that the server hashes is reported, by whichever way it is asked for.
+// Each file that the server hashes is reported, for all kinds of requests.
 func TestHashesAudit(t *testing.T) {
 	reported := make(chan string, 10)
 	w := newTestServer(t, func(_ *testServer, s *Server) {

@@ -15,22 +15,21 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// These peers keep to the syntax of SSH, and violate its meaning. That costs them their
-// own connection at most, and all its resources are released.
+// These peers follow the syntax of SSH, but violate its rules. At most they lose their own
+// connection, and all of its resources are released.
 
-// A hostileAct is what a peer does after it has logged in. p speaks on a
-// session of it, of that number.
+// A hostileAct is executed after the login. p is an SFTP session with the given channel number.
 type hostileAct func(s *rawSSH, p *sftpPeer, theirs uint32) error
 
 var hostileActs = map[string]struct {
 	do    hostileAct
-	lives bool // the session can be used after it
+	lives bool // the session remains usable
 }{
 	"global requests": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		if err := s.writeMany(race.Fewer(20_000, 10), message(80, "keepalive@openssh.com", false)); err != nil {
 			return err
 		}
-		for range race.Fewer(2000, 10) { // all of which are answered
+		for range race.Fewer(2000, 10) { // all of them are answered
 			if err := s.write(message(80, "tcpip-forward", true, "0.0.0.0", uint32(22))); err != nil {
 				return err
 			}
@@ -86,7 +85,7 @@ var hostileActs = map[string]struct {
 		return s.writeMany(5, message(msgWindowAdjust, theirs, uint32(1<<31)))
 	}, false},
 	"more than the window": {func(s *rawSSH, p *sftpPeer, theirs uint32) error {
-		// No request: so nothing is taken, as the rest of it is waited for.
+		// An incomplete request: the server waits for the rest of it and reads no more.
 		packet := message(msgChannelData, theirs, append([]byte{0, 4, 0, 0, 3}, make([]byte, 30<<10)...))
 		return s.writeMany(200, packet)
 	}, false},
@@ -136,7 +135,7 @@ var hostileActs = map[string]struct {
 	"a login again": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		return s.writeMany(10, message(msgUserauth, "root", "ssh-connection", "none"))
 	}, false},
-	"pings": {func(s *rawSSH, _ *sftpPeer, _ uint32) error { // which this client does not answer
+	"pings": {func(s *rawSSH, _ *sftpPeer, _ uint32) error { // this client does not answer them
 		return s.writeMany(1000, message(msgPing, make([]byte, 1000)))
 	}, true},
 	"ignored messages": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
@@ -181,12 +180,12 @@ func TestHostile(t *testing.T) {
 			}
 			quiet.wantFile("quiet", name)
 			if !test.lives {
-				// The rest of the connection ends when the peer is gone.
+				// The rest of the connection ends with the peer.
 				go func() { _, _ = io.Copy(io.Discard, s.nc) }()
 			}
 			s.nc.Close()
 			w.last(1)
-			// Disconnected is called a moment before the rest is released.
+			// Disconnected is called shortly before everything is released.
 			c := w.server.Counters()
 			for deadline := time.Now().Add(patience); c.Conns != 1 && time.Now().Before(deadline); c = w.server.Counters() {
 				time.Sleep(time.Millisecond)
@@ -198,7 +197,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// kexInitCompressed asks for compression that is one of those, and nothing else.
+// kexInitCompressed requests one of the given compression methods, and no other.
 func (s *rawSSH) kexInitCompressed(names ...string) []byte {
 	var m rawKexInit
 	if err := ssh.Unmarshal(s.kexInit(), &m); err != nil {
@@ -208,8 +207,8 @@ func (s *rawSSH) kexInitCompressed(names ...string) []byte {
 	return ssh.Marshal(&m)
 }
 
-// There is no compression, which costs memory and reveals lengths; and a client that wants
-// nothing else does not get in.
+// There is no compression, which costs memory and reveals lengths. A client that accepts nothing
+// else cannot log in.
 func TestCompression(t *testing.T) {
 	w := newTestServer(t, nil)
 	s := newRawSSH(w.connect("192.0.2.1"))
@@ -241,7 +240,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// A client that wants its packets tiny gets them so.
+// A client that requests tiny packets gets them.
 func TestSmallPackets(t *testing.T) {
 	w := newTestServer(t, nil)
 	s := newRawSSH(w.connect("192.0.2.1"))
@@ -269,8 +268,8 @@ func TestSmallPackets(t *testing.T) {
 		p.put("file", data)
 		p.wantFile("file", data)
 	}
-	// RFC 4253 wants room for 32 KiB; below what one message needs, or beyond
-	// all reason, there is no channel.
+	// RFC 4253 requires room for 32 KiB. For sizes below one message, or unreasonably large ones,
+	// no channel is opened.
 	for _, most := range []uint32{0, 8, 1<<31 + 1} {
 		s := newRawSSH(w.connect("192.0.2.1"))
 		if err := s.login(); err != nil {

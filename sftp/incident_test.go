@@ -19,14 +19,13 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// Here are the things that have happened to other servers, one by one. Those
-// about paths are in TestServerConfinement, about keys in TestServerUsers, about
-// time in TestServerLoginGrace and TestServerIdle, about panics in
-// TestServerPanics, and about guessing in TestServerPenalties.
+// The following tests repeat incidents of other servers. Those about paths are in
+// TestServerConfinement, about keys in TestServerUsers, about time in TestServerLoginGrace and
+// TestServerIdle, about panics in TestServerPanics, and about guessing in TestServerPenalties.
 
-// heap returns how many bytes are in use.
+// heap returns how many bytes of the heap are in use.
 func heap() int64 {
-	for range 3 { // what pools hold goes with the second
+	for range 3 { // the second collection frees the content of pools
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -73,7 +72,7 @@ func TestRefusedChannels(t *testing.T) {
 	p.put("file", "x")
 }
 
-// Sessions that come and go leave nothing behind either.
+// Ended sessions leave nothing behind either.
 func TestManySessions(t *testing.T) {
 	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
@@ -81,7 +80,7 @@ func TestManySessions(t *testing.T) {
 		for range n {
 			ch, requests, err := c.OpenChannel("session", nil)
 			if err != nil {
-				time.Sleep(time.Millisecond) // the last ones are not quite over
+				time.Sleep(time.Millisecond) // the last ones may not have ended completely
 				continue
 			}
 			go ssh.DiscardRequests(requests)
@@ -102,8 +101,8 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// Answers to requests that were not made do nothing, and do not keep a connection
-// from being closed (CVE-2026-39830).
+// Answers without requests have no effect, and do not prevent a connection from being closed
+// (CVE-2026-39830).
 func TestUnsolicitedReplies(t *testing.T) {
 	w := newTestServer(t, nil)
 	s := newRawSSH(w.connect("192.0.2.1"))
@@ -136,8 +135,8 @@ func TestUnsolicitedReplies(t *testing.T) {
 	}
 }
 
-// Extended data is dropped, and its window given back
-// (CVE-2026-54886, where it made a server go round for ever).
+// Extended data is dropped, and its window is returned (CVE-2026-54886, where a server looped for
+// ever).
 func TestExtendedData(t *testing.T) {
 	w := newTestServer(t, nil)
 	s := newRawSSH(w.connect("192.0.2.1"))
@@ -169,8 +168,8 @@ func TestExtendedData(t *testing.T) {
 	}
 }
 
-// A peer that never takes what it asks for is not read from any more, and holds
-// no more than the buffers of a session (proftpd's zero windows, CVE-2026-63090).
+// The server stops reading from a peer that never reads its answers. Such a peer only uses the
+// buffers of a session (proftpd's zero windows, CVE-2026-63090).
 func TestNoWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, slow, s, p, _ := newSlowRead(t)
@@ -199,7 +198,7 @@ func TestNoWindow(t *testing.T) {
 		if grown := heap() - before; grown > 16<<20 {
 			t.Errorf("it takes %d bytes", grown)
 		}
-		for range 60 { // meanwhile others are answered
+		for range 60 { // meanwhile other requests are answered
 			time.Sleep(time.Minute)
 			p.name(wire.AppendRealpath(nil, p.n(), "."))
 		}
@@ -207,7 +206,7 @@ func TestNoWindow(t *testing.T) {
 	})
 }
 
-// A peer that takes nothing at all, and asks nothing more, is idle.
+// A peer that neither reads nor sends requests counts as idle.
 func TestDeafPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, nil)
@@ -219,7 +218,7 @@ func TestDeafPeer(t *testing.T) {
 		p := s.session(t)
 		h := p.open("file", openAnew|wire.OpenRead)
 		p.write(h, 0, testBytes(maxData))
-		for range 100 { // 25 MB, of which 1 MiB fits the wire
+		for range 100 { // 25 MB, of which 1 MiB fits into the wire
 			p.send(wire.AppendRead(nil, p.n(), h, 0, maxData))
 		}
 		began := time.Now()
@@ -230,8 +229,7 @@ func TestDeafPeer(t *testing.T) {
 	})
 }
 
-// Packets that are no packets, under encryption that is right, end one
-// connection (CVE-2026-46597).
+// Malformed packets with correct encryption end one connection (CVE-2026-46597).
 func TestBrokenPackets(t *testing.T) {
 	broken := map[string][]byte{
 		"empty":             {},
@@ -270,9 +268,8 @@ func TestBrokenPackets(t *testing.T) {
 	}
 }
 
-// Before the login messages of any number cost little (CVE-2025-26466), and
-// what is put in between the first messages is found out (Terrapin,
-// CVE-2023-48795).
+// Before the login, any number of messages costs little (CVE-2025-26466), and messages inserted
+// between the first ones are detected (Terrapin, CVE-2023-48795).
 func TestStrangePrelude(t *testing.T) {
 	tests := map[string]func(s *rawSSH) error{
 		"an ignored message before KEXINIT": func(s *rawSSH) error {
@@ -335,13 +332,13 @@ func TestStrangePrelude(t *testing.T) {
 		}
 		s.nc.Close()
 	}
-	// And with nothing in between, there is one.
+	// Without an inserted message, the login succeeds.
 	if err := newRawSSH(w.connect("192.0.2.1")).login(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Logins are by what the configuration has, and nothing else is offered.
+// Only the configured login methods are offered and accepted.
 func TestMethods(t *testing.T) {
 	w := newTestServer(t, nil)
 	s := newRawSSH(w.connect("192.0.2.1"))
@@ -366,8 +363,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// No write is so long that its length could be misunderstood (CVE-2026-39834),
-// however much is asked for at once.
+// No write is so long that its length could be misinterpreted (CVE-2026-39834), no matter how
+// much is requested at once.
 func TestWriteSize(t *testing.T) {
 	d := newDirectServer(t, nil)
 	c := d.connect()
@@ -406,7 +403,7 @@ func (m measuredWriter) Write(p []byte) (int, error) {
 	return m.ReadWriter.Write(p)
 }
 
-// A user's name is text, wherever it is used.
+// A user's name is plain text wherever it is used.
 func TestStrangeUsers(t *testing.T) {
 	w := newTestServer(t, nil)
 	for i, user := range []string{"", "..", "../../etc", "a\x00b", "%u", strings.Repeat("x", 10_000), "\xff"} {
@@ -426,5 +423,5 @@ func TestStrangeUsers(t *testing.T) {
 	}
 }
 
-// allNetworks are exempt from penalties in tests that would earn some.
+// allNetworks exempts all sources, for tests that would cause penalties.
 var allNetworks = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}

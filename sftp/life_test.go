@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Whatever a peer does or leaves, so long has it to log in, and no longer.
+// A peer has a fixed time to log in, whatever it does or omits.
 func TestLoginGrace(t *testing.T) {
 	stages := map[string]func(s *rawSSH) error{
 		"nothing":     func(*rawSSH) error { return nil },
@@ -83,7 +83,7 @@ func rawKeys(s *rawSSH) error {
 	return s.exchange(mine, theirs)
 }
 
-// The grace holds for what the program does too.
+// The limit also covers the program's own login functions.
 func TestSlowLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := 0
@@ -102,8 +102,8 @@ func TestSlowLogin(t *testing.T) {
 	})
 }
 
-// A connection ends when nothing is asked for a while, be there sessions or not;
-// and stays as long as something is.
+// A connection without requests ends after a while, with or without sessions, and stays open as
+// long as there are requests.
 func TestIdle(t *testing.T) {
 	tests := map[string]func(t *testing.T, w *testServer, c *ssh.Client) (want time.Duration){
 		"no session": func(*testing.T, *testServer, *ssh.Client) time.Duration { return 0 },
@@ -156,7 +156,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// A testListener hands out connections that tests make.
+// A testListener accepts connections that tests make.
 type testListener struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -187,7 +187,8 @@ func (l *testListener) Close() error {
 
 func (l *testListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// serve begins to serve, and returns what dials and what ends it.
+// serve begins to serve. It returns functions that connect and stop, and a channel for the
+// result.
 func (w *testServer) serve() (dial func() *ssh.Client, stop func(), done <-chan error) {
 	l := newTestListener()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -206,8 +207,8 @@ func (w *testServer) serve() (dial func() *ssh.Client, stop func(), done <-chan 
 	}, cancel, ended
 }
 
-// A server that ends disconnects clients that have nothing open, gives the others time to
-// finish, and then no more.
+// A stopping server disconnects clients that have nothing open, and gives the others a limited
+// time to finish.
 func TestEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, nil)
@@ -227,7 +228,7 @@ func TestEnding(t *testing.T) {
 		for i := range 10 {
 			p.write(h, int64(i), "x")
 		}
-		p.close(h) // the answer still comes
+		p.close(h) // the answer still arrives
 		_ = working.Wait()
 		if took := time.Since(began); took > 6*time.Second {
 			t.Errorf("the working connection lasted %v", took)
@@ -247,7 +248,7 @@ func TestEnding(t *testing.T) {
 	})
 }
 
-// A store that hangs does not keep the server from ending.
+// A store that hangs does not prevent the server from stopping.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowTree{delay: time.Hour}
@@ -268,7 +269,7 @@ func TestStuck(t *testing.T) {
 		if took := time.Since(began); took > defaultGrace+stuckGrace+time.Second {
 			t.Errorf("it took %v", took)
 		}
-		time.Sleep(2 * time.Hour) // and when the store answers, all is well
+		time.Sleep(2 * time.Hour) // until the store answers, which ends everything
 	})
 }
 
@@ -277,8 +278,8 @@ type temporaryError struct{ temporary bool }
 func (e temporaryError) Error() string   { return "accepting fails" }
 func (e temporaryError) Temporary() bool { return e.temporary }
 
-// Accepting continues when descriptors run out for a while, and ends when the
-// listener breaks, which is an error.
+// Accepting resumes after descriptors have run out for a while. It ends with an error if the
+// listener breaks.
 func TestAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, nil)
@@ -297,7 +298,7 @@ func TestAccept(t *testing.T) {
 		}
 		l.fail.Store(&lasting)
 		client2, server2 := newWires("192.0.2.1")
-		l.conns <- server2 // the last that is accepted
+		l.conns <- server2 // the last accepted connection
 		client2.Close()
 		if err := <-done; !errors.Is(err, lasting) {
 			t.Errorf("it ends by %v", err)
@@ -396,7 +397,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// The hooks get each connection, and how it ended.
+// The hooks are called for each connection, with the reason for its end.
 func TestConns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := 0
@@ -449,7 +450,7 @@ func TestConns(t *testing.T) {
 			t.Error("an account without files logs in")
 		}
 		if c, err := w.dial(w.connect("192.0.2.1"), w.clientConfig()); err == nil {
-			_ = c.Wait() // and it is no failure
+			_ = c.Wait() // the server's end is not a failure here
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A server has to take SYMLINK as the client means it.
+// A server has to interpret SYMLINK as the client means it.
 func TestLinkOrder(t *testing.T) {
 	for _, test := range []struct {
 		client, server string

@@ -21,19 +21,19 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// A openSSHClient is a server on a real socket, with a real directory, for the
-// clients of OpenSSH.
+// An openSSHClient runs the clients of OpenSSH against a server on a real socket, with a real
+// directory.
 type openSSHClient struct {
 	t       *testing.T
-	served  string   // the directory
-	local   string   // one of the client's
+	served  string   // the served directory
+	local   string   // the client's directory
 	port    string   // on the loopback interface
-	keyFile string   // to log in with
+	keyFile string   // for the login
 	hostKey string   // of the server, in base64
 	options []string // for ssh
 }
 
-// newOpenSSHClient skips the test if there is no such program.
+// newOpenSSHClient skips the test if the program is missing.
 func newOpenSSHClient(t *testing.T, program string, set func(*Account)) *openSSHClient {
 	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -108,7 +108,7 @@ func newOpenSSHClient(t *testing.T, program string, set func(*Account)) *openSSH
 	return o
 }
 
-// run runs a client in the local directory, and returns what it says.
+// run runs a client in the local directory, and returns its output.
 func (o *openSSHClient) run(program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -119,8 +119,7 @@ func (o *openSSHClient) run(program string, args ...string) (string, error) {
 	return string(b), err
 }
 
-// batch has sftp do some commands, all of which must go well but for those with
-// a dash before them.
+// batch runs commands in sftp. All must succeed, except those that begin with a dash.
 func (o *openSSHClient) batch(commands ...string) string {
 	o.t.Helper()
 	file := filepath.Join(o.t.TempDir(), "batch")
@@ -152,7 +151,7 @@ func (o *openSSHClient) want(dir, name, data string) {
 	}
 }
 
-// inBothModes runs a test with uploads in place, and with hidden ones.
+// inBothModes runs a test with uploads in place, and with hidden uploads.
 func inBothModes(t *testing.T, program string, test func(o *openSSHClient)) {
 	for _, hidden := range []bool{false, true} {
 		t.Run(map[bool]string{false: "in place", true: "hidden"}[hidden], func(t *testing.T) {

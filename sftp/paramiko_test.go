@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// paramikoCheck asks for hashes as paramiko's SFTPFile.check does, and compares
-// them with those of what it reads.
+// paramikoCheck requests hashes as paramiko's SFTPFile.check does, and compares them with those
+// of the data that it reads.
 const paramikoCheck = `
 import hashlib, sys, paramiko
 port, keyfile, hostkey = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -45,8 +45,8 @@ print("checked", len(data))
 t.close()
 `
 
-// Paramiko's check-file is understood, and so is the reply by it. The rest of
-// its client is a peer of the interop tests.
+// The server accepts paramiko's check-file, and paramiko understands its reply. The rest of
+// paramiko's client is tested in package interop.
 func TestParamikoCheck(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -71,8 +71,8 @@ func TestHome(t *testing.T) {
 	p.want(wire.Failure, wire.AppendHomeDirectory(nil, p.n(), "root"))
 }
 
-// newJail is a directory to serve, beside one that must not be seen, whose name
-// begins in the same way. Links lead from the one to the other.
+// newJail returns a served directory next to one that must not be visible, whose name begins in
+// the same way. Links lead from one to the other.
 func newJail(t testing.TB) (tree *localdir.Dir, outside string) {
 	top := t.TempDir()
 	inside, outside := filepath.Join(top, "user"), filepath.Join(top, "user2")
@@ -100,13 +100,13 @@ func newJail(t testing.TB) (tree *localdir.Dir, outside string) {
 	return localdir.New(root), outside
 }
 
-// No path and no link leads out, whatever is done with it; and whether there is
-// something outside, does not show (CVE-2026-32147, CVE-2026-53422).
+// No path and no link leads outside, for any operation, and errors do not reveal what exists
+// outside (CVE-2026-32147, CVE-2026-53422).
 func TestConfinement(t *testing.T) {
 	tree, outside := newJail(t)
 	p := newTestSession(t, func(_ *Server, a *Account) { a.Tree = tree })
 	up := strings.Repeat("../", 30)
-	pairs := [][2]string{ // something that exists, and something that does not
+	pairs := [][2]string{ // a name that exists outside, and one that does not
 		{"absolute", "missing"},
 		{"relative", "missing"},
 		{"dir/secret", "dir/none"},
@@ -139,7 +139,7 @@ func TestConfinement(t *testing.T) {
 			}
 		}
 	}
-	// Requests that create or remove names must not do so there either.
+	// Requests that create or remove names must not work outside either.
 	for _, name := range []string{"dir/new", "up/new", "sub/twice/new", "up/user2/new"} {
 		for _, packet := range [][]byte{
 			wire.AppendOpen(nil, p.n(), name, openAnew, wire.Attrs{}),
@@ -164,7 +164,7 @@ func TestConfinement(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(outside, "secret")); string(b) != "secret" {
 		t.Errorf("the secret is %q, %v", b, err)
 	}
-	// REALPATH says the same of all: what the text says.
+	// REALPATH has the same result for both: it only follows the text.
 	for _, pair := range pairs {
 		for _, name := range pair {
 			if got := p.name(wire.AppendRealpath(nil, p.n(), name)); !strings.HasPrefix(got, "/") || strings.Contains(got, "..") {
@@ -174,7 +174,7 @@ func TestConfinement(t *testing.T) {
 	}
 }
 
-// Names with anything in them that the system allows come and go as they are.
+// Names with any characters that the system allows work unchanged.
 func TestOddNames(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("names are what the system makes of them")
@@ -217,7 +217,7 @@ func TestLastParent(t *testing.T) {
 	}
 }
 
-// FuzzPaths holds what becomes of paths against what names are.
+// FuzzPaths checks that paths become valid names.
 func FuzzPaths(f *testing.F) {
 	for _, s := range []string{"", ".", "..", "/", "a/../../b", "//", "~", "\x00", `C:\x`, "a/./b/.."} {
 		f.Add(s, "")

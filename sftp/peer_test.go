@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A sftpPeer speaks SFTP as tests want it, packet by packet.
+// A sftpPeer is an SFTP client that tests control packet by packet.
 type sftpPeer struct {
 	t  testing.TB
 	rw io.ReadWriter
@@ -29,7 +29,7 @@ func (p *sftpPeer) send(packets ...[]byte) {
 	}
 }
 
-// tryReply returns the next reply, or why there is none.
+// tryReply returns the next reply, or an error.
 func (p *sftpPeer) tryReply() (wire.Reply, error) {
 	b := make([]byte, 4)
 	if _, err := io.ReadFull(p.rw, b); err != nil {
@@ -51,7 +51,7 @@ func (p *sftpPeer) reply() wire.Reply {
 	return r
 }
 
-// ask sends one request with the id that n gave last, and returns the reply.
+// ask sends a request with the last id from n, and returns the reply.
 func (p *sftpPeer) ask(packet []byte) wire.Reply {
 	p.t.Helper()
 	p.send(packet)
@@ -69,7 +69,7 @@ func (p *sftpPeer) begin() {
 	}
 }
 
-// want asks, and wants a STATUS.
+// want sends a request, and expects a STATUS.
 func (p *sftpPeer) want(status wire.Status, packet []byte) {
 	p.t.Helper()
 	if r := p.ask(packet); r.Type != wire.TypeStatus || r.Status != status {
@@ -77,7 +77,7 @@ func (p *sftpPeer) want(status wire.Status, packet []byte) {
 	}
 }
 
-// tryOpen opens a file. The status is OK if that went well.
+// tryOpen opens a file. The status is OK on success.
 func (p *sftpPeer) tryOpen(name string, flags wire.OpenFlags, a wire.Attrs) (string, wire.Status) {
 	p.t.Helper()
 	r := p.ask(wire.AppendOpen(nil, p.n(), name, flags, a))
@@ -134,7 +134,7 @@ func (p *sftpPeer) read(h string, off int64, n uint32) (string, wire.Status) {
 	return string(r.Data), wire.OK
 }
 
-// get returns what a file holds, or the status with which that fails.
+// get returns the content of a file, or the status of the failure.
 func (p *sftpPeer) get(name string) (string, wire.Status) {
 	p.t.Helper()
 	h, status := p.tryOpen(name, wire.OpenRead, wire.Attrs{})
@@ -167,7 +167,7 @@ func (p *sftpPeer) wantNone(name string) {
 	p.want(wire.NoSuchFile, wire.AppendLstat(nil, p.n(), name))
 }
 
-// attrs returns what a request for attributes is answered by.
+// attrs returns the attributes in the reply to a request.
 func (p *sftpPeer) attrs(packet []byte) wire.Attrs {
 	p.t.Helper()
 	r := p.ask(packet)
@@ -182,7 +182,7 @@ func (p *sftpPeer) stat(name string) wire.Attrs {
 	return p.attrs(wire.AppendStat(nil, p.n(), name))
 }
 
-// name returns the one name by which a request is answered.
+// name returns the only name in the reply to a request.
 func (p *sftpPeer) name(packet []byte) string {
 	p.t.Helper()
 	r := p.ask(packet)
@@ -193,7 +193,7 @@ func (p *sftpPeer) name(packet []byte) string {
 	return string(e.Name)
 }
 
-// list returns the entries of a directory, and how many replies they took.
+// list returns the entries of a directory, and the number of replies.
 func (p *sftpPeer) list(name string) (entries []wire.Entry, replies int) {
 	p.t.Helper()
 	r := p.ask(wire.AppendOpendir(nil, p.n(), name))
@@ -217,7 +217,7 @@ func (p *sftpPeer) list(name string) (entries []wire.Entry, replies int) {
 	}
 }
 
-// listed returns the entry of that name in a directory, if it is listed.
+// listed returns the entry with a name in a directory, and whether it is listed.
 func (p *sftpPeer) listed(dir, name string) (wire.Entry, bool) {
 	p.t.Helper()
 	entries, _ := p.list(dir)

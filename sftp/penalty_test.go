@@ -20,8 +20,8 @@ import (
 	"github.com/haul-project/haul/internal/penalty"
 )
 
-// A source that guesses at passwords may use none for a time, however they are sent, and
-// can still log in with a key; others are not concerned.
+// A source that guesses passwords may not use any for a while, by any method, and can still log
+// in with a key. Other sources are not affected.
 func TestPasswordLockout(t *testing.T) {
 	for _, method := range []string{"password", "keyboard-interactive"} {
 		t.Run(method, func(t *testing.T) {
@@ -85,7 +85,7 @@ func testPasswordLockout(t *testing.T, method string) {
 			return []string{word}, nil
 		}), times)
 	}
-	// On one connection the fourth is not looked at any more, be it right.
+	// On one connection, the fourth password is not checked, even if it is right.
 	if err := try("192.0.2.1", password("wrong", 6)); err == nil {
 		t.Fatal("a wrong password logs in")
 	}
@@ -122,7 +122,7 @@ func testPasswordLockout(t *testing.T, method string) {
 	}
 }
 
-// A client that is asked for a password and gives no answer has not guessed.
+// A client that is asked for a password and does not answer has not guessed.
 func TestUnansweredQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, nil)
@@ -153,7 +153,7 @@ func TestUnansweredQuestion(t *testing.T) {
 	})
 }
 
-// Guesses on many connections at once get hardly more passwords checked.
+// Guessing on many connections at once gets hardly more passwords checked.
 func TestGuessesAtOnce(t *testing.T) {
 	for _, method := range []string{"password", "keyboard-interactive"} {
 		t.Run(method, func(t *testing.T) {
@@ -207,8 +207,8 @@ func testGuessesAtOnce(t *testing.T, method string) {
 	}
 }
 
-// A few connections that end before their login are free, whatever they ended for;
-// a flood of them is turned away before anything is read.
+// A few connections that end before their login are free, whatever the reason. A flood of them is
+// refused before anything is read.
 func TestPenalties(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turned []string
@@ -225,7 +225,7 @@ func TestPenalties(t *testing.T) {
 			c.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
 			return c, err
 		}
-		// An agent full of keys that do not fit is no guessing.
+		// An agent with many wrong keys does not count as guessing.
 		for range 10 {
 			config := w.clientConfig()
 			config.Auth = []ssh.AuthMethod{ssh.PublicKeys(keys...), ssh.Password(testPassword)}
@@ -237,12 +237,12 @@ func TestPenalties(t *testing.T) {
 			synctest.Wait()
 		}
 		for from, end := range map[string]func(from string){
-			"192.0.2.60": func(from string) { // keys that do not fit
+			"192.0.2.60": func(from string) { // wrong keys
 				config := w.clientConfig()
 				config.Auth = []ssh.AuthMethod{ssh.PublicKeys(keys...)}
 				_, _ = w.dial(w.connect(from), config)
 			},
-			"192.0.2.61": func(from string) { // not SSH, and far too long to be a version
+			"192.0.2.61": func(from string) { // not SSH, and far too long for a version
 				nc := w.connect(from)
 				_, _ = io.WriteString(nc, "GET / HTTP/1.1 "+strings.Repeat("x", 1000)+"\n")
 				_, _ = io.Copy(io.Discard, nc)
@@ -253,7 +253,7 @@ func TestPenalties(t *testing.T) {
 				config.HostKeyCallback = ssh.FixedHostKey(keys[0].PublicKey())
 				_, _ = w.dial(w.connect(from), config)
 			},
-			"192.0.2.64": func(from string) { // which it may say
+			"192.0.2.64": func(from string) { // it may report that
 				s := newRawSSH(w.connect(from))
 				if err := rawKeys(s); err != nil {
 					t.Error(err)
@@ -280,13 +280,13 @@ func TestPenalties(t *testing.T) {
 			if len(turned) != 1 || !strings.Contains(turned[0], string(penalty.Penalized)) || !strings.HasPrefix(turned[0], from+":") {
 				t.Errorf("%s: turned away: %q", from, turned)
 			}
-			time.Sleep(time.Minute) // the network around them pays as well
+			time.Sleep(time.Minute) // the surrounding network owes, too
 		}
 	})
 }
 
-// There are bounds on how many there are, of all together and of one source.
-// Surplus connections that are not logged in wait for their turn.
+// There are limits for all connections and for those of one source. Surplus connections wait for
+// their turn to log in.
 func TestConnectionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, func(_ *testServer, s *Server) {
@@ -294,7 +294,7 @@ func TestConnectionLimits(t *testing.T) {
 		})
 		counted := func(conns, handshakes, turnedAway int) {
 			t.Helper()
-			synctest.Wait() // a server may see a login after its client
+			synctest.Wait() // a server may see a login after its client does
 			if c := w.server.Counters(); c.Conns != conns || c.Handshakes != handshakes || c.TurnedAway != int64(turnedAway) {
 				t.Errorf("counted: %+v, want %d connections, %d handshakes, %d turned away", c, conns, handshakes, turnedAway)
 			}
@@ -305,7 +305,7 @@ func TestConnectionLimits(t *testing.T) {
 			counted(i+1, min(i+1, 2), 0)
 		}
 		w.connect("192.0.2.1")
-		counted(3, 2, 1) // a source has no more, waiting or not
+		counted(3, 2, 1) // a source has reached its limit, including waiting connections
 		waiting = append(waiting, w.connect("198.51.100.1"), w.connect("203.0.113.1"), w.connect("203.0.114.1"))
 		counted(6, 4, 1)
 		w.connect("203.0.115.1")
@@ -332,8 +332,7 @@ func TestConnectionLimits(t *testing.T) {
 	})
 }
 
-// Far more logins at once than a source may have under way all succeed, one after the
-// other.
+// Many more simultaneous logins than a source may have all succeed, one after the other.
 func TestLoginsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, nil)
@@ -349,7 +348,7 @@ func TestLoginsWait(t *testing.T) {
 	})
 }
 
-// A login that the server's end interrupts does not count as a failed one.
+// A login that is interrupted because the server stops does not count as a failure.
 func TestEndIsNoOffence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A user's rate holds for all of their connections together, each way, and does
-// not concern others; the server's holds for all.
+// A user's rate limits all of their connections together, in each direction, and does not affect
+// others. The server's rate limits everything.
 func TestRates(t *testing.T) {
 	tests := []struct {
 		name          string
@@ -71,8 +71,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// However low a rate, a reader sees it flow, and a connection that waits for its turn is not
-// taken to be idle.
+// With any low rate, a reader receives a steady flow, and a connection that waits for its turn
+// does not count as idle.
 func TestLowRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirectServer(t, func(s *Server, a *Account) {

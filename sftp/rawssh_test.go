@@ -21,8 +21,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A rawSSH is a client that sends whatever a test likes, where x/crypto's
-// would not. It knows one algorithm of each kind, and no rules.
+// A rawSSH is a client that sends anything a test wants, unlike x/crypto's. It supports one
+// algorithm of each kind, and follows no rules.
 type rawSSH struct {
 	nc      net.Conn
 	r       *bufio.Reader
@@ -99,7 +99,7 @@ func (s *rawSSH) write(payload []byte) error {
 	return s.writePlain(append(plain, make([]byte, pad)...))
 }
 
-// writePlain sends a packet as it is given, padding and all.
+// writePlain sends a packet as given, including its padding.
 func (s *rawSSH) writePlain(plain []byte) error {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(plain)))
 	if s.out == nil {
@@ -142,7 +142,7 @@ func (s *rawSSH) read() ([]byte, error) {
 	return b[1 : len(b)-int(b[0])], nil
 }
 
-// wait returns the next message of that number, and passes over others.
+// wait returns the next message with a number, and skips others.
 func (s *rawSSH) wait(number byte) ([]byte, error) {
 	for {
 		b, err := s.read()
@@ -152,7 +152,7 @@ func (s *rawSSH) wait(number byte) ([]byte, error) {
 	}
 }
 
-// hello exchanges versions and KEXINITs. It returns ours.
+// hello exchanges versions and KEXINITs, and returns the two KEXINITs.
 func (s *rawSSH) hello() ([]byte, []byte, error) {
 	if _, err := io.WriteString(s.nc, rawVersion+"\r\n"); err != nil {
 		return nil, nil, err
@@ -173,7 +173,7 @@ func (s *rawSSH) hello() ([]byte, []byte, error) {
 	return mine, theirs, err
 }
 
-// rekey exchanges keys once more.
+// rekey exchanges keys again.
 func (s *rawSSH) rekey() error {
 	mine := s.kexInit()
 	if err := s.write(mine); err != nil {
@@ -197,7 +197,7 @@ func (s *rawSSH) kexInit() []byte {
 	})
 }
 
-// exchange exchanges keys, once KEXINITs are.
+// exchange exchanges keys after the KEXINITs.
 func (s *rawSSH) exchange(mine, theirs []byte) error {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
@@ -273,7 +273,7 @@ func appendString(b, s []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
-// message builds a message of strings and numbers.
+// message builds a message from strings and numbers.
 func message(number byte, fields ...any) []byte {
 	b := []byte{number}
 	for _, f := range fields {
@@ -295,7 +295,7 @@ func message(number byte, fields ...any) []byte {
 	return b
 }
 
-// beginLogin exchanges keys, and asks for the service that logs in.
+// beginLogin exchanges keys, and requests the login service.
 func (s *rawSSH) beginLogin() error {
 	mine, theirs, err := s.hello()
 	if err != nil {
@@ -307,7 +307,7 @@ func (s *rawSSH) beginLogin() error {
 	return s.write(message(msgServiceRequest, "ssh-userauth"))
 }
 
-// login does all of the handshake.
+// login performs the complete handshake.
 func (s *rawSSH) login() error {
 	if err := s.beginLogin(); err != nil {
 		return err
@@ -319,7 +319,7 @@ func (s *rawSSH) login() error {
 	return err
 }
 
-// loginByKey asks about one key, and logs in by another.
+// loginByKey asks about one key, and logs in with another one.
 func (s *rawSSH) loginByKey(user string, ask ssh.PublicKey, by ssh.Signer) error {
 	if err := s.beginLogin(); err != nil {
 		return err
@@ -351,13 +351,13 @@ func (s *rawSSH) loginByKey(user string, ask ssh.PublicKey, by ssh.Signer) error
 	}
 }
 
-// A rawChannel is a session of SFTP on a raw connection. It gives the
-// server window for all that comes, unless the test forbids it.
+// A rawChannel is an SFTP session on a raw connection. It returns the window for received data to
+// the server, unless the test prevents that.
 type rawChannel struct {
 	s            *rawSSH
 	mine, theirs uint32
 	pending      []byte
-	granted      int64 // bytes of window that came with what was read
+	granted      int64 // bytes of window from the server so far
 	sent         int64 // bytes of data
 }
 
@@ -406,8 +406,8 @@ func (c *rawChannel) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// open opens a session for SFTP whose window has that many bytes. It returns the
-// server's number for it.
+// open opens an SFTP session with a window of the given size. It returns the server's channel
+// number.
 func (s *rawSSH) open(mine, window uint32) (uint32, error) {
 	if err := s.write(message(msgChannelOpen, "session", mine, window, uint32(32<<10))); err != nil {
 		return 0, err
@@ -424,8 +424,8 @@ func (s *rawSSH) open(mine, window uint32) (uint32, error) {
 	return theirs, err
 }
 
-// newSlowRead makes a server of a slow tree and a session with it, in which a file is
-// open that fills one DATA.
+// newSlowRead makes a server with a slow tree and a session in which a file is open. The file
+// fills one DATA packet.
 func newSlowRead(t *testing.T) (w *testServer, slow *slowTree, s *rawSSH, p *sftpPeer, h string) {
 	t.Helper()
 	slow = &slowTree{}

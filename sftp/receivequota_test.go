@@ -14,14 +14,14 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A packetSource is what x/crypto keeps for a channel. Data comes in packets,
-// each of which is more on the wire than in it.
+// A packetSource simulates x/crypto's buffer of a channel. Data arrives in packets, each of which
+// is longer on the wire than its content.
 type packetSource struct {
 	quota   *receiveQuota
 	mu      sync.Mutex
 	change  *sync.Cond
 	b       []byte // mu
-	readers int    // mu: that wait
+	readers int    // mu: waiting readers
 	closed  bool   // mu
 }
 
@@ -31,8 +31,8 @@ func newPacketSource(quota *receiveQuota) *packetSource {
 	return p
 }
 
-// send sends n bytes of data that are more on the wire, of which each piece is
-// counted as it comes.
+// send sends n bytes of data that take wire bytes on the wire. Each piece is counted when it
+// arrives.
 func (p *packetSource) send(n, wire int) {
 	p.mu.Lock()
 	p.b = append(p.b, make([]byte, n)...)
@@ -61,7 +61,7 @@ func (p *packetSource) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// waitForReader returns when a reader waits for data.
+// waitForReader waits until a reader waits for data.
 func (p *packetSource) waitForReader() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,8 +84,8 @@ func (p *packetSource) close() {
 	p.change.Broadcast()
 }
 
-// newTestQuota returns a quota after a login, whose other goroutines are
-// waited for by await, and the reason for which it has ended the connection.
+// newTestQuota returns a quota after a login. await waits for its other goroutines, and why is
+// the reason for which it has ended the connection.
 func newTestQuota(t *testing.T) (quota *receiveQuota, await func(), why *error) {
 	t.Helper()
 	var work sync.WaitGroup
@@ -100,8 +100,7 @@ func newTestQuota(t *testing.T) (quota *receiveQuota, await func(), why *error) 
 	return quota, work.Wait, why
 }
 
-// Windows full of data are no more than they should be, on as many channels as
-// there are, and for as long as it takes.
+// Windows full of data are within the quota, on any number of channels, for any time.
 func TestQuotaWindows(t *testing.T) {
 	quota, _, why := newTestQuota(t)
 	var all []*packetSource
@@ -113,7 +112,7 @@ func TestQuotaWindows(t *testing.T) {
 	for _, p := range all {
 		p.send(channelWindow, channelWindow*21/20)
 	}
-	b := make([]byte, 64<<10) // which is never more than there is
+	b := make([]byte, 64<<10) // never more than available
 	for range race.Fewer(500, 5) {
 		for i, q := range queues {
 			if n, err := q.Read(b); n != len(b) || err != nil {
@@ -132,14 +131,14 @@ func TestQuotaWindows(t *testing.T) {
 	}
 }
 
-// A channel whose reader waits is not to blame for what comes for others; nor is one that does
-// something else meanwhile, such as to write to a peer that reads on another
-// channel only. Its data is moved to memory, and comes in its turn.
+// A channel whose reader waits is not blamed for packets to other channels. Nor is one that does
+// something else meanwhile, such as writing to a peer that only reads on another channel. Its
+// data is moved to memory, and read in order.
 func TestQuotaOthers(t *testing.T) {
 	quota, _, why := newTestQuota(t)
 	slow, busy := newPacketSource(quota), newPacketSource(quota)
 	q, r := quota.open(slow), quota.open(busy)
-	another := func() { // most of it no data
+	another := func() { // most of it is not data
 		busy.send(20, 100_000)
 		quota.wrote.Add(1) // an answer
 		if n, err := r.Read(make([]byte, 100)); n != 20 || err != nil {
@@ -172,7 +171,7 @@ func TestQuotaOthers(t *testing.T) {
 	}
 	slow.sendText("second")
 	others()
-	for !slow.isRead() { // the reader that moved the data may be slow to return; then more has to come until it reads again
+	for !slow.isRead() { // the reader that moved the data may be slow to return; then send more until it reads again
 		another()
 	}
 	if string(q.buffered) != "second" {
@@ -217,8 +216,8 @@ func (q *queue) isStill() bool {
 	return !q.moving
 }
 
-// Tiny packets that are not read end the connection, before what is kept of
-// them is more than a bound, on as many channels as they come.
+// Tiny packets that are not read end the connection before the memory for them exceeds a bound,
+// on any number of channels.
 func TestQuotaFlood(t *testing.T) {
 	for _, channels := range []int{1, 10} {
 		quota, await, why := newTestQuota(t)
@@ -228,7 +227,7 @@ func TestQuotaFlood(t *testing.T) {
 			p := newPacketSource(quota)
 			all, queues = append(all, p), append(queues, quota.open(p))
 		}
-		sent, left := 0, int64(0) // how much may be in x/crypto, at most
+		sent, left := 0, int64(0) // upper bound of the data in x/crypto
 		for *why == nil && sent < 1<<30 {
 			all[sent/3600%channels].send(100, 3600)
 			sent += 3600
@@ -256,8 +255,8 @@ func TestQuotaFlood(t *testing.T) {
 	}
 }
 
-// The same if the server waits before it grants the peer more window, so that it seems to
-// wait for data.
+// This is the same with a server that waits before it grants the peer more window, so that it
+// seems to wait for data.
 func TestQuotaStuck(t *testing.T) { synctest.Test(t, testQuotaStuck) }
 
 func testQuotaStuck(t *testing.T) {
@@ -285,8 +284,7 @@ func testQuotaStuck(t *testing.T) {
 	await()
 }
 
-// And if it only waits, for a peer that sends what is no data and has no answer,
-// that is found out.
+// If it only waits, for a peer that sends packets without data or an answer, this is detected.
 func TestQuotaIgnored(t *testing.T) {
 	quota, await, why := newTestQuota(t)
 	p := newPacketSource(quota)
@@ -310,7 +308,7 @@ func TestQuotaIgnored(t *testing.T) {
 	<-done
 }
 
-// A write that is late, as on a busy machine, ends no connection.
+// A late write, as on a busy machine, does not end a connection.
 func TestQuotaLateWrite(t *testing.T) { synctest.Test(t, testQuotaLateWrite) }
 
 func testQuotaLateWrite(t *testing.T) {
@@ -339,15 +337,15 @@ func testQuotaLateWrite(t *testing.T) {
 	await()
 }
 
-// A peer that sends requests of a byte a packet and takes no answers costs no
-// more than is bounded, be there a session on its channels or not.
+// A peer that sends requests in packets of one byte and reads no answers only has a bounded cost,
+// with or without sessions on its channels.
 func TestTinyPackets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	tests := map[string]struct {
 		channels int
-		begin    bool // sessions, with a window of 1000 bytes
+		begin    bool // open sessions, with a window of 1000 bytes
 	}{
 		"a session":         {1, true},
 		"sessions":          {3, true},
@@ -383,7 +381,7 @@ func TestTinyPackets(t *testing.T) {
 				}
 				theirs = append(theirs, id)
 				b := wire.AppendInit(nil, 3)
-				for range 1000 { // whose answers find no window
+				for range 1000 { // the window has no room for their answers
 					b = wire.AppendRealpath(b, 1, ".")
 				}
 				if err := s.write(message(msgChannelData, id, b)); err != nil {
@@ -392,7 +390,7 @@ func TestTinyPackets(t *testing.T) {
 			}
 			before, most := heap(), int64(0)
 			window := channelWindow - 30_000
-			if race.Enabled { // for what the goroutines do, fewer are enough
+			if race.Enabled { // for the work of the goroutines, fewer are enough
 				window /= 16 * test.channels
 			}
 			pieces := make([][]byte, len(theirs))
@@ -411,7 +409,7 @@ func TestTinyPackets(t *testing.T) {
 			if bound := int64(16<<20 + test.channels*5<<20); most > bound {
 				t.Errorf("it takes %d bytes", most)
 			}
-			// No more has come than may, so the answers still come.
+			// No more than the limit has arrived, so the answers are still sent.
 			if test.begin {
 				if err := s.write(message(msgWindowAdjust, theirs[0], uint32(1<<30))); err != nil {
 					t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// While a key exchange is under way nothing is sent, and little is kept: a peer
-// that never finishes one gets no more memory for it (CVE-2025-22869).
+// During a key exchange nothing is sent, and little is kept: a peer that never finishes one gets
+// no more memory for it (CVE-2025-22869).
 func TestUnfinishedRekey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, slow, s, p, h := newSlowRead(t)
@@ -40,7 +40,7 @@ func TestUnfinishedRekey(t *testing.T) {
 	})
 }
 
-// The same when it is the server that wants other keys, in the midst of a file.
+// This is the same with a key exchange that the server begins in the middle of a file.
 func TestUnansweredRekey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowTree{}
@@ -76,7 +76,7 @@ func TestUnansweredRekey(t *testing.T) {
 	})
 }
 
-// Keys may change as often as anybody likes while data flows.
+// Keys may change at any rate while data flows.
 func TestRekey(t *testing.T) {
 	w := newTestServer(t, nil)
 	config := w.clientConfig()

@@ -117,7 +117,7 @@ func TestOpenFlags(t *testing.T) {
 	p.close(h)
 }
 
-// Files and directories get the permissions asked for, less the mask.
+// Files and directories get the requested permissions, without those in the mask.
 func TestMask(t *testing.T) {
 	mode := func(m wire.Mode) (a wire.Attrs) {
 		a.SetMode(m)
@@ -198,7 +198,7 @@ func TestAttributes(t *testing.T) {
 	p.close(h)
 	p.wantFile("file", "0123\x00\x00")
 
-	// Of a file that is open to be read only the size stays.
+	// A file that is open for reading keeps only its size.
 	h = p.open("file", wire.OpenRead)
 	later := then.Add(time.Minute)
 	p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, set(func(a *wire.Attrs) { a.SetMode(0o600); a.SetTimes(later, later) })))
@@ -218,7 +218,7 @@ func TestAttributes(t *testing.T) {
 	p.want(wire.PermissionDenied, wire.AppendSetstat(nil, p.n(), "/", set(func(a *wire.Attrs) { a.SetMode(0o700) })))
 }
 
-// Names are bytes: those that are not UTF-8 are listed, and all can be done with them.
+// Names are bytes: those that are not UTF-8 are listed, and all operations work with them.
 func TestNamesOfBytes(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("names are text there")
@@ -295,7 +295,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Requests that come together are answered together, and in their order.
+// Requests that arrive together are answered together, in order.
 func TestOrder(t *testing.T) {
 	p := newTestSession(t, nil)
 	data := testBytes(100_000)
@@ -341,7 +341,7 @@ func TestOrder(t *testing.T) {
 	p.close(h)
 }
 
-// A request may come in pieces of any size.
+// A request may arrive in pieces of any size.
 func TestPieces(t *testing.T) {
 	p := newTestSession(t, nil)
 	data := testBytes(maxData)
@@ -353,7 +353,7 @@ func TestPieces(t *testing.T) {
 			k := min(size, len(rest))
 			p.send(rest[:k])
 			rest = rest[k:]
-			time.Sleep(time.Microsecond) // lets it be read alone, now and then
+			time.Sleep(time.Microsecond) // so that a piece is sometimes read alone
 		}
 		if r := p.reply(); r.Err() != nil || r.ID != p.id {
 			t.Fatalf("in pieces of %d: %v", size, r.Err())
@@ -365,7 +365,7 @@ func TestPieces(t *testing.T) {
 	p.close(h)
 }
 
-// After nonsense where a length should be nothing more can be understood.
+// After an invalid length, nothing further can be parsed.
 func TestNonsense(t *testing.T) {
 	for _, b := range []string{
 		"\x00\x00\x00\x00", "\x00\x00\x00\x04xxxx", "\xff\xff\xff\xff", "\x00\x10\x00\x00",
@@ -383,7 +383,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// INIT comes first, or nothing does.
+// INIT must be the first packet.
 func TestInitFirst(t *testing.T) {
 	d := newDirectServer(t, nil)
 	c := d.connect()
@@ -407,7 +407,8 @@ func TestInitFirst(t *testing.T) {
 			t.Error("the session ends as if that were in order")
 		}
 	}
-	// A session that ends between requests ends well, and within one does not.
+	// A session that ends between requests ends without an error; one that ends within a request
+	// does not.
 	for _, test := range []struct {
 		bytes int
 		want  error
@@ -424,7 +425,7 @@ func TestInitFirst(t *testing.T) {
 	}
 }
 
-// A client has as many files and directories open as it may, and no more.
+// A client may have a limited number of files and directories open.
 func TestHandles(t *testing.T) {
 	d := newDirectServer(t, func(s *Server, _ *Account) { s.MaxHandles = 5 })
 	c := d.connect()
@@ -448,7 +449,7 @@ func TestHandles(t *testing.T) {
 	if _, status := p.read(open[0], 0, 1); again == open[0] || status != wire.Failure {
 		t.Errorf("a closed handle is good for the next file: %v", status)
 	}
-	// One session's handles are not the other's, and nothing made up is one.
+	// Handles of another session and invented ones do not work.
 	for _, h := range []string{open[1], "", "\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x01", again + "x", again[:7], strings.Repeat("\xff", 8), strings.Repeat("x", 256)} {
 		if _, status := q.read(h, 0, 1); status != wire.Failure {
 			t.Errorf("READ of handle %q: %v", h, status)
@@ -464,8 +465,7 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// A store that breaks does not break the session, and nothing of what it says
-// gets out.
+// A store that fails does not break the session, and its messages are not sent to the client.
 func TestStoreErrors(t *testing.T) {
 	const secret = "/srv/secret/place"
 	tests := []struct {
@@ -475,7 +475,7 @@ func TestStoreErrors(t *testing.T) {
 		{errors.New("disk on fire at " + secret), wire.Failure},
 		{fmt.Errorf("%s: %w", secret, store.ErrNoSpace), wire.Failure},
 		{io.ErrUnexpectedEOF, wire.Failure},
-		{nil, wire.Failure}, // no bytes, and no reason
+		{nil, wire.Failure}, // no bytes, and no error
 	}
 	for _, test := range tests {
 		p := newTestSession(t, func(_ *Server, a *Account) { a.Tree = brokenTree{a.Tree, test.err} })

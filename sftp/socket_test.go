@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// A tunedConn is a connection that notes what is set of it.
+// A tunedConn records the options that are set on a connection.
 type tunedConn struct {
 	*wireEnd
 	noDelay             bool
@@ -22,8 +22,7 @@ func (c *tunedConn) SetReadBuffer(int) error         { c.others++; return nil }
 func (c *tunedConn) SetLinger(int) error             { c.others++; return nil }
 func (c *tunedConn) SetReadDeadline(time.Time) error { c.others++; return nil }
 
-// The kernel may buffer much output. How much it takes in stays
-// its own decision.
+// The kernel may buffer much output. The receive buffer is left to the kernel.
 func TestSocket(t *testing.T) {
 	w := newTestServer(t, nil)
 	client, server := newWires("192.0.2.1")
@@ -41,7 +40,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// A real socket, and a listener of package net.
+// TestLoopback uses a real socket, and a listener of package net.
 func TestLoopback(t *testing.T) {
 	w := newTestServer(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

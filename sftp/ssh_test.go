@@ -22,7 +22,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// There is SFTP, and nothing else.
+// The server offers SFTP, and nothing else.
 func TestOnlySFTP(t *testing.T) {
 	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
@@ -66,7 +66,7 @@ func TestOnlySFTP(t *testing.T) {
 	p.wantFile("file", "x")
 }
 
-// A client gets the exit status of its session, as OpenSSH's server sends it.
+// A client receives the exit status of its session, as from OpenSSH's server.
 func TestExitStatus(t *testing.T) {
 	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
@@ -98,7 +98,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// A connection has so many sessions, and no more until one is over.
+// A connection has a limited number of sessions. A new one is possible when another has ended.
 func TestChannels(t *testing.T) {
 	w := newTestServer(t, func(_ *testServer, s *Server) { s.MaxChannels = 3 })
 	c := w.login("192.0.2.1")
@@ -114,7 +114,7 @@ func TestChannels(t *testing.T) {
 	if n := w.server.Counters().Sessions; n > 3 {
 		t.Errorf("%d sessions", n)
 	}
-	// It is over when the server has seen that it is.
+	// A session has ended when the server has noticed it.
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		ch, _, err := c.OpenChannel("session", nil)
 		if err == nil {
@@ -125,11 +125,11 @@ func TestChannels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.login("192.0.2.1") // the bound is each connection's own
+	w.login("192.0.2.1") // the limit is for each connection
 }
 
-// The server offers what Algorithms returns, a key exchange that resists quantum
-// computers first, and nothing weak.
+// The server offers what Algorithms returns: a key exchange that resists quantum computers comes
+// first, and nothing weak.
 func TestAlgorithms(t *testing.T) {
 	w := newTestServer(t, nil)
 	raw := newRawSSH(w.connect("192.0.2.1"))
@@ -179,8 +179,8 @@ func TestAlgorithms(t *testing.T) {
 	w.login("192.0.2.9")
 }
 
-// An RSA key of the host may sign with SHA-2, be there a certificate or not, and
-// a client that wants SHA-1 is not let in, even if the key would do it.
+// The host's RSA key may sign with SHA-2, with or without a certificate. A client that wants
+// SHA-1 cannot log in, even if the key would permit it.
 func TestHostKeyOfRSA(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -257,7 +257,7 @@ func TestHostKeyOfRSA(t *testing.T) {
 	}
 }
 
-// Algorithms that the configuration names are kept, and the configuration is not changed.
+// Algorithms in the configuration are kept, and the configuration is not changed.
 func TestConfiguration(t *testing.T) {
 	logged := atomic.Int64{}
 	given := &ssh.ServerConfig{ServerVersion: "SSH-2.0-mine", AuthLogCallback: func(ssh.ConnMetadata, string, error) { logged.Add(1) }}
@@ -288,9 +288,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// Users of package users get what is theirs, decided by the key that they
-// proved to have and no other (CVE-2024-45337), and restrictions of a key hold
-// with a second factor too (CVE-2026-39828).
+// Users of package users get their own account, according to the key that they proved to have
+// (CVE-2024-45337), and restrictions of a key also apply with a second factor (CVE-2026-39828).
 func TestUsers(t *testing.T) {
 	w := newTestServer(t, nil)
 	line := func(k ssh.Signer) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.PublicKey()))) }
@@ -334,7 +333,7 @@ func TestUsers(t *testing.T) {
 	tests := []struct {
 		user string
 		auth []ssh.AuthMethod
-		want string // "" if there is no login
+		want string // "" if the login fails
 		home string
 	}{
 		{"alice", []ssh.AuthMethod{ssh.PublicKeys(keys[0])}, "full", "/"},
@@ -382,7 +381,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 
-	// One key is asked about, and another one logs in.
+	// The client asks about one key, and logs in with another one.
 	raw := newRawSSH(w.connect("203.0.113.1"))
 	if err := raw.loginByKey("alice", keys[0].PublicKey(), keys[1]); err != nil {
 		t.Fatal(err)
@@ -400,7 +399,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Wherever a connection is cut, nothing is left of it.
+// A connection that is cut at any point leaves nothing behind.
 func TestCutAnywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, func(w *testServer, s *Server) {
@@ -472,7 +471,7 @@ func TestCutAnywhere(t *testing.T) {
 	})
 }
 
-// A cutWriter is a connection that is gone after so many bytes were sent.
+// A cutWriter is a connection that breaks after a number of bytes were sent.
 type cutWriter struct {
 	*wireEnd
 	mu         sync.Mutex

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// brokenTree is a store whose open files fail by err in all they do.
+// A brokenTree is a store whose open files return err for every operation.
 type brokenTree struct {
 	store.Tree
 	err error
@@ -38,7 +38,7 @@ func (f brokenFile) Close() error {
 	return f.err
 }
 
-// slowTree is a store that says what it does, and takes its time.
+// A slowTree is a store that counts bytes, and is slow.
 type slowTree struct {
 	store.Tree
 	read, written atomic.Int64 // bytes

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Before the login little may come, whatever it is.
+// Before the login, the server accepts only little data of any kind.
 func TestTalkative(t *testing.T) {
 	tests := map[string]func(s *rawSSH) error{
 		"no end of a line": func(s *rawSSH) error {
@@ -28,7 +28,7 @@ func TestTalkative(t *testing.T) {
 			if err := rawKeys(s); err != nil {
 				return err
 			}
-			// With the answer to this the server has seen the first exchange through.
+			// The server's answer to this shows that it has finished the first exchange.
 			if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func TestTalkative(t *testing.T) {
 			if e.Account != nil || e.Err == nil {
 				t.Errorf("it ended by %v", e.Err)
 			}
-			if wrote := s.nc.(*wireEnd).out.wrote; wrote > 3<<20 { // of which a wire holds one
+			if wrote := s.nc.(*wireEnd).out.wrote; wrote > 3<<20 { // the wire holds one of them
 				t.Errorf("%d bytes were sent before it ended by %v", wrote, e.Err)
 			}
 			if grown := heap() - before; grown > 3<<20 {
@@ -81,7 +81,7 @@ func TestTalkative(t *testing.T) {
 	}
 }
 
-// writeMany sends a message again and again.
+// writeMany sends a message repeatedly.
 func (s *rawSSH) writeMany(n int, payload []byte) error {
 	for range n {
 		if err := s.write(payload); err != nil {

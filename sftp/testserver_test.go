@@ -21,19 +21,19 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A wireEnd is one end of a connection in memory, for bubbles too. Unlike
-// net.Pipe it takes some bytes that are not read yet, as a socket does.
+// A wireEnd is one end of a connection in memory, also for bubbles. Unlike net.Pipe it buffers
+// some bytes, as a socket does.
 type wireEnd struct {
 	in, out       *wireStream
 	local, remote net.Addr
 }
 
-// wireStream is one direction.
+// A wireStream is one direction of it.
 type wireStream struct {
 	mu     sync.Mutex
 	change *sync.Cond
 	b      []byte // mu
-	room   int    // bytes it takes
+	room   int    // capacity in bytes
 	closed bool   // mu
 	due    bool   // mu: a deadline for writers has passed
 	wrote  int64  // mu
@@ -45,7 +45,7 @@ func newWireStream(room int) *wireStream {
 	return s
 }
 
-// newWires returns the two ends of a connection from that address.
+// newWires returns the two ends of a connection from an address.
 func newWires(from string) (client, server *wireEnd) {
 	up, down := newWireStream(1<<20), newWireStream(1<<20)
 	c := net.TCPAddrFromAddrPort(mustAddr(from + ":50000"))
@@ -118,15 +118,15 @@ func (w *wireEnd) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// A directServer is a server without SSH: sessions of accounts, over pipes.
+// A directServer is a server without SSH: it serves sessions of accounts over pipes.
 type directServer struct {
 	t       testing.TB
 	server  *Server
 	account *Account
 }
 
-// newDirectServer makes a server with an account in memory. set, unless it is nil,
-// changes what it likes before anything is used.
+// newDirectServer makes a server with an account in memory. set may be nil; it changes the server
+// and the account before they are used.
 func newDirectServer(t testing.TB, set func(s *Server, a *Account)) *directServer {
 	repeat.OnFailure(t)
 	d := &directServer{t: t, server: &Server{}, account: &Account{User: "alice", Tree: store.Mem(0)}}
@@ -176,14 +176,14 @@ func (d *directServer) session(c *directConn) *sftpPeer {
 	return p
 }
 
-// hangUp ends a session as a peer does that dies, and waits until it is over.
+// hangUp ends a session as if the peer had died, and waits for its end.
 func (p *sftpPeer) hangUp(c *directConn) {
 	p.rw.(*wireEnd).Close()
 	c.cancel(errLeft)
 	c.work.Wait()
 }
 
-// newTestSession is a session of a connection of its own.
+// newTestSession returns a session on its own connection.
 func newTestSession(t testing.TB, set func(s *Server, a *Account)) *sftpPeer {
 	d := newDirectServer(t, set)
 	return d.session(d.connect())
@@ -201,14 +201,14 @@ type testServer struct {
 
 	mu    sync.Mutex
 	more  *sync.Cond        // mu
-	ended []*Conn           // mu: as Disconnected got them
-	came  []*ssh.ServerConn // mu: that have logged in
+	ended []*Conn           // mu: the arguments of Disconnected
+	came  []*ssh.ServerConn // mu: connections that have logged in
 }
 
 const testPassword = "correct horse"
 
-// newTestServer makes a server to which any client can log in that knows the
-// password. set may change what it likes.
+// newTestServer makes a server to which any client with the password can log in. set may change
+// it.
 func newTestServer(t testing.TB, set func(w *testServer, s *Server)) *testServer {
 	repeat.OnFailure(t)
 	_, key, err := ed25519.GenerateKey(nil)
@@ -245,7 +245,7 @@ func newTestServer(t testing.TB, set func(w *testServer, s *Server)) *testServer
 	return w
 }
 
-// end ends all connections, and waits until they are over.
+// end ends all connections, and waits for their end.
 func (w *testServer) end() {
 	w.cancel()
 	w.conns.Wait()
@@ -295,7 +295,7 @@ func (w *testServer) dial(nc net.Conn, config *ssh.ClientConfig) (*ssh.Client, e
 	return c, nil
 }
 
-// login logs in from that address.
+// login logs in from an address.
 func (w *testServer) login(from string) *ssh.Client {
 	w.t.Helper()
 	c, err := w.dial(w.connect(from), w.clientConfig())
@@ -327,8 +327,7 @@ func (w *testServer) subsystem(c *ssh.Client) ssh.Channel {
 	return ch
 }
 
-// last returns what was reported of the connection that was the nth to end, when it
-// has ended.
+// last waits until n connections have ended, and returns the report on the last of them.
 func (w *testServer) last(n int) *Conn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -338,7 +337,7 @@ func (w *testServer) last(n int) *Conn {
 	return w.ended[n-1]
 }
 
-// testBytes returns n bytes that nothing else has.
+// testBytes returns n bytes that occur nowhere else.
 func testBytes(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)

@@ -10,16 +10,16 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A transcript in testdata/transcripts is what a client asks in one session, and the
-// server's replies. The events:
+// A transcript in testdata/transcripts contains a client's requests in one session and the
+// server's replies. The events are:
 //
 //	file notes "text"         the server has a file
 //	<- OPEN 1 "notes" READ    requests, each with its id; those on lines that begin with
 //	                          a tab are sent together with the one above
-//	holds notes               what the file has now
+//	holds notes               shows the file's current content
 //
-// Handles are h1 for the first that the server gives, h2 for the next. A request that
-// has no name in request is written as its type and its bytes in hex.
+// Handles are h1 for the first that the server returns, h2 for the next. A request that has no
+// name in request is written as its type and its bytes in hex.
 func TestTranscripts(t *testing.T) {
 	golden.Transcripts(t, func(t *testing.T) golden.Transcript {
 		return &transcript{newTestSession(t, nil), nil}
@@ -63,7 +63,7 @@ func (tr *transcript) Step(event string, say func(string, ...any)) error {
 	return nil
 }
 
-// request makes a packet of a line.
+// request makes a packet from a line.
 func (tr *transcript) request(line string) ([]byte, error) {
 	name, rest, _ := strings.Cut(line, " ")
 	for i, h := range tr.handles {
@@ -116,7 +116,7 @@ func openFlags(names string) (flags wire.OpenFlags) {
 	return flags
 }
 
-// describe puts a reply in one line.
+// describe formats a reply as one line.
 func (tr *transcript) describe(r wire.Reply) string {
 	switch r.Type {
 	case wire.TypeVersion:

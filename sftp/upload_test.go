@@ -18,12 +18,12 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// testTime is a time that no test takes place at.
+// testTime is long before any test runs.
 var testTime = time.Unix(1_000_000_000, 0)
 
 func hideUploads(_ *Server, a *Account) { a.Hidden = true }
 
-// A hidden upload is not visible before it is closed, and then all of it is.
+// A hidden upload is not visible before it is closed, and is complete then.
 func TestHidden(t *testing.T) {
 	d := newDirectServer(t, hideUploads)
 	p := d.session(d.connect())
@@ -59,8 +59,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// A hidden upload has its mode and its times from the moment at which it has its
-// name: what is to be private is at no time public.
+// A hidden upload has its mode and its times as soon as it has its name, so that a private file
+// is never public.
 func TestHiddenNeverWider(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
@@ -86,8 +86,7 @@ func TestHiddenNeverWider(t *testing.T) {
 	}
 }
 
-// commitTree looks at files as soon as they have their names, and counts what is
-// changed by name.
+// A commitTree looks at files as soon as they have their names, and counts changes by name.
 type commitTree struct {
 	store.Tree
 	first   fs.FileInfo
@@ -123,8 +122,8 @@ func (u commitUpload) Commit() error {
 	return err
 }
 
-// An upload that lacks what could not be written is never published, even if its
-// client passes over the error and closes it, or cuts it and renames it.
+// An upload with a failed write is never published, even if its client ignores the error and
+// closes it, or truncates and renames it.
 func TestHiddenBroken(t *testing.T) {
 	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.Tree = true, store.Mem(4<<10) })
 	p := d.session(d.connect())
@@ -144,7 +143,7 @@ func TestHiddenBroken(t *testing.T) {
 	p.wantFile("new", "there is room")
 }
 
-// A peer that dies leaves nothing of what it had not closed.
+// If a peer dies, nothing remains of the files that it had not closed.
 func TestHiddenAbandoned(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -176,8 +175,8 @@ func TestHiddenAbandoned(t *testing.T) {
 	}
 }
 
-// Attributes that clients set before they close a file, by handle or by name, are those of
-// the published file; and clients see them as set before.
+// The published file has the attributes that clients set before they close it, by handle or by
+// name, and clients see them as set before.
 func TestHiddenAttributes(t *testing.T) {
 	set := func(f func(a *wire.Attrs)) (a wire.Attrs) {
 		f(&a)
@@ -234,7 +233,7 @@ func TestHiddenAttributes(t *testing.T) {
 	}
 }
 
-// Several channels, of several connections, may write one upload.
+// Several channels, of several connections, may write to one upload.
 func TestHiddenLanes(t *testing.T) {
 	d := newDirectServer(t, hideUploads)
 	c := d.connect()
@@ -263,8 +262,8 @@ func TestHiddenLanes(t *testing.T) {
 		lanes[0].want(wire.OK, wire.AppendRemove(nil, lanes[0].n(), "file"))
 	}
 
-	// It belongs to the session that created it: what others write after that has
-	// closed it goes nowhere, and if that one dies it is gone.
+	// An upload belongs to the session that created it. After that session has closed it, writes
+	// of others have no effect; if that session dies, the upload is discarded.
 	p, q := lanes[0], lanes[1]
 	creator, joined := p.open("file", openAnew), q.open("file", wire.OpenWrite)
 	q.write(joined, 0, "from q")
@@ -273,7 +272,7 @@ func TestHiddenLanes(t *testing.T) {
 	q.close(joined)
 	p.wantFile("file", "from q")
 
-	// If the session that created it dies, the next one takes its place.
+	// If the creating session dies, the next one takes over.
 	for _, closes := range []bool{true, false} {
 		e := d.connect()
 		dying := d.session(e)
@@ -296,12 +295,11 @@ func TestHiddenLanes(t *testing.T) {
 	}
 }
 
-// Whatever else is done with the name of an upload, it continues as if there were
-// nothing to it.
+// An upload is not affected by other operations on its name.
 func TestHiddenSettled(t *testing.T) {
 	uses := map[string]struct {
 		use  func(p *sftpPeer)
-		name string // where the file is afterwards
+		name string // where the file is at the end
 	}{
 		"rename":       {func(p *sftpPeer) { p.want(wire.OK, wire.AppendRename(nil, p.n(), "file", "moved")) }, "moved"},
 		"posix-rename": {func(p *sftpPeer) { p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "file", "moved")) }, "moved"},
@@ -348,7 +346,7 @@ func TestHiddenSettled(t *testing.T) {
 	}
 }
 
-// Of several uploads to one name the last to be closed wins.
+// With several uploads to one name, the last to be closed wins.
 func TestHiddenTwice(t *testing.T) {
 	d := newDirectServer(t, hideUploads)
 	p, q := d.session(d.connect()), d.session(d.connect())
@@ -364,7 +362,7 @@ func TestHiddenTwice(t *testing.T) {
 	p.want(wire.Failure, wire.AppendClose(nil, p.n(), x))
 }
 
-// Users who share an account to which files can only be added do not see each other's.
+// Users who share an account that can only add files do not see each other's uploads.
 func TestHiddenDropBox(t *testing.T) {
 	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.Access = true, users.UploadOnly })
 	c := d.connect()
@@ -386,7 +384,7 @@ func TestHiddenDropBox(t *testing.T) {
 	q.want(wire.NoSuchFile, wire.AppendRename(nil, q.n(), "file", "mine"))
 	for _, packet := range p.changes("file")[5:7] {
 		p.id = wireID(packet)
-		p.want(wire.PermissionDenied, packet) // and does not publish it
+		p.want(wire.PermissionDenied, packet) // does not publish it
 	}
 	q.wantNone("file")
 	p.close(h)
@@ -395,8 +393,7 @@ func TestHiddenDropBox(t *testing.T) {
 	}
 }
 
-// A client need not wait for CLOSE on one channel before it uses the name on
-// others.
+// A client need not wait for CLOSE on one channel before it uses the name on others.
 func TestHiddenHasty(t *testing.T) {
 	d := newDirectServer(t, hideUploads)
 	c := d.connect()

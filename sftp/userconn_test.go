@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// serveOne serves one session without SSH. It returns the client's end, and what
-// ServeSession returns at the end.
+// serveOne serves one session without SSH. It returns the client's end, and a channel for the
+// result of ServeSession.
 func serveOne(t *testing.T, ctx context.Context, s *Server, a *Account) (*sftpPeer, <-chan error) {
 	client, server := newWires("192.0.2.1")
 	ended := make(chan error, 1)
@@ -22,8 +22,8 @@ func serveOne(t *testing.T, ctx context.Context, s *Server, a *Account) (*sftpPe
 	return &sftpPeer{t: t, rw: client}, ended
 }
 
-// A session needs no SSH, and the hooks get what they get of one with SSH. A client that
-// hangs up leaves nothing of the upload that it has not closed.
+// A session works without SSH, and the hooks are called as with SSH. If a client disconnects,
+// nothing remains of the upload that it has not closed.
 func TestServeSession(t *testing.T) {
 	var reported []string
 	s := &Server{
@@ -61,8 +61,8 @@ func TestServeSession(t *testing.T) {
 	}
 }
 
-// The end of the context ends a session that waits for its client, and discards what that
-// has under way.
+// The end of the context ends a session that waits for its client, and discards its unfinished
+// uploads.
 func TestServeSessionEnds(t *testing.T) {
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -84,7 +84,7 @@ func TestServeSessionEnds(t *testing.T) {
 	}
 }
 
-// Bytes that are no SFTP end the session with an error, and a panic of a hook does too.
+// Invalid SFTP ends the session with an error, and so does a panic in a hook.
 func TestServeSessionBroken(t *testing.T) {
 	for what, bytes := range map[string]string{
 		"text":         "GET / HTTP/1.1\r\n\r\n",
@@ -120,7 +120,8 @@ func TestServeSessionAccount(t *testing.T) {
 	}
 }
 
-// Each request can be refused, alone, and is not announced then if it is an extension.
+// Each kind of request can be refused separately. If it is an extension, it is not announced
+// then.
 func TestRefusedRequests(t *testing.T) {
 	packets := map[string]func(id uint32, h string) []byte{
 		"open":     func(id uint32, _ string) []byte { return wire.AppendOpen(nil, id, "file", wire.OpenRead, wire.Attrs{}) },

@@ -29,7 +29,7 @@ func (s *rawSSH) rawSession(t *testing.T, number uint32) (*rawChannel, *sftpPeer
 	return c, p
 }
 
-// upload writes so many bytes, a multiple of 32 KiB, and waits for each answer.
+// upload writes the given number of bytes, a multiple of 32 KiB, and waits for each answer.
 func upload(p *sftpPeer, h string, bytes int) {
 	p.t.Helper()
 	data := testBytes(32 << 10)
@@ -38,11 +38,11 @@ func upload(p *sftpPeer, h string, bytes int) {
 	}
 }
 
-// window returns how many bytes the client may send on a channel of which nothing waits
-// to be read.
+// window returns how many bytes the client may send on a channel without unread data.
 func (c *rawChannel) window() int64 { return c.granted - c.sent }
 
-// wantWindow checks that, but for what the server has read and not handed back yet.
+// wantWindow checks the window, with a tolerance for bytes that the server has read and not
+// returned yet.
 func wantWindow(t *testing.T, c *rawChannel, want int64) {
 	t.Helper()
 	if got := c.window(); got > want || got < want-128<<10 {
@@ -50,9 +50,9 @@ func wantWindow(t *testing.T, c *rawChannel, want int64) {
 	}
 }
 
-// One channel of a connection gets a wide window on the wire, once it carries bulk; the
-// next one after that is closed. This fails with a version of x/crypto that counts in
-// another way: see addWindow.
+// One channel of a connection gets a wide window on the wire when it transfers much data. After
+// it is closed, the next one does. The test fails with a version of x/crypto that counts
+// differently: see addWindow.
 func TestWideWindow(t *testing.T) {
 	w := newTestServer(t, nil)
 	s := newRawSSH(w.connect("192.0.2.1"))
@@ -95,7 +95,7 @@ func (p *sftpPeer) wantEnd() {
 	}
 }
 
-// A stuckTree does not write while it is stuck.
+// A stuckTree blocks writes while it is stuck.
 type stuckTree struct {
 	store.Tree
 	stuck   atomic.Bool
@@ -119,8 +119,8 @@ func (f *stuckFile) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// Clients of which each has sent all that its window holds, to a server that takes nothing,
-// take the memory of these windows. No more than maxWide are wide.
+// If clients have each sent a full window to a server that reads nothing, the memory in use is
+// that of their windows. At most maxWide of them are wide.
 func TestWideWindowsFull(t *testing.T) {
 	const clients, wide = maxWide + 8, 4
 	tree := &stuckTree{release: make(chan struct{})}
@@ -175,16 +175,16 @@ func TestWideWindowsFull(t *testing.T) {
 	}
 }
 
-// A wideSource is a packetSource whose window can be widened as that of x/crypto can.
+// A wideSource is a packetSource whose window can be widened like that of x/crypto.
 type wideSource struct {
 	*packetSource
 	windowMu             sync.Mutex
 	myWindow, myConsumed uint32
 }
 
-// The quota of a channel with a wide window is as much wider, and no more. Of what the
-// channel holds, no more is moved to memory than of another, as its client gets that much
-// more window again.
+// The quota of a channel with a wide window is larger by the difference, and no more. As much of
+// its data is moved to memory as for other channels, because its client gets that much window
+// again.
 func TestQuotaWide(t *testing.T) {
 	quota, await, why := newTestQuota(t)
 	p := &wideSource{packetSource: newPacketSource(quota)}
@@ -206,7 +206,7 @@ func TestQuotaWide(t *testing.T) {
 	sent, moved := 0, 0
 	for ; *why == nil && sent < 1<<30; sent += 3600 {
 		p.send(100, 3600)
-		for !q.isStill() && !p.isRead() { // or it seems to wait while there is data, and a whole window more is allowed
+		for !q.isStill() && !p.isRead() { // otherwise it seems to wait while there is data, and a whole further window is allowed
 			runtime.Gosched()
 		}
 		quota.mu.Lock()
@@ -227,8 +227,8 @@ func TestQuotaWide(t *testing.T) {
 	}
 }
 
-// A session that reads on after its channel has ended gets no wide window, which nobody
-// would give back.
+// A session that continues to read after its channel has ended gets no wide window, which nothing
+// would return.
 func TestNoWideWindowAtTheEnd(t *testing.T) {
 	quota, _, _ := newTestQuota(t)
 	p := &wideSource{packetSource: newPacketSource(quota)}
@@ -243,7 +243,7 @@ func TestNoWideWindowAtTheEnd(t *testing.T) {
 	}
 }
 
-// A channel that does not look as those of the known versions of x/crypto keeps its window.
+// A channel whose structure is not that of a known version of x/crypto keeps its window.
 func TestAddWindow(t *testing.T) {
 	type (
 		good struct {
