@@ -13,20 +13,20 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A zeroCarrier answers as a server of one endless file of zeros, and allocates
-// nothing for it. It is a carrier and its only stream.
+// A zeroCarrier answers like a server with one endless file of zeros, without allocating. It is a
+// carrier and its only stream.
 type zeroCarrier struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	in      []byte // mu: requests, as far as they have come
-	out     []byte // mu: what is to be read
-	zeros   int    // mu: and so many bytes of data behind it
+	in      []byte // mu: received requests
+	out     []byte // mu: bytes to be read
+	zeros   int    // mu: number of zero bytes after out
 	pending []zeroReply
-	skip    int // mu: bytes of a WRITE that are still to come
+	skip    int // mu: remaining bytes of a WRITE
 	closed  bool
 }
 
-// A zeroReply is an answer that is not in out yet.
+// A zeroReply is an answer that was not added to out yet.
 type zeroReply struct {
 	id uint32
 	n  int // bytes of data; -1 for a STATUS
@@ -141,8 +141,7 @@ type zeroSource struct{}
 func (zeroSource) ReadAt(p []byte, _ int64) (int, error) { clear(p); return len(p), nil }
 func (zeroSource) Read(p []byte) (int, error)            { clear(p); return len(p), nil }
 
-// A request costs no allocation: what a transfer of a thousand does, one of two
-// thousand does too.
+// Requests do not allocate: a transfer of two thousand allocates no more than one of a thousand.
 func TestAllocations(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector empties pools at random")
@@ -186,7 +185,7 @@ func TestAllocations(t *testing.T) {
 			}
 			defer f.Close()
 			run := func(n int64) uint64 {
-				for range 2 { // the first time, pools and tables are filled
+				for range 2 { // the first time fills pools and tables
 					if err := way(f, n); err != nil {
 						t.Fatalf("%s: %v (%v)", name, err, c.mux.State().LastLoss)
 					}

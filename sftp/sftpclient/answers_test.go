@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// nameIn returns what a path of a request is in a store.
+// nameIn returns the name in the store for the path of a request.
 func nameIn(p []byte) string {
 	name := strings.TrimPrefix(path.Clean("/"+string(p)), "/")
 	if name == "" {
@@ -35,7 +35,7 @@ func (s *fakeSession) answer(q wire.Request) []byte {
 	ctx, tree := context.Background(), s.p.tree
 	status := func(err error) []byte {
 		code, _ := storewire.StatusOf(err)
-		return wire.AppendStatus(nil, q.ID, code, "") // its words say no more than the code
+		return wire.AppendStatus(nil, q.ID, code, "") // the text adds nothing to the code
 	}
 	attrs := func(fi fs.FileInfo, err error) []byte {
 		if err != nil {
@@ -100,7 +100,7 @@ func (s *fakeSession) answer(q wire.Request) []byte {
 		return s.extended(q, name, to, file, status)
 	}
 	if file == nil {
-		return wire.AppendStatus(nil, q.ID, wire.Failure, "") // as OpenSSH says of handles it does not know
+		return wire.AppendStatus(nil, q.ID, wire.Failure, "") // OpenSSH's answer for unknown handles
 	}
 	switch q.Type {
 	case wire.TypeFstat:

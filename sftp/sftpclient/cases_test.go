@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A link to a directory is removed, and nothing behind it.
+// Removing a link to a directory leaves the directory alone.
 func TestRemoveAllOfALink(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()
@@ -33,7 +33,7 @@ func TestRemoveAllOfALink(t *testing.T) {
 	})
 }
 
-// failingWriter fails after so many bytes.
+// A failingWriter fails after room bytes.
 type failingWriter struct {
 	room int
 	got  bytes.Buffer
@@ -50,7 +50,7 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// lyingReader says that it has more, or less, than it has.
+// A lyingReader claims a size that is too large or too small.
 type lyingReader struct {
 	*bytes.Reader
 	says int
@@ -59,8 +59,8 @@ type lyingReader struct {
 func (r lyingReader) Len() int    { return r.says }
 func (r lyingReader) Size() int64 { return int64(r.says) }
 
-// Errors of the program's own readers and writers are reported as local, and the data
-// moved by then is right.
+// Errors of the program's own readers and writers are reported as local, and the data moved so
+// far is right.
 func TestLocalErrors(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()
@@ -79,7 +79,7 @@ func TestLocalErrors(t *testing.T) {
 		if n != 1<<20+5 || !bytes.Equal(w.got.Bytes(), data[:n]) {
 			t.Errorf("WriteTo = %d, and the writer has %d bytes", n, w.got.Len())
 		}
-		// The file can be read on from any place.
+		// Reading can continue at any offset.
 		if _, err := f.Seek(100, io.SeekStart); err != nil {
 			t.Error(err)
 		}
@@ -124,7 +124,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// Chmod carries the bits that fs.FileMode keeps apart.
+// Chmod sends the bits that fs.FileMode represents differently.
 func TestSpecialModes(t *testing.T) {
 	var sent []wire.Mode
 	configure := func(p *fakeServer) {

@@ -17,17 +17,17 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// tripTime is the round trip of tests that count them.
+// tripTime is the round trip of tests that count round trips.
 const tripTime = time.Second
 
-// trips returns how many round trips something takes.
+// trips returns how many round trips f takes.
 func trips(p *fakeServer, f func()) float64 {
 	begin := time.Now()
 	f()
 	return float64(time.Since(begin)) / float64(p.link.roundTrip())
 }
 
-// Frequent operations take as few round trips as possible.
+// Frequent operations take the minimum number of round trips.
 func TestRoundTrips(t *testing.T) {
 	small := pattern(4000, 1)
 	tests := []struct {
@@ -120,7 +120,7 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
-// A session costs a round trip for the channel, and one for all the rest.
+// A session costs one round trip for the channel, and one for everything else.
 func TestBeginsInTwoRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -160,7 +160,7 @@ type growingFile struct {
 	writes int
 	err    error // of the failAt-th write
 	failAt int
-	failed int64 // offset of that write
+	failed int64 // offset of the failed write
 }
 
 func (b *growingFile) WriteAt(p []byte, off int64) (int, error) {
@@ -170,7 +170,7 @@ func (b *growingFile) WriteAt(p []byte, off int64) (int, error) {
 		return 0, b.err
 	}
 	if n := int(off) + len(p); n > len(b.b) {
-		if n > cap(b.b) { // rarely, as the race detector follows each byte
+		if n > cap(b.b) { // rarely, because the race detector follows each byte
 			b.b = append(make([]byte, 0, 3*n), b.b...)
 		}
 		b.b = b.b[:n]
@@ -183,7 +183,7 @@ func TestRequestSizes(t *testing.T) {
 		name        string
 		lim         wire.Limits
 		noLimits    bool
-		want        int // bytes a request, by default
+		want        int // default size of a request, in bytes
 		read, write int
 	}{
 		{name: "OpenSSH", lim: wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10}, read: 255 << 10, write: 255 << 10},
@@ -215,8 +215,7 @@ func TestRequestSizes(t *testing.T) {
 	}
 }
 
-// A request that is under way when its context ends continues at the server, and its
-// answer is dropped.
+// If its context ends, a pending request continues on the server, and its answer is dropped.
 func TestContextEnds(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = tripTime / 2 }, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(3<<20, 4)
@@ -256,7 +255,7 @@ func TestContextEnds(t *testing.T) {
 			t.Error(err)
 		}
 
-		// The context that a file was opened with ends its reads.
+		// Reads end with the context that the file was opened with.
 		ctx, cancel = context.WithCancel(t.Context())
 		if f, err = c.Open(ctx, "f"); err != nil {
 			t.Fatal(err)
@@ -274,7 +273,7 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// A server that goes silent is abandoned, and what waits for it fails.
+// A connection to a silent server is abandoned, and everything that waits for it fails.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -299,7 +298,7 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// A server may take its time over what takes time, as long as it is there.
+// The client waits for slow operations as long as the server is alive.
 func TestWaitsForSlowCalls(t *testing.T) {
 	withFakeServer(t, Config{Stall: 10 * time.Second}, func(p *fakeServer) {
 		p.link.latency = time.Millisecond
@@ -332,8 +331,8 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 }
 
-// A server that cannot stand a question before it has answered INIT is asked
-// again, step by step.
+// If a server does not accept requests before its answer to INIT, the client tries again with a
+// sequential handshake.
 func TestCarefulHandshake(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 50 * time.Millisecond
@@ -388,7 +387,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Errors say what was attempted, on what, and what kind it is.
+// Errors name the operation and the file, and have the right kind.
 func TestErrors(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()

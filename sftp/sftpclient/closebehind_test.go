@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// putSmall uploads data as treecopy does.
+// putSmall uploads data in the same way as treecopy.
 func putSmall(ctx context.Context, c *Client, name string, data []byte) error {
 	u, err := c.Store("").Create(ctx, name, store.Create{Size: int64(len(data)), Perm: 0o640, NoSync: true})
 	if err != nil {
@@ -35,7 +35,7 @@ func putSmall(ctx context.Context, c *Client, name string, data []byte) error {
 	return u.Commit()
 }
 
-// wantTree checks which files there are, with mode, time and content of putSmall.
+// wantTree checks the names of all files, with the mode, time and content of putSmall.
 func wantTree(t *testing.T, p *fakeServer, data []byte, names ...string) {
 	t.Helper()
 	list, err := p.tree.ReadDir(context.Background(), ".")
@@ -61,9 +61,9 @@ func wantTree(t *testing.T, p *fakeServer, data []byte, names ...string) {
 	}
 }
 
-// A small upload takes three round trips: to open a hidden file, to write it with its
-// attributes and to close it, and to give it its name. A server that is not known to keep
-// the order of requests gets the attributes when the data is written.
+// A small upload takes three round trips: to open a temporary file, to write it with its
+// attributes and close it, and to rename it. A server that is not known to keep the order of
+// requests gets the attributes when the data is written.
 func TestSmallUploadRoundTrips(t *testing.T) {
 	const trip = 20 * time.Millisecond
 	for _, size := range []int{0, 100, 4 << 10, 40_000, maxUnconfirmed} {
@@ -92,8 +92,9 @@ func TestSmallUploadRoundTrips(t *testing.T) {
 	}
 }
 
-// Only servers that are known by their version keep the order of requests, and only if they
-// announce their limits: another might carry out the CLOSE of a small upload before its WRITE.
+// The client relies on the order of requests only with servers that are known by their version
+// and announce their limits: another server might execute the CLOSE of a small upload before its
+// WRITE.
 func TestServersInOrder(t *testing.T) {
 	for version, known := range map[string]bool{
 		"SSH-2.0-OpenSSH_9.2p1 Debian-2": true, "SSH-2.0-haul": true, "SSH-2.0-Go": false, "SSH-2.0-AsyncSSH_2.10.1": false,
@@ -124,7 +125,7 @@ func TestServersInOrder(t *testing.T) {
 	}
 }
 
-// The server gets the requests of a small upload in an order that makes it whole, though
+// The server receives the requests of a small upload in an order that keeps it complete, although
 // large packets wait behind small ones.
 func TestSmallUploadOrder(t *testing.T) {
 	for _, size := range []int{100, maxUnconfirmed} {
@@ -165,8 +166,8 @@ func TestSmallUploadOrder(t *testing.T) {
 	}
 }
 
-// If one of the requests that go together is refused, the upload fails with that error,
-// nothing is renamed, and nothing is left.
+// If one of the requests that are sent together is refused, the upload fails with that error,
+// nothing is renamed, and nothing is left behind.
 func TestSmallUploadRefused(t *testing.T) {
 	for _, what := range []wire.Type{wire.TypeWrite, wire.TypeFsetstat, wire.TypeClose} {
 		withFakeServer(t, Config{}, func(p *fakeServer) {
@@ -176,7 +177,7 @@ func TestSmallUploadRefused(t *testing.T) {
 					return nil, false
 				}
 				if what == wire.TypeClose {
-					_ = s.close(string(q.Handle)) // a handle is gone even if CLOSE fails
+					_ = s.close(string(q.Handle)) // a handle is closed even if CLOSE fails
 				}
 				return wire.AppendStatus(nil, q.ID, wire.PermissionDenied, "No!"), true
 			}
@@ -196,7 +197,7 @@ func TestSmallUploadRefused(t *testing.T) {
 	}
 }
 
-// If the connection is lost after any number of bytes, another takes over, as for large
+// If the connection is lost after any number of bytes, another one continues, as with large
 // files.
 func TestSmallUploadLaneLost(t *testing.T) {
 	for _, what := range []wire.Type{wire.TypeWrite, wire.TypeFsetstat, wire.TypeClose} {
@@ -220,7 +221,7 @@ func TestSmallUploadLaneLost(t *testing.T) {
 	}
 }
 
-// A context that ends leaves no file, and no handle that is closed twice or never.
+// If its context ends, an upload leaves no file, and each handle is closed exactly once.
 func TestSmallUploadCanceled(t *testing.T) {
 	const trip = 2 * time.Millisecond
 	for at := time.Duration(0); at < 4*trip; at += trip / 4 {
@@ -250,8 +251,8 @@ func TestSmallUploadCanceled(t *testing.T) {
 	}
 }
 
-// Uploads that wait to be committed take no more memory than the client may use. More data
-// is written at once.
+// Uploads that wait for their commit use no more memory than the client may. Further data is
+// written at once.
 func TestSmallUploadMemory(t *testing.T) {
 	const memory, size = 256 << 10, 32 << 10
 	withFakeServer(t, Config{Memory: memory}, func(p *fakeServer) { p.link.latency = time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -282,8 +283,8 @@ func TestSmallUploadMemory(t *testing.T) {
 	})
 }
 
-// A source that has become shorter is an error of this side, and one that has grown is
-// written as far as it is read.
+// A source that has become shorter causes a local error. If it has grown, the bytes that were
+// read are written.
 func TestSmallUploadOfOtherSize(t *testing.T) {
 	data := pattern(5000, 1)
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {

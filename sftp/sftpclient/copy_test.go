@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Copies on the server are whole whichever sessions their files are open in: here the sources
-// are open in the first one, and new files in all.
+// Copies on the server are complete, whichever sessions their files are open in. Here the sources
+// are open in the first session, and the new files in all of them.
 func TestCloneAcrossLanes(t *testing.T) {
 	withFakeServer(t, Config{Conns: 1, Sessions: 4}, func(p *fakeServer) { p.link.latency = 20 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()

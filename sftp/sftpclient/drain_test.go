@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A client that hangs up after a download has closed what it had open, on each lane, and
-// has waited for that no longer than it takes.
+// When a client disconnects after a download, it has closed all files in each session, without
+// waiting longer than necessary.
 func TestDrain(t *testing.T) {
 	const latency = 50 * time.Millisecond // one way
-	// A lane may have sent an OPEN just before: the CLOSE goes when that is answered.
+	// A session may have just sent an OPEN: the CLOSE follows when it is answered.
 	const most = 4 * latency
 	for _, test := range []struct {
 		name  string
@@ -85,7 +85,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A server that answers no CLOSE does not delay the client's end.
+// A server that does not answer CLOSE does not delay the client's end.
 func TestDrainEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()

@@ -17,8 +17,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A client uploads to a drop box, by several connections too,
-// and starts over where an earlier upload was cut off.
+// A client uploads to a drop box, also by several connections, and starts over if an earlier
+// upload was cut off.
 func TestUploadOnlyAccount(t *testing.T) {
 	data := pattern(3<<20, 1)
 	for _, hidden := range []bool{false, true} {
@@ -81,9 +81,9 @@ func TestUploadOnlyAccount(t *testing.T) {
 	}
 }
 
-// The names of records follow from those of files. So they are no secret: a user who
-// knows one neither changes nor removes another's record, and an upload that finds
-// one in its way does without.
+// The names of records are derived from those of files, so they are not secret. A user who knows
+// one can neither change nor remove another user's record. An upload whose record's name is taken
+// works without a record.
 func TestServerUploadOnlyRecords(t *testing.T) {
 	for _, account := range []sftp.Account{{Access: users.UploadOnly}, {Access: users.UploadOnly, Hidden: true}, {CreateOnly: true}, {CreateOnly: true, Hidden: true}} {
 		hidden := account.Hidden
@@ -142,7 +142,7 @@ func TestServerUploadOnlyRecords(t *testing.T) {
 	}
 }
 
-// then0640 are a mode and a time to be set.
+// then0640 returns a mode and a time to set.
 func then0640() store.Attr {
 	mode := fs.FileMode(0o640)
 	return store.Attr{Mode: &mode, ModTime: time.Unix(1_000_000_000, 0)}

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A loginCounter makes further connections to a fakeServer, and counts what becomes of them.
+// A loginCounter makes further connections to a fakeServer, and counts their results.
 type loginCounter struct {
 	p                       *fakeServer
 	takes                   time.Duration
@@ -50,8 +50,8 @@ func (l *loginCounter) connect(ctx context.Context) (mux.Carrier, error) {
 	return countedCarrier{l.p.connect(), &l.ended, new(sync.Once)}, nil
 }
 
-// A connection is not broken off before it has logged in, whenever the client ends, and
-// none is left behind. A login that does not end is not waited for for ever.
+// A connection is not abandoned before its login is finished, whenever the client ends, and none
+// is left behind. The client does not wait for ever for a login that does not finish.
 func TestLoginsAreNotAbandoned(t *testing.T) {
 	for _, test := range []struct {
 		name                      string
@@ -78,7 +78,7 @@ func TestLoginsAreNotAbandoned(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err == nil {
-					time.Sleep(test.after - 2*earlyTrip) // which New has taken
+					time.Sleep(test.after - 2*earlyTrip) // the time that New took
 					begin := time.Now()
 					if err := c.Close(); err != nil {
 						t.Error(err)
@@ -103,8 +103,8 @@ func TestLoginsAreNotAbandoned(t *testing.T) {
 	}
 }
 
-// A context that ends during a transfer ends it at once; what logs in meanwhile is closed
-// with the client.
+// If the context of a transfer ends, the transfer ends at once. Connections that log in later are
+// closed with the client.
 func TestCancelledWhileConnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -133,7 +133,7 @@ func TestCancelledWhileConnecting(t *testing.T) {
 	})
 }
 
-// A server that lets nobody else in, or some only, is not asked again.
+// If a server accepts no further logins, or only some, the client does not try again.
 func TestFewLogins(t *testing.T) {
 	data := pattern(64<<20, 1)
 	tree := treeOf(t, data)
@@ -171,10 +171,10 @@ func TestFewLogins(t *testing.T) {
 	}
 }
 
-// A further connection may be lost at any moment of its beginning: others move its part.
+// A further connection may be lost at any moment while it is set up: others transfer its part.
 func TestLosesBeginningConnections(t *testing.T) {
 	data, step := pattern(64<<20, 2), earlyTrip/2
-	if race.Enabled { // which follows each byte
+	if race.Enabled { // the race detector follows each byte
 		step = 5 * earlyTrip / 2
 	}
 	tree := treeOf(t, data)

@@ -18,13 +18,14 @@ import (
 // earlyTrip is the round trip of these tests, at which all connections are made.
 const earlyTrip = 100 * time.Millisecond
 
-// far makes a server one that is far away, of which each connection carries little, and
-// that gives out handles as OpenSSH does.
+// far makes a server a distant one on which each connection has little throughput, and which
+// returns the same handles as OpenSSH.
 func far(p *fakeServer) {
 	p.link.latency, p.link.shared, p.conns, p.plain = earlyTrip/2, 20<<20, 7, true
 }
 
-// A firstData notes when each connection was asked for data first, and for how much then.
+// A firstData records when each connection got its first request for data, and the size of that
+// request.
 type firstData struct {
 	mu    sync.Mutex
 	at    map[*fakeCarrier]time.Time // mu
@@ -46,7 +47,7 @@ func (d *firstData) hook(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool
 	return nil, false
 }
 
-// trips returns after how many round trips from begin on all of so many connections had
+// trips returns after how many round trips since begin the given number of connections had all
 // been asked for data.
 func (d *firstData) trips(t *testing.T, begin time.Time, conns int) float64 {
 	t.Helper()
@@ -64,9 +65,9 @@ func (d *firstData) trips(t *testing.T, begin time.Time, conns int) float64 {
 	return float64(last.Sub(begin)) / float64(earlyTrip)
 }
 
-// Of a large file, all connections are asked for data as soon as they are logged in and
-// have a channel, and the logins begin when the size is known: for a read with the
-// answer to the first STAT, for a write at once.
+// For a large file, all connections are asked for data as soon as they are logged in and have a
+// channel. The logins begin when the size is known: for a read with the answer to the first STAT,
+// for a write at once.
 func TestConnectionsBeginEarly(t *testing.T) {
 	const size = 96 << 20
 	for _, sessions := range []int{0, 1} {
@@ -76,8 +77,8 @@ func TestConnectionsBeginEarly(t *testing.T) {
 			put    bool
 			want   float64
 		}{
-			// The channel and INIT of the first take 1.5 to the server, the answer 0.5; then
-			// three to log in, and 1.5 for the channel and INIT with its READs.
+			// The channel and INIT of the first connection take 1.5 to the server, the answer
+			// 0.5; then three to log in, and 1.5 for the channel and INIT with its READs.
 			{"get", Config{First: "void", Expect: FirstSize, RoundTrip: earlyTrip}, false, 6.5},
 			// Three to log in, two for the channel and INIT with its OPEN, 0.5 for the WRITE.
 			{"put", Config{Expect: size, RoundTrip: earlyTrip}, true, 5.5},
@@ -113,10 +114,10 @@ func TestConnectionsBeginEarly(t *testing.T) {
 						}
 						_ = f.Close()
 					}
-					if got := d.trips(t, begin, 8); got > test.want+0.15 { // the data itself takes an eighth
+					if got := d.trips(t, begin, 8); got > test.want+0.15 { // an eighth is for the data itself
 						t.Errorf("eight connections were asked for data after %.2f round trips, want %.2f", got, test.want)
 					}
-					for conn, asked := range d.bytes { // the first has not taken the room of the others
+					for conn, asked := range d.bytes { // the first connection has not used up the window of the others
 						if conn != p.first && !test.put && asked < 1<<20 {
 							t.Errorf("a connection was asked for %d bytes at first", asked)
 						}
@@ -132,8 +133,8 @@ func TestConnectionsBeginEarly(t *testing.T) {
 	}
 }
 
-// An expectation causes no login that a small file has no use for, nor one for a file that
-// cannot be opened, nor one to a server that is near.
+// An expected size causes no logins that are useless for a small file, none for a file that
+// cannot be opened, and none to a near server.
 func TestExpectsSmall(t *testing.T) {
 	const large = 64 << 20
 	// secret is a large file without read permission.
@@ -181,8 +182,8 @@ func TestExpectsSmall(t *testing.T) {
 	}
 }
 
-// A server that is near and late with its first answers gets no further logins. One that
-// something near forwards to gets them.
+// A near server whose first answers are late gets no further logins. A server behind a near
+// forwarder gets them.
 func TestLateServer(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -192,7 +193,8 @@ func TestLateServer(t *testing.T) {
 		more   bool
 	}{
 		{"near", 0, false, Config{RoundTrip: time.Millisecond}, false},
-		// Requests wait behind the late ones, as many as the window has room for: all of them are less than lateBytes.
+		// As many requests wait behind the late ones as the window has room for: together they
+		// are less than lateBytes.
 		{"near and late", 6, false, Config{RoundTrip: time.Millisecond}, false},
 		{"late, trip not known", 6, false, Config{}, true},
 		{"forwarded", 0, true, Config{RoundTrip: time.Millisecond}, true},
@@ -200,7 +202,7 @@ func TestLateServer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			withFakeServer(t, test.config, func(p *fakeServer) {
 				far(p)
-				p.tree = newEndlessTree(96 << 20) // of which 64 MiB are enough for further logins
+				p.tree = newEndlessTree(96 << 20) // 64 MiB of this are enough for further logins
 				if !test.far {
 					p.link.latency, p.link.shared = 500*time.Microsecond, 200<<20
 				}
@@ -230,8 +232,8 @@ func TestLateServer(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a guessed handle, the file is the one that the first lane has
-// opened: what is read ahead from another, or too early to know, is not used.
+// Whether a guessed handle is right or not, the file is the one that the first session has
+// opened: data that was read ahead from another file, or before that was known, is not used.
 func TestGuessedHandles(t *testing.T) {
 	data := pattern(64<<20, 7)
 	tree := treeOf(t, data)
@@ -290,7 +292,7 @@ func TestGuessedHandles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newFakeServer()
 				far(p)
-				p.sessions = 1 // no lane but those of the other connections
+				p.sessions = 1 // no sessions except on the other connections
 				p.tree = tree
 				var used atomic.Int64
 				p.hook = func(s *fakeSession, q wire.Request, b []byte) ([]byte, bool) {
@@ -325,8 +327,8 @@ func TestGuessedHandles(t *testing.T) {
 	}
 }
 
-// Data that was read ahead of another file, and comes when that is known, does not get to
-// the caller's memory, where the right data may be by then.
+// Data that was read ahead from another file, and arrives when that is known, is not written to
+// the caller's memory, where the right data may already be.
 func TestGuessedWronglyAndLate(t *testing.T) {
 	data := pattern(64<<20, 5)
 	synctest.Test(t, func(t *testing.T) {
@@ -372,7 +374,7 @@ func TestGuessedWronglyAndLate(t *testing.T) {
 	})
 }
 
-// A size may be a lie, and a file may shrink while connections are made for it.
+// A size may be wrong, and a file may shrink while connections are made for it.
 func TestExpectsTooMuch(t *testing.T) {
 	data := pattern(100_000, 3)
 	hook := func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// dialMemory returns a client of a server in memory, and what ends both.
+// dialMemory returns a client of a server in memory, and a function that stops both.
 func dialMemory(ctx context.Context) (*sftpclient.Client, func()) {
 	addr, config, stop := serveMemory()
 	c, err := sftpclient.Dial(ctx, addr, config, sftpclient.Config{})
@@ -42,7 +42,7 @@ func ExampleFile_streaming() {
 	}
 	n, err := io.Copy(w, source)
 	fmt.Println("wrote", n, err)
-	fmt.Println("closed:", w.Close()) // only now all of it has arrived for certain
+	fmt.Println("closed:", w.Close()) // only now has all data certainly arrived
 
 	r, err := c.Open(ctx, "stream")
 	if err != nil {
@@ -74,7 +74,7 @@ func ExampleFile_smallBuffers() {
 		return
 	}
 	for i := range 20_000 {
-		if _, err := fmt.Fprintf(f, "line %d\n", i); err != nil { // of this line, or of one before it
+		if _, err := fmt.Fprintf(f, "line %d\n", i); err != nil { // for this line, or an earlier one
 			fmt.Println(err)
 			return
 		}
@@ -98,10 +98,10 @@ func ExampleFile_smallBuffers() {
 	// 20000 lines, the last is line 19999
 }
 
-// Any number of goroutines may use one Client, and every command is asynchronous:
-// each is sent at once, without waiting for the answers to those before it. Here
-// 100 directories are made, described, renamed and removed together, while a file
-// is written at many places at once. A context ends the wait for one answer alone.
+// Any number of goroutines may use one Client, and every command is asynchronous: each is sent at
+// once, without waiting for earlier answers. Here 100 directories are made, described, renamed
+// and removed together, while a file is written at many offsets at once. A context only ends the
+// wait for one answer.
 func ExampleClient_asynchronous() {
 	ctx := context.Background()
 	c, stop := dialMemory(ctx)
@@ -160,7 +160,7 @@ func ExampleClient_asynchronous() {
 	// bytes: 100
 }
 
-// repeat is a reader of a text without end.
+// A repeat is a reader that repeats a text endlessly.
 type repeat string
 
 func (r repeat) Read(p []byte) (int, error) {

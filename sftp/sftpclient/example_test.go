@@ -19,8 +19,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// serveMemory serves a store in memory to one user, on a port of the kernel's
-// choice.
+// serveMemory serves a store in memory to one user, on a free port.
 func serveMemory() (addr string, client *ssh.ClientConfig, stop func()) {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -83,7 +82,7 @@ func Example() {
 	defer f.Close()
 	fmt.Fprint(f, "hello, world\n") // written behind
 	if err := f.Close(); err != nil {
-		fmt.Println(err) // here is where it would show
+		fmt.Println(err) // an error of the write would show here
 	}
 
 	if f, err = c.Open(ctx, "greeting"); err != nil {
@@ -101,7 +100,7 @@ func Example() {
 	// true
 }
 
-// Upload a file that appears when it is whole, in one step.
+// Upload a file that appears in one step when it is complete.
 func ExampleClient_Store() {
 	addr, config, stop := serveMemory()
 	defer stop()
@@ -139,7 +138,7 @@ func ExampleClient_Store() {
 	// <nil>
 }
 
-// OpenSSH's ssh logs in, as its user has set it up, and the client speaks SFTP over it.
+// OpenSSH's ssh logs in with its user's configuration, and the client speaks SFTP over it.
 func ExampleNewStream() {
 	ctx := context.Background()
 	connect := func(context.Context) (io.ReadWriteCloser, error) {
@@ -178,7 +177,7 @@ type sshStream struct {
 }
 
 func (s sshStream) Close() error {
-	_ = s.WriteCloser.Close() // ssh ends when its input does,
+	_ = s.WriteCloser.Close() // ssh ends with its input,
 	_ = s.cmd.Process.Kill()  // and does not wait for the network
 	return s.cmd.Wait()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A write behind that fails shows at the next call, and at all after it.
+// A failed write-behind shows at the next call, and at all later ones.
 func TestWriteBehindErrors(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 10 * time.Millisecond
@@ -56,7 +56,7 @@ func TestWriteBehindErrors(t *testing.T) {
 			if err := f.Close(); !errors.Is(err, store.ErrNoSpace) || !errors.As(err, &te) || te.Local || te.Offset > 200_000 {
 				t.Errorf("Close: %v", err)
 			}
-			// It is cut where the first hole is, and not below what it had.
+			// The file is cut at the first hole, but not below its old size.
 			got := p.get(t, name)
 			if len(got) > 200_000 || len(got) < 150_000 || !bytes.Equal(got, data[:len(got)]) {
 				t.Errorf("%s is left with %d bytes", name, len(got))
@@ -65,8 +65,8 @@ func TestWriteBehindErrors(t *testing.T) {
 	})
 }
 
-// Of two parts that the server refuses, Close returns the error of the one that
-// was written first, and the file is cut at the lower of the two.
+// If the server refuses two parts, Close returns the error of the one that was written first, and
+// the file is cut at the lower offset.
 func TestTwoFailedWrites(t *testing.T) {
 	const low, high, part = 0, 2 << 20, 200_000
 	data := pattern(high+part, 1)
@@ -112,7 +112,8 @@ func TestTwoFailedWrites(t *testing.T) {
 	}
 }
 
-// refuseWrites has a server refuse writes of the bytes from 50,000 to 100,000 for want of space.
+// refuseWrites makes a server refuse writes of the bytes from 50,000 to 100,000 because its disk
+// is full.
 func refuseWrites(p *fakeServer) {
 	p.link.latency = 10 * time.Millisecond
 	p.lim.Write = 32 << 10
@@ -124,7 +125,7 @@ func refuseWrites(p *fakeServer) {
 	}
 }
 
-// A file keeps the bytes that it had before, though writing fails before its old end.
+// A file keeps its old bytes, even if writing fails before its old end.
 func TestFailedWriteKeepsOldBytes(t *testing.T) {
 	const old = 150_000
 	withFakeServer(t, Config{}, refuseWrites, func(t *testing.T, p *fakeServer, c *Client) {
@@ -134,7 +135,7 @@ func TestFailedWriteKeepsOldBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Two runs, so that the second continues where the first has failed.
+		// There are two runs, so that the second one continues where the first has failed.
 		for _, at := range [][2]int{{0, old}, {old + 50_000, len(data)}} {
 			if _, err := f.WriteAt(data[at[0]:at[1]], int64(at[0])); err != nil {
 				t.Errorf("WriteAt %d: %v", at[0], err)
@@ -149,7 +150,8 @@ func TestFailedWriteKeepsOldBytes(t *testing.T) {
 	})
 }
 
-// A truncated file does not get its old size back, as zeros, when writing fails later.
+// If writing fails after a truncation, the file does not get its old size back, filled with
+// zeros.
 func TestFailedWriteAfterTruncate(t *testing.T) {
 	const old = 300_000
 	withFakeServer(t, Config{}, refuseWrites, func(t *testing.T, p *fakeServer, c *Client) {
@@ -174,7 +176,7 @@ func TestFailedWriteAfterTruncate(t *testing.T) {
 	})
 }
 
-// A write that begins where one under way ends, and overlaps another one, waits.
+// A write that begins where a pending one ends, and overlaps another one, waits.
 func TestOverlappingWritesBehindOthers(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = 10 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		f, err := c.Create(t.Context(), "f")
@@ -201,8 +203,8 @@ func TestOverlappingWritesBehindOthers(t *testing.T) {
 	})
 }
 
-// Nothing is written to the memory of a ReadAt that has returned, whether the answer
-// comes later, or was coming when the file was closed.
+// After ReadAt has returned, nothing is written to its memory, whether the answer arrives later,
+// or was arriving when the file was closed.
 func TestLateAnswerAfterClose(t *testing.T) {
 	for rate, end := range map[int64]time.Duration{0: tripTime / 2, 10_000: 5 * time.Second} {
 		withFakeServer(t, Config{}, func(p *fakeServer) {
@@ -227,7 +229,7 @@ func TestLateAnswerAfterClose(t *testing.T) {
 	}
 }
 
-// A write that overlaps the start of one under way waits for it.
+// A write that overlaps the start of a pending one waits for it.
 func TestOverlappingWritesInOrder(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = 10 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		f, err := c.Create(t.Context(), "f")
@@ -251,8 +253,8 @@ func TestOverlappingWritesInOrder(t *testing.T) {
 	})
 }
 
-// A server may find out only at CLOSE that it has no room, as those with a
-// network's file system do.
+// A server may notice only at CLOSE that its disk is full, for example with a network file
+// system.
 func TestCloseRefused(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -301,8 +303,7 @@ func TestCloseRefused(t *testing.T) {
 	})
 }
 
-// If written data is not confirmed when the context ends, Close fails, and the file
-// is cut.
+// If written data is not confirmed when the context ends, Close fails, and the file is cut.
 func TestCloseAfterContext(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link = netLink{latency: 10 * time.Millisecond, rate: 1 << 20}
@@ -381,7 +382,7 @@ func TestFileMisuse(t *testing.T) {
 	})
 }
 
-// Close ends reads under way.
+// Close ends pending reads.
 func TestCloseWhileReading(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = tripTime / 2 }, func(t *testing.T, p *fakeServer, c *Client) {
 		p.put(t, "f", pattern(50<<20, 1))
@@ -406,8 +407,8 @@ func TestCloseWhileReading(t *testing.T) {
 
 type onlyReader struct{ io.Reader }
 
-// A file that grows while it is read is read to its new end; one that shrinks
-// ends where it ends.
+// If a file grows while it is read, it is read to its new end. If it shrinks, reading ends at its
+// new end.
 func TestFileChangesSize(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(1<<20, 1)

@@ -18,8 +18,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Small buffers cost what large ones do: what the server sees is large requests,
-// many at once.
+// Small buffers cost no more than large ones: the server sees large requests, many at once.
 func TestSmallBuffers(t *testing.T) {
 	const size = 8 << 20
 	data := pattern(size, 2)
@@ -62,7 +61,7 @@ func TestSmallBuffers(t *testing.T) {
 			if !bytes.Equal(got, data) {
 				t.Errorf("buffers of %d: other bytes read", buf)
 			}
-			// 8 MiB are 4 windows of a lane, and 33 requests.
+			// 8 MiB are 4 windows of a session, and 33 requests.
 			if wrote > 12 || read > 12 {
 				t.Errorf("buffers of %d: writing took %.1f round trips, reading %.1f", buf, wrote, read)
 			}
@@ -105,7 +104,7 @@ func TestReadsAheadOfReadersOnly(t *testing.T) {
 		if n := p.count("READ"); n > 4 {
 			t.Errorf("%d READs for 1000 bytes and three times 100", n)
 		}
-		// In order, ReadAt reads ahead too.
+		// Sequential ReadAts read ahead too.
 		before := p.count("READ")
 		for off := range int64(1000) {
 			readAt(4000, 10<<20+4000*off)
@@ -174,7 +173,7 @@ func TestWithoutBuffers(t *testing.T) {
 	})
 }
 
-// A File does what a slice would, whatever is called in whatever order.
+// A File behaves like a slice for any calls in any order.
 func TestFileAtRandom(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6, 7, 8} {
 		config := Config{NoReadAhead: seed%3 == 1, NoWriteBehind: seed%5 == 1, Memory: 1 << 20}
@@ -273,7 +272,7 @@ func fileAtRandom(t *testing.T, p *fakeServer, c *Client, seed uint64) {
 	}
 }
 
-// Appends of several files to one end up behind each other, each in its order.
+// Appends through several open files of one name do not overlap, and each keeps its order.
 func TestAppend(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = 5 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		p.put(t, "log", []byte("begin\n"))
@@ -310,7 +309,7 @@ func TestAppend(t *testing.T) {
 	})
 }
 
-// Memory is bounded by what was asked for, whichever side is slow.
+// Memory is bounded by the configured limit, whichever side is slow.
 func TestMemory(t *testing.T) {
 	const memory = 4 << 20
 	withFakeServer(t, Config{Memory: memory}, func(p *fakeServer) { p.link.latency = 100 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -320,7 +319,7 @@ func TestMemory(t *testing.T) {
 			if n := c.mux.State().InFlight; n > memory {
 				t.Errorf("%s: %d bytes in flight", what, n)
 			}
-			if held := c.mux.State().Held; held > memory+5*(264<<10) { // each file has room for something
+			if held := c.mux.State().Held; held > memory+5*(264<<10) { // each file may hold a little more
 				t.Errorf("%s: %d bytes held", what, held)
 			}
 		}
@@ -362,10 +361,10 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// Mode and times of a file need no access to its content, and the size needs that to write:
+// Mode and times of a file can be set without access to its content; the size needs write access:
 // see store.Handle.
 func TestSetAttrOfFileOpenForReading(t *testing.T) {
-	for _, first := range []string{"", "f"} { // the second comes whole with the handshake
+	for _, first := range []string{"", "f"} { // the second one is received completely with the handshake
 		withFakeServer(t, Config{First: first}, func(p *fakeServer) { p.put(t, "f", []byte("text")) }, func(t *testing.T, p *fakeServer, c *Client) {
 			f, err := c.Open(t.Context(), "f")
 			if err != nil {

@@ -64,7 +64,7 @@ func newHaulHost(t testing.TB, tree store.Tree, hidden bool) *haulHost {
 	return h
 }
 
-// dial makes a connection, over a way with latency.
+// dial makes a connection over a path with latency.
 func (h *haulHost) dial(ctx context.Context) (*ssh.Client, error) {
 	time.Sleep(h.link.roundTrip()) // TCP's handshake
 	k := h.link
@@ -74,7 +74,7 @@ func (h *haulHost) dial(ctx context.Context) (*ssh.Client, error) {
 	return login(ctx, sshconn.New(streamConn{a}), "host:22", h.config)
 }
 
-// client returns a client, and what ends it.
+// client returns a client, and a function that stops it.
 func (h *haulHost) client(t testing.TB, config Config) (*Client, func()) {
 	t.Helper()
 	config.Connect = h.dial
@@ -176,7 +176,7 @@ func TestHaulToHaulIsAnFS(t *testing.T) {
 	}
 }
 
-// From nothing to a small file that is here: the round trips of all of it.
+// This counts all round trips from nothing to a small file on this side.
 func TestHaulToHaulRoundTrips(t *testing.T) {
 	for _, test := range []struct {
 		name, first string
@@ -209,7 +209,7 @@ func TestHaulToHaulRoundTrips(t *testing.T) {
 	}
 }
 
-// Several channels carry more than one, on one connection and on four.
+// Several channels have more throughput than one, on one connection and on four.
 func TestHaulToHaulLongPath(t *testing.T) {
 	size := int64(race.Fewer(300<<20, 3))
 	synctest.Test(t, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestHaulToHaulLongPath(t *testing.T) {
 			t.Error(err)
 		}
 		t.Logf("get %v, put %v, %+v", got, put, c.Path())
-		// On one channel each takes 15 s, or 5 s of the part.
+		// On one channel each would take 15 s, or 5 s with a part of the data.
 		if got > 4*time.Second || put > 4*time.Second || c.Path().Conns != defaultConns {
 			t.Errorf("get took %v, put %v, with %+v", got, put, c.Path())
 		}
@@ -246,8 +246,8 @@ func TestHaulToHaulLongPath(t *testing.T) {
 	})
 }
 
-// Client and server of this package over the loopback, with all of SSH between
-// them.
+// BenchmarkHaulToHaul uses the client and the server of this package over the loopback interface,
+// with complete SSH.
 func BenchmarkHaulToHaul(b *testing.B) {
 	const n = 64 << 20
 	for _, plain := range []bool{false, true} {
@@ -264,7 +264,7 @@ func BenchmarkHaulToHaul(b *testing.B) {
 					b.Fatal(err)
 				}
 				if !plain {
-					raw = sshconn.New(raw) // what Dial does
+					raw = sshconn.New(raw) // as Dial does
 				}
 				s, err := login(b.Context(), raw, l.Addr().String(), h.config)
 				if err != nil {

@@ -21,15 +21,15 @@ func withCancel(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// rawPacket returns a packet of a type with whatever in it.
+// rawPacket returns a packet of a type with any content.
 func rawPacket(t wire.Type, id uint32, payload ...byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(5+len(payload)))
 	b = append(b, byte(t))
 	return append(binary.BigEndian.AppendUint32(b, id), payload...)
 }
 
-// Whatever a server says, the client says what is wrong, in bounded time and
-// memory, and does not panic.
+// For any answer of a server, the client reports what is wrong, in bounded time and memory, and
+// does not panic.
 func TestHostileServers(t *testing.T) {
 	reply := func(of wire.Type, f func(q wire.Request) []byte) func(*fakeSession, wire.Request, []byte) ([]byte, bool) {
 		return func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -75,7 +75,7 @@ func TestHostileServers(t *testing.T) {
 		name string
 		hook func(*fakeSession, wire.Request, []byte) ([]byte, bool)
 		do   func(context.Context, *Client) error
-		want error // nil for any error
+		want error // nil means any error
 		text string
 	}{
 		{"unknown id", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendAttrs(nil, q.ID+77, wire.Attrs{}) }), stat, ErrProtocol, "nothing was asked"},
@@ -147,7 +147,7 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// Byte by byte, a server takes long, and not much memory.
+// A server that sends byte by byte takes long, but not much memory.
 func TestServerOfSingleBytes(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -172,8 +172,8 @@ func TestServerOfSingleBytes(t *testing.T) {
 	})
 }
 
-// A lane that breaks the protocol is not used again, but its connection is, and
-// the file continues.
+// A session that breaks the protocol is not used again, but its connection is, and the transfer
+// continues.
 func TestRecoversFromOneLie(t *testing.T) {
 	lied := false
 	withFakeServer(t, Config{}, func(p *fakeServer) {
@@ -193,8 +193,8 @@ func TestRecoversFromOneLie(t *testing.T) {
 	})
 }
 
-// A second answer to a request of long ago is not taken for one to a request of
-// now, though that has the other's place in the table.
+// A late second answer to an old request is not taken for the answer to a new one that has its
+// slot in the table.
 func TestLateSecondAnswer(t *testing.T) {
 	for _, late := range []int{1, 2, 3, 130, 131} {
 		var mu sync.Mutex
@@ -232,8 +232,8 @@ func TestLateSecondAnswer(t *testing.T) {
 	}
 }
 
-// The client passes over what a server adds behind the data of a packet: later versions
-// add whether the file ends there.
+// The client ignores bytes after the data of a packet: later versions add whether the file ends
+// there.
 func TestDataWithMore(t *testing.T) {
 	for more := range 3 {
 		withFakeServer(t, Config{}, func(p *fakeServer) {
@@ -261,10 +261,10 @@ func TestDataWithMore(t *testing.T) {
 	}
 }
 
-// An answer that comes on another lane than its request is none.
+// An answer in another session than its request does not count.
 func TestAnswerOnAnotherLane(t *testing.T) {
 	var mu sync.Mutex
-	var reads []*fakeSession // those that have had a READ
+	var reads []*fakeSession // sessions that received a READ
 	lied := false
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = tripTime / 2
@@ -283,7 +283,7 @@ func TestAnswerOnAnotherLane(t *testing.T) {
 				return nil, false
 			}
 			reads[0].write(wire.AppendData(nil, q.ID, bytes.Repeat([]byte{'x'}, int(q.Length))))
-			time.Sleep(10 * tripTime) // so that it comes first
+			time.Sleep(10 * tripTime) // so that it arrives first
 			return nil, false
 		}
 	}, func(t *testing.T, p *fakeServer, c *Client) {
@@ -292,7 +292,7 @@ func TestAnswerOnAnotherLane(t *testing.T) {
 		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 			t.Error(err)
 		}
-		mu.Lock() // a READ that was repeated may still be answered
+		mu.Lock() // a repeated READ may still be answered
 		defer mu.Unlock()
 		if !lied {
 			t.Error("there was never another lane to answer on")
@@ -300,12 +300,12 @@ func TestAnswerOnAnotherLane(t *testing.T) {
 	})
 }
 
-// Of two READs for the same bytes, on two lanes, the second answer may have less than
-// the first: then it brings nothing.
+// If two READs ask for the same bytes in two sessions, the second answer may have fewer bytes
+// than the first: then it adds nothing.
 func TestShortAnswersToRepeatedRead(t *testing.T) {
 	const size = 20<<20 + 100_000
 	var mu sync.Mutex
-	var asked []*fakeSession // READs of the file's end, by their order
+	var asked []*fakeSession // READs of the file's end, in order
 	var first time.Time
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 50 * time.Millisecond
@@ -375,16 +375,16 @@ func TestGreetings(t *testing.T) {
 	}
 }
 
-// kill2 ends what the client sends.
+// kill2 ends the client's direction.
 func (s *fakeSession) kill2() { s.stream.in.end(true) }
 
-// FuzzReplies gives a client whatever bytes as the answer of a server: to
-// its handshake, or to all that it asks later.
+// FuzzReplies gives a client arbitrary bytes as the answer of a server: to its handshake, or to
+// all later requests.
 func FuzzReplies(f *testing.F) {
 	hello := wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs())
 	hello = wire.AppendLimitsReply(hello, 1, wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10})
 	// The first two requests are a STAT and an OPEN, and have these ids.
-	const tableBits = 13 // of an id, as the client numbers requests
+	const tableBits = 13 // bits of an id, as the client numbers requests
 	const stat, open = 1 << tableBits, 1<<tableBits + 1
 	opened := wire.AppendHandle(wire.AppendAttrs(nil, stat, wire.Attrs{Flags: wire.AttrSize, Size: 4}), open, "h")
 	f.Add(false, []byte{})
@@ -423,8 +423,8 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// A scriptedServer is a connection whose streams say what is written down: the
-// rest comes once something was asked.
+// A scriptedServer is a connection whose streams send fixed bytes: the rest follows after the
+// first request.
 type scriptedServer struct{ greeting, rest []byte }
 
 func (s scriptedServer) Open(context.Context, bool) (io.ReadWriteCloser, error) {

@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// openSSHServers are the places where systems have OpenSSH's sftp-server. Where
-// it is elsewhere, SFTP_SERVER says so.
+// openSSHServers are the paths of OpenSSH's sftp-server on various systems. SFTP_SERVER may name
+// another path.
 var openSSHServers = []string{
 	"/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/sftp-server",
 }
 
-// openSSHServer returns OpenSSH's server, which speaks to its standard input and
-// output. Without one a test is passed over, but not in CI.
+// openSSHServer returns the path of OpenSSH's server, which uses its standard input and output.
+// If there is none, the test is skipped, except in CI.
 func openSSHServer(t testing.TB) string {
 	for _, name := range append([]string{os.Getenv("SFTP_SERVER")}, openSSHServers...) {
 		if fi, err := os.Stat(name); err == nil && fi.Mode().IsRegular() {

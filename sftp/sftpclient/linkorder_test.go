@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// A client has to send it as the server takes it.
+// A client has to send SYMLINK as the server interprets it.
 func TestLinkOrder(t *testing.T) {
 	for _, test := range []struct {
 		server, client string
@@ -24,7 +24,7 @@ func TestLinkOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The peer knows OpenSSH's order alone: the draft's makes the other link.
+		// The peer only knows OpenSSH's order: the draft's order makes the reverse link.
 		name, says := "link", "target"
 		if err := c.Symlink(t.Context(), says, name); err != nil {
 			t.Error(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An upload to a symbolic link goes to the link's target, at a server whose REALPATH
-// follows no links, too.
+// An upload to a symbolic link replaces the link's target, also on a server whose REALPATH does
+// not follow links.
 func TestUploadsToLinks(t *testing.T) {
 	for _, kind := range []string{"memory", "directory"} {
 		for _, who := range []string{"", "me"} { // without resuming, and with it

@@ -12,19 +12,19 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// What the client allows: see mux.losses.
+// The client's limits: see mux.losses.
 const (
 	maxLosses  = 10
 	calmTime   = 30 * time.Second
 	firstPause = 100 * time.Millisecond
 )
 
-// endless is what a file without an end is like.
+// endless has the attributes of an endless file.
 var endless = wire.Attrs{
 	Flags: wire.AttrSize | wire.AttrMode | wire.AttrTimes, Size: 1 << 50, Mode: wire.ModeRegular, Mtime: 1e9,
 }
 
-// serveEndless lets a peer have such a file, and a test answer its READs.
+// serveEndless gives a peer such a file, and lets a test answer its READs.
 func (p *fakeServer) serveEndless(read func(s *fakeSession, q wire.Request) ([]byte, bool)) {
 	p.tree = newEndlessTree(endless.Size)
 	p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -38,9 +38,8 @@ func (p *fakeServer) serveEndless(read func(s *fakeSession, q wire.Request) ([]b
 	}
 }
 
-// A server that gives some data and then breaks the protocol is asked once more,
-// and no third time, however much comes between: with each new connection
-// the client logs in.
+// A server that sends some data and then breaks the protocol gets a second chance, but not a
+// third, however much data it sends in between: with each new connection the client logs in.
 func TestGivesUpOnViolations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -56,7 +55,7 @@ func TestGivesUpOnViolations(t *testing.T) {
 			if first {
 				return b, true
 			}
-			time.Sleep(time.Microsecond) // the first has been written when this comes
+			time.Sleep(time.Microsecond) // the first has been written when this one arrives
 			return append(b, b...), true
 		})
 		c := p.client(t, Config{})
@@ -79,16 +78,16 @@ func TestGivesUpOnViolations(t *testing.T) {
 	})
 }
 
-// A server that answers so many READs of each session, and ends it then, is asked
-// again at a pace that slows down; and if hardly anything comes, not for long.
+// If a server answers a number of READs in each session, and then ends it, the client tries again
+// at increasing intervals. If it receives hardly anything, it soon gives up.
 func TestBacksOff(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		lanes int           // on one connection; 0 for all that may be, on several
+		lanes int           // on one connection; 0 means the maximum, on several connections
 		reads int           // answered in a session
-		most  int           // connections
-		until time.Duration // that the file is fetched for
-		gives bool          // up
+		most  int           // most connections
+		until time.Duration // how long the file is fetched
+		gives bool          // the client gives up
 	}{
 		{"hardly anything", 1, 1, maxLosses + 2, time.Hour, true},
 		{"some", 1, 8, 45, 3 * time.Minute, false},
@@ -103,7 +102,7 @@ func TestBacksOff(t *testing.T) {
 					p.mu.Lock()
 					defer p.mu.Unlock()
 					if answered[s]++; answered[s] == test.reads+1 {
-						s.stream.out.end(false) // behind what was answered
+						s.stream.out.end(false) // after the answers
 					}
 					return nil, answered[s] > test.reads
 				})
@@ -132,7 +131,7 @@ func TestBacksOff(t *testing.T) {
 	}
 }
 
-// A client that has given up tries again when there is something to do later.
+// A client that has given up tries again if there is something to do later.
 func TestGivesUpForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -164,8 +163,8 @@ func TestGivesUpForAWhile(t *testing.T) {
 	})
 }
 
-// Losses that are rare cost no more than they did: the first is made good at
-// once, and one of long ago does not count.
+// Rare losses cost no more than before: the first is repaired at once, and one of long ago does
+// not count.
 func TestRareLosses(t *testing.T) {
 	data := pattern(20_000, 2)
 	withFakeServer(t, Config{}, func(p *fakeServer) {

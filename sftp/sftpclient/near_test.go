@@ -9,12 +9,12 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A slowServer answers as one that is held to a share of a core: in each slowPeriod it works
-// for slowShare, and takes slowMB for a mebibyte.
+// A slowServer behaves like one that is limited to a share of a core: in each slowPeriod it works
+// for slowShare, and needs slowMB for a mebibyte.
 type slowServer struct {
 	mu     sync.Mutex
 	begin  time.Time     // mu
-	worked time.Duration // mu: as if it were never held up
+	worked time.Duration // mu: working time without the pauses
 }
 
 const (
@@ -23,7 +23,7 @@ const (
 	slowMB     = 8 * time.Millisecond
 )
 
-// hook waits until the work of a request is done.
+// hook waits until the work for a request is done.
 func (s *slowServer) hook(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
 	bytes := len(q.Data)
 	if q.Type == wire.TypeRead {
@@ -42,8 +42,8 @@ func (s *slowServer) hook(_ *fakeSession, q wire.Request, _ []byte) ([]byte, boo
 	return nil, false
 }
 
-// An upload to a server that is near, and held to a small share of a core, has less than a mebibyte
-// in flight, although each round trip takes long.
+// An upload to a near server with a small share of a core has less than a mebibyte in flight,
+// although each round trip takes long.
 func TestSlowNearServer(t *testing.T) {
 	const size = 64 << 20
 	most, slow := 0, slowServer{}
@@ -69,8 +69,8 @@ func TestSlowNearServer(t *testing.T) {
 	})
 }
 
-// Reads have the common floor of bytes in flight, beside uploads too. Once the last has ended,
-// uploads to a near server have the smaller one again.
+// Reads have the common lower limit of bytes in flight, also during uploads. After the last read
+// has ended, uploads to a near server use the smaller limit again.
 func TestFloorOfReads(t *testing.T) {
 	withFakeServer(t, Config{RoundTrip: 200 * time.Microsecond}, func(p *fakeServer) {
 		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {

@@ -20,7 +20,7 @@ type clientContext = context.Context
 var errEndOfList = io.EOF
 
 func TestOperations(t *testing.T) {
-	var owner [2]uint32 // as it was set last; the store has none
+	var owner [2]uint32 // last owner set; the store has none
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = time.Millisecond
 		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -83,7 +83,7 @@ func TestOperations(t *testing.T) {
 		}
 		uid = 56
 		check("SetAttr of one owner", c.SetAttr(ctx, "h", store.Attr{UID: &uid}, true))
-		if owner != [2]uint32{56, 0} { // the group is what it was
+		if owner != [2]uint32{56, 0} { // the group did not change
 			t.Errorf("SetAttr to %v", owner)
 		}
 		size := int64(3)
@@ -204,7 +204,7 @@ func TestWithoutExtensions(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Calls that can be asked twice survive the loss of their lane.
+// Calls that may be repeated survive the loss of their session.
 func TestCallsSurviveALane(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 10 * time.Millisecond
@@ -229,7 +229,7 @@ func TestCallsSurviveALane(t *testing.T) {
 			t.Errorf("Remove: %v", err)
 		}
 	})
-	// A request that must not be repeated is not.
+	// A request that must not be repeated is sent only once.
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
 			if q.Type == wire.TypeRemove || q.Type == wire.TypeMkdir {
@@ -251,7 +251,7 @@ func TestCallsSurviveALane(t *testing.T) {
 	})
 }
 
-// The ten thousandth file costs what the first does: round trips overlap.
+// The ten thousandth file costs as much as the first: round trips overlap.
 func TestManySmallFiles(t *testing.T) {
 	const files, size, atOnce = 2000, 4 << 10, 128
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = 10 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -292,7 +292,7 @@ func TestManySmallFiles(t *testing.T) {
 	})
 }
 
-// A server that has more room free than there is has nothing used, not less than that.
+// If a server reports more free than total space, the used space is 0, not negative.
 func TestInvalidSpace(t *testing.T) {
 	s := storewire.SpaceOf(wire.StatVFS{FragmentSize: 4096, Blocks: 10, FreeBlocks: 1 << 62, AvailableBlocks: 1 << 63})
 	if s.Total != 40960 || s.Free != s.Total || s.Available != s.Total {

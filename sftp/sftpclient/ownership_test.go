@@ -18,8 +18,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A rival is one of several uploads of the same thing at the same time, as of
-// processes that know nothing of each other.
+// A rival is one of several uploads of the same file at the same time, as if by independent
+// processes.
 type rival struct {
 	k    *resumableUpload
 	at   int64
@@ -27,8 +27,8 @@ type rival struct {
 	err  error
 }
 
-// step does the next of what an upload does: it begins, writes piece by piece,
-// and ends. It reports whether it is done.
+// step performs the next step of an upload: it begins, writes piece by piece, and ends. It
+// reports whether the upload is done.
 func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done bool) {
 	switch size := int64(len(r.data)); {
 	case r.k == nil:
@@ -48,7 +48,7 @@ func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done 
 		}
 		r.k.pending.Wait()
 	default:
-		r.k.exclusiveFrom = r.k.exclusiveFrom.AddDate(-1, 0, 0) // the other is as slow as it likes
+		r.k.exclusiveFrom = r.k.exclusiveFrom.AddDate(-1, 0, 0) // the other upload may be as slow as it likes
 		r.err = r.k.Commit()
 		_ = r.k.Close()
 		return true
@@ -56,9 +56,8 @@ func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done 
 	return false
 }
 
-// However two uploads of the same file to the same place come between each other,
-// what one of them says it has put there is there, and whole: of one source or of
-// two.
+// contend interleaves two uploads of the same file to the same name, from one source or from two.
+// A file that one of them reports as published must be there, and complete.
 func contend(t *testing.T, client func() *Client, read func() ([]byte, error), sources [2]string, seed uint64) {
 	rnd := rand.New(rand.NewPCG(2, seed))
 	again := fmt.Sprintf("seed %d of %q", seed, sources)
@@ -103,16 +102,15 @@ func contend(t *testing.T, client func() *Client, read func() ([]byte, error), s
 	}
 }
 
-// fight has an upload taken over by another one of the same source while it has
-// writes under way, at a moment that the seed says, and has it notice at another.
-// The upload that took over has to win, with all of the bytes. It returns how much of the
-// file was there for it.
+// fight makes another upload from the same source take over an upload with pending writes, at a
+// moment that depends on the seed; the first one notices at another such moment. The upload that
+// took over must win, with all bytes. fight returns how much of the file that upload resumed.
 func fight(t *testing.T, client func() *Client, read func() ([]byte, error), seed uint64) (resumed int64) {
 	const every = 200_000
 	data := pattern(3_000_000, 1)
 	size := int64(len(data))
 	rnd := rand.New(rand.NewPCG(3, seed))
-	part := rnd.Int64N(size / 2) // that is noted before, if it is enough
+	part := rnd.Int64N(size / 2) // recorded before, if it is enough
 	takenAt, seenAt := part+rnd.Int64N(size-part), rnd.Int64N(size+size/2)
 	again := fmt.Sprintf("seed %d: taken over at byte %d and seen when the other is at %d", seed, takenAt, seenAt)
 	begin := func(c *Client) (*resumableUpload, error) {
@@ -276,7 +274,7 @@ func TestOpenSSHServerContends(t *testing.T) {
 	}
 }
 
-// A run whose file is taken over while it writes notices, and stops.
+// If its file is taken over while it writes, an upload notices and stops.
 func TestNoticesTakeOver(t *testing.T) {
 	data := pattern(4<<20, 1)
 	withFakeServer(t, Config{RequestBytes: 32 << 10}, nil, func(t *testing.T, p *fakeServer, c *Client) {
@@ -318,8 +316,8 @@ func TestNoticesTakeOver(t *testing.T) {
 	})
 }
 
-// An upload that was idle looks whether its file is still its own before it writes again,
-// and does not publish a file that has fewer bytes than were written.
+// An upload that was idle checks whether it still owns its file before it writes again, and does
+// not publish a file with fewer bytes than were written.
 func TestChecksOwnershipAgain(t *testing.T) {
 	data := pattern(500_000, 1)
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
@@ -364,8 +362,8 @@ func TestChecksOwnershipAgain(t *testing.T) {
 	})
 }
 
-// A record is written to two places in turn, so that one which is cut short leaves the
-// other.
+// A record is written alternately to two offsets, so that a truncated one leaves the other
+// intact.
 func TestRecordsAlternate(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		k := keeper(t, c, "f", 1<<20)
@@ -392,8 +390,7 @@ func TestRecordsAlternate(t *testing.T) {
 	})
 }
 
-// A record that another upload has put in the place of ours, or what is no record,
-// is left as it is.
+// If another upload has replaced the record, or the file is not a record, it is left unchanged.
 func TestLeavesForeignRecords(t *testing.T) {
 	const size = 1 << 20
 	data := pattern(size, 1)
@@ -436,8 +433,8 @@ func TestLeavesForeignRecords(t *testing.T) {
 	}
 }
 
-// A file that anybody may read is no record of ours, so it is left, though the upload
-// had a record there before.
+// A file that anybody may read cannot be our record, so it is left, even if the upload had a
+// record there before.
 func TestLeavesForeignRecordsOfAnyMode(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		k := keeper(t, c, "f", 1<<20)

@@ -22,34 +22,33 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A fakeServer is a server for tests of the client: it serves a store, handles
-// the requests of a session one after the other, and does as a test wants where
-// that has something to say.
+// A fakeServer is a server for tests of the client: it serves a store, handles the requests of a
+// session in order, and a test may change its behaviour.
 type fakeServer struct {
 	tree  store.Tree
 	ext   wire.Extensions
 	lim   wire.Limits
 	link  netLink
-	conns int // connections that may be made further; of one each
+	conns int // number of further connections; each has one session
 
-	// sessions is how many sessions a connection may have; 0 for no bound.
+	// sessions is how many sessions a connection may have; 0 means no limit.
 	sessions int
 
-	// hook, if set, sees each request before it is handled. If it returns true,
-	// the bytes it returns are the answer, in place of any other.
+	// hook, if set, is called for each request before it is handled. If it returns true, the
+	// bytes it returns replace the answer.
 	hook func(s *fakeSession, q wire.Request, reply []byte) ([]byte, bool)
 
-	// plain lets sessions give out the handles that OpenSSH does.
+	// plain makes sessions return the same handles as OpenSSH.
 	plain bool
 
-	// late delays what has been answered, for answers in another order.
+	// late delays answers, to change their order.
 	late func(q wire.Request) time.Duration
 
 	mu       sync.Mutex
 	open     []*fakeSession // mu
-	opened   int            // mu: sessions there have ever been
+	opened   int            // mu: total number of sessions
 	made     int            // mu: connections
-	first    *fakeCarrier   // mu: of them
+	first    *fakeCarrier   // mu: the first connection
 	refused  int            // mu
 	handles  int            // mu: open now
 	requests map[string]int // mu: by type or extension
@@ -63,7 +62,7 @@ func newFakeServer() *fakeServer {
 	}
 }
 
-// count returns how many requests of a kind there were.
+// count returns how many requests of a kind were received.
 func (p *fakeServer) count(kind string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +97,7 @@ func (p *fakeServer) connect() *fakeCarrier {
 	return c
 }
 
-// endFirst ends the connection that was made first.
+// endFirst ends the first connection.
 func (p *fakeServer) endFirst() {
 	p.mu.Lock()
 	c := p.first
@@ -212,8 +211,8 @@ func (p *fakeServer) dial(config Config) (*Client, error) {
 	return newClient(context.Background(), p.connect(), true, config, connect)
 }
 
-// withFakeServer runs f in a bubble, with a peer that configure may change and a
-// client of it, and sees that nothing is left behind.
+// withFakeServer runs f in a bubble, with a server that configure may change and a client, and
+// checks that nothing is left behind.
 func withFakeServer(t *testing.T, config Config, configure func(*fakeServer), f func(t *testing.T, p *fakeServer, c *Client)) {
 	t.Helper()
 	repeat.OnFailure(t)
@@ -228,7 +227,7 @@ func withFakeServer(t *testing.T, config Config, configure func(*fakeServer), f 
 	})
 }
 
-// end closes a client and checks that its peer has nothing left of it.
+// end closes a client and checks that it leaves nothing behind on the server.
 func (p *fakeServer) end(t testing.TB, c *Client) {
 	t.Helper()
 	wantIdle(t, c)
@@ -241,7 +240,7 @@ func (p *fakeServer) end(t testing.TB, c *Client) {
 // wantIdle checks that nothing is in flight or held.
 func wantIdle(t testing.TB, c *Client) {
 	t.Helper()
-	time.Sleep(time.Minute) // in a bubble: until the last answer has come
+	time.Sleep(time.Minute) // virtual time, until the last answer has arrived
 	if s := c.mux.State(); s.InFlight != 0 || s.Transfers != 0 || s.Requests {
 		t.Errorf("still under way: %+v", s)
 	}
@@ -253,7 +252,7 @@ func wantIdle(t testing.TB, c *Client) {
 // A fakeSession is one session of a fakeServer.
 type fakeSession struct {
 	p      *fakeServer
-	n      int // of the peer's sessions, from 1
+	n      int // number of the session on this server, from 1
 	over   *fakeCarrier
 	here   *netStream // the client's end, and ours; nil over SSH
 	stream *netStream
@@ -354,7 +353,7 @@ func (s *fakeSession) write(b []byte) bool {
 
 func (s *fakeSession) keep(v any) string {
 	s.last++
-	// Other sessions have other handles, and of other lengths.
+	// Other sessions have other handles, with other lengths.
 	h := fmt.Sprintf("%*d %d", 1+s.n%200, s.n, s.last)
 	if s.p.plain {
 		h = string(binary.BigEndian.AppendUint32(nil, uint32(s.last-1)))
@@ -385,7 +384,7 @@ func pattern(n int, seed byte) []byte {
 	for i := range row {
 		row[i] = byte(i) ^ seed*101
 	}
-	// A row at a time, as the race detector looks at each byte that is set.
+	// It sets a row at a time, because the race detector looks at each byte that is set.
 	for at := 0; at < n; at += len(row) {
 		key := bytes.Repeat([]byte{byte(at>>8)*31 ^ byte(at>>16)*7}, len(row))
 		subtle.XORBytes(b[at:], row[:min(len(row), n-at)], key)
@@ -393,7 +392,7 @@ func pattern(n int, seed byte) []byte {
 	return b
 }
 
-// put stores a file at the peer, behind the client's back.
+// put stores a file on the server, without the client.
 func (p *fakeServer) put(t testing.TB, name string, data []byte) {
 	t.Helper()
 	u, err := p.tree.Create(context.Background(), name, store.Create{Size: int64(len(data))})
@@ -408,7 +407,7 @@ func (p *fakeServer) put(t testing.TB, name string, data []byte) {
 	}
 }
 
-// treeOf returns a store with the file f, for several servers.
+// treeOf returns a store with data as file f, for several servers.
 func treeOf(t testing.TB, data []byte) store.Tree {
 	t.Helper()
 	p := newFakeServer()
@@ -416,7 +415,7 @@ func treeOf(t testing.TB, data []byte) store.Tree {
 	return p.tree
 }
 
-// get returns what a file at the peer has.
+// get returns the content of a file on the server.
 func (p *fakeServer) get(t testing.TB, name string) []byte {
 	t.Helper()
 	f, err := p.tree.Open(context.Background(), name)
@@ -430,7 +429,7 @@ func (p *fakeServer) get(t testing.TB, name string) []byte {
 		t.Errorf("at the peer: %v", err)
 		return nil
 	}
-	// At once, as the race detector follows each byte of each copy.
+	// It reads everything at once, because the race detector follows each byte of each copy.
 	b := make([]byte, fi.Size()+1)
 	n, err := f.ReadAt(b, 0)
 	if n != len(b)-1 || err != io.EOF {

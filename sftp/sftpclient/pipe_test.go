@@ -10,26 +10,26 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// A netLink is a way to a server: each byte arrives latency later, and no
-// faster than rate. Inside of a bubble its time is virtual.
+// A netLink is a path to a server: each byte arrives latency later, and no faster than rate. In a
+// bubble its time is virtual.
 type netLink struct {
 	latency time.Duration // one way
-	rate    int64         // bytes a second; 0 for no bound
-	shared  int64         // bytes a second of all streams of a connection, each way; 0 for no bound
-	window  int           // bytes in a stream that the receiver has not read; 0 for 2 MiB, as SSH has it
+	rate    int64         // bytes a second; 0 means no limit
+	shared  int64         // bytes a second of all streams of a connection, each way; 0 means no limit
+	window  int           // unread bytes that a stream may have; 0 means 2 MiB, as in SSH
 }
 
 func (k netLink) roundTrip() time.Duration { return 2 * k.latency }
 
-// A netRoad is what the streams of one connection share, each way.
+// A netRoad is what the streams of one connection share in one direction.
 type netRoad struct {
 	rate int64 // bytes a second
 
 	mu   sync.Mutex
-	free time.Time // mu: when what was sent so far has left
+	free time.Time // mu: when everything so far has been sent
 }
 
-// send returns when n bytes have left that are sent now.
+// send returns when n bytes that are sent now have left.
 func (r *netRoad) send(n int) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,24 +43,24 @@ func (r *netRoad) send(n int) time.Time {
 // A netPipe is one direction of a stream.
 type netPipe struct {
 	link *netLink
-	road *netRoad // nil if the stream has the way for itself
+	road *netRoad // nil if the stream does not share the path
 
 	mu      sync.Mutex
 	changed sync.Cond
-	queue   []netParcel // mu: by the time of arrival
-	spare   [][]byte    // mu: of parcels that were read, as new memory costs the race detector more
-	leaves  time.Time   // mu: when the last of them has left
+	queue   []netParcel // mu: sorted by arrival time
+	spare   [][]byte    // mu: memory of parcels that were read, because new memory costs the race detector more
+	leaves  time.Time   // mu: when the last parcel has left
 	unread  int         // mu: bytes that count against the window
 	total   int64       // mu: bytes written
-	cutAt   int64       // mu: after so many bytes nothing comes any more; 0 for never
+	cutAt   int64       // mu: number of bytes after which nothing arrives; 0 means never
 	closed  bool        // mu: no more is written
-	broken  bool        // mu: and none is read either
+	broken  bool        // mu: and nothing is read either
 }
 
 type netParcel struct {
 	at   time.Time
 	b    []byte
-	read int // of them
+	read int // bytes read
 }
 
 // parcel returns a copy of b. The caller holds mu.
@@ -154,8 +154,7 @@ func (p *netPipe) Read(b []byte) (int, error) {
 	}
 }
 
-// credit lets the sender send n bytes more, once it has heard of them. The
-// caller holds mu.
+// credit lets the sender send n more bytes, once it has been notified. The caller holds mu.
 func (p *netPipe) credit(n int) {
 	if p.link.latency == 0 {
 		p.unread -= n
@@ -170,8 +169,7 @@ func (p *netPipe) credit(n int) {
 	})
 }
 
-// end ends the pipe: for the writer, and if now for the reader too, whatever is
-// in flight.
+// end ends the pipe for the writer, and with now also for the reader, whatever is in flight.
 func (p *netPipe) end(now bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,8 +191,8 @@ func newNetStreams(k *netLink) (a, b *netStream) {
 func (s *netStream) Read(p []byte) (int, error)  { return s.in.Read(p) }
 func (s *netStream) Write(p []byte) (int, error) { return s.out.Write(p) }
 
-// Close ends the stream: the other end reads what is in flight, and this one
-// nothing more.
+// Close ends the stream: the other end can read what is in flight, and this end reads nothing
+// more.
 func (s *netStream) Close() error {
 	s.out.end(false)
 	s.in.end(true)

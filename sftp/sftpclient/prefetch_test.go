@@ -14,8 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A file that is prefetched along with the handshake is the same as without
-// prefetching.
+// A file that is prefetched with the handshake is the same as without prefetching.
 func TestPrefetch(t *testing.T) {
 	for i, size := range []int{0, 0, 1, 1, 5000, 5000, wire.SureData - 1, wire.SureData - 1, wire.SureData, wire.SureData, wire.SureData + 1, 300_000} {
 		first := []string{"read", "fetch"}[i%2]
@@ -25,7 +24,7 @@ func TestPrefetch(t *testing.T) {
 				if fi, err := c.Stat(t.Context(), "f"); err != nil || fi.Size() != int64(size) {
 					t.Errorf("Stat = %v, %v", fi, err)
 				}
-				// The prefetched file is there once, for the first of these.
+				// The prefetched file is used once, by the first of these reads.
 				read := func() {
 					f, err := c.Open(t.Context(), "f")
 					if err != nil {
@@ -82,7 +81,7 @@ func TestPrefetchMissing(t *testing.T) {
 	}
 }
 
-// A later Open, or one of another file, gets what there is then.
+// A later Open, or one of another file, returns the content at that time.
 func TestPrefetchExpires(t *testing.T) {
 	data, other := pattern(100, 1), pattern(200, 2)
 	withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data) }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -101,7 +100,7 @@ func TestPrefetchExpires(t *testing.T) {
 	})
 }
 
-// OpenSSH gives out the handle that is guessed.
+// OpenSSH returns the guessed handle.
 func TestOpenSSHServerPrefetch(t *testing.T) {
 	for _, size := range []int{0, 1000, wire.SureData, 1 << 20} {
 		_, dir := openSSHClient(t, Config{})
@@ -117,8 +116,8 @@ func TestOpenSSHServerPrefetch(t *testing.T) {
 	}
 }
 
-// A server that answers wrongly is asked again, step by step, and nothing of
-// what it said is believed.
+// If a server answers wrongly, the client tries again with a sequential handshake, and uses no
+// earlier answer.
 func TestPrefetchHostile(t *testing.T) {
 	data := pattern(1000, 1)
 	for name, wrong := range map[string]func(q wire.Request) []byte{

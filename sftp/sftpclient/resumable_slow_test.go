@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A slowReader takes its time over each read, as one does that is held back.
+// A slowReader is slow at each read, like a reader with a rate limit.
 type slowReader struct {
 	*bytes.Reader
 	each func()
@@ -22,8 +22,8 @@ func (r slowReader) ReadAt(p []byte, off int64) (int, error) {
 	return r.Reader.ReadAt(p, off)
 }
 
-// The record of an upload is updated on the way even if its source is so slow that there
-// is always something to be read next.
+// The record of an upload is updated during the upload, even if its source is so slow that a read
+// is always pending.
 func TestResumesSlowSources(t *testing.T) {
 	withFakeServer(t, Config{RequestBytes: 32 << 10}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(5<<20, 3)
@@ -39,7 +39,7 @@ func TestResumesSlowSources(t *testing.T) {
 		if n, err := k.FillFrom(t.Context(), r, 0, int64(len(data))); n != int64(len(data)) || err != nil {
 			t.Errorf("FillFrom = %d, %v", n, err)
 		}
-		// One note may be under way, and so may what the client has read last.
+		// One record may be under way, and so may the data that the client has read last.
 		if want := int64(len(data)/2 - 2*keepLittle - 1<<20); noted < want {
 			t.Errorf("half through, %d bytes are noted, want %d", noted, want)
 		}
@@ -52,8 +52,8 @@ func TestResumesSlowSources(t *testing.T) {
 	})
 }
 
-// On a slow path an upload whose process is killed loses what came in the last seconds, and
-// not all of the 32 MiB after which there is a record in any case.
+// On a slow path, an upload whose process is killed loses the data of the last seconds, but not
+// the 32 MiB after which a record is written in any case.
 func TestResumesSlowPaths(t *testing.T) {
 	const size, killed = 8 << 20, 13 * time.Second
 	for name, send := range map[string]func(k *resumableUpload, r *bytes.Reader) error{
@@ -78,7 +78,7 @@ func TestResumesSlowPaths(t *testing.T) {
 				return c, u.(*resumableUpload)
 			}
 			c, k := begin()
-			time.AfterFunc(killed, func() { _ = c.Close() }) // after which it can record nothing
+			time.AfterFunc(killed, func() { _ = c.Close() }) // it can record nothing after that
 			if send(k, bytes.NewReader(pattern(size, 4))) == nil {
 				t.Errorf("%s: it is not cut off", name)
 			}

@@ -14,10 +14,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// keepLittle makes uploads that are to be resumed have many records.
+// keepLittle makes resumable uploads write many records.
 const keepLittle = 300_000
 
-// keeper begins an upload that is kept.
+// keeper begins a resumable upload.
 func keeper(t *testing.T, c *Client, name string, size int64) *resumableUpload {
 	t.Helper()
 	c.recordEvery = keepLittle
@@ -28,7 +28,7 @@ func keeper(t *testing.T, c *Client, name string, size int64) *resumableUpload {
 	return u.(*resumableUpload)
 }
 
-// hiddenNames returns what a directory has besides what its users see.
+// hiddenNames returns the names in a directory that its users do not see.
 func (p *fakeServer) hiddenNames(t *testing.T) (names []string) {
 	list, err := p.tree.ReadDir(t.Context(), ".")
 	if err != nil {
@@ -42,8 +42,8 @@ func (p *fakeServer) hiddenNames(t *testing.T) (names []string) {
 	return names
 }
 
-// Whenever a client goes away, what is left of an upload is the start of what it
-// sent, however late the answers to what comes before were.
+// Whenever a client ends, the remainder of an upload is the start of what it sent, however late
+// earlier answers were.
 func TestResumableUploads(t *testing.T) {
 	data := pattern(5<<20, 1)
 	most := int64(0)
@@ -54,7 +54,7 @@ func TestResumableUploads(t *testing.T) {
 			p.link = netLink{latency: 3 * time.Millisecond, rate: 5 << 20}
 			p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
 				if q.Type == wire.TypeWrite && q.Offset/100_000%7 == int64(seed%7) {
-					time.Sleep(time.Duration(q.Offset%13) * time.Millisecond) // this lane falls behind
+					time.Sleep(time.Duration(q.Offset%13) * time.Millisecond) // this session falls behind
 				}
 				return nil, false
 			}
@@ -98,8 +98,8 @@ func TestResumableUploads(t *testing.T) {
 	}
 }
 
-// An upload that is closed keeps all that the server has confirmed, if it came in
-// order, and one that is discarded nothing.
+// A closed upload keeps all data that the server has confirmed, if it arrived in order, and a
+// discarded one keeps nothing.
 func TestResumesUploads(t *testing.T) {
 	data := pattern(1<<20, 1)
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
@@ -125,7 +125,7 @@ func TestResumesUploads(t *testing.T) {
 		k := keeper(t, c, "f", size)
 		write(k, 0, 400_000)
 		write(k, 400_000, 500_000)
-		write(k, 700_000, 800_000) // ahead of a gap
+		write(k, 700_000, 800_000) // after a gap
 		end(k)
 		if len(p.hiddenNames(t)) != 2 {
 			t.Errorf("hidden are %q", p.hiddenNames(t))
@@ -153,7 +153,7 @@ func TestResumesUploads(t *testing.T) {
 			_ = f.Close()
 		}
 		end(k)
-		// Of another size, or for another source, it is not the same.
+		// With another size, or another source, it is a different upload.
 		k = keeper(t, c, "f", size+1)
 		resumed(k, 0)
 		end(k)
@@ -202,8 +202,8 @@ func TestResumesUploads(t *testing.T) {
 	})
 }
 
-// Bytes behind a gap cannot be resumed, nor can a file that has lost bytes since
-// its record was written, as after a crash of the server.
+// Bytes after a gap cannot be resumed, and neither can a file that has lost bytes since its
+// record was written, as after a crash of the server.
 func TestResumedUploadsAreWhole(t *testing.T) {
 	data := pattern(900_000, 1)
 	size := int64(len(data))
@@ -251,7 +251,7 @@ func TestResumedUploadsAreWhole(t *testing.T) {
 	})
 }
 
-// A file that another user put in the place of the hidden file is not written to.
+// A file with which another user replaced the temporary file is not written to.
 func TestResumableUploadsArePrivate(t *testing.T) {
 	data := pattern(500_000, 1)
 	plant := map[string]func(*testing.T, *Client, *fakeServer, string){
@@ -297,7 +297,7 @@ func TestResumableUploadsArePrivate(t *testing.T) {
 				if string(p.get(t, "victim")) != "good" || !bytes.Equal(p.get(t, "f"), data) {
 					t.Errorf("%s: what it leads to was written", name)
 				}
-				// Without a record, what is planted belongs to no upload.
+				// Without a record, the planted file belongs to no upload.
 				if left := p.hiddenNames(t); len(left) > 0 && !record {
 					t.Errorf("%s: %q is left", name, left)
 				}
@@ -306,7 +306,8 @@ func TestResumableUploadsArePrivate(t *testing.T) {
 	}
 }
 
-// An upload can go to where a link leads, and keeps what is kept there.
+// An upload can go through a link, and its temporary file is kept in the directory of the link's
+// target.
 func TestResumableUploadThroughLink(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		p.put(t, "real", []byte("old"))
@@ -334,7 +335,7 @@ func TestResumableUploadThroughLink(t *testing.T) {
 	})
 }
 
-// A file of a listing is opened without a look, and another one with.
+// A file from a listing is opened without a Stat, and any other file with one.
 func TestOpensListed(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(10_000, 1)
@@ -392,7 +393,7 @@ func (m *memoryFile) WriteAt(p []byte, off int64) (int, error) {
 	return copy(m.b[off:], p), nil
 }
 
-// Of a listing with names that no entry may have, the others come first.
+// If a listing contains invalid names, the other entries are returned first.
 func TestListsAroundUnsafeNames(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		asked := 0

@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Beyond one lane's two mebibytes a round trip: what is in flight grows until
-// the lanes are there that it takes, first on one connection, then on another.
+// If two mebibytes a round trip in one session are not enough, the data in flight grows until
+// there are enough sessions, first on one connection, then on others.
 func TestFillsLongPaths(t *testing.T) {
 	const size = 192 << 20
 	run := func(t *testing.T, conns, sessions int, put bool) (took time.Duration, path Path, p *fakeServer) {
@@ -75,11 +75,10 @@ func TestFillsLongPaths(t *testing.T) {
 	}
 }
 
-// Four connections carry four times what one does, and no lane that would
-// help lies idle.
+// Four connections have four times the throughput of one, and no useful session is idle.
 func TestFillsConnections(t *testing.T) {
 	size, rate := int64(600<<20), int64(40<<20)
-	if race.Enabled { // which follows each byte: the same in fewer, with fewer lanes to a connection
+	if race.Enabled { // the race detector follows each byte: use less data, and fewer sessions on a connection
 		size, rate = size/4, rate/4
 	}
 	run := func(t *testing.T, conns int, put bool) (took time.Duration, path Path) {
@@ -125,8 +124,7 @@ func TestFillsConnections(t *testing.T) {
 	}
 }
 
-// A small file gets one connection, however long the round trip, even if its size is
-// not known.
+// A small file uses one connection, for any round trip, even if its size is not known.
 func TestKeepsToOneConnection(t *testing.T) {
 	small := pattern(4000, 1)
 	for name, f := range map[string]func(ctx context.Context, c *Client) error{
@@ -181,14 +179,14 @@ func TestKeepsToOneConnection(t *testing.T) {
 	}
 }
 
-// A endlessTree has one more file, of zeros, that takes what comes.
+// An endlessTree has one more file, of zeros, which accepts any data.
 type endlessTree struct {
 	store.Tree
 	size int64
-	end  *atomic.Int64 // of what has been written
+	end  *atomic.Int64 // end of the written data
 }
 
-// newEndlessTree returns a store with nothing but that file.
+// newEndlessTree returns a store with only that file.
 func newEndlessTree(size int64) store.Tree {
 	return endlessTree{store.Mem(0), size, &atomic.Int64{}}
 }
@@ -244,8 +242,8 @@ type nowhere struct{}
 
 func (nowhere) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-// A lane may be lost after any number of bytes, in either direction: what it had
-// under way goes to others, or to one that takes its place.
+// A session may be lost after any number of bytes, in either direction: its pending requests move
+// to other sessions, or to a replacement.
 func TestLosesLanes(t *testing.T) {
 	const size = 600_000
 	data := pattern(size, 9)
@@ -275,7 +273,7 @@ func TestLosesLanes(t *testing.T) {
 			pipe.mu.Lock()
 			pipe.cutAt = pipe.total + after
 			pipe.mu.Unlock()
-			// The end of the pipe reaches one side only: the other is ended here.
+			// The end of the pipe reaches only one side: the other one is ended here.
 			p.wait.Go(func() {
 				for ended := false; !ended; {
 					time.Sleep(time.Millisecond)
@@ -306,7 +304,7 @@ func TestLosesLanes(t *testing.T) {
 				}
 				_ = f.Close()
 			}
-			s.in.end(true) // if it has come that far
+			s.in.end(true) // if it has got that far
 			s.out.end(true)
 			p.end(t, c)
 		})
@@ -325,8 +323,8 @@ func TestLosesLanes(t *testing.T) {
 	}
 }
 
-// The client keeps what File.Write has taken until the server has
-// confirmed it, so nothing is missing when lanes are lost meanwhile.
+// The client keeps the data of File.Write until the server has confirmed it, so nothing is
+// missing if sessions are lost meanwhile.
 func TestLosesLanesWhileWriting(t *testing.T) {
 	data := pattern(600_000, 9)
 	for _, piece := range []int{5000, 100_000} {
@@ -343,7 +341,7 @@ func TestLosesLanesWhileWriting(t *testing.T) {
 					if n, err := f.Write(b); n != len(b) || err != nil {
 						t.Fatalf("Write = %d, %v", n, err)
 					}
-					time.Sleep(time.Duration(piece) * 200 * time.Nanosecond) // 120 ms in all
+					time.Sleep(time.Duration(piece) * 200 * time.Nanosecond) // 120 ms in total
 				}
 				if err := f.Close(); err != nil {
 					t.Error(err)
@@ -359,7 +357,7 @@ func TestLosesLanesWhileWriting(t *testing.T) {
 	}
 }
 
-// With several lanes in use, the loss of one leaves the others at work.
+// If one of several sessions is lost, the others continue.
 func TestLosesOneOfManyLanes(t *testing.T) {
 	const size = 40 << 20
 	data := pattern(size, 5)
@@ -390,7 +388,7 @@ func TestLosesOneOfManyLanes(t *testing.T) {
 	}
 }
 
-// Without a lane and without a connection there is an error, and not a wait.
+// Without a session and a connection, calls return an error and do not wait.
 func TestLosesConnection(t *testing.T) {
 	for _, conns := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,10 +13,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A server that does not answer what moves data, or nothing at all from then on,
-// is given up after as many sessions as a file is opened in. That ends it in
-// bounded time, with all that is to be cleared up: up to two calls, each of which
-// may take as long as a handshake.
+// The client gives up on a server that does not answer requests that move data, or nothing at all
+// from then on, after as many sessions as a file is opened in. It then ends in bounded time,
+// including all cleanup: up to two calls, each of which may take as long as a handshake.
 func TestSilentServers(t *testing.T) {
 	const most = 3*defaultStall + 2*DefaultTimeout
 	fetch := func(ctx context.Context, c *Client) error {
@@ -44,7 +43,7 @@ func TestSilentServers(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		to   wire.Type
-		all  bool // is silent from then on
+		all  bool // does not answer anything from then on
 		run  func(context.Context, *Client) error
 	}{
 		{"READ", wire.TypeRead, false, fetch},

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A nearlyFullTree says how much room there is.
+// A nearlyFullTree reports a given amount of space.
 type nearlyFullTree struct {
 	store.Tree
 	space store.Space
@@ -25,8 +25,8 @@ func (d nearlyFullTree) Space(context.Context, string) (store.Space, error) {
 	return d.space, nil
 }
 
-// OpenSSH's server says no more than failure where its disk is full. The client
-// asks it how much room there is, and says that there is none.
+// OpenSSH's server only reports a failure if its disk is full. The client asks it for its free
+// space, and reports that there is none.
 func TestServerDiskFull(t *testing.T) {
 	data := pattern(1<<20, 1)
 	upload := func(resume string, sync bool) func(context.Context, *Client) error {
@@ -123,8 +123,8 @@ func TestServerDiskFull(t *testing.T) {
 	}
 }
 
-// The answer that the disk is full holds for a while, so files that fail together say
-// the same though those before them have made room. Other refusals stay as they are.
+// The answer that the disk is full is kept for a while, so files that fail together report the
+// same, even if earlier ones have made room. Other refusals do not change.
 func TestServerDiskFullTogether(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -165,14 +165,14 @@ func TestServerDiskFullTogether(t *testing.T) {
 	})
 }
 
-// A large upload is refused before a byte is sent where the disk cannot hold it, and only
-// there: neither for want of what is kept for the administrator, nor by a file system
-// that does not know its size.
+// A large upload is refused before a byte is sent if the disk cannot hold it, and only then: not
+// because of space that is reserved for the administrator, and not by a file system that does not
+// know its size.
 func TestAsksForRoom(t *testing.T) {
 	const size = 200 << 20
 	for name, c := range map[string]struct {
 		space store.Space
-		says  string // "" if it is begun
+		says  string // "" if the upload begins
 	}{
 		"too small":             {store.Space{Total: 1 << 30, Free: 100 << 20, Available: 100 << 20, BlockSize: 4096}, "104.9 MB free on its disk, and the file has 209.7 MB"},
 		"for the administrator": {store.Space{Total: 1 << 30, Free: size, BlockSize: 4096}, ""},

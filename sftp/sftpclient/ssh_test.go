@@ -23,10 +23,10 @@ type sshHost struct {
 	p        *fakeServer
 	config   *ssh.ServerConfig
 	signer   ssh.Signer
-	sessions int  // per connection; 0 for no bound
+	sessions int  // per connection; 0 means no limit
 	noSFTP   bool // refuse the subsystem
-	chatty   bool // write to stderr, and send requests
-	leaves   bool // end the connection behind the login
+	chatty   bool // writes to stderr, and sends requests
+	leaves   bool // ends the connection after the login
 
 	mu    sync.Mutex
 	conns []net.Conn // mu
@@ -115,7 +115,7 @@ func (h *sshHost) session(ch ssh.Channel) {
 	_ = ch.Close()
 }
 
-// listen serves on a port of the loopback.
+// listen serves on a loopback port.
 func (h *sshHost) listen(t testing.TB) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -169,8 +169,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// A server that ends the connection behind the login is not waited for, in
-// whichever step of the client's that falls.
+// If a server ends the connection after the login, the client does not wait for it, in any step.
 func TestDialLeft(t *testing.T) {
 	h := newSSHHost(t, newFakeServer())
 	h.leaves = true
@@ -199,7 +198,7 @@ func TestDialErrors(t *testing.T) {
 		t.Errorf("with a context that has ended: %v", err)
 	}
 
-	// A server that accepts the connection, and says nothing, or the wrong thing.
+	// These servers accept the connection, and send nothing or something wrong.
 	for _, says := range []string{"", "SSH-2.0-", "HTTP/1.0 400 Bad Request\r\n\r\n"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -224,8 +223,7 @@ func TestDialErrors(t *testing.T) {
 	}
 }
 
-// withSSHHost runs f in a bubble with a client over x/crypto, which runs over a
-// pipe with latency.
+// withSSHHost runs f in a bubble with an x/crypto client over a pipe with latency.
 func withSSHHost(t *testing.T, configure func(*sshHost), f func(t *testing.T, h *sshHost, s *ssh.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newSSHHost(t, newFakeServer())
@@ -245,7 +243,7 @@ func withSSHHost(t *testing.T, configure func(*sshHost), f func(t *testing.T, h 
 	})
 }
 
-// A streamConn makes a net.Conn of a stream.
+// A streamConn makes a stream a net.Conn.
 type streamConn struct{ *netStream }
 
 func (streamConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
@@ -254,8 +252,7 @@ func (streamConn) SetDeadline(time.Time) error      { return nil }
 func (streamConn) SetReadDeadline(time.Time) error  { return nil }
 func (streamConn) SetWriteDeadline(time.Time) error { return nil }
 
-// Over SSH it is as many round trips as without, and a channel's window is what
-// more lanes are for.
+// SSH adds no round trips, and further sessions overcome a channel's window.
 func TestOverSSH(t *testing.T) {
 	withSSHHost(t, nil, func(t *testing.T, h *sshHost, s *ssh.Client) {
 		p := h.p
@@ -271,7 +268,7 @@ func TestOverSSH(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		// 20 on one lane.
+		// One session would take 20.
 		if took > 15 || c.Path().Sessions < 4 {
 			t.Errorf("40 MiB took %.1f round trips on %d lanes", took, c.Path().Sessions)
 		}
@@ -290,7 +287,7 @@ func TestOverSSH(t *testing.T) {
 	})
 }
 
-// A server that opens so many sessions and no more gets its way.
+// The client works with a server that permits only few sessions.
 func TestOverSSHWithFewSessions(t *testing.T) {
 	for _, sessions := range []int{1, 2} {
 		withSSHHost(t, func(h *sshHost) { h.sessions = sessions }, func(t *testing.T, h *sshHost, s *ssh.Client) {

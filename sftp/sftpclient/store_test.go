@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// openTree returns an empty store of a client, on a server of its own.
+// openTree returns an empty store of a client on its own server.
 func openTree(t *testing.T, configure func(*fakeServer), config Config) store.Tree {
 	p := newFakeServer()
 	if configure != nil {
@@ -45,8 +45,8 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return openTree(t, nil, Config{}) })
 }
 
-// Without OpenSSH's extensions a store is slower, and replaces files in two
-// steps, but else the same.
+// Without OpenSSH's extensions a store is slower, and replaces files in two steps, but is
+// otherwise the same.
 func TestStoreWithoutExtensions(t *testing.T) {
 	storetest.RunUploads(t, func(t *testing.T) store.Store {
 		return openTree(t, func(p *fakeServer) { p.ext = 0 }, Config{NoReadAhead: true, NoWriteBehind: true})
@@ -117,8 +117,8 @@ func TestListsLargeDirectories(t *testing.T) {
 			t.Error("entries not sorted")
 		}
 
-		// One that is only looked into is not read to its end.
-		time.Sleep(10 * tripTime) // what was asked behind the end is answered too
+		// A directory that is only partly listed is not read to its end.
+		time.Sleep(10 * tripTime) // requests after the end are answered too
 		before := p.count("READDIR")
 		d, err := c.OpenDir(t.Context(), "crowd")
 		if err != nil {
@@ -169,7 +169,7 @@ func (e *crowdedEntries) Next(into []fs.FileInfo) (int, error) {
 
 func (e *crowdedEntries) Close() error { return nil }
 
-// Removing a tree removes all of it, and nothing that links of it lead to.
+// RemoveAll removes the complete tree, and nothing that its links lead to.
 func TestRemoveAll(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()
@@ -215,11 +215,11 @@ func TestRemoveAll(t *testing.T) {
 	})
 }
 
-// A server that says of each directory that it is not empty is believed in the end.
+// If a server keeps reporting that directories are not empty, RemoveAll gives up.
 func TestRemoveAllOfWhatStays(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.tree = staying{p.tree} }, func(t *testing.T, p *fakeServer, c *Client) {
 		name := "d"
-		for range 20 { // 3^20 passes, were there no bound
+		for range 20 { // without a limit, 3^20 passes
 			if err := c.Mkdir(t.Context(), name, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +232,7 @@ func TestRemoveAllOfWhatStays(t *testing.T) {
 	})
 }
 
-// staying is a tree of which nothing goes, although removing a file succeeds.
+// A staying tree never loses anything, although removals succeed.
 type staying struct{ store.Tree }
 
 func (staying) Remove(context.Context, string) error { return nil }
@@ -241,8 +241,8 @@ func (staying) RemoveDir(_ context.Context, name string) error {
 	return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrExist}
 }
 
-// An upload is hidden until it is whole, replaces in one step, and leaves
-// nothing behind.
+// An upload is hidden until it is complete, replaces the target in one step, and leaves nothing
+// behind.
 func TestUploads(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()
@@ -275,7 +275,7 @@ func TestUploads(t *testing.T) {
 			t.Errorf("after a discarded upload the server has %q", got)
 		}
 
-		// Through a link, what it leads to is replaced.
+		// An upload to a link replaces its target.
 		if err := c.Symlink(ctx, "f", "link"); err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func TestUploads(t *testing.T) {
 			t.Errorf("behind the link there is %q", got)
 		}
 
-		// A context that ends takes its upload with it.
+		// If its context ends, an upload is discarded.
 		short, cancel := withCancel(t)
 		u, err = st.Create(short, "g", store.Create{})
 		if err != nil {
@@ -303,7 +303,7 @@ func TestUploads(t *testing.T) {
 			t.Errorf("after an upload whose context ended the server has %q", got)
 		}
 
-		// There has to be room.
+		// There has to be enough space.
 		p.tree = fullTree{p.tree}
 		if _, err := st.Create(ctx, "big", store.Create{Size: 1 << 30}); !errors.Is(err, store.ErrNoSpace) {
 			t.Errorf("Create of more than there is room for: %v", err)
@@ -311,7 +311,7 @@ func TestUploads(t *testing.T) {
 	})
 }
 
-// A fullTree has little room.
+// A fullTree has little space.
 type fullTree struct{ store.Tree }
 
 func (fullTree) Space(clientContext, string) (store.Space, error) {

@@ -15,18 +15,18 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// connectStream makes a session of its own connection, as a program that logs in does.
+// connectStream makes a session on its own connection, as a program that logs in does.
 func (p *fakeServer) connectStream(context.Context) (io.ReadWriteCloser, error) {
 	return p.connect().openOne(3)
 }
 
-// A further session is a stream of its own, and one that cannot be made, or on which no
-// server answers, means fewer of them. It is not tried again and again: each costs a login.
+// A further session is a stream of its own. If one cannot be made, or no server answers on it,
+// fewer are used. The client does not try again repeatedly, because each attempt costs a login.
 func TestStreams(t *testing.T) {
 	const size, known = 96 << 20, 100 * time.Millisecond
 	for _, test := range []struct {
 		name    string
-		trip    time.Duration // that is known before
+		trip    time.Duration // known in advance
 		near    bool
 		further func(p *fakeServer, n int64) (io.ReadWriteCloser, error)
 		lanes   int
@@ -84,8 +84,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A lost stream is replaced by another one, over which a copy continues; without
-// ConnectStream it fails.
+// A lost stream is replaced by another one, over which a copy continues; without ConnectStream it
+// fails.
 func TestStreamLost(t *testing.T) {
 	for _, replaced := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -126,8 +126,9 @@ func TestStreamLost(t *testing.T) {
 	}
 }
 
-// A stream that is lost takes along what was granted to a file and not read yet. Another may
-// be there before the source has given what it was asked for: then the copy continues on that.
+// If a stream is lost, so is the data that was granted to a file and not read yet. Another stream
+// may exist before the source has returned the requested data: then the copy continues on that
+// one.
 func TestStreamLostUnderASlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -161,11 +162,11 @@ func TestStreamLostUnderASlowSource(t *testing.T) {
 	})
 }
 
-// A slowSource takes two seconds for one of its reads, in the middle of which something happens.
+// A slowSource takes two seconds for one of its reads, and something happens in the middle of it.
 type slowSource struct {
 	r         io.ReaderAt
 	reads     int
-	slow      int // which one
+	slow      int // the number of the slow read
 	meanwhile func()
 }
 
@@ -178,8 +179,8 @@ func (s *slowSource) ReadAt(p []byte, off int64) (int, error) {
 	return s.r.ReadAt(p, off)
 }
 
-// A session that has failed may not have ended yet, as its writer is still at work. A request
-// about a file that is open there goes to the next session.
+// A session that has failed may not have ended yet, because its writer is still at work. A
+// request about a file that is open there moves to the next session.
 func TestStreamFailsBeforeItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -219,7 +220,7 @@ func TestStreamFailsBeforeItEnds(t *testing.T) {
 	})
 }
 
-// A slowWriter is a stream each Write to which takes some time.
+// A slowWriter is a stream with slow writes.
 type slowWriter struct {
 	io.ReadWriteCloser
 	takes atomic.Int64
@@ -230,8 +231,8 @@ func (s *slowWriter) Write(p []byte) (int, error) {
 	return s.ReadWriteCloser.Write(p)
 }
 
-// The error quotes text that a shell prints before the protocol begins, in place of the length
-// of a packet, even if that is all.
+// The error quotes text that a shell prints before the protocol begins, instead of the length of
+// a packet, even if there is nothing else.
 func TestTextBeforeTheProtocol(t *testing.T) {
 	for text, want := range map[string]string{
 		"This account is closed.\n":              `"This account is closed."`,
@@ -257,8 +258,8 @@ func TestTextBeforeTheProtocol(t *testing.T) {
 	}
 }
 
-// Without a deadline of the context, a first session has Config.Timeout to answer; with one,
-// it has as long as that is. Either way the stream is closed.
+// Without a deadline of the context, a first session has Config.Timeout to answer; with one, it
+// has until the deadline. In both cases the stream is closed.
 func TestStreamTimeout(t *testing.T) {
 	for _, limit := range []time.Duration{0, 5 * time.Second, 5 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -282,9 +283,9 @@ func TestStreamTimeout(t *testing.T) {
 	}
 }
 
-// However long a login may take, a server that has answered once has no longer than usual
-// for the rest of the handshake: it may hang in opening a fifo, which was asked for along
-// with that.
+// However long a login may take, a server that has answered once has only the usual time for the
+// rest of the handshake: it may hang while opening a fifo, which was requested with the
+// handshake.
 func TestStreamHangsBehindTheLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -303,8 +304,8 @@ func TestStreamHangsBehindTheLogin(t *testing.T) {
 	})
 }
 
-// A request that takes long is waited for over a stream too, where the server cannot be
-// asked whether it is alive, but not for ever.
+// The client also waits for a slow request over a stream, where it cannot ask the server whether
+// it is alive, but not for ever.
 func TestStreamLongRequest(t *testing.T) {
 	for _, takes := range []time.Duration{10 * time.Minute, 0} {
 		synctest.Test(t, func(t *testing.T) {

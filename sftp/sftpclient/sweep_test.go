@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A sweep removes what is old, has the name of an upload and is its owner's alone,
-// but nothing that can be resumed.
+// Sweep removes files that are old, have the name of an upload and are readable only by their
+// owner, but nothing that can be resumed.
 func TestSweeps(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		hidden := func(i int, kind tempname.Kind) string {
@@ -60,7 +60,7 @@ func TestSweeps(t *testing.T) {
 	})
 }
 
-// fakeRuns are runs of which some have ended.
+// fakeRuns are runs, some of which have ended.
 type fakeRuns struct {
 	id    string
 	ended []string
@@ -71,8 +71,8 @@ func (r *fakeRuns) ID() string           { return r.id }
 func (r *fakeRuns) Ended(id string) bool { return slices.Contains(r.ended, id) }
 func (r *fakeRuns) NoteLeftover()        { r.left = true }
 
-// A sweep removes at once what a run left that has ended, whatever its permissions are, but
-// nothing of other runs, and nothing that can be resumed.
+// Sweep removes the leftovers of a run that has ended at once, whatever their permissions are,
+// but nothing of other runs, and nothing that can be resumed.
 func TestSweepsOfRuns(t *testing.T) {
 	mine, dead, other := strings.Repeat("A", 13), strings.Repeat("B", 13), strings.Repeat("C", 13)
 	runs := &fakeRuns{id: mine, ended: []string{dead}}
@@ -124,7 +124,7 @@ func TestSweepsOfRuns(t *testing.T) {
 	})
 }
 
-// A hidden file that cannot be removed is left for the next run.
+// A temporary file that cannot be removed is left for the next run.
 func TestLeft(t *testing.T) {
 	runs := &fakeRuns{}
 	keeps := false

@@ -19,8 +19,7 @@ import (
 
 const createNew = os.O_RDWR | os.O_CREATE | os.O_EXCL
 
-// fileSizes are file sizes around what requests of 32 KiB, windows and lanes
-// have.
+// fileSizes are around the sizes of 32 KiB requests, windows and sessions.
 var fileSizes = []int{0, 1, 32<<10 - 1, 32 << 10, 32<<10 + 1, 255 << 10, 1 << 20, 2<<20 + 7, 9<<20 + 1}
 
 func uploadAll(ctx context.Context, c *Client, name string, data []byte) error {
@@ -113,8 +112,7 @@ func TestMovesFiles(t *testing.T) {
 	}
 }
 
-// A file that is replaced while it is read is read to its end, and not mixed
-// with the new one.
+// If a file is replaced while it is read, it is read to its end, and not mixed with the new one.
 func TestDoesNotMixFiles(t *testing.T) {
 	const size = 40 << 20
 	data := pattern(size, 5)
@@ -134,8 +132,8 @@ func TestDoesNotMixFiles(t *testing.T) {
 	})
 }
 
-// A file that is replaced by a shorter one while it is written is not opened again, so
-// what is written does not come into the new one.
+// If a file is replaced by a shorter one while it is written, it is not opened again, so no data
+// is written into the new one.
 func TestDoesNotWriteToAnotherFile(t *testing.T) {
 	const size = 40 << 20
 	data, other := pattern(size, 5), pattern(1000, 77)
@@ -164,7 +162,7 @@ func TestDoesNotWriteToAnotherFile(t *testing.T) {
 	})
 }
 
-// slowEnds is a local file that takes its time, and ends a context in its fourth call.
+// A slowEnds is a slow local file that ends a context in its fourth call.
 type slowEnds struct {
 	growingFile
 	calls int
@@ -188,8 +186,8 @@ func (s *slowEnds) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, s.b[off:]), nil
 }
 
-// The end of a context is seen at once, also where the server is faster than what is
-// here, so that there is always something to do.
+// The end of a context is noticed at once, even if the server is faster than this side, so that
+// there is always something to do.
 func TestContextEndsInBusyTransfer(t *testing.T) {
 	const size = 8 << 20
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
@@ -225,7 +223,7 @@ func TestContextEndsInBusyTransfer(t *testing.T) {
 	})
 }
 
-// An error says whether this side has failed or the other.
+// An error says which side has failed.
 func TestTransferErrors(t *testing.T) {
 	const size = 3 << 20
 	data := pattern(size, 5)
@@ -255,7 +253,7 @@ func TestTransferErrors(t *testing.T) {
 		for _, at := range []int{1, 2, 17} {
 			b := growingFile{err: ours, failAt: at}
 			n, err := f.FetchTo(t.Context(), &b, 0)
-			// Data comes in any order, and what is missing before the failure is still fetched.
+			// Data arrives in any order, and missing data before the failure is still fetched.
 			if b.writes < at || n > b.failed || !errors.As(err, &te) || !te.Local || !errors.Is(err, ours) || !bytes.Equal(b.b[:n], data[:n]) {
 				t.Errorf("FetchTo to a disk that fails at its write %d, of offset %d = %d, %v", at, b.failed, n, err)
 			}
@@ -268,7 +266,7 @@ func TestTransferErrors(t *testing.T) {
 			t.Errorf("io.Copy = %d, %v", read, err)
 		}
 
-		// The file is cut behind the confirmed bytes.
+		// The file is cut after the confirmed bytes.
 		g, err := c.Create(t.Context(), "g")
 		if err != nil {
 			t.Fatal(err)
@@ -302,7 +300,7 @@ func TestTransferErrors(t *testing.T) {
 	})
 }
 
-// A patternSource is a reader that fails from an offset on.
+// A patternSource is a reader that fails from a certain offset.
 type patternSource struct {
 	data   []byte
 	err    error
@@ -320,7 +318,7 @@ func (s *patternSource) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Many transfers at once share what room there is.
+// Many simultaneous transfers share the bytes that may be in flight.
 func TestManyFilesAtOnce(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link = netLink{latency: 10 * time.Millisecond, rate: 50 << 20} }, func(t *testing.T, p *fakeServer, c *Client) {
 		var wg sync.WaitGroup
@@ -347,8 +345,8 @@ func TestManyFilesAtOnce(t *testing.T) {
 	})
 }
 
-// From one file of a client to another of the same: a writer that waits for the
-// client does not keep it from reading.
+// If a client copies a file to itself, a writer that waits for the client does not block its
+// reads.
 func TestCopiesToItself(t *testing.T) {
 	withFakeServer(t, Config{Memory: 1 << 20}, func(p *fakeServer) { p.link.latency = 5 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(8<<20, 3)
@@ -378,7 +376,7 @@ func TestCopiesToItself(t *testing.T) {
 	})
 }
 
-// Without overlap there is never more than one request for data in flight.
+// Without overlap, there is never more than one data request in flight.
 func TestWithoutOverlap(t *testing.T) {
 	for _, n := range []int{1, 2, 10} {
 		var mu sync.Mutex
@@ -418,7 +416,7 @@ func TestWithoutOverlap(t *testing.T) {
 			if most := peak(); most > n || n > 1 && most < n {
 				t.Errorf("%d requests at once, want %d", most, n)
 			}
-			// Many small files have no more together, though they have fewer bytes.
+			// Many small files together are limited too, although they have fewer bytes.
 			var files sync.WaitGroup
 			for i := range 20 {
 				files.Go(func() {
@@ -439,8 +437,8 @@ func TestWithoutOverlap(t *testing.T) {
 	}
 }
 
-// Files are copied to others of the same client, although so little may be in flight that what
-// waits for the copier takes all of it: writes for their data, or data for its place.
+// Files can be copied within a client, although so little may be in flight that the data waiting
+// for the copier uses all of it: writes that wait for data, or data that waits to be written.
 func TestCopyWithinClient(t *testing.T) {
 	const size = 8 << 20
 	for what, move := range map[string]func(ctx context.Context, from, to *File) (int64, error){
