@@ -18,7 +18,7 @@ func peerAt(i int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, byte(i >> 16), byte(i >> 8)}), uint16(1024+i&0xff))
 }
 
-// Packets of transfers under way cost no memory, whichever way they go.
+// Packets of running transfers allocate no memory, in either direction.
 func TestNothingAllocatedPerPacket(t *testing.T) {
 	const window, peers = 8, 16
 	m := newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50, Bandwidth: 1 << 40, BandwidthPerClient: 1 << 40})
@@ -69,7 +69,7 @@ func TestNothingAllocatedPerPacket(t *testing.T) {
 	m.halt(t)
 }
 
-// A transfer costs a few small pieces of memory, for its name and its file.
+// A transfer only allocates a few small pieces of memory, for its name and its file.
 func TestLittleAllocatedPerTransfer(t *testing.T) {
 	m := newSteppedServer(Config{
 		Store: &tftptest.Endless{Size: 100}, Upload: OverwriteUploads,
@@ -109,7 +109,7 @@ func TestLittleAllocatedPerTransfer(t *testing.T) {
 	m.halt(t)
 }
 
-// The memory that 10,000 transfers need while they wait for their peers.
+// This measures the memory of 10,000 transfers that wait for their peers.
 func TestMemoryOfIdleSessions(t *testing.T) {
 	const sessions, most = 10_000, 3 << 10
 	m := newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
@@ -141,8 +141,8 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// Any datagrams at all, to both kinds of ports, at any time: nothing breaks,
-// nothing leaks, and no file changes that must not.
+// FuzzServer sends any datagrams to both kinds of ports, at any time: nothing breaks, nothing
+// leaks, and no file changes that must not.
 func FuzzServer(f *testing.F) {
 	script := func(steps ...[]byte) (b []byte) {
 		for _, s := range steps {

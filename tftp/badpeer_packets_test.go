@@ -14,14 +14,14 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// Packets of strangers to the port of a live transfer do not affect it.
+// Packets from strangers to the port of a running transfer do not affect it.
 func TestPacketsFromStrangers(t *testing.T) {
 	watchHeap(t)
 	long := make([]byte, 60_000)
 	tests := []struct {
 		name     string
 		packet   []byte
-		answered bool // by ERROR 5
+		answered bool // with ERROR 5
 	}{
 		{"the next DATA", tftptest.Data(2, long[:512]), true},
 		{"the last DATA", tftptest.Data(2, long[:10]), true},
@@ -56,11 +56,10 @@ func TestPacketsFromStrangers(t *testing.T) {
 	}
 }
 
-// Packets that make no sense, from the peer itself: they are ignored, or end
-// this transfer and no other.
+// Invalid packets from the peer itself are ignored, or end this transfer and no other.
 func TestBadPacketsInTransfers(t *testing.T) {
 	watchHeap(t)
-	const ignored = taken // and other values are those of the ERROR that follows
+	const ignored = taken // other values are the code of the ERROR that follows
 	text := strings.Repeat("\x1b[2J\n\x00\xff", 8000)
 	long := make([]byte, 60_000)
 	tests := []struct {
@@ -108,14 +107,14 @@ func TestBadPacketsInTransfers(t *testing.T) {
 				tb.mid(func() {
 					tb.bad.Send(packet)
 					tb.wantNoTransfersBut(2)
-				}, 5, 5) // what follows belongs to no transfer
+				}, 5, 5) // the packet that follows belongs to no transfer
 			})
 		}
 	}
 }
 
-// mid calls f in the midst of a read of the peer's and then of a write, which
-// continue, or end by an ERROR of a code.
+// mid calls f in the middle of a read by the peer, and then of a write. They continue, or end
+// with an ERROR of a code.
 func (tb *testbed) mid(f func(), read, write byte) {
 	tb.Helper()
 	want := tftptest.Content("image", 1200)
@@ -152,7 +151,7 @@ func (tb *testbed) mid(f func(), read, write byte) {
 		return
 	}
 	got := p.Next(tftptest.Patience)
-	for ; bytes.Equal(got, tftptest.ACK(1)); got = p.Next(tftptest.Patience) { // what repeats may be acknowledged again
+	for ; bytes.Equal(got, tftptest.ACK(1)); got = p.Next(tftptest.Patience) { // repeated blocks may be acknowledged again
 	}
 	if !bytes.Equal(got, tftptest.ACK(2)) {
 		tb.Fatalf("got %.60q, want ACK 2", got)
@@ -160,13 +159,12 @@ func (tb *testbed) mid(f func(), read, write byte) {
 	tftptest.WantFile(tb, tb.store, "new", want[:1000])
 }
 
-// A peer that falls silent is given up within a bound, in virtual time, and
-// keeps no others waiting.
+// The server gives up on a silent peer within a bounded virtual time, and does not delay others.
 func TestSilentPeer(t *testing.T) {
 	block := make([]byte, 512)
 	tests := []struct {
 		name    string
-		packets [][]byte // what it sends before
+		packets [][]byte // packets that it sends before
 		bound   time.Duration
 		outcome Outcome
 	}{
@@ -223,7 +221,7 @@ func (w *simWorld) wantServed(name string, want []byte) {
 	}
 }
 
-// A peer that keeps sending while nothing moves is given up, too.
+// The server also gives up on a peer that keeps sending without progress.
 func TestPeerWithoutProgress(t *testing.T) {
 	tests := map[string]struct {
 		begin, again []byte
@@ -244,7 +242,7 @@ func TestPeerWithoutProgress(t *testing.T) {
 				defer p.Close()
 				p.Send(test.begin)
 				p.Next(time.Second)
-				for range 700 { // and 350 s
+				for range 700 { // which takes 350 s
 					p.Send(test.again)
 					time.Sleep(500 * time.Millisecond)
 				}

@@ -10,14 +10,14 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Datagrams that are no request, at the port for requests.
+// This sends datagrams that are not requests to the port for requests.
 func TestMalformedRequests(t *testing.T) {
 	watchHeap(t)
 	long := strings.Repeat("x", 1<<16)
 	tests := []struct {
 		name   string
 		packet []byte
-		answer []byte // how it begins; nil for silence
+		answer []byte // beginning of the answer; nil means none
 	}{
 		{"empty datagram", nil, nil},
 		{"one byte", []byte{0}, nil},
@@ -67,8 +67,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// Options that no client should offer. Those without sense are ignored, and the
-// rest is agreed on.
+// Invalid options are ignored, and the others are agreed on.
 func TestOddOptions(t *testing.T) {
 	watchHeap(t)
 	block := tftptest.Content(goodFile, 10*512+100)[:512]
@@ -77,7 +76,7 @@ func TestOddOptions(t *testing.T) {
 	tests := []struct {
 		name    string
 		request []byte
-		answer  []byte // all of it; of an ERROR how it begins
+		answer  []byte // the whole answer; for an ERROR its beginning
 	}{
 		{"unknown, 500 times", tftptest.RRQ(goodFile, repeated(500, "a", "b")...), plain},
 		{"nameless, 500 times", tftptest.RRQ(goodFile, repeated(500, "", "")...), plain},
@@ -158,8 +157,8 @@ func TestOddOptions(t *testing.T) {
 	}
 }
 
-// An upload that breaks its own promises, or the rules, is published as it
-// should be or not at all.
+// An upload that contradicts its own options, or breaks the rules, is published correctly or not
+// at all.
 func TestUploadsThatBreakRules(t *testing.T) {
 	watchHeap(t)
 	full, half := bytes.Repeat([]byte("x"), 512), bytes.Repeat([]byte("y"), 256)
@@ -167,8 +166,8 @@ func TestUploadsThatBreakRules(t *testing.T) {
 		name    string
 		request []byte
 		blocks  [][]byte // as DATA 1 and so on
-		last    []byte   // how the answer to the last one begins
-		holds   string   // the file, if it was acknowledged
+		last    []byte   // beginning of the answer to the last block
+		holds   string   // content of the file, if it was acknowledged
 	}{
 		{"longer than announced", tftptest.WRQ("new", "tsize", "700"), [][]byte{full, full}, says(0), ""},
 		{"shorter than announced", tftptest.WRQ("new", "tsize", "769"), [][]byte{full, half}, says(0), ""},
@@ -219,8 +218,8 @@ func TestUploadsThatBreakRules(t *testing.T) {
 
 func textUpload() []byte { return tftptest.Packet(2, "new", "netascii", nil) }
 
-// Uploads that want more memory than there is are refused as the server is
-// busy, and those that have theirs continue.
+// Uploads that need more memory than there is are refused because the server is busy. Those that
+// have their memory continue.
 func TestUploadsBeyondMemory(t *testing.T) {
 	watchHeap(t)
 	runCase(t, "windows larger than the memory", func(s *Config) { s.Memory = 256 << 10 }, func(tb *testbed) {

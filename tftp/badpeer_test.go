@@ -22,36 +22,36 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Tests with a testbed give a real server of a real directory packets that no peer
-// should send, or make things happen that should not. Meanwhile a good peer reads
-// one file and writes another, and in the end nothing may be left of the case.
+// Tests with a testbed send packets that no peer should send to a real server with a real
+// directory, or cause other faults. Meanwhile a good peer reads one file and writes another, and
+// at the end nothing of the case may be left.
 
 const (
-	// maxGrowth is how much larger the heap may be after all cases of a test,
-	// in bytes: one loop's buffers are larger.
+	// maxGrowth is how many bytes the heap may grow in all cases of a test: the buffers of one
+	// loop are larger.
 	maxGrowth = 1 << 20
 
-	// maxLogLine bounds a line of the log, in bytes: a name of 2 KiB may be in
-	// it twice, quoted.
+	// maxLogLine bounds a line of the log, in bytes: a name of 2 KiB may appear in it twice,
+	// quoted.
 	maxLogLine = 20 << 10
 
-	// resendAfter is when a good peer takes a packet of its own for lost.
+	// resendAfter is when a good peer considers one of its packets lost.
 	resendAfter = 200 * time.Millisecond
 )
 
-// A testbed is a server, a good peer, and one that behaves badly.
+// A testbed has a server, a good peer, and one that behaves badly.
 type testbed struct {
 	*testing.T
-	dir    string // what is served
+	dir    string // the served directory
 	store  *localdir.Dir
 	server *Server
 	bad    *tftptest.Peer
 	good   *goodPeer
-	leaves bool // transfers that the server is to end
+	leaves bool // the case leaves transfers that the server has to end
 }
 
-// watchHeap fails the test if the heap has grown when it ends. A collection
-// takes too long to make one after each case.
+// watchHeap fails the test if the heap has grown at its end. A garbage collection takes too long
+// to run one after each case.
 func watchHeap(t *testing.T) {
 	before := heapNow()
 	t.Cleanup(func() {
@@ -65,7 +65,7 @@ func watchHeap(t *testing.T) {
 	})
 }
 
-// runCase runs a case on a server as configure leaves it.
+// runCase runs a case on a server that configure has set up.
 func runCase(t *testing.T, name string, configure func(*Config), f func(*testbed)) {
 	t.Helper()
 	before, log := usageNow(), &checkedLog{}
@@ -76,7 +76,7 @@ func runCase(t *testing.T, name string, configure func(*Config), f func(*testbed
 		if configure != nil {
 			configure(&s)
 		}
-		t.Cleanup(func() { wantNoTemps(t, dir) }) // once the server has ended
+		t.Cleanup(func() { wantNoTemps(t, dir) }) // once the server has stopped
 		l := serveAt(t, testHooks{}, s, badPeerAddr())
 		tb := &testbed{T: t, dir: dir, store: st, server: l, bad: newBadPeer(t, l)}
 		tb.good = newGoodPeer(t, l, st)
@@ -94,18 +94,18 @@ func runCase(t *testing.T, name string, configure func(*Config), f func(*testbed
 	before.check(t, name)
 }
 
-// badPeerAddr is the address of servers that bad peers attack, and of these peers. Floods
-// come from ports that are soon free. Tests of other packages, which run at the same time,
-// get them for their clients, and the server's answers with them. A client ignores those of
+// badPeerAddr is the address of servers that bad peers attack, and of these peers. The ports of a
+// flood are soon free again. Tests of other packages, which run at the same time, may then get
+// them for their clients, which receive the server's late answers. A client ignores answers from
 // another address than it asked.
 func badPeerAddr() string {
 	if runtime.GOOS == "linux" {
-		return "127.0.7.1:0" // other systems have but one address of this kind
+		return "127.0.7.1:0" // other systems have only one loopback address
 	}
 	return "127.0.0.1:0"
 }
 
-// newBadPeer returns a peer whose datagrams come and go one by one.
+// newBadPeer returns a peer whose datagrams are sent and received one by one.
 func newBadPeer(t testing.TB, l *Server) *tftptest.Peer {
 	t.Helper()
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort(badPeerAddr()), udp.Config{Plain: true})
@@ -116,7 +116,7 @@ func newBadPeer(t testing.TB, l *Server) *tftptest.Peer {
 	return tftptest.NewPeer(t, conn, l.Addr())
 }
 
-// askAgain has the peer send to the port for requests again.
+// askAgain makes the peer send to the port for requests again.
 func (tb *testbed) askAgain() *tftptest.Peer {
 	tb.bad.To, tb.bad.Last = tb.server.Addr(), nil
 	return tb.bad
@@ -125,14 +125,13 @@ func (tb *testbed) askAgain() *tftptest.Peer {
 // another returns one more peer.
 func (tb *testbed) another() *tftptest.Peer { return newBadPeer(tb.T, tb.server) }
 
-// wantNoTransfersBut waits for all but n transfers to be over.
+// wantNoTransfersBut waits until all but n transfers have ended.
 func (tb *testbed) wantNoTransfersBut(n int64) {
 	tb.Helper()
 	tb.wantCount("transfers are still under way", n, func(c Counters) int64 { return max(c.Live, n) })
 }
 
-// wantCount waits for a counter: a loop notes what it has counted when it has
-// answered.
+// wantCount waits for a counter: a loop updates its counters after it has answered.
 func (tb *testbed) wantCount(what string, want int64, of func(Counters) int64) {
 	tb.Helper()
 	for deadline := time.Now().Add(tftptest.Patience); of(tb.server.Counters()) != want; time.Sleep(time.Millisecond) {
@@ -142,8 +141,8 @@ func (tb *testbed) wantCount(what string, want int64, of func(Counters) int64) {
 	}
 }
 
-// wantServed checks that the peer is served as if nothing had been: what an
-// earlier packet of its brings late would come first.
+// wantServed checks that the peer is served as if nothing had happened: late effects of its
+// earlier packets would come first.
 func (tb *testbed) wantServed(after string) {
 	tb.Helper()
 	p := tb.askAgain()
@@ -152,8 +151,8 @@ func (tb *testbed) wantServed(after string) {
 	p.Send(tftptest.ErrorPacket(0, "enough"))
 }
 
-// wantAnswer waits for a packet that begins with prefix; an ERROR must be
-// whole, short, and without the server's paths.
+// wantAnswer waits for a packet that begins with prefix. An ERROR must be complete, short, and
+// without the server's paths.
 func (tb *testbed) wantAnswer(p *tftptest.Peer, what string, prefix []byte) {
 	tb.Helper()
 	got := p.News()
@@ -168,10 +167,10 @@ func (tb *testbed) wantAnswer(p *tftptest.Peer, what string, prefix []byte) {
 	}
 }
 
-// taken stands in tables where no ERROR is expected: what was asked for is done.
+// taken in a table means that the request succeeds, without an ERROR.
 const taken = 99
 
-// says is how an ERROR of a code begins.
+// says returns the beginning of an ERROR with a code.
 func says(code transfer.ErrorCode) []byte { return []byte{0, 5, byte(code >> 8), byte(code)} }
 
 // The good peer's files.
@@ -180,14 +179,13 @@ const (
 	goodUpload = "good upload"
 )
 
-// A goodPeer reads a file and writes another, block by block, and wants to be
-// left alone.
+// A goodPeer reads a file and writes another, block by block, and must not be disturbed.
 type goodPeer struct {
 	t              testing.TB
 	store          store.Store
 	reader, writer *tftptest.Peer
-	want           []byte // what both files hold
-	got            []byte // what has been read
+	want           []byte // content of both files
+	got            []byte // data read so far
 	read, written  int    // blocks
 }
 
@@ -200,7 +198,7 @@ func newGoodPeer(t testing.TB, l *Server, st store.Store) *goodPeer {
 	return b
 }
 
-// begin begins both transfers.
+// begin starts both transfers.
 func (b *goodPeer) begin(port netip.AddrPort) {
 	b.t.Helper()
 	b.reader.To, b.writer.To = port, port
@@ -210,7 +208,7 @@ func (b *goodPeer) begin(port netip.AddrPort) {
 	b.step()
 }
 
-// step moves a block each way. It reports whether more are to follow.
+// step moves a block in each direction. It reports whether more follow.
 func (b *goodPeer) step() bool {
 	b.t.Helper()
 	if len(b.got) < len(b.want) {
@@ -231,7 +229,7 @@ func (b *goodPeer) take(packet []byte) {
 	b.got = append(b.got, block...)
 }
 
-// finish moves what is left, and checks what was written.
+// finish moves the rest, and checks the written file.
 func (b *goodPeer) finish() {
 	b.t.Helper()
 	for b.step() {
@@ -243,8 +241,8 @@ func (b *goodPeer) finish() {
 	tftptest.WantFile(b.t, b.store, goodUpload, b.want)
 }
 
-// ask sends a packet until the answer comes, as packets may be lost in a
-// flood. Repeats of earlier answers do not count.
+// ask sends a packet until the answer arrives, because packets may be lost in a flood. Repeats of
+// earlier answers do not count.
 func (b *goodPeer) ask(p *tftptest.Peer, packet, answer []byte) {
 	b.t.Helper()
 	for deadline := time.Now().Add(tftptest.Patience); time.Now().Before(deadline); {
@@ -261,7 +259,7 @@ func (b *goodPeer) ask(p *tftptest.Peer, packet, answer []byte) {
 	b.t.Fatalf("the good peer waited %v for %.60q", tftptest.Patience, answer)
 }
 
-// A usage is what this process holds.
+// A usage is the number of resources of this process.
 type usage struct {
 	goroutines int
 	open       leak.Open
@@ -276,7 +274,7 @@ func heapNow() uint64 {
 	return m.HeapAlloc
 }
 
-// check waits until the process holds what it did before.
+// check waits until the process uses no more than before.
 func (u usage) check(t *testing.T, after string) {
 	t.Helper()
 	n := runtime.NumGoroutine()
@@ -291,8 +289,7 @@ func (u usage) check(t *testing.T, after string) {
 	}
 }
 
-// A checkedLog is a log as people keep it, of one line for each record, and counts
-// the records.
+// A checkedLog is a text log with one line for each record. It counts the records.
 type checkedLog struct {
 	mu      sync.Mutex
 	text    bytes.Buffer // mu
@@ -310,7 +307,7 @@ func (d *checkedLog) Handle(ctx context.Context, r slog.Record) error {
 	return slog.NewTextHandler(&d.text, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(ctx, r)
 }
 
-// check wants each record to be one line, which does nothing to a terminal.
+// check checks that each record is one line, without control characters.
 func (d *checkedLog) check(t *testing.T, after string) {
 	t.Helper()
 	d.mu.Lock()
@@ -330,8 +327,8 @@ func (d *checkedLog) check(t *testing.T, after string) {
 	}
 }
 
-// fetch reads a file block by block, and calls between after the first. It
-// returns what came, and the ERROR that ended it or nil.
+// fetch reads a file block by block, and calls between after the first block. It returns the
+// data, and the ERROR that ended the transfer, or nil.
 func (tb *testbed) fetch(p *tftptest.Peer, name, mode string, between func()) (got []byte, fault []byte) {
 	tb.Helper()
 	p.Send(tftptest.Packet(1, name, mode, nil))
@@ -354,8 +351,8 @@ func (tb *testbed) fetch(p *tftptest.Peer, name, mode string, between func()) (g
 	}
 }
 
-// put writes a file block by block, and calls between after the first. It
-// returns the ERROR that ended it, or nil.
+// put writes a file block by block, and calls between after the first block. It returns the ERROR
+// that ended the transfer, or nil.
 func (tb *testbed) put(p *tftptest.Peer, name string, b []byte, between func()) (fault []byte) {
 	tb.Helper()
 	p.Send(tftptest.WRQ(name))
@@ -377,7 +374,7 @@ func (tb *testbed) put(p *tftptest.Peer, name string, b []byte, between func()) 
 	}
 }
 
-// repeated returns n times the same fields.
+// repeated returns the fields n times.
 func repeated(n int, fields ...string) (all []string) {
 	for range n {
 		all = append(all, fields...)
@@ -385,7 +382,7 @@ func repeated(n int, fields ...string) (all []string) {
 	return all
 }
 
-// padded returns a request of exactly n bytes: an unknown option fills it.
+// padded returns a request of exactly n bytes, filled with an unknown option.
 func padded(n int, request []byte) []byte {
 	pad := n - len(request) - len("x\x00\x00")
 	if pad < 0 {

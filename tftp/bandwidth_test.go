@@ -14,14 +14,14 @@ import (
 
 const pacedBlock = 1024
 
-// A pacedWorld has peers that read or write a file each under a limit of bandwidth.
+// A pacedWorld has peers that each read or write a file under a bandwidth limit.
 type pacedWorld struct {
 	*simWorld
 	mu    sync.Mutex
 	stats transfer.Stats // mu: sums
 }
 
-// inPacedWorld runs f with a server that configure has limited.
+// inPacedWorld runs f with a server whose limits configure has set.
 func inPacedWorld(t *testing.T, configure func(*Config), f func(*pacedWorld)) {
 	t.Helper()
 	p := &pacedWorld{}
@@ -37,7 +37,7 @@ func inPacedWorld(t *testing.T, configure func(*Config), f func(*pacedWorld)) {
 	}, func(*simWorld) { f(p) })
 }
 
-// move has a peer of a host read or write a file, with the given window.
+// move makes a peer of a host read or write a file, with the given window.
 func (p *pacedWorld) move(ip, name string, size, window int, write bool) {
 	peer := p.raw(ip)
 	defer peer.Close()
@@ -60,7 +60,7 @@ func (p *pacedWorld) move(ip, name string, size, window int, write bool) {
 	}
 }
 
-// race has some peers move a file each at the same time, and returns when each was done.
+// race makes some peers move a file each at the same time, and returns when each had finished.
 func (p *pacedWorld) race(ips []string, size, window int, write bool) []time.Duration {
 	if !write {
 		for i := range ips {
@@ -84,8 +84,8 @@ var everyWay = []struct {
 	window int
 }{{false, 1}, {false, 8}, {true, 1}, {true, 8}}
 
-// All transfers together keep to the rate, and each gets an equal part. Nothing is sent
-// again because of that, by either side's timer.
+// All transfers together stay within the limit, and each gets an equal share. The limit causes no
+// resends, by either side's timer.
 func TestBandwidth(t *testing.T) {
 	const bandwidth, size = 400_000, 400 << 10
 	peers := []string{clientIP, clientIP, otherIP, clientIP}
@@ -111,7 +111,7 @@ func (p *pacedWorld) wantNoRepeats(what string) {
 	}
 }
 
-// Each address has a rate of its own, whatever others do.
+// Each address has its own limit, whatever others do.
 func TestBandwidthPerClient(t *testing.T) {
 	const bandwidth, size = 200_000, 300 << 10
 	for _, way := range everyWay {
@@ -131,8 +131,8 @@ func TestBandwidthPerClient(t *testing.T) {
 	}
 }
 
-// Clients that move one small file after the other wait as well, though none of their files
-// has a second window.
+// Clients that move small files one after the other are limited as well, although no file has a
+// second window.
 func TestBandwidthOfSmallFiles(t *testing.T) {
 	const bandwidth, size, files = 10_000, 1000, 20
 	for _, write := range []bool{false, true} {
@@ -149,8 +149,8 @@ func TestBandwidthOfSmallFiles(t *testing.T) {
 	}
 }
 
-// A rate that is too low for its transfers is exceeded before a peer waits for too long,
-// and nothing of that is owed later.
+// If the limit is too low for its transfers, it is exceeded before a peer waits too long, and the
+// excess is not owed later.
 func TestBandwidthHoldsNoPacketForLong(t *testing.T) {
 	const bandwidth, peers, blocks = 1000, 50, 5
 	for _, write := range []bool{false, true} {
@@ -196,7 +196,7 @@ func TestBandwidthHoldsNoPacketForLong(t *testing.T) {
 	}
 }
 
-// A peer that repeats its ACK while the next block is held gets that block once.
+// If a peer repeats its ACK while the next block is held back, it gets that block once.
 func TestBandwidthIgnoresImpatience(t *testing.T) {
 	inPacedWorld(t, func(s *Config) { s.Bandwidth = 1024 }, func(p *pacedWorld) {
 		const size = 5*512 + 1
@@ -222,8 +222,8 @@ func TestBandwidthIgnoresImpatience(t *testing.T) {
 	})
 }
 
-// What is agreed on fits the rate: otherwise one block, or a window of an upload, would
-// have to exceed it.
+// The agreed options fit the limit: otherwise one block, or a window of an upload, would have to
+// exceed it.
 func TestBandwidthBoundsWindows(t *testing.T) {
 	const bandwidth = 8192
 	inPacedWorld(t, func(s *Config) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
@@ -244,7 +244,7 @@ func TestBandwidthBoundsWindows(t *testing.T) {
 	})
 }
 
-// A transfer in large windows gets no more than one in lock-step.
+// A transfer with large windows gets no more bandwidth than one in lock-step.
 func TestBandwidthIsFairToLockStep(t *testing.T) {
 	const bandwidth, size = 400_000, 400 << 10
 	inPacedWorld(t, func(s *Config) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {

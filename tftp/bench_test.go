@@ -7,9 +7,9 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// BenchmarkLockStep is what the loop itself costs for a packet of 512-byte
-// downloads in lock-step, without the kernel: an ACK in, a block out. Turns of
-// 16 packets are what a loop of 100 such transfers sees.
+// BenchmarkLockStep measures a loop's own cost for a packet of 512-byte downloads in lock-step,
+// without the kernel: an ACK in, a block out. A loop with 100 such transfers has about 16 packets
+// in each turn.
 func BenchmarkLockStep(b *testing.B) {
 	const turn = 16
 	for _, peers := range []int{16, 100, 1000, 10_000} {

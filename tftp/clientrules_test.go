@@ -25,8 +25,8 @@ func refusal(options, network string) ClientRule {
 	return r
 }
 
-// Options are refused to the clients of all rules that hold, whichever is first, and other
-// clients get them. A repeated request is still a repeat.
+// Options are refused to the clients of any matching rule, in any order of rules, and granted to
+// others. A repeated request still counts as a repeat.
 func TestRefuse(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) {
 		s.Rules = []ClientRule{refusal("tsize", otherIP+"/32"), refusal("timeout,windowsize", "192.0.2.0/24"), refusal("blksize", "198.51.100.0/24"), refusal("rollover", "")}
@@ -54,7 +54,7 @@ func TestRefuse(t *testing.T) {
 	})
 }
 
-// An upload whose tsize is refused is not held to it: neither by the server nor by Write.
+// If the tsize of an upload is refused, neither the server nor Write expects that size.
 func TestRefusedTsizeOfUpload(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) {
 		s.Rules = []ClientRule{refusal("tsize", otherIP+"/32")}
@@ -77,7 +77,7 @@ func TestRefusedTsizeOfUpload(t *testing.T) {
 	})
 }
 
-// The first rule that holds decides what follows block 65535, for reads and uploads alike.
+// The first matching rule decides which block number follows 65535, for reads and uploads.
 func TestRolloverRules(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("moves a file of 65,540 blocks four times; who owns what is as in other transfers")
@@ -123,7 +123,7 @@ func TestRolloverRules(t *testing.T) {
 	})
 }
 
-// A client that asks for blksize2 gets a power of two.
+// A client that requests blksize2 gets a power of two.
 func TestBlockSize2(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 3000)
@@ -146,8 +146,8 @@ func TestBlockSize2(t *testing.T) {
 		"done write new: octet blksize2=1024")
 }
 
-// Addresses are matched as people write them: an IPv4 address in its IPv6 form, and an
-// address with a zone, by the network that they are in.
+// Rules match the usual forms of addresses: an IPv4 address in its IPv6 form and an address with
+// a zone belong to their network.
 func TestRulesMatchAddresses(t *testing.T) {
 	s := Config{Rules: []ClientRule{refusal("tsize", "192.0.2.0/24"), refusal("blksize", "fe80::/10"), {Rollover: transfer.RolloverOne, Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}}
 	for address, want := range map[string]string{
@@ -163,7 +163,7 @@ func TestRulesMatchAddresses(t *testing.T) {
 	}
 }
 
-// A rule for a rollover that nobody can have is refused.
+// A rule with an invalid rollover is refused.
 func TestBadRolloverRule(t *testing.T) {
 	s := Config{Store: store.Mem(1), Rules: []ClientRule{{Rollover: transfer.RolloverOneUnasked}}}
 	if _, err := s.Listen(context.Background(), "127.0.0.1:0"); err == nil {

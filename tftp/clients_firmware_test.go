@@ -14,14 +14,14 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// U-Boot 2023 takes its own timeout only, sends the size of the file before in
-// tsize, and has ports that repeat after a reset: the new request from a live
-// port begins anew, if it is another one or comes late.
+// U-Boot 2023 accepts only its own timeout, sends the size of the previous file in tsize, and
+// reuses ports after a reset: a new request from a port with a running transfer starts again if
+// it is a different one or comes late.
 func TestClientUBoot(t *testing.T) {
 	ask := func(tsize string) []byte {
 		return tftptest.RRQ("image", "timeout", "5", "tsize", tsize, "blksize", "1468")
 	}
-	for _, again := range []string{"0", "4711"} { // cold, or with the memory kept
+	for _, again := range []string{"0", "4711"} { // cold start, or with the memory kept
 		playClient(t, func(w *simWorld) {
 			b := w.put("image", 4000)
 			p := w.rawAt(otherIP, 1024+1234)
@@ -44,7 +44,7 @@ func TestClientUBoot(t *testing.T) {
 	}
 }
 
-// lwIP's old client sends all its requests from port 69.
+// lwIP's old client sends all requests from port 69.
 func TestClientLwIP(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		one, two := w.put("one", 3000), w.put("two", 2000)
@@ -69,9 +69,8 @@ func TestClientLwIP(t *testing.T) {
 		"done read one: octet blksize=1468")
 }
 
-// A uboot receives as U-Boot 2023 does in a window: it repeats the ACK of the
-// last good block at a block out of order, once for each such ACK, and drops
-// what is out of order.
+// A uboot receives a window as U-Boot 2023 does: at a block out of order it repeats the ACK of
+// the last good block, once for each such ACK, and drops blocks out of order.
 type uboot struct {
 	*tftptest.Peer
 	block, window     int
@@ -82,7 +81,7 @@ type uboot struct {
 
 const ubootTimeout = 5 * time.Second
 
-// open asks for a file until an OACK comes.
+// open requests a file until an OACK arrives.
 func (u *uboot) open(name string) {
 	request := tftptest.RRQ(name, "timeout", "5", "tsize", "0", "blksize", fmt.Sprint(u.block), "windowsize", fmt.Sprint(u.window))
 	for transfer.OpcodeOf(u.Last) != transfer.OptionAck {
@@ -93,7 +92,7 @@ func (u *uboot) open(name string) {
 	u.Send(tftptest.ACK(0))
 }
 
-// receive takes a file to its end.
+// receive receives a file to its end.
 func (u *uboot) receive() []byte {
 	u.T.Helper()
 	moved := time.Now()
@@ -117,7 +116,7 @@ func (u *uboot) receive() []byte {
 	}
 }
 
-// take takes a block, and reports whether it was the next.
+// take accepts a block, and reports whether it was the next one.
 func (u *uboot) take(b []byte) bool {
 	if uint16(b[2])<<8|uint16(b[3]) != uint16(u.good+1) {
 		if u.nacked != u.good {
@@ -135,10 +134,10 @@ func (u *uboot) take(b []byte) bool {
 	return true
 }
 
-// U-Boot with tftpwindowsize says once that a block is missing, and waits for
-// its own timer, of 5 s, if the server ignores that.
+// U-Boot with tftpwindowsize reports a missing block only once, and waits for its own timer of 5
+// s if the server ignores the report.
 func TestClientUBootWindow(t *testing.T) {
-	for _, lost := range []int{1, 6, 16, 17, 32, 69} { // in the midst and at the edges of windows
+	for _, lost := range []int{1, 6, 16, 17, 32, 69} { // in the middle and at the edges of windows
 		inWorld(t, func(w *simWorld, _ *Config) {
 			w.net.Default = sim.Link{Latency: time.Millisecond}
 			left := 1
@@ -167,8 +166,8 @@ func TestClientUBootWindow(t *testing.T) {
 	}
 }
 
-// The same on lossy paths. As long as U-Boot is heard, its own timer never runs
-// out; when two of its ACKs in a row are lost, nothing else can help.
+// This is the same on lossy paths. As long as the server hears U-Boot, U-Boot's own timer does
+// not expire. If two of its ACKs in a row are lost, only that timer helps.
 func TestClientUBootLossy(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, bothWays := range []bool{false, true} {
@@ -197,8 +196,7 @@ func TestClientUBootLossy(t *testing.T) {
 	}
 }
 
-// barebox looks a file up for its size by a transfer of its own, and reads it
-// in windows.
+// barebox asks for the size of a file with a separate transfer, and reads the file in windows.
 func TestClientBarebox(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 100_000)
@@ -221,14 +219,14 @@ func TestClientBarebox(t *testing.T) {
 		r := w.raw(otherIP)
 		defer r.Close()
 		r.Ask(tftptest.RRQ("missing", "timeout", "5", "blksize", "512", "tsize", "0"))
-		r.WantError("a file that is not there", transfer.FileNotFound) // ENOENT; others are EINVAL
+		r.WantError("a file that is not there", transfer.FileNotFound) // ENOENT; other codes are EINVAL
 	},
 		"probe read image: octet blksize=512 tsize=100000 timeout=5",
 		"done read image: octet blksize=1432 windowsize=64 tsize=100000 timeout=5",
 		"refused read missing: octet")
 }
 
-// iPXE asks for the size alone with tftpsize://, and fetches in lockstep.
+// iPXE requests only the size with tftpsize://, and fetches in lock-step.
 func TestClientIPXE(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 4000)
@@ -250,8 +248,8 @@ func TestClientIPXE(t *testing.T) {
 		"done read image: octet blksize=1432 tsize=4000")
 }
 
-// iPXE acknowledges all DATA. On a path that doubles every packet that must not
-// make more and more of them.
+// iPXE acknowledges all DATA. On a path that duplicates every packet, their number must not keep
+// growing.
 func TestClientIPXEDoublingPath(t *testing.T) {
 	sent := 0
 	inWorld(t, func(w *simWorld, _ *Config) {
@@ -293,8 +291,8 @@ func TestClientIPXEDoublingPath(t *testing.T) {
 	})
 }
 
-// GRUB 2 opens many files, looks into them and closes them by ERROR 0: that is
-// no probe once it has acknowledged a block.
+// GRUB 2 opens many files, reads their beginnings and closes them with ERROR 0: once it has
+// acknowledged a block, this does not count as a probe.
 func TestClientGRUB(t *testing.T) {
 	ask := func(name string) []byte { return tftptest.RRQ(name, "blksize", "1024", "tsize", "0") }
 	playClient(t, func(w *simWorld) {
@@ -312,7 +310,7 @@ func TestClientGRUB(t *testing.T) {
 		p.Send(tftptest.ErrorPacket(0, "closed"))
 
 		synctest.Wait()
-		q := w.raw(otherIP) // closed as soon as it is open
+		q := w.raw(otherIP) // closed right after it was opened
 		defer q.Close()
 		q.Ask(ask("/grub/grub.cfg"))
 		q.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "4000"))
@@ -341,7 +339,7 @@ func TestClientGRUB(t *testing.T) {
 		"done read /grub/grub.cfg: octet blksize=1024 tsize=4000")
 }
 
-// UEFI PXE asks for the size, says ERROR 8, and fetches from its next port.
+// UEFI PXE asks for the size, sends ERROR 8, and fetches from its next port.
 func TestClientUEFI(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("boot.efi", 8000)
@@ -359,7 +357,7 @@ func TestClientUEFI(t *testing.T) {
 		q.Read(b, 1468, 1)
 
 		synctest.Wait()
-		r := w.rawAt(otherIP, q.Port()+1) // edk2 2022.11 has windows
+		r := w.rawAt(otherIP, q.Port()+1) // edk2 2022.11 supports windows
 		defer r.Close()
 		r.Ask(tftptest.RRQ("boot.efi", "tsize", "0", "blksize", "1468", "windowsize", "4"))
 		r.Want("OACK", tftptest.OACK("blksize", "1468", "tsize", "8000", "windowsize", "4"))
@@ -378,8 +376,8 @@ func TestClientUEFI(t *testing.T) {
 		"done read boot.efi: octet blksize=1468 windowsize=4")
 }
 
-// A Raspberry Pi sends its requests twice within milliseconds, looks for its
-// files first, and comes in crowds.
+// A Raspberry Pi sends each request twice within milliseconds, first checks whether its files
+// exist, and many boot at the same time.
 func TestClientRaspberryPi(t *testing.T) {
 	const name = "9ffefdef/start.elf"
 	playClient(t, func(w *simWorld) {
@@ -419,7 +417,7 @@ func TestClientRaspberryPi(t *testing.T) {
 		"done read "+name+": octet blksize=1024 tsize=3000")
 }
 
-// 48 boards at once, each of which asks twice.
+// There are 48 boards, each of which asks twice.
 func TestClientRaspberryPis(t *testing.T) {
 	const boards = 48
 	playClient(t, func(w *simWorld) {
@@ -431,7 +429,7 @@ func TestClientRaspberryPis(t *testing.T) {
 				defer p.Close()
 				p.Ask(tftptest.RRQ("start.elf", "tsize", "0", "blksize", "1024"))
 				p.Ask(tftptest.RRQ("start.elf", "tsize", "0", "blksize", "1024"))
-				time.Sleep(time.Millisecond) // time passes when the server has taken both
+				time.Sleep(time.Millisecond) // time passes when the server has received both
 				p.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "5000"))
 				p.Send(tftptest.ACK(0))
 				p.Read(b, 1024, 1)
@@ -444,7 +442,7 @@ func TestClientRaspberryPis(t *testing.T) {
 	}, slices.Repeat([]string{"done read start.elf: octet blksize=1024 tsize=5000"}, boards)...)
 }
 
-// Windows' bootmgr names files with backslashes, and reads in windows of 4.
+// Windows' bootmgr uses backslashes in file names, and reads in windows of 4.
 func TestClientWindows(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("Boot/BCD", 12_000)

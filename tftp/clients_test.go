@@ -19,14 +19,13 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Each test here plays one client by hand, from its first packet to its last,
-// in its way. docs/tftp.md lists the clients, and what is done for each;
-// transcripts named client-* show the same packet by packet.
+// Each test here plays one client by hand, from its first packet to its last. docs/tftp.md lists
+// the clients and their special treatment. Transcripts named client-* show the same packet by
+// packet.
 
-// playClient runs a client against a server with a port for each loop, and
-// with a single port. Afterwards it checks what became of the transfers: they
-// are logged, each in one line and in this order, and passed to Ended, which
-// counts them.
+// playClient runs a client against a server with a port for each loop, and against one with a
+// single port. Afterwards it checks the transfers: each is logged in one line in this order, and
+// passed to Ended, which counts them.
 func playClient(t *testing.T, f func(*simWorld), want ...string) {
 	t.Helper()
 	for _, single := range []bool{false, true} {
@@ -66,7 +65,7 @@ func playClient(t *testing.T, f func(*simWorld), want ...string) {
 
 var serverDoor = netip.MustParseAddrPort(serverIP + ":69")
 
-// rawAt returns a peer on the given port, 0 for any.
+// rawAt returns a peer on the given port; 0 means any.
 func (w *simWorld) rawAt(ip string, port uint16) *tftptest.Peer {
 	w.t.Helper()
 	conn, err := w.opener(ip)(w.t.Context(), addrPort(ip, port), udp.Config{})
@@ -76,7 +75,7 @@ func (w *simWorld) rawAt(ip string, port uint16) *tftptest.Peer {
 	return tftptest.NewPeer(w.t, conn, serverDoor)
 }
 
-// curl 7.88 always asks for the same. It gives up on an OACK with tsize 0.
+// curl 7.88 always requests the same options. It gives up on an OACK with tsize 0.
 func TestClientCurl(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 700)
@@ -109,7 +108,7 @@ func TestClientCurl(t *testing.T) {
 		"done write new: octet blksize=512 tsize=700 timeout=1")
 }
 
-// busybox 1.35 asks for tsize, and with -b for blksize before it.
+// busybox 1.35 requests tsize, and with -b blksize before it.
 func TestClientBusybox(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 2000)
@@ -141,8 +140,8 @@ func TestClientBusybox(t *testing.T) {
 		"done write new: octet blksize=1432 tsize=2000")
 }
 
-// tftp-hpa 5.2 asks for no options, in netascii by default, and would wait for
-// ever after an OACK.
+// tftp-hpa 5.2 requests no options, uses netascii by default, and would wait for ever after an
+// OACK.
 func TestClientTFTPHPA(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		storetest.Put(t, w.mem, "text", []byte("one\ntwo\n"))
@@ -152,7 +151,7 @@ func TestClientTFTPHPA(t *testing.T) {
 		p.Ask(tftptest.Packet(1, "text", "netascii", nil))
 		p.Read([]byte("one\r\ntwo\r\n"), 512, 1)
 		synctest.Wait()
-		p.Ask(tftptest.Packet(2, "new", "netascii", nil)) // its port is the same for all it does
+		p.Ask(tftptest.Packet(2, "new", "netascii", nil)) // it uses the same port for everything
 		p.Want("ACK 0", tftptest.ACK(0))
 		p.Write([]byte("one\r\ntwo\r\n"), 512)
 		tftptest.WantFile(t, w.mem, "new", []byte("one\ntwo\n"))
@@ -186,8 +185,8 @@ func TestClientATFTP(t *testing.T) {
 		"done read image: octet")
 }
 
-// A ROM that never sends the last ACK has got its file all the same, and its
-// next request is served meanwhile.
+// A ROM that never sends the last ACK has received its file nevertheless, and its next request is
+// served meanwhile.
 func TestClientROMWithoutLastACK(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 700)
@@ -206,9 +205,9 @@ func TestClientROMWithoutLastACK(t *testing.T) {
 		"unconfirmed read image: octet")
 }
 
-// A ROM that has all of a file may ask for the next one from the same port, so
-// soon that the server finds the last ACK and the request together. The first
-// transfer is done, and not replaced.
+// A ROM that has a complete file may request the next one from the same port so soon that the
+// server receives the last ACK and the request together. The first transfer counts as done, and
+// not as replaced.
 func TestLastACKAndNextRequest(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		one, two := w.put("one", 100), w.put("two", 100)
@@ -223,8 +222,8 @@ func TestLastACKAndNextRequest(t *testing.T) {
 		"done read two: octet")
 }
 
-// ROMs may ask everybody. The answer comes from an address of ours, and but one
-// transfer begins, however many sockets the kernel hands the request to.
+// ROMs may send a request to the broadcast address. The answer comes from one of the server's
+// addresses, and only one transfer begins, however many sockets receive the request.
 func TestBroadcastRequest(t *testing.T) {
 	if !udp.CanSharePort {
 		t.Skip("this path does not learn the address that was asked")

@@ -14,16 +14,16 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// A jump is what a clock may do.
+// A jump is a sudden change of a clock.
 type jump struct {
 	name string
 	make func(time.Time) time.Time
-	time time.Duration // how far time itself jumps, by which everything is timed
+	time time.Duration // how far the monotonic time jumps, which all timers use
 }
 
-// jumps are those of the wall clock, which is set while the monotonic clock
-// runs, and of the monotonic clock: forward if the process was stopped or its
-// machine asleep; backward only on a system that breaks its promises.
+// jumps are those of the wall clock, which is set while the monotonic clock continues, and those
+// of the monotonic clock: forward if the process was stopped or the machine was asleep; backward
+// only on a broken system.
 var jumps = []jump{
 	{"wall back by an hour", func(t time.Time) time.Time { return setWall(t, -time.Hour) }, 0},
 	{"wall forward by a day", func(t time.Time) time.Time { return setWall(t, 24*time.Hour) }, 0},
@@ -32,16 +32,15 @@ var jumps = []jump{
 	{"time back by an hour", func(t time.Time) time.Time { return t.Add(-time.Hour) }, -time.Hour},
 }
 
-// setWall returns the time that [time.Now] would if the wall's clock were set
-// by d. There is no other way to make such a Time: it is a Time's layout that
-// this relies on, and TestSetWall that checks it.
+// setWall returns what [time.Now] would return if the wall clock were set by d. There is no other
+// way to make such a Time: this relies on the layout of Time, which TestSetWall checks.
 func setWall(t time.Time, d time.Duration) time.Time {
 	type layout struct {
 		wall uint64
 		mono int64
 		loc  *time.Location
 	}
-	set := t.Add(d) // both
+	set := t.Add(d) // changes both clocks
 	(*layout)(unsafe.Pointer(&set)).mono = (*layout)(unsafe.Pointer(&t)).mono
 	return set
 }
@@ -56,7 +55,7 @@ func TestSetWall(t *testing.T) {
 	}
 }
 
-// A jumping is a server with one transfer of each kind in its midst.
+// A jumping is a server with one transfer of each kind in progress.
 type jumping struct {
 	*steppedServer
 	t     *testing.T
@@ -65,9 +64,9 @@ type jumping struct {
 
 type clockPeer struct {
 	name  string
-	begin [][]byte // the request and what follows at once
-	next  []byte   // what the peer says after the jump
-	block int64    // how far that gets the transfer, in bytes
+	begin [][]byte // the request and the packets that follow at once
+	next  []byte   // the peer's packet after the jump
+	block int64    // progress of the transfer after that, in bytes
 	at    netip.AddrPort
 }
 
@@ -102,7 +101,7 @@ func (j *jumping) say(p *clockPeer, b []byte) {
 	j.turn(1)
 }
 
-// moved returns how many bytes of a peer's transfer have been moved.
+// moved returns how many bytes a peer's transfer has moved.
 func (j *jumping) moved(p *clockPeer) int64 {
 	s := j.sh.sessions[p.at]
 	if s == nil {
@@ -115,7 +114,7 @@ func (j *jumping) timeouts(p *clockPeer) int64 {
 	return j.sh.sessions[p.at].machine.Stats().Timeouts
 }
 
-// A peer that answers proceeds, for any jump of the clock.
+// After any jump of the clock, the transfer of a peer that answers continues.
 func TestClockJumpsHarmNoTransfer(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.name, func(t *testing.T) {
@@ -134,7 +133,7 @@ func TestClockJumpsHarmNoTransfer(t *testing.T) {
 					t.Errorf("%s: does not continue", p.name)
 				}
 			}
-			// Someone new gets on as well.
+			// A new peer is served as well.
 			p := clockPeer{at: addrPort(otherIP, 2000)}
 			j.ask(p.at, tftptest.RRQ("image"))
 			j.turn(0)
@@ -148,8 +147,8 @@ func TestClockJumpsHarmNoTransfer(t *testing.T) {
 	}
 }
 
-// A peer that does not answer after a jump is asked again, several times,
-// before it is given up; and then it is.
+// After a jump, the server repeats its packets to a silent peer several times before it gives up.
+// Then it does give up.
 func TestClockJumpsGiveChances(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.name, func(t *testing.T) {
@@ -173,7 +172,7 @@ func TestClockJumpsGiveChances(t *testing.T) {
 				}
 			}
 			for i, n := range since {
-				if n < 2 { // and then the one that ended it
+				if n < 2 { // the packet and then the one that ended it
 					t.Errorf("%s: given up after %d timeouts since the jump", j.peers[i].name, n+1)
 				}
 			}
@@ -256,11 +255,11 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 	}
 }
 
-// A transfer that nothing proves loses its place in time.
+// An unproven transfer is removed in time.
 func TestClockJumpsUncoverSuspects(t *testing.T) {
 	for _, jump := range jumps {
 		if jump.time < 0 {
-			continue // that would be a clock that breaks its promise
+			continue // that would be a broken clock
 		}
 		var q unprovenList
 		now := time.Now()
@@ -276,11 +275,11 @@ func TestClockJumpsUncoverSuspects(t *testing.T) {
 	}
 }
 
-// Times that are kept without their monotonic reading jump with the wall's
-// clock. Each place where this package does so is known, and why that is well.
+// Times without a monotonic reading jump with the wall clock. This lists each place where this
+// package keeps such times, with the reason why that is correct.
 func TestWallClockIsSeldomRead(t *testing.T) {
 	known := map[string]int{
-		"internal/packetio/batch.go": 1, // a RateLimit begins anew with another second, be it a later one or not
+		"internal/packetio/batch.go": 1, // a RateLimit starts again with any other second, later or not
 	}
 	var files []string
 	for _, pattern := range []string{"*.go", "tftpclient/*.go", "internal/*/*.go"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A store that takes seconds for one file keeps no others waiting.
+// A store that takes seconds for one file does not delay others.
 func TestSlowStore(t *testing.T) {
 	const pause = 7 * time.Second
 	for _, op := range []string{sim.Open, sim.Read, sim.Create, sim.Write, sim.Truncate, sim.Commit} {
@@ -63,7 +63,7 @@ func slowStore(t *testing.T, op string, pause time.Duration, reused bool) {
 			_, err := c.Get(context.Background(), target(name), tftptest.Into(here, name))
 			return err
 		}
-		if reused { // sessions that another transfer had before
+		if reused { // sessions that an earlier transfer used
 			if err := move("fast"); err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func slowStore(t *testing.T, op string, pause time.Duration, reused bool) {
 	})
 }
 
-// Files not in memory arrive as well, from stores of every kind.
+// Files that are not in memory arrive as well, from all kinds of stores.
 func TestParkedReads(t *testing.T) {
 	unsupported := func(c sim.Call) error {
 		if c.Op == sim.TryRead {
@@ -119,8 +119,8 @@ func TestParkedReads(t *testing.T) {
 	}
 }
 
-// The disk is full at some write, at the beginning or at the end: the peer
-// hears it, nothing is left, and the next upload goes well.
+// If the disk is full at any write, the first or a later one, the peer gets an ERROR, nothing is
+// left behind, and the next upload succeeds.
 func TestDiskFull(t *testing.T) {
 	full := fmt.Errorf("quota: %w", store.ErrNoSpace)
 	for _, op := range []string{sim.Create, sim.Write, sim.Truncate, sim.Commit} {
@@ -149,7 +149,7 @@ func TestUploadFails(t *testing.T) {
 	}
 }
 
-// failUpload has the kth call of an op fail.
+// failUpload makes the kth call of an op fail.
 func failUpload(t *testing.T, op string, k int, cause error, code transfer.ErrorCode) {
 	t.Run(fmt.Sprintf("%s %d: %v", op, k, cause), func(t *testing.T) {
 		inWorld(t, func(w *simWorld, s *Config) {
@@ -182,8 +182,7 @@ func failUpload(t *testing.T, op string, k int, cause error, code transfer.Error
 	})
 }
 
-// A client that cannot keep what it fetches sends the server an ERROR, and
-// returns the reason.
+// A client that cannot store a file sends the server an ERROR, and returns the reason.
 func TestClientCannotKeep(t *testing.T) {
 	causes := map[error]transfer.ErrorCode{
 		errors.New("input/output error"):          transfer.NotDefined,
@@ -215,7 +214,7 @@ func TestClientCannotKeep(t *testing.T) {
 				}
 				result := EndedByPeer
 				if op == sim.Create && code == transfer.NotDefined {
-					result = Probe // to the server it looks like one
+					result = Probe // the server takes it for one
 				}
 				w.wantResults(map[Outcome]int{result: 1})
 				if here.Unclosed() != 0 {
@@ -261,8 +260,8 @@ type oneFile struct {
 
 func (o oneFile) Open(context.Context, string) (store.File, error) { return o.file, nil }
 
-// A file that becomes shorter while it is sent ends the transfer, at once,
-// wherever in a block it now ends.
+// If a file becomes shorter while it is sent, the transfer ends at once, wherever in a block the
+// file now ends.
 func TestFileShrinks(t *testing.T) {
 	for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
 		for _, left := range []int{0, 100, 1024, 29_000, 30_000, 49_999} {
@@ -284,7 +283,7 @@ func TestFileShrinks(t *testing.T) {
 	}
 }
 
-// The same for a client's file.
+// This is the same with a client's file.
 func TestClientFileShrinks(t *testing.T) {
 	for _, left := range []int{0, 100, 30_000, 49_999} {
 		inWorld(t, func(w *simWorld, s *Config) { w.net.Default = slowLink }, func(w *simWorld) {
@@ -301,7 +300,7 @@ func TestClientFileShrinks(t *testing.T) {
 	}
 }
 
-// A read error in the midst of a file is answered by an ERROR, not by data.
+// A read error in the middle of a file is answered with an ERROR, not with data.
 func TestReadFails(t *testing.T) {
 	for _, noTry := range []bool{false, true} {
 		inWorld(t, func(w *simWorld, _ *Config) {

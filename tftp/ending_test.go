@@ -26,8 +26,8 @@ import (
 // about ten seconds.
 var slowLink = sim.Link{Latency: time.Millisecond, Rate: 10_000, Queue: time.Minute}
 
-// A peer that vanishes in the midst of a transfer: both ends give up after
-// the time of silence that the negotiated timeout allows, and drop the file.
+// If a peer vanishes during a transfer, both ends give up after the time of silence that the
+// negotiated timeout allows, and discard the file.
 func TestPeerVanishes(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -76,7 +76,7 @@ func TestPeerVanishes(t *testing.T) {
 	}
 }
 
-// stopDuring ends the server while one read and one write are under way.
+// stopDuring stops the server during one read and one write.
 func stopDuring(t *testing.T, grace time.Duration, check func(w *simWorld, get, put error, took time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -96,7 +96,7 @@ func stopDuring(t *testing.T, grace time.Duration, check func(w *simWorld, get, 
 		w.stop()
 		synctest.Wait()
 
-		// No transfer begins any more.
+		// No further transfer begins.
 		late := w.client()
 		_, err := late.Get(context.Background(), target("image"), tftptest.Into(here, "late"))
 		if err == nil {
@@ -142,7 +142,7 @@ func TestGraceEnds(t *testing.T) {
 	})
 }
 
-// The end comes while files are being opened, written and published.
+// The server stops while files are being opened, written and published.
 func TestGraceEndsDuringJobs(t *testing.T) {
 	for _, op := range []string{sim.Open, sim.Create, sim.Read, sim.Write, sim.Truncate, sim.Commit} {
 		t.Run(op, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestGraceEndsDuringJobs(t *testing.T) {
 	}
 }
 
-// A client whose context ends sends the server an ERROR, and keeps nothing.
+// If the context of a client ends, it sends the server an ERROR, and keeps nothing.
 func TestClientCancels(t *testing.T) {
 	for _, write := range []bool{false, true} {
 		inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = slowLink }, func(w *simWorld) {
@@ -198,7 +198,7 @@ func TestClientCancels(t *testing.T) {
 			if !errors.Is(err, context.Canceled) || time.Since(began) != 3*time.Second {
 				t.Errorf("%v after %v, want it to end at once when cancelled", err, time.Since(began))
 			}
-			time.Sleep(20 * time.Second) // what queues before the ERROR takes its time
+			time.Sleep(20 * time.Second) // packets queued before the ERROR take this long
 			w.wantResults(map[Outcome]int{EndedByPeer: 1})
 			if n := here.Unclosed(); n != 0 {
 				t.Errorf("%d files left open", n)
@@ -233,8 +233,8 @@ func (b *broken) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	return n, err
 }
 
-// A socket that fails ends the server: what other shards have under way
-// finishes, what workers have in their hands is closed.
+// A socket that fails stops the server: transfers of other shards finish, and files in the hands
+// of workers are closed.
 func TestSocketFails(t *testing.T) {
 	for which, name := range []string{"requests", "shard"} {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestSocketFails(t *testing.T) {
 	}
 }
 
-// A port that is taken is said to be, though a server's sockets share theirs.
+// A port that is in use is reported, although a server's sockets share theirs.
 func TestPortTaken(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		s := Config{Store: w.mem, Loops: 2}
@@ -297,7 +297,7 @@ func TestPortTaken(t *testing.T) {
 	})
 }
 
-// A watchdog hears of loops that take no turns.
+// Alive reports loops that take no turns, for a watchdog.
 func TestAlive(t *testing.T) {
 	var release chan struct{}
 	var stuck atomic.Bool
@@ -307,7 +307,7 @@ func TestAlive(t *testing.T) {
 		w.start(func(_ *simWorld, s *Config) {
 			s.Hooks.Started = func(*Transfer) {
 				if stuck.Load() {
-					<-release // what a hook must not do
+					<-release // hooks must not do this
 				}
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Names as clients send them, and what a directory has to say.
+// These are names as clients send them, and the results in a directory.
 func TestNamesInDirectory(t *testing.T) {
 	outside := t.TempDir()
 	writeFile(t, outside, "secret", "secret")
@@ -72,7 +72,7 @@ func TestNamesInDirectory(t *testing.T) {
 		{strings.Repeat("x/", 400) + "x", transfer.FileNotFound, transfer.FileNotFound},
 		{hidden, transfer.FileNotFound, transfer.AccessViolation},
 	}
-	if runtime.GOOS == "linux" { // elsewhere names may be text
+	if runtime.GOOS == "linux" { // elsewhere names may have to be text
 		tests = append(tests, tests[0])
 		last := &tests[len(tests)-1]
 		last.name, last.read, last.write = "\xff\xfe", transfer.FileNotFound, ok
@@ -140,7 +140,7 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Errors, and their answers.
+// These are errors with their ERROR packets.
 func TestErrorPacketFor(t *testing.T) {
 	tests := map[error]transfer.ErrorCode{
 		fs.ErrNotExist:       transfer.FileNotFound,
@@ -155,7 +155,7 @@ func TestErrorPacketFor(t *testing.T) {
 		errBusy:              transfer.NotDefined,
 		errStopping:          transfer.NotDefined,
 		errors.New("secret"): transfer.NotDefined,
-		// A fault that came from elsewhere is not passed on.
+		// An error from a remote peer is not passed on.
 		&transfer.Error{Code: transfer.NoSuchUser, Message: "secret", Remote: true}: transfer.NotDefined,
 	}
 	for err, want := range tests {
@@ -171,7 +171,7 @@ func TestErrorPacketFor(t *testing.T) {
 	}
 }
 
-// A refused upload says what is missing, or which name it may not have.
+// A refused upload names what is missing, or which name is not permitted.
 func TestUploadRefusalNamesTheCause(t *testing.T) {
 	_, st := realDir(t)
 	l := serve(t, Config{Store: store.Visible(st), Upload: CreateUploads})

@@ -46,8 +46,8 @@ func Example() {
 	res, err := c.GetFile(ctx, fmt.Sprintf("tftp://%v/kernel", l.Addr()), filepath.Join(dir, "copy"))
 	fmt.Println(res.Bytes, "bytes", err)
 
-	c.Wait() // the server may ask for the last acknowledgement again
-	stop()   // what is under way may finish
+	c.Wait() // the server may repeat its last block, for the last ACK
+	stop()   // running transfers may finish
 	fmt.Println(<-ended)
 	// Output:
 	// 10000 bytes <nil>

@@ -17,8 +17,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Many files at once, both ways, over networks that lose, repeat and reorder:
-// all arrive, byte for byte.
+// Many simultaneous files, in both directions, over networks that lose, duplicate and reorder
+// packets, all arrive unchanged.
 func TestFaultyNetworks(t *testing.T) {
 	networks := map[string]sim.Link{
 		"perfect":    {},
@@ -89,7 +89,7 @@ func moveMany(w *simWorld) {
 	}
 }
 
-// Thousands of transfers in one process, most of them at once.
+// This runs thousands of transfers in one process, most of them simultaneously.
 func TestThousandsOfTransfers(t *testing.T) {
 	transfers := 2000
 	if race.Enabled {
@@ -129,13 +129,13 @@ func TestThousandsOfTransfers(t *testing.T) {
 	})
 }
 
-// Both ways at once over a slow link with a deep queue, where a window takes
-// far longer than the first round trip did: no timeout may lead to so many
-// packets that the queue never empties again.
+// With transfers in both directions over a slow link with a deep queue, a window takes far longer
+// than the first round trip did. Timeouts must not cause so many packets that the queue never
+// empties again.
 func TestSlowLinkBothWays(t *testing.T) {
-	for range 20 { // goroutines take turns in another order each time
+	for range 20 { // the order of goroutines differs each time
 		inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = slowLink }, func(w *simWorld) {
-			want := w.put("image", 100_000) // 10 s for the link
+			want := w.put("image", 100_000) // 10 s on the link
 			here, began := store.Mem(0), time.Now()
 			c := w.client()
 			var wg sync.WaitGroup

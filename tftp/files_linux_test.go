@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Transfers of one file take one descriptor, and count as one file. A further
-// file is refused when there are as many as may be, and taken when one has gone.
+// Transfers of one file use one descriptor, and count as one file. A further file is refused when
+// the limit is reached, and accepted when one has been closed.
 func TestFilesBound(t *testing.T) {
 	dir, d := realDir(t)
 	for _, name := range []string{"f", "g", "h"} {

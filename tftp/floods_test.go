@@ -9,14 +9,14 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// floodSize is how many datagrams a flood has.
+// floodSize is the number of datagrams in a flood.
 const floodSize = 20_000
 
 // maxFloodHeap is how much the heap may grow in a flood, in bytes.
 const maxFloodHeap = 64 << 20
 
-// A flood ends soon, is counted, is answered sparingly, takes a bounded part
-// of everything, and lets earlier transfers continue.
+// A flood ends soon, is counted, gets few answers, uses bounded resources, and lets earlier
+// transfers continue.
 func TestFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -30,10 +30,10 @@ func TestFloods(t *testing.T) {
 		configure func(*Config)
 		to        func(*testbed) net.Addr
 		packet    func(i int) []byte
-		ports     int   // it comes from
-		live      int64 // transfers that it may bring about, with those that lost their place and are not closed yet
-		begun     int64 // and those that a second more allows
-		out       int64 // and datagrams, besides those that a second allows
+		ports     int   // number of source ports
+		live      int64 // transfers that it may have at a time, including removed ones that are not closed yet
+		begun     int64 // and further ones allowed per second
+		out       int64 // and datagrams, in addition to those allowed per second
 		aSecond   int64
 		counted   func(Counters) int64
 	}{
@@ -82,7 +82,7 @@ func TestFloods(t *testing.T) {
 	}
 	for _, test := range tests {
 		runCase(t, test.name, func(s *Config) {
-			s.Grace = time.Millisecond // for what the flood has begun
+			s.Grace = time.Millisecond // for transfers that the flood has begun
 			if test.configure != nil {
 				test.configure(s)
 			}
@@ -99,7 +99,7 @@ func TestFloods(t *testing.T) {
 			if most := test.live + seconds*test.begun + 2; c.Live > most {
 				tb.Errorf("%d transfers under way after %v, want at most %d", c.Live, took, most)
 			}
-			const goodPeers = 200 // with what it repeats
+			const goodPeers = 200 // including its repeats
 			if n, most := c.PacketsOut-was.PacketsOut, test.out+seconds*test.aSecond+goodPeers; n > most {
 				tb.Errorf("%d datagrams sent in %v, want at most %d", n, took, most)
 			}
@@ -117,7 +117,7 @@ func TestFloods(t *testing.T) {
 	t.Logf("%d floods took %v", len(tests), time.Since(began))
 }
 
-// flood sends a flood, and has the good peer take its steps meanwhile.
+// flood sends a flood, while the good peer continues its transfers.
 func (tb *testbed) flood(to net.Addr, packet func(i int) []byte, ports int) {
 	tb.Helper()
 	var conn net.PacketConn
@@ -141,7 +141,7 @@ func (tb *testbed) flood(to net.Addr, packet func(i int) []byte, ports int) {
 	}
 }
 
-// wantServedSoon checks that a peer which repeats its request is served.
+// wantServedSoon checks that a peer that repeats its request is served.
 func (tb *testbed) wantServedSoon() {
 	tb.Helper()
 	p := tb.another()

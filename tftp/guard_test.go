@@ -44,8 +44,8 @@ func TestAllowAndDeny(t *testing.T) {
 	}
 }
 
-// Each limit has its ERROR, its counter and its line, and stops no other
-// client.
+// Each limit has its ERROR, its counter and its line in the log, and does not affect other
+// clients.
 func TestLimits(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -97,7 +97,7 @@ func TestLimits(t *testing.T) {
 				if test.code == transfer.AccessViolation {
 					return
 				}
-				p := w.raw(otherIP) // what was freed can be had again
+				p := w.raw(otherIP) // freed resources are available again
 				defer p.Close()
 				p.Send(tftptest.RRQ("image"))
 				p.Want("after a while", tftptest.Data(1, want[:512]))
@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Refusals are no weapon: an address gets only a few a second.
+// Refusals cannot be used for attacks: an address gets only a few per second.
 func TestRefusalsAreRateLimited(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Rate, s.Loops = 10, 1 }, func(w *simWorld) {
 		out := 0
@@ -132,14 +132,14 @@ func TestRefusalsAreRateLimited(t *testing.T) {
 	})
 }
 
-// How much a forger can have us send to a victim that never asked, for each
-// byte of the forged requests. docs/tftp.md promises these figures.
+// This measures how many bytes forged requests cause to be sent to a victim that never asked, for
+// each byte of the requests. docs/tftp.md promises these figures.
 func TestAmplification(t *testing.T) {
 	const requests = 400
 	tests := []struct {
 		name    string
 		request func(i int) []byte
-		most    float64 // bytes out for one in, headers of IP and UDP included
+		most    float64 // bytes out for one in, including headers of IP and UDP
 	}{
 		{"no options", func(int) []byte { return tftptest.RRQ("image") }, 20},
 		{"no options, other modes", func(int) []byte { return tftptest.Packet(1, "image", "NETASCII", nil) }, 20},
@@ -160,7 +160,7 @@ func TestAmplification(t *testing.T) {
 				w.put("empty", 0)
 				wantFactor := w.countBytes(otherIP)
 				for i := range requests {
-					p := w.raw(otherIP) // deaf: it answers nothing, not even by an ERROR
+					p := w.raw(otherIP) // it answers nothing, not even with an ERROR
 					defer p.Close()
 					p.Send(test.request(i))
 				}
@@ -170,11 +170,11 @@ func TestAmplification(t *testing.T) {
 	}
 }
 
-// Forged requests that fill the table keep others out for a second at most.
+// Forged requests that fill the table block others for at most a second.
 func TestForgedRequestsMakeRoom(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *simWorld) {
 		want := w.put("image", 2000)
-		real := w.raw(otherIP) // one that continues must stay
+		real := w.raw(otherIP) // a transfer that continues must stay
 		defer real.Close()
 		real.Send(tftptest.RRQ("image"))
 		real.Want("first block", tftptest.Data(1, want[:512]))
@@ -220,8 +220,9 @@ func TestUnprovenListIsBounded(t *testing.T) {
 	}
 }
 
-// The table of addresses is bounded, and forgets no address that has a transfer, even where
-// as many have one as may be: with those displaced that wait for a store, twice MaxTransfers.
+// The table of addresses is bounded. It forgets no address that has a transfer, even if as many
+// addresses as possible have one: up to twice MaxTransfers, including displaced transfers that
+// wait for a store.
 func TestSourcesAreBounded(t *testing.T) {
 	const transfers, sources, each = minSources / 2, 5 * minSources, 256
 	var g guard
@@ -260,9 +261,9 @@ func TestSourcesAreBounded(t *testing.T) {
 	}
 }
 
-// The bytes that a forger of acknowledgements gets sent to a victim. Forgers
-// know the server's port: it is the one that was asked, or one of few. With
-// ACK 0 alone the bound is ours. docs/tftp.md promises these figures.
+// This measures how many bytes forged acknowledgements cause to be sent to a victim. Forgers know
+// the server's port: it is the port for requests, or one of a few. With ACK 0 alone, the server
+// sets the limit. docs/tftp.md promises these figures.
 func TestAmplificationWithForgedACKs(t *testing.T) {
 	window := []string{"blksize", "1428", "windowsize", "256"}
 	jumbo := []string{"blksize", "8192", "windowsize", "256"}
@@ -270,7 +271,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 		name     string
 		options  []string
 		requests int
-		known    bool  // the victim has read a file a moment ago
+		known    bool  // the victim has just read a file
 		acks     []int // forged after each OACK, 100 ms apart
 		most     float64
 	}{
@@ -308,7 +309,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 						peers = append(peers, p)
 					}
 					for _, p := range peers {
-						p.Next(tftptest.Patience) // only for the port
+						p.Next(tftptest.Patience) // only to learn the port
 					}
 					for _, k := range test.acks {
 						for _, p := range peers {
@@ -323,8 +324,8 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 	}
 }
 
-// All that is sent to one address before it has acknowledged data is bounded, its
-// windows are not, and once data is acknowledged whole windows flow.
+// The data sent to an address before it has acknowledged any is bounded, but the agreed window is
+// not reduced. Once data is acknowledged, whole windows are sent.
 func TestUnprovenCredit(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		want := w.put("image", 4<<20)
@@ -345,7 +346,7 @@ func TestUnprovenCredit(t *testing.T) {
 					break
 				}
 				if n := int(got[2])<<8 | int(got[3]); n == 256 {
-					break // the end of the window
+					break // end of the window
 				}
 				blocks++
 				total += block
@@ -375,9 +376,8 @@ func TestUnprovenCredit(t *testing.T) {
 	})
 }
 
-// countBytes counts what goes to the victim of forged requests, and what its attacker
-// sends. The function that it returns waits for the end of all transfers, and checks
-// how many times as much the victim got.
+// countBytes counts the bytes sent to the victim of forged requests, and those that the attacker
+// sends. The returned function waits for the end of all transfers, and checks the ratio.
 func (w *simWorld) countBytes(victim string) (wantFactor func(most float64)) {
 	const headers = 20 + 8
 	in, out, to := 0, 0, netip.MustParseAddr(victim)

@@ -20,8 +20,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Read and Write learn who asks, where and for what, and what they return is
-// what is served.
+// Read and Write get the client, the address and the file of a request, and their results are
+// served.
 func TestHandlers(t *testing.T) {
 	var mu sync.Mutex
 	var asked []Request
@@ -64,7 +64,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// Each kind of error has its code on the wire, and says no more than it must.
+// Each kind of error has its code on the wire, and its text reveals no more than necessary.
 func TestHandlerErrors(t *testing.T) {
 	secret := errors.New("/etc/secret")
 	tests := []struct {
@@ -94,7 +94,7 @@ func TestHandlerErrors(t *testing.T) {
 				t.Errorf("%v became %v", test.err, err)
 			}
 			want := Refused
-			if test.err == store.ErrNoSpace || test.err == store.ErrUnavailable { // which the operator has to mend
+			if test.err == store.ErrNoSpace || test.err == store.ErrUnavailable { // an operator has to fix these
 				want = Failed
 			}
 			w.wantResults(map[Outcome]int{want: 1})
@@ -102,8 +102,8 @@ func TestHandlerErrors(t *testing.T) {
 	}
 }
 
-// A missing handler means refusal: a server with Read alone takes no uploads,
-// and the other way round.
+// A missing handler means refusal: a server that only has Read accepts no uploads, and vice
+// versa.
 func TestHandlersMissing(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) {
 		s.Store = nil
@@ -133,7 +133,7 @@ func TestHandlerContext(t *testing.T) {
 		s.Read = func(ctx context.Context, r *Request) (store.File, error) {
 			if r.Name == "slow" {
 				slows <- ctx
-				<-ctx.Done() // as a call to another server would
+				<-ctx.Done() // like a call to another server
 				return nil, ctx.Err()
 			}
 			images <- ctx
@@ -152,7 +152,7 @@ func TestHandlerContext(t *testing.T) {
 		p := w.raw(otherIP)
 		defer p.Close()
 		p.Send(tftptest.RRQ("slow"))
-		p.Send(tftptest.RRQ("image")) // begins anew
+		p.Send(tftptest.RRQ("image")) // starts again
 		p.News()
 		synctest.Wait()
 		if first := <-slows; first.Err() == nil {
@@ -172,7 +172,7 @@ func TestHandlerContext(t *testing.T) {
 	})
 }
 
-// Started and Ended see each transfer once, and the same one.
+// Started and Ended are called once for each transfer, with the same value.
 func TestHooks(t *testing.T) {
 	var mu sync.Mutex
 	var started, ended []*Transfer
@@ -240,7 +240,7 @@ func (f brittleFile) ReadAt(p []byte, off int64) (int, error) {
 	panic("a bug of the program's")
 }
 
-// A panic of the program that has us serve ends one transfer, and no other.
+// A panic in the program's own code ends one transfer, and no other.
 func TestPanics(t *testing.T) {
 	for _, in := range []string{"Read", "ReadAt", "TryReadAt", "Started", "Ended"} {
 		inWorld(t, func(w *simWorld, s *Config) {
@@ -294,7 +294,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// An upload beyond the bound is refused before Write is asked.
+// An upload beyond the limit is refused before Write is called.
 func TestHandlerUploadTooLarge(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) {
 		s.MaxUpload = 100
@@ -307,7 +307,7 @@ func TestHandlerUploadTooLarge(t *testing.T) {
 	})
 }
 
-// A brokenFile does not keep to the contract of its interface.
+// A brokenFile violates the contract of its interface.
 type brokenFile struct {
 	store.File
 	size int64
@@ -318,7 +318,7 @@ func (f brokenFile) ReadAt(p []byte, _ int64) (int, error) { return f.read(p) }
 func (f brokenFile) Stat() (fs.FileInfo, error)            { return tftptest.FileSize(f.size), nil }
 func (f brokenFile) Close() error                          { return nil }
 
-// Faults of a program's files end the transfer by an ERROR, and at once.
+// Faults in a program's files end the transfer at once with an ERROR.
 func TestBrokenFiles(t *testing.T) {
 	returns := func(n int, err error) func([]byte) (int, error) {
 		return func([]byte) (int, error) { return n, err }
@@ -347,7 +347,7 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// A lazyUpload stores half of what it is given, and says so in no error.
+// A lazyUpload stores half of the data, without an error.
 type lazyUpload struct{ store.Upload }
 
 func (u lazyUpload) WriteAt(p []byte, off int64) (int, error) {
@@ -356,7 +356,7 @@ func (u lazyUpload) WriteAt(p []byte, off int64) (int, error) {
 
 func (u lazyUpload) Location() store.Location { return store.Location{Name: "elsewhere"} }
 
-// A store that takes less than it was given has not taken the file.
+// If a store accepts less than it was given, the upload fails.
 func TestShortWriteIsNoSuccess(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) {
 		s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
@@ -374,7 +374,7 @@ func TestShortWriteIsNoSuccess(t *testing.T) {
 	})
 }
 
-// A client that gives up while the store hangs is no size probe.
+// If a client gives up while the store hangs, this does not count as a size probe.
 func TestHangingStoreIsNoProbe(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) {
 		w.disk.NoTry = true

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// A transfer's context ends with the transfer or the server, whether somebody waits for
-// it before or after. Until then it is unknown to the server's.
+// A transfer's context ends with the transfer or the server, whether Done is called before or
+// after. Before Done is called, the server's context does not know it.
 func TestLifeContext(t *testing.T) {
 	for name, asks := range map[string]func(context.Context){
 		"nobody waits":   func(context.Context) {},

@@ -21,14 +21,14 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-const page = 4096 // bytes that a pagedFile has in memory, or has not
+const page = 4096 // bytes that are in a pagedFile's memory together, or not
 
-// A pagedStore is a store of files that know whether another is the same, and of
-// which a test says what is in memory.
+// A pagedStore is a store of files that have an identity. A test controls which parts of them are
+// in memory.
 type pagedStore struct {
 	store.Store
 	vols map[string]*pagedFile
-	ids  []store.Identity // not given out yet
+	ids  []store.Identity // not used yet
 }
 
 // A pagedFile is the content of a file.
@@ -36,10 +36,10 @@ type pagedFile struct {
 	data  []byte
 	id    store.Identity
 	cold  map[int64]bool            // pages that are not in memory
-	fades bool                      // what is read by a worker is gone again at once
+	fades bool                      // data that a worker has read leaves the memory at once
 	try   func(off int64) error     // before each TryReadAt
-	asked int                       // bytes that TryReadAt was asked for, but for what the file has not
-	tries int                       // how often
+	asked int                       // bytes requested from TryReadAt within the file
+	tries int                       // number of calls
 	read  func(p []byte, off int64) // before each ReadAt
 }
 
@@ -73,7 +73,7 @@ func newPagedStore(t testing.TB, n int) *pagedStore {
 	return l
 }
 
-// put gives the store a file; one of that name is replaced by it.
+// put adds a file to the store, and replaces one with the same name.
 func (l *pagedStore) put(name string, data []byte) *pagedFile {
 	v := &pagedFile{data: data, id: l.ids[0]}
 	l.ids = l.ids[1:]
@@ -110,7 +110,7 @@ func (v *pagedFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// TryReadAt reads as preadv2 with RWF_NOWAIT does: up to what is not in memory.
+// TryReadAt reads as preadv2 with RWF_NOWAIT does: up to the first byte that is not in memory.
 func (v *pagedFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	v.tries++
 	if v.try != nil {
@@ -153,7 +153,7 @@ func (o *tap) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// A lockstepServer is a server with one shard whose readers a test moves one by one.
+// A lockstepServer is a server with one shard. A test controls each step of its readers.
 type lockstepServer struct {
 	*steppedServer
 	t   testing.TB
@@ -170,13 +170,13 @@ func newLockstepServer(t testing.TB, s Config) *lockstepServer {
 	return d
 }
 
-// shared returns what is shared of a file, nil if no transfer reads it.
+// shared returns the shared cache of a file, or nil if no transfer reads it.
 func (d *lockstepServer) shared(v *pagedFile) *sharedCache { return d.sh.shared[v.id] }
 
-// wantNothingShared checks that all memory is given back.
+// wantNothingShared checks that all memory was returned.
 func (d *lockstepServer) wantNothingShared(what string) {
 	d.t.Helper()
-	d.turn(0) // files that readers have done with are closed
+	d.turn(0) // closes files that readers have finished with
 	d.turn(0)
 	if len(d.sh.shared) != 0 {
 		d.t.Errorf("%s: %d files are still shared", what, len(d.sh.shared))
@@ -192,12 +192,12 @@ type lockstepReader struct {
 	acked  int // blocks
 	got    []byte
 	done   bool
-	err    string // what an ERROR says
+	err    string // text of an ERROR
 }
 
 var lockstepReaders int
 
-// reads begins a transfer.
+// reads starts a transfer.
 func (d *lockstepServer) reads(name string, block int) *lockstepReader {
 	d.t.Helper()
 	lockstepReaders++
@@ -211,7 +211,7 @@ func (d *lockstepServer) reads(name string, block int) *lockstepReader {
 	return p
 }
 
-// step acknowledges what came, and takes in the next block.
+// step acknowledges the last packet, and receives the next block.
 func (p *lockstepReader) step() {
 	d := p.server
 	d.t.Helper()
@@ -242,10 +242,10 @@ func (p *lockstepReader) step() {
 	}
 }
 
-// over says that there is nothing left to step for.
+// over reports that no further step is possible.
 func (p *lockstepReader) over() bool { return p.done || p.err != "" }
 
-// all moves the readers on, in any order, to their ends.
+// all moves the readers to their ends, in random order.
 func (d *lockstepServer) all(rng *rand.Rand, readers ...*lockstepReader) {
 	d.t.Helper()
 	readers = slices.Clone(readers)

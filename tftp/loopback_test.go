@@ -24,8 +24,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// serve runs a server on the loopback interface until the test ends, and then
-// looks for what it left behind.
+// serve runs a server on the loopback interface until the test ends, and then checks for
+// leftovers.
 func serve(t testing.TB, s Config) *Server {
 	t.Helper()
 	return serveAt(t, testHooks{}, s, "127.0.0.1:0")
@@ -52,7 +52,7 @@ func serveAt(t testing.TB, hooks testHooks, s Config, addr string) *Server {
 	return l
 }
 
-// at names a file on a real server.
+// at returns a target for a file on a real server.
 func at(l *Server, name string) tftpclient.Target {
 	return tftpclient.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: name}
 }
@@ -64,8 +64,8 @@ func bothWays(t *testing.T, f func(t *testing.T, plain bool)) {
 	}
 }
 
-// There and back on the loopback interface: sizes around every edge, options
-// of every kind.
+// This moves files in both directions on the loopback interface, with sizes around every edge,
+// and options of every kind.
 func TestLoopback(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		mem := store.Mem(1 << 30)
@@ -87,13 +87,12 @@ func TestLoopback(t *testing.T) {
 			for _, size := range sizes {
 				thereAndBack(t, c, l, mem, fmt.Sprintf("%s-%d", name, size), size)
 			}
-			defer c.Wait() // all at the end, or each would take its time
+			defer c.Wait() // together at the end, otherwise each would take a while
 		}
 	})
 }
 
-// thereAndBack sends a file of the given size, asks for its size, and fetches
-// it.
+// thereAndBack sends a file of the given size, asks for its size, and fetches it.
 func thereAndBack(t *testing.T, c *tftpclient.Client, l *Server, mem store.Store, name string, size int) {
 	t.Helper()
 	want := tftptest.Content(name, size)
@@ -129,7 +128,7 @@ func thereAndBack(t *testing.T, c *tftpclient.Client, l *Server, mem store.Store
 	tftptest.WantFile(t, here, name, want)
 }
 
-// More blocks than there are block numbers, in both ways to continue counting.
+// This uses more blocks than there are block numbers, with both ways to continue counting.
 func TestRollover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -140,7 +139,7 @@ func TestRollover(t *testing.T) {
 		for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 			c := tftpclient.Client{BlockSize: 8, Window: 64, Rollover: roll, Plain: plain}
 			sizes := []int{65535, 65536}
-			if race.Enabled { // one goroutine counts
+			if race.Enabled { // only one goroutine counts
 				sizes = sizes[1:]
 			}
 			for _, blocks := range sizes {
@@ -159,7 +158,7 @@ func TestRollover(t *testing.T) {
 	})
 }
 
-// Text is translated on its way, and arrives as it was.
+// Text is translated during a transfer, and arrives unchanged.
 func TestNetascii(t *testing.T) {
 	texts := map[string]string{
 		"empty": "", "lines": "one\ntwo\n", "cr": "\r", "lf": "\n", "crs": "\r\r\r\n\r\n\n\r", "nul": "a\x00b\r\x00c",
@@ -192,7 +191,7 @@ func TestNetascii(t *testing.T) {
 	})
 }
 
-// Which uploads are allowed, and of which size.
+// These rules decide which uploads are allowed, and up to which size.
 func TestUploadRules(t *testing.T) {
 	const limit = 10_000
 	big, small := tftptest.Content("big", limit+1), tftptest.Content("small", limit)
@@ -200,7 +199,7 @@ func TestUploadRules(t *testing.T) {
 		uploads Uploads
 		name    string
 		b       []byte
-		plain   bool // no options: the size is not known beforehand
+		plain   bool // no options: the size is not known in advance
 		code    transfer.ErrorCode
 		ok      bool
 	}{
@@ -266,8 +265,8 @@ func writeFile(t testing.TB, dir, name, content string) {
 	}
 }
 
-// wantNoTemps waits for hidden files of uploads to go: a worker closes what a
-// loop has given up.
+// wantNoTemps waits until the temporary files of uploads are gone: a worker closes what a loop
+// has given up.
 func wantNoTemps(t testing.TB, dir string) {
 	t.Helper()
 	var left []string
@@ -278,7 +277,7 @@ func wantNoTemps(t testing.TB, dir string) {
 				left = append(left, p)
 			}
 			if errors.Is(err, os.ErrNotExist) {
-				err = nil // gone meanwhile
+				err = nil // it disappeared meanwhile
 			}
 			return err
 		})
@@ -292,7 +291,7 @@ func wantNoTemps(t testing.TB, dir string) {
 	t.Errorf("temporary files left: %q", left)
 }
 
-// GetFile and PutFile, with real files on both sides.
+// GetFile and PutFile are tested with real files on both sides.
 func TestFiles(t *testing.T) {
 	there, st := realDir(t)
 	l := serve(t, Config{Store: st, Upload: CreateUploads})
@@ -330,7 +329,7 @@ func TestFiles(t *testing.T) {
 	wantNoTemps(t, here)
 }
 
-// Addresses to listen on, and ports that are taken.
+// These are addresses to listen on, and ports that are in use.
 func TestListen(t *testing.T) {
 	mem := store.Mem(0)
 	storetest.Put(t, mem, "hello", []byte("hello"))
@@ -387,7 +386,7 @@ func hasIPv6(t *testing.T) bool {
 	return err == nil
 }
 
-// No server listens: the kernel reports that to the client, where it can.
+// No server listens: the kernel reports that to the client, if it can.
 func TestRefused(t *testing.T) {
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp/internal/protocol"
 )
 
-// Any part of a text file's translation is the part of the whole translation.
+// checkText checks that any part of a text file's translation is the same as in the whole
+// translation.
 func checkText(t *testing.T, text []byte, offsets ...int) {
 	t.Helper()
 	want := protocol.AppendNetascii(nil, text)
@@ -56,7 +57,7 @@ func FuzzTextFile(f *testing.F) {
 	})
 }
 
-// Errors of the file come through.
+// Errors of the file are returned.
 func TestTextFileFails(t *testing.T) {
 	broken := errors.New("broken")
 	if _, err := OpenText(failingReader{broken}, nil); !errors.Is(err, broken) {

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A stubborn is a socket that refuses some of what is sent.
+// A stubborn is a socket that refuses to send to some peers.
 type stubborn struct {
 	refuse map[uint16]error // by the peer's port
 	sent   []uint16
@@ -28,8 +28,8 @@ func (s *stubborn) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// A refusal of the kernel concerns that message alone; while its buffer is
-// full, all the rest is dropped.
+// If the kernel refuses a message, only that message is affected. If its buffer is full, all
+// remaining messages are dropped.
 func TestRefusedMessages(t *testing.T) {
 	conn := &stubborn{refuse: map[uint16]error{2: syscall.EPERM}}
 	o := NewBatch(conn, 8, 1<<16)
