@@ -24,46 +24,46 @@ import (
 
 var loopsSeed = flag.Uint64("loops.seed", 0, "seed of the simulations of many loops; 0 takes fixed ones")
 
-// A loopsModel is a server with many loops in virtual time. Which loop gets a transfer, its
-// memory and its window come from the server's code. The cost of a packet and the
-// speed of a peer are numbers of the model.
+// A loopsModel is a server with many loops in virtual time. The server's code chooses the loop of
+// a transfer, its memory and its window. The cost of a packet and the speed of a peer are
+// parameters of the model.
 type loopsModel struct {
 	*steppedServer
 	t     *testing.T
 	rng   *rand.Rand
 	loops map[*shard]*modelLoop
-	since time.Time // what loops spend counts from then
-	next  int       // peer
+	since time.Time // start of the loops' statistics
+	next  int       // number of the next peer
 	ended int
 
-	small, uploads int // windows made small, and how many there were
+	small, uploads int // reduced windows, and the number of uploads
 }
 
 type modelLoop struct {
 	transfers []*modelTransfer
-	demand    time.Duration    // of its time in one tick, by all transfers
+	demand    time.Duration    // time that all transfers need in one tick
 	waiting   []*modelTransfer // requests
-	spent     time.Duration    // since the model began
-	late      time.Duration    // what it had no time for
+	spent     time.Duration    // time used since the model began
+	late      time.Duration    // work that it had no time for
 }
 
 type modelTransfer struct {
 	request Request
 	r       *reading // nil for a write
 	w       *writing // nil for a read
-	packets float64  // still to come
-	rate    float64  // packets in a tick, if the loop has time
+	packets float64  // remaining packets
+	rate    float64  // packets per tick, if the loop has time
 	cost    time.Duration
 }
 
 const (
 	modelTick    = time.Millisecond
 	requestCost  = 10 * time.Microsecond  // to open, begin and end a transfer
-	lockStepCost = 2500 * time.Nanosecond // a block and its ACK, in shared turns
+	lockStepCost = 2500 * time.Nanosecond // a block and its ACK, in turns with other packets
 	windowCost   = 500 * time.Nanosecond  // a block of a window
 )
 
-// newLoopsModel prints how to repeat a test that fails.
+// newLoopsModel makes a model. If the test fails, it prints how to repeat it.
 func newLoopsModel(t *testing.T, loops int, seed uint64) *loopsModel {
 	seed = cmp.Or(*loopsSeed, seed)
 	repeat.OnFailure(t, "-args", "-loops.seed", fmt.Sprint(seed))
@@ -79,7 +79,7 @@ func newLoopsModel(t *testing.T, loops int, seed uint64) *loopsModel {
 	return m
 }
 
-// begin has a peer ask for a transfer of so many bytes, at so many packets a second.
+// begin makes a peer request a transfer of the given bytes, at the given packets per second.
 func (m *loopsModel) begin(write bool, offer transfer.Options, bytes int64, rate float64) {
 	m.next++
 	q := Request{Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(m.next >> 16), byte(m.next >> 8), byte(m.next)}), 2000)}
@@ -92,7 +92,7 @@ func (m *loopsModel) begin(write bool, offer transfer.Options, bytes int64, rate
 	sh.queued.Store(int32(len(l.waiting)))
 }
 
-// accept is what a loop does for a request.
+// accept does what a loop does for a request.
 func (m *loopsModel) accept(sh *shard, tr *modelTransfer) {
 	offer := tr.request.Offer
 	m.bindings[0].routes.arrived(tr.request.Peer, true)
@@ -119,7 +119,7 @@ func (m *loopsModel) accept(sh *shard, tr *modelTransfer) {
 	m.loops[sh].transfers = append(m.loops[sh].transfers, tr)
 }
 
-// tick has a millisecond pass.
+// tick advances the time by a millisecond.
 func (m *loopsModel) tick() {
 	began := m.now
 	m.now = m.now.Add(modelTick)
@@ -162,7 +162,7 @@ func (m *loopsModel) end(sh *shard, tr *modelTransfer) {
 	m.ended++
 }
 
-// endAll lets all transfers end.
+// endAll ends all transfers.
 func (m *loopsModel) endAll() {
 	for _, l := range m.loops {
 		for _, tr := range append(l.transfers, l.waiting...) {
@@ -175,8 +175,8 @@ func (m *loopsModel) endAll() {
 	wantAllFree(m.t, m.Server, "once all have ended")
 }
 
-// balance returns how much work the loop with the most has had and the mean, from 0 to 1
-// for what a loop has time for, and what part of all there was no time for when it came.
+// balance returns the work of the busiest loop and the mean, where 1 is all that a loop has time
+// for, and the fraction of all work that was late.
 func (m *loopsModel) balance() (most, mean, late float64) {
 	span := m.now.Sub(m.since).Seconds()
 	for _, l := range m.loops {
@@ -188,7 +188,7 @@ func (m *loopsModel) balance() (most, mean, late float64) {
 	return most, mean, late / mean
 }
 
-// measure has balance count from now on.
+// measure restarts the statistics.
 func (m *loopsModel) measure() {
 	m.since = m.now
 	for _, l := range m.loops {
@@ -196,7 +196,7 @@ func (m *loopsModel) measure() {
 	}
 }
 
-// onManyLoops runs a test in the model of a server with 16 and with 32 loops.
+// onManyLoops runs a test with models of 16 and 32 loops.
 func onManyLoops(t *testing.T, f func(*loopsModel)) {
 	seeds := uint64(2)
 	if race.Enabled {
@@ -213,12 +213,12 @@ func onManyLoops(t *testing.T, f func(*loopsModel)) {
 	}
 }
 
-// Ten thousand lock-step transfers, which begin in 1 ms or in seconds, with some windowed
-// ones among them: no loop lacks time while others have some.
+// With ten thousand lock-step transfers, which begin within 1 ms or within seconds, and some
+// windowed ones among them, no loop lacks time while others have some.
 func TestManyLoopsLockStep(t *testing.T) {
 	const transfers = 10_000
 	spans := []time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 3 * time.Second}
-	if race.Enabled { // one goroutine computes
+	if race.Enabled { // only one goroutine computes
 		spans = spans[:1]
 	}
 	for _, span := range spans {
@@ -232,7 +232,7 @@ func TestManyLoopsLockStep(t *testing.T) {
 						m.begin(m.rng.IntN(2) == 0, transfer.Options{BlockSize: 1428, Window: 64}, 64<<20, 80e3)
 					}
 				}
-				for range 20 { // what all at once have had is an estimate
+				for range 20 { // the work of transfers that began together is an estimate
 					m.tick()
 				}
 				m.measure()
@@ -255,8 +255,8 @@ func TestManyLoopsLockStep(t *testing.T) {
 	}
 }
 
-// Uploads and downloads in windows of 4 to 256 blocks come and go, of sizes and at rates
-// that differ by a hundred times: no loop has a quarter more work than the mean.
+// Uploads and downloads with windows of 4 to 256 blocks begin and end, with sizes and rates that
+// differ by a factor of a hundred: no loop has a quarter more work than the mean.
 func TestManyLoopsWindows(t *testing.T) {
 	onManyLoops(t, func(m *loopsModel) {
 		for range 3000 {
@@ -274,7 +274,7 @@ func TestManyLoopsWindows(t *testing.T) {
 	})
 }
 
-// Large windows that are asked for at once are spread evenly, and none is made small.
+// Large windows that are requested at the same time are spread evenly, and none is reduced.
 func TestManyLoopsAtOnce(t *testing.T) {
 	onManyLoops(t, func(m *loopsModel) {
 		const uploads = 35
@@ -293,8 +293,8 @@ func TestManyLoopsAtOnce(t *testing.T) {
 	})
 }
 
-// The same requests on the wire, to a server whose memory is the default: every upload
-// gets the window that it asks for, though each loop's part would be too little.
+// These are the same requests on the wire, to a server with the default memory: every upload gets
+// the window that it requests, although the share of each loop would be too small.
 func TestManyLoopsGiveLargeWindows(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops = 32 }, func(w *simWorld) {
 		const uploads, window = 35, 256
@@ -304,7 +304,7 @@ func TestManyLoopsGiveLargeWindows(t *testing.T) {
 			defer p.Close()
 			p.Send(tftptest.WRQ(fmt.Sprint("new", i), "blksize", "1428", "windowsize", "256"))
 			p.Want("the window", tftptest.OACK("blksize", "1428", "windowsize", "256"))
-			p.Send(tftptest.Data(1, make([]byte, 1428))) // now it has its memory
+			p.Send(tftptest.Data(1, make([]byte, 1428))) // from now on it has its memory
 			peers = append(peers, p)
 		}
 		synctest.Wait()
@@ -320,8 +320,8 @@ func TestManyLoopsGiveLargeWindows(t *testing.T) {
 	})
 }
 
-// Packets of transfers under way need nothing that loops share: no route, no address's
-// entry, and no more memory.
+// Packets of running transfers need nothing that loops share: no route, no entry of an address,
+// and no further memory.
 func TestPacketsShareNothing(t *testing.T) {
 	const readers = 8
 	lib := newPagedStore(t, 1)
@@ -343,13 +343,13 @@ func TestPacketsShareNothing(t *testing.T) {
 		d.deliver(0, peerAt(60_000), packet)
 		d.turn(1)
 	}
-	for range maxChunks * chunkSize / 512 { // then there is a buffer for each chunk
+	for range maxChunks * chunkSize / 512 { // after these, there is a buffer for each chunk
 		for _, p := range all {
 			p.step()
 		}
 	}
 	upload(1)
-	for range maxErrors { // beyond that, what belongs to no transfer is not looked up
+	for range maxErrors { // beyond this limit, packets of no transfer are not looked up
 		d.sh.errors.Allow(d.now, maxErrors)
 	}
 
@@ -387,19 +387,19 @@ func TestPacketsShareNothing(t *testing.T) {
 	d.halt(t)
 }
 
-// Many loops with real sockets: lock-step and windows, up and down, all at once.
+// Many loops use real sockets: lock-step and windows, up and down, at the same time.
 func TestManyLoopsOnSockets(t *testing.T) {
 	for _, loops := range []int{16, 32} {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
 			mem := store.Mem(1 << 30)
-			var used sync.Map // sockets that answered
+			var used sync.Map // sockets that have answered
 			l := serve(t, Config{Store: mem, Upload: OverwriteUploads, Loops: loops, Hooks: Hooks{Trace: func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
 				if sent {
 					used.Store(local.Port(), true)
 				}
 			}}})
 			storetest.Put(t, mem, "image", make([]byte, 100_000))
-			for range loops { // each goes to a loop that has none
+			for range loops { // each uses a loop without transfers
 				p := newBadPeer(t, l)
 				p.Send(tftptest.RRQ("image", "windowsize", "4"))
 				p.Want("answer", tftptest.OACK("windowsize", "4"))

@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// wantAllFree checks that no loop has memory, and none is promised.
+// wantAllFree checks that no loop has memory, and none is reserved.
 func wantAllFree(t testing.TB, l *Server, what string) {
 	t.Helper()
 	if free, promised := l.memory.free.Load(), l.memory.promised.Load(); free != l.memory.limit || promised != 0 {
@@ -41,7 +41,7 @@ func TestMemoryCounts(t *testing.T) {
 		left int64
 	}{
 		{&a, 60, true, 40},
-		{&a, 50, true, 40}, // a cost only rises
+		{&a, 50, true, 40}, // a cost never decreases
 		{&b, 41, false, 40},
 		{&b, 40, true, 0},
 		{&a, 61, false, 0},
@@ -60,9 +60,9 @@ func TestMemoryCounts(t *testing.T) {
 	}
 }
 
-// Loops that take and return memory at the same time never have more than there is. They
-// lease a bounded amount that they do not use, so one can take what the others leave; and
-// a loop that uses nothing keeps nothing.
+// Loops that take and return memory at the same time never have more than there is. They lease
+// only a bounded amount that they do not use, so one can take what the others leave. A loop that
+// uses nothing keeps nothing.
 func TestLoopsShareMemory(t *testing.T) {
 	const loops, limit = 32, 16 << 20
 	repeat.OnFailure(t)
@@ -116,8 +116,8 @@ func TestLoopsShareMemory(t *testing.T) {
 	}
 }
 
-// When the memory for buffers is out, a transfer that needs more is refused,
-// and those that have theirs continue.
+// If the memory for buffers is exhausted, a transfer that needs more is refused, and those that
+// have their memory continue.
 func TestMemoryOut(t *testing.T) {
 	const block = 8192
 	inWorld(t, func(w *simWorld, s *Config) {
@@ -166,8 +166,8 @@ func TestMemoryOut(t *testing.T) {
 	})
 }
 
-// Many uploads at once all get a window that there is memory for: the later
-// ones smaller ones, and none is refused once it sends.
+// Many simultaneous uploads all get windows for which there is memory. Later ones get smaller
+// windows, and none is refused once it sends.
 func TestManyUploadsAtOnce(t *testing.T) {
 	const uploads, block = 300, 1024
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
@@ -202,7 +202,7 @@ func TestManyUploadsAtOnce(t *testing.T) {
 	})
 }
 
-// Forged uploads make windows smaller, as long as they last.
+// Forged uploads reduce windows only as long as they last.
 func TestForgedUploadsPromiseLittle(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
 		for i := range 2000 {
@@ -222,8 +222,8 @@ func TestForgedUploadsPromiseLittle(t *testing.T) {
 	})
 }
 
-// Nothing shows that the peer of a request exists until it answers: until
-// then no memory and no disk is set aside for it.
+// Until the peer of a request answers, nothing shows that it exists: so no memory and no disk
+// space is reserved for it.
 func TestUnansweredUploadsTakeNothing(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		for range 300 {

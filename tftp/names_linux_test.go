@@ -12,9 +12,9 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// Names that are to lead out of the root, to confuse the log, or to hit other
-// things than files. Nothing outside may be read or touched, nothing inside but
-// the file that is meant, and no answer reveals our paths.
+// These names try to lead out of the root, to confuse the log, or to reach other things than
+// files. Nothing outside may be read or changed, and inside only the requested file. No answer
+// reveals the server's paths.
 func TestNamesThatLeadOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -23,7 +23,7 @@ func TestNamesThatLeadOut(t *testing.T) {
 	deep := strings.Repeat("x/", 999) + "x"
 	tests := []struct {
 		name        string
-		read, write byte // the ERROR code, or taken
+		read, write byte // the code of the ERROR, or taken
 	}{
 		{"", 4, 4},
 		{"/", 2, 2},
@@ -49,7 +49,7 @@ func TestNamesThatLeadOut(t *testing.T) {
 		{"image/x", 1, 1},
 		{"image/.", taken, taken},
 
-		// Escapes and other spellings are taken for what they are.
+		// Escapes and other encodings have no special meaning.
 		{"%2e%2e/x", 1, 1},
 		{"..%2fx", 1, taken},
 		{"%2fetc%2fpasswd", 1, taken},
@@ -62,11 +62,11 @@ func TestNamesThatLeadOut(t *testing.T) {
 		{"\xe0\x80\xaf", 1, taken},          // and longer
 		{"\xed\xa0\x80", 1, taken},          // half of a surrogate pair
 		{"\xff\xfeimage", 1, taken},         // a byte order mark
-		{"i\x00m\x00a\x00g\x00e\x00", 4, 4}, // UTF-16: "m" is no mode
+		{"i\x00m\x00a\x00g\x00e\x00", 4, 4}, // UTF-16: "m" is not a mode
 		{"im\xffage", 1, taken},
 		{"\x80", 1, taken},
 
-		// Names that hurt a log or a terminal.
+		// Names with control characters, for a log or a terminal.
 		{"a\nb", 1, taken},
 		{"a\r\nlevel=INFO msg=forged", 1, taken},
 		{"\x1b[2J\x1b]0;title\x07", 1, taken},
@@ -90,7 +90,7 @@ func TestNamesThatLeadOut(t *testing.T) {
 		{strings.Repeat("/", 1000) + "image", taken, taken},
 		{strings.Repeat("./", 900) + "image", taken, taken},
 
-		// Names with a meaning on other systems.
+		// Names with a special meaning on other systems.
 		{"CON", 1, taken},
 		{"NUL.txt", 1, taken},
 		{"a:b", 1, taken},
@@ -103,7 +103,7 @@ func TestNamesThatLeadOut(t *testing.T) {
 		{`\\server\share\x`, 1, 1},
 		{`\\?\C:\x`, 1, 1},
 
-		// Names of other things than files, or of files not ours.
+		// Names of things that are not files, or of files outside the store.
 		{"dir", 2, 2},
 		{"pipe", 2, 2},
 		{"socket", 2, 2},
@@ -154,7 +154,7 @@ func TestNamesThatLeadOut(t *testing.T) {
 	}
 }
 
-// name sends a request with a name, and wants an ERROR or a transfer.
+// name sends a request with a name, and expects an ERROR or a transfer.
 func (tb *testbed) name(name string, request func(string, ...string) []byte, code byte) (ok bool) {
 	tb.Helper()
 	p := tb.askAgain()
@@ -173,8 +173,8 @@ func (tb *testbed) name(name string, request func(string, ...string) []byte, cod
 	return true
 }
 
-// furnish puts into the root what the names of TestNamesThatLeadOut may hit, and
-// links to a directory outside.
+// furnish creates the entries that the names of TestNamesThatLeadOut may reach, and links to a
+// directory outside.
 func (tb *testbed) furnish() {
 	tb.Helper()
 	outside := tb.outside()
@@ -195,8 +195,8 @@ func (tb *testbed) furnish() {
 	link(tb.T, "/proc", tb.dir, "to-proc")
 }
 
-// unixSocket leaves a socket in the root. Its path may be too long for bind, so
-// it is made elsewhere.
+// unixSocket creates a socket in the root. Its path may be too long for bind, so it is created
+// elsewhere and moved.
 func (tb *testbed) unixSocket(name string) {
 	tb.Helper()
 	short, err := os.MkdirTemp("", "s")
@@ -216,8 +216,8 @@ func (tb *testbed) unixSocket(name string) {
 	}
 }
 
-// tree lists the files under the root, but for the good peer's, as strings
-// that differ when one is another file.
+// tree describes the files below the root, except those of the good peer, as strings that change
+// if a file is replaced.
 func (tb *testbed) tree() map[string]string {
 	tb.Helper()
 	all := map[string]string{}
@@ -237,7 +237,7 @@ func (tb *testbed) tree() map[string]string {
 	return all
 }
 
-// must fails the test if err is one.
+// must fails the test if err is not nil.
 func (tb *testbed) must(err error) {
 	tb.Helper()
 	if err != nil {
@@ -245,7 +245,7 @@ func (tb *testbed) must(err error) {
 	}
 }
 
-// outside returns a directory outside the root in which nothing may change.
+// outside returns a directory outside the root, in which nothing may change.
 func (tb *testbed) outside() string {
 	dir := tb.TempDir()
 	writeFile(tb, dir, "secret", "secret")

@@ -15,14 +15,13 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An unprivileged is a store without privileges over files, even if root runs
-// the tests.
+// An unprivileged is a store without privileges for files, even if root runs the tests.
 type unprivileged struct{ store.Store }
 
 const nobody = 65534
 
-// asNobody runs f without root's power. The user for file access belongs to
-// one thread, and the capabilities that override permissions go with it.
+// asNobody runs f without root's privileges. The user for file access belongs to one thread, and
+// changing it drops the capabilities that override permissions.
 func asNobody(f func()) {
 	if os.Getuid() != 0 {
 		f()
@@ -51,7 +50,7 @@ func (u unprivileged) Create(ctx context.Context, name string, c store.Create) (
 	return up, err
 }
 
-// partly is a store that lets the good peer alone do what root may.
+// partly is a store that gives root's privileges to the good peer only.
 type partly struct{ store.Store }
 
 func (p partly) Open(ctx context.Context, name string) (store.File, error) {
@@ -68,8 +67,8 @@ func (p partly) Create(ctx context.Context, name string, c store.Create) (store.
 	return unprivileged(p).Create(ctx, name, c)
 }
 
-// Files that may not be read or written are refused, and the answer does not
-// reveal whether a file is behind a closed directory.
+// Files that may not be read or written are refused, and the answer does not reveal whether a
+// file exists in an inaccessible directory.
 func TestFilePermissions(t *testing.T) {
 	runCase(t, "closed", func(s *Config) { s.Store = partly{s.Store} }, func(tb *testbed) {
 		writeFile(tb, tb.dir, "file", "secret")

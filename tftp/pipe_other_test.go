@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// pipe makes a directory, where there are no named pipes.
+// pipe makes a directory instead, because there are no named pipes.
 func pipe(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Mkdir(path, 0o755); err != nil {

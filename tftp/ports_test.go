@@ -22,7 +22,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// With a single port all that the server sends comes from the port asked.
+// With a single port, everything is sent from the port for requests.
 func TestSinglePort(t *testing.T) {
 	for _, loops := range []int{1, 3} {
 		inWorld(t, func(w *simWorld, s *Config) {
@@ -70,7 +70,7 @@ func TestSinglePort(t *testing.T) {
 	}
 }
 
-// On a single port, requests and the packets of transfers come mixed.
+// With a single port, requests and packets of transfers arrive mixed.
 func TestSinglePortMixed(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.SinglePort = true }, func(w *simWorld) {
 		w.net.Glue = true
@@ -93,7 +93,7 @@ func TestSinglePortMixed(t *testing.T) {
 		p.WantNothing("repeats", 200*time.Millisecond)
 		p.Send(tftptest.ACK(1))
 		p.Want("second block", tftptest.Data(2, want[512:1024]))
-		p.Send(tftptest.RRQ("other")) // begins anew in the midst of a transfer
+		p.Send(tftptest.RRQ("other")) // restarts in the middle of a transfer
 		p.Want("first block of the other", tftptest.Data(1, other[:512]))
 		p.Send(tftptest.ACK(1))
 		p.Want("last block of the other", tftptest.Data(2, other[512:]))
@@ -106,8 +106,8 @@ func TestSinglePortMixed(t *testing.T) {
 	})
 }
 
-// Packets that came while a shared port was being opened are dropped: their
-// transfer would begin in one loop and continue in another.
+// Packets that arrived while a shared port was being opened are dropped: their transfer would
+// begin in one loop and continue in another.
 func TestSinglePortDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -119,7 +119,7 @@ func TestSinglePortDrained(t *testing.T) {
 			open, opened := w.hooks.open, 0
 			w.hooks.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 				conn, err := open(ctx, addr, c)
-				if opened++; opened == 2 { // the first of those that stay
+				if opened++; opened == 2 { // the first of the sockets that stay open
 					p.Send(tftptest.RRQ("image"))
 					time.Sleep(time.Millisecond)
 				}
@@ -136,7 +136,7 @@ func TestSinglePortDrained(t *testing.T) {
 	})
 }
 
-// Transfers take their ports from the range, past those that are taken.
+// Transfers use ports of the range, and skip those that are in use.
 func TestPortRange(t *testing.T) {
 	var taken []packetio.Socket
 	inWorld(t, func(w *simWorld, s *Config) {
@@ -172,7 +172,7 @@ func TestPortRangeErrors(t *testing.T) {
 	}
 	for _, test := range []struct {
 		s    Config
-		want error // nil for any
+		want error // nil means any error
 	}{
 		{Config{FirstPort: 5000, LastPort: 5001}, syscall.EADDRINUSE},
 		{Config{FirstPort: 5001, LastPort: 5000}, nil},
@@ -195,7 +195,7 @@ func TestPortRangeErrors(t *testing.T) {
 	if open := h.Open(); open != 2 {
 		t.Errorf("%d sockets open", open)
 	}
-	// One free port does for many loops, and 65535 is a port like others.
+	// One free port is enough for many loops, and 65535 is a valid port.
 	s := Config{Store: store.Mem(0), FirstPort: 65535, LastPort: 65535, Loops: 4}
 	open := func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 		return h.Listen(ctx, addr, c)
@@ -207,7 +207,7 @@ func TestPortRangeErrors(t *testing.T) {
 	_ = l.Close()
 }
 
-// A server may listen on several addresses, and answers from the one asked.
+// A server may listen on several addresses, and answers from the one that the client used.
 func TestSeveralAddresses(t *testing.T) {
 	const second, third = "192.0.2.11", "2001:db8::11"
 	for _, single := range []bool{false, true} {
@@ -249,7 +249,7 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 }
 
-// Sockets that are open already serve as well.
+// A server also works with sockets that are already open.
 func TestListenOnOpenSockets(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		mem := store.Mem(0)
@@ -286,13 +286,13 @@ func TestListenOnOpenSockets(t *testing.T) {
 	}
 }
 
-// Block sizes stay below what the peer's path carries in one piece.
+// Block sizes do not exceed what the peer's path carries in one piece.
 func TestBlockSizeFitsPath(t *testing.T) {
 	tests := []struct {
 		peer      string
 		mtu, path int
 		asked     string
-		want      string // empty: no blksize
+		want      string // empty means no blksize
 	}{
 		{otherIP, 0, 1500, "65464", "1468"},
 		{otherIP, 0, 1500, "1468", "1468"},
@@ -300,7 +300,7 @@ func TestBlockSizeFitsPath(t *testing.T) {
 		{otherIP, 0, 1500, "512", "512"},
 		{otherIP, 0, 9000, "65464", "8968"},
 		{otherIP, 0, 65536, "65464", "65464"},
-		{otherIP, 0, 0, "65464", "65464"}, // unknown
+		{otherIP, 0, 0, "65464", "65464"}, // path unknown
 		{otherIP, -1, 1500, "65464", "65464"},
 		{otherIP, 1400, 9000, "65464", "1368"},
 		{otherIP, 20, 0, "1024", "8"},
@@ -371,8 +371,8 @@ func realPeer(t *testing.T, l *Server) *tftptest.Peer {
 	return tftptest.NewPeer(t, conn, l.Addr())
 }
 
-// An answer comes from the address that was asked, not from another of the
-// host: some clients take no other.
+// An answer comes from the address that the client used, not from another one of the host,
+// because some clients accept no other.
 func TestAnswersFromAddressAsked(t *testing.T) {
 	if !udp.CanSharePort {
 		t.Skip("this path does not learn the address that was asked")

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// A transfer shows how far it is while it runs, and what its peer did to it.
+// A running transfer shows its progress, and the problems with its peer.
 func TestLiveProgress(t *testing.T) {
 	var last atomic.Pointer[Transfer]
 	inWorld(t, func(_ *simWorld, s *Config) {
@@ -33,7 +33,7 @@ func TestLiveProgress(t *testing.T) {
 		if p.Bytes != 2048 || p.Window != 4 || p.Resent != 0 || p.RTT <= 0 {
 			t.Errorf("after two windows: %+v", p)
 		}
-		time.Sleep(10 * time.Second) // it is silent
+		time.Sleep(10 * time.Second) // the peer is silent
 		if p := last.Load().Progress(); p.Bytes != 2048 || p.Resent == 0 {
 			t.Errorf("after a silence: %+v", p)
 		}
@@ -51,7 +51,7 @@ func TestLiveProgress(t *testing.T) {
 	})
 }
 
-// A transfer that reports where it is costs no memory.
+// Reporting the progress of a transfer does not allocate.
 func TestProgressAllocatesNothing(t *testing.T) {
 	tr := Transfer{progress: new(progress)}
 	if n := testing.AllocsPerRun(100, func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A writes socket notes how many datagrams each Write has.
+// A writes socket records how many datagrams each Write has.
 type writes struct {
 	deadEnd
 	datagrams []int
@@ -29,8 +29,8 @@ func (c *writes) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// Over a network, an eighth of a long window leaves while the rest is read. Not so of a short
-// one, on one machine, or if there is more to send.
+// Over a network, an eighth of a long window is sent while the rest is read. This does not happen
+// with a short window, on one machine, or if there is more to send.
 func TestHeadOfWindow(t *testing.T) {
 	for _, tt := range []struct {
 		window, peers int
@@ -70,8 +70,8 @@ func TestHeadOfWindow(t *testing.T) {
 }
 
 // A small file is read and closed by the job that opens it: no other job follows, and its
-// transfer holds memory for what the file has. Larger ones, and all where memory is scarce,
-// stay open.
+// transfer holds memory for the content only. Larger files stay open, and so do all files if
+// memory is scarce.
 func TestSmallFilesNeedOneJob(t *testing.T) {
 	for _, tt := range []struct {
 		size   int

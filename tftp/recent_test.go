@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A peer that has asked for a file gets no ERROR for a late duplicate that
-// arrives before its request: it would take that for the answer.
+// A peer that has requested a file gets no ERROR for a late duplicate that arrives before its
+// request: it would take the ERROR for the answer.
 func TestNoErrorBeforeAnswer(t *testing.T) {
 	m := manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}})
 	b := m.bindings[0]
@@ -32,8 +32,8 @@ func TestNoErrorBeforeAnswer(t *testing.T) {
 	}
 }
 
-// Nor does a peer that has just got the whole of a file, when its last ACK
-// comes twice.
+// The same holds for a peer that has just received a complete file, when its last ACK arrives
+// twice.
 func TestNoErrorAfterLastACK(t *testing.T) {
 	m := manualRoutes(1, Config{Store: &tftptest.Endless{Size: 100}})
 	sh, peer := m.bindings[0].shards[0], peerAt(1)

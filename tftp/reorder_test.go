@@ -12,14 +12,13 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A client that drops what comes out of order gets the file all the same, in more
-// packets.
+// A client that drops packets out of order receives the file nevertheless, in more packets.
 func TestNoReorder(t *testing.T) {
 	inWorld(t, func(w *simWorld, _ *Config) {
 		w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.02}
 	}, func(w *simWorld) {
 		want := w.put("image", 8_000_000)
-		var blocks atomic.Int64 // the server may send after the client has all
+		var blocks atomic.Int64 // the server may send more after the client has everything
 		w.net.Tap = func(p sim.Packet) bool {
 			if transfer.OpcodeOf(p.Data) == transfer.Data {
 				blocks.Add(1)

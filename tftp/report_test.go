@@ -23,7 +23,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A transfer's line says who moved what, how, and how it went.
+// A transfer's log line says who moved what, how, and with what result.
 func TestLog(t *testing.T) {
 	inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = sim.Link{Latency: 5 * time.Millisecond} }, func(w *simWorld) {
 		b := w.put("image", 10_000)
@@ -67,7 +67,7 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// A read that ends where block numbers begin anew gets a hint.
+// A read that ends at the rollover of block numbers gets a hint.
 func TestStopsAtRollover(t *testing.T) {
 	gone := transfer.ErrSilent
 	for _, test := range []struct {
@@ -90,7 +90,7 @@ func TestStopsAtRollover(t *testing.T) {
 	}
 }
 
-// A client reports its progress, now and then and at the end.
+// A client reports its progress at intervals and at the end.
 func TestProgress(t *testing.T) {
 	inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = slowLink }, func(w *simWorld) {
 		b := w.put("image", 20_000)
@@ -117,7 +117,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// A server that cannot open all its sockets keeps none.
+// A server that cannot open all its sockets closes those that it opened.
 func TestListenFails(t *testing.T) {
 	for k := range 8 {
 		n := sim.New(1)
@@ -142,7 +142,7 @@ func TestListenFails(t *testing.T) {
 	}
 }
 
-// ListenAndServe is Listen and Serve.
+// ListenAndServe does the same as Listen and Serve.
 func TestListenAndServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := sim.New(1)
@@ -175,7 +175,7 @@ func (l stuckLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A log without a reader stops neither transfers nor the server's end.
+// A log without a reader blocks neither transfers nor the server's end.
 func TestStuckLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -201,7 +201,7 @@ func TestStuckLog(t *testing.T) {
 	})
 }
 
-// The log says what a slow transfer waited for, and nothing of a fast one.
+// The log says what a slow transfer waited for, and nothing about a fast one.
 func TestSlow(t *testing.T) {
 	slowly := func(op string) func(sim.Call) error {
 		return func(c sim.Call) error {
@@ -264,7 +264,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// A hook's panic has a line in the log, with the place.
+// A panic in a hook is logged, with its location.
 func TestHookPanicIsLogged(t *testing.T) {
 	var out bytes.Buffer
 	inWorld(t, func(_ *simWorld, s *Config) {

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Firmware repeats its requests within milliseconds. One transfer answers.
+// Firmware repeats its requests within milliseconds. Only one transfer answers.
 func TestRepeatedRequest(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		b := w.put("image", 700)
@@ -40,7 +40,7 @@ func TestRepeatedRequest(t *testing.T) {
 	})
 }
 
-// An answer that may be lost goes out again when the request comes again.
+// If a request is repeated, an answer that may be lost is sent again.
 func TestRepeatedRequestAnswered(t *testing.T) {
 	for _, write := range []bool{false, true} {
 		inWorld(t, nil, func(w *simWorld) {
@@ -67,8 +67,8 @@ func TestRepeatedRequestAnswered(t *testing.T) {
 	}
 }
 
-// Some clients use one port for everything: a request from a live one begins
-// anew, if it is another request or comes late.
+// Some clients use one port for everything: a request from a port with a running transfer starts
+// again if it is a different one or comes late.
 func TestNewRequestReplaces(t *testing.T) {
 	tests := []struct {
 		name          string
@@ -118,14 +118,14 @@ func TestNewRequestReplaces(t *testing.T) {
 				if n := w.server.count.Load(); n != 1 {
 					t.Errorf("%d sessions, want 1", n)
 				}
-				tftptest.WantFile(t, w.mem, "image", want) // nothing of an upload that was replaced
+				tftptest.WantFile(t, w.mem, "image", want) // nothing remains of a replaced upload
 			})
 		})
 	}
 }
 
-// While a slow store has the request, the peer repeats it. The last repeat
-// crosses the answer, and must not end what the answer began.
+// While a slow store processes the request, the peer repeats it. The last repeat crosses the
+// answer, and must not end the transfer.
 func TestRepeatCrossesAnswer(t *testing.T) {
 	for _, op := range []string{sim.Open, sim.Create} {
 		inWorld(t, func(w *simWorld, _ *Config) {
@@ -155,7 +155,7 @@ func TestRepeatCrossesAnswer(t *testing.T) {
 			p.Want("second answer", second)
 			mine := p.To
 			p.To = port
-			p.Send(request) // it has been on its way for long
+			p.Send(request) // a duplicate that was under way for long
 			p.To = mine
 			p.WantNothing("the repeat", 10*time.Millisecond)
 			if op == sim.Create {
@@ -172,7 +172,7 @@ func TestRepeatCrossesAnswer(t *testing.T) {
 	}
 }
 
-// A new request comes while the store is busy with the first.
+// A new request arrives while the store is still busy with the first.
 func TestReplacedWhileOpening(t *testing.T) {
 	for _, op := range []string{sim.Open, sim.Create, sim.Commit} {
 		inWorld(t, func(w *simWorld, _ *Config) {
@@ -212,8 +212,8 @@ func TestReplacedWhileOpening(t *testing.T) {
 	}
 }
 
-// Packets that belong to no transfer are answered by an ERROR, not too often,
-// and errors never: neither at the port for requests nor at that of transfers.
+// Packets that belong to no transfer are answered with an ERROR, at a limited rate, and ERRORs
+// never are: both at the port for requests and at that of transfers.
 func TestStrays(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops = 1 }, func(w *simWorld) {
 		port := w.server.bindings[0].shards[0].conn.LocalAddr()
@@ -256,13 +256,13 @@ func TestStrays(t *testing.T) {
 	})
 }
 
-// The network repeats a client's request from a different place: the server
-// answers twice, from two transfers. The client stays with the first.
+// The network duplicates a client's request with another source: the server answers twice, from
+// two transfers. The client continues with the first.
 func TestTwoAnswers(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
 		here := store.Mem(0)
 		var wg sync.WaitGroup
-		// A server by hand: it answers from two ports.
+		// This server is played by hand. It answers from two ports.
 		port, one, two := w.raw(otherIP), w.raw(otherIP), w.raw(otherIP)
 		defer port.Close()
 		defer one.Close()
@@ -297,7 +297,7 @@ func TestTwoAnswers(t *testing.T) {
 	})
 }
 
-// A client asks a host that answers from another one: that is a stranger.
+// If the answer comes from another host than the client asked, it counts as a stranger's.
 func TestAnswerFromElsewhere(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		port, elsewhere := w.raw(otherIP), w.raw("192.0.2.67")
@@ -318,7 +318,7 @@ func TestAnswerFromElsewhere(t *testing.T) {
 	})
 }
 
-// A stranger whom no answer can reach does not end a client's transfer.
+// An unreachable stranger does not end a client's transfer.
 func TestUnreachableStranger(t *testing.T) {
 	inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = sim.Link{Latency: 20 * time.Millisecond} }, func(w *simWorld) {
 		want := w.put("image", 5000)
@@ -341,7 +341,7 @@ func TestUnreachableStranger(t *testing.T) {
 	})
 }
 
-// The port is closed, or the host does not answer: the client says which.
+// The client reports whether the port is closed or the host does not answer.
 func TestNoServerThere(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		w.net.Host(otherIP)
@@ -363,7 +363,7 @@ func TestNoServerThere(t *testing.T) {
 	})
 }
 
-// A full server says so, and continues the transfers it has.
+// A full server refuses requests, and continues its transfers.
 func TestTooManyTransfers(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) {
 		s.MaxTransfers = 3
@@ -396,8 +396,8 @@ func TestTooManyTransfers(t *testing.T) {
 	})
 }
 
-// Uploads in large windows leave memory for others, and give it back as soon
-// as they are published.
+// Uploads with large windows leave memory for others, and return it as soon as they are
+// published.
 func TestManyLargeUploads(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) {
 		s.Loops = 1
@@ -426,7 +426,7 @@ func TestManyLargeUploads(t *testing.T) {
 	})
 }
 
-// An upload that finds no memory when its first block comes is ended.
+// An upload is ended if there is no memory when its first block arrives.
 func TestNoMemoryForUpload(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops = 1 }, func(w *simWorld) {
 		if _, err := w.client().Put(context.Background(), target("one"), strings.NewReader("x"), 1); err != nil {

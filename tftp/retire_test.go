@@ -17,11 +17,11 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A halfTransfer has got the first block of a file of three, by hand.
+// A halfTransfer has received the first block of a file of three, by hand.
 type halfTransfer struct {
 	t    *testing.T
 	conn *net.UDPConn
-	from *net.UDPAddr // who sends
+	from *net.UDPAddr // address of the sender
 }
 
 func beginTransfer(t *testing.T, l *Server, name string) *halfTransfer {
@@ -44,7 +44,7 @@ func (h *halfTransfer) send(packet string) {
 	}
 }
 
-// want waits for a packet; repeats of the block before are passed over.
+// want waits for a packet, and skips repeats of the previous block.
 func (h *halfTransfer) want(op, block byte) {
 	h.t.Helper()
 	b := make([]byte, 2048)
@@ -64,7 +64,7 @@ func (h *halfTransfer) want(op, block byte) {
 	}
 }
 
-// end fetches the rest.
+// end fetches the remaining blocks.
 func (h *halfTransfer) end() {
 	h.t.Helper()
 	for _, block := range []string{"\x01", "\x02"} {
@@ -74,7 +74,7 @@ func (h *halfTransfer) end() {
 	h.send("\x00\x04\x00\x03")
 }
 
-// successorOf makes a server that has the sockets of another.
+// successorOf makes a server with the sockets of another one.
 func successorOf(t *testing.T, l *Server, s Config) *Server {
 	t.Helper()
 	files, err := l.Files()
@@ -100,7 +100,7 @@ func successorOf(t *testing.T, l *Server, s Config) *Server {
 	return next
 }
 
-// A server hands its sockets over, and goes with its last transfer.
+// A server hands over its sockets, and ends with its last transfer.
 func TestRetire(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		for _, loops := range []int{1, 3} {
@@ -126,7 +126,7 @@ func testRetire(t *testing.T, s Config) {
 
 	second := successorOf(t, first, s)
 	first.Retire(time.Hour)
-	first.Retire(time.Nanosecond) // is not heard any more
+	first.Retire(time.Nanosecond) // has no effect any more
 	finish := func() {
 		t.Helper()
 		half.end()
@@ -140,7 +140,7 @@ func testRetire(t *testing.T, s Config) {
 		}
 		wantIdle(t, first)
 	}
-	// A request before a server serves waits in the socket, or is repeated.
+	// A request that arrives before a server serves waits in the socket, or is repeated.
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -152,7 +152,7 @@ func testRetire(t *testing.T, s Config) {
 		c.Wait()
 	}()
 	if s.SinglePort {
-		finish() // the port is its own until then
+		finish() // until then it owns the port
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -168,7 +168,7 @@ func testRetire(t *testing.T, s Config) {
 	wantIdle(t, second)
 }
 
-// A transfer that does not end by itself is ended at the limit.
+// A transfer that does not end by itself is ended at the time limit.
 func TestRetireLimit(t *testing.T) {
 	mem := store.Mem(1 << 30)
 	storetest.Put(t, mem, "image", tftptest.Content("image", 2*512+1))
@@ -180,7 +180,7 @@ func TestRetireLimit(t *testing.T) {
 	go func() { served <- l.Serve(t.Context()) }()
 	half := beginTransfer(t, l, "image")
 	l.Retire(time.Millisecond)
-	half.want(5, 2) // ERROR, and perhaps DATA 1 before
+	half.want(5, 2) // an ERROR, perhaps after DATA 1
 	if err := <-served; err != nil {
 		t.Errorf("Serve: %v", err)
 	}

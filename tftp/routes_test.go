@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// manualRoutes returns a server with several shards, none of which takes turns
-// unless the test has it.
+// manualRoutes returns a server with several shards. They take turns only when the test makes
+// them.
 func manualRoutes(shards int, s Config) *steppedServer {
 	m := newSteppedServer(s)
 	b := m.bindings[0]
@@ -32,22 +32,22 @@ func manualRoutes(shards int, s Config) *steppedServer {
 	return m
 }
 
-// occupy has a shard's loop spend so many percent of the span before now in a
-// turn, to the percent that is a whole one.
+// occupy makes a shard's loop spend a percentage of the span before now in a turn that ends now,
+// which completes the span.
 func (m *steppedServer) occupy(sh *shard, percent int) {
 	o := &sh.occupied
 	o.since, o.spent = m.now.Add(-shareSpan), 0
 	o.turn(m.began, m.now.Add(-shareSpan*time.Duration(percent)/100), m.now)
 }
 
-// crowd gives a shard requests until so many wait.
+// crowd gives a shard requests until n are waiting.
 func crowd(sh *shard, n int) {
 	for range n {
 		sh.push(Request{})
 	}
 }
 
-// wantRoutes asks for routes, one for each shard expected.
+// wantRoutes requests routes, and checks the shard of each.
 func (m *steppedServer) wantRoutes(t *testing.T, first int, want ...int) {
 	t.Helper()
 	b := m.bindings[0]
@@ -58,14 +58,14 @@ func (m *steppedServer) wantRoutes(t *testing.T, first int, want ...int) {
 	}
 }
 
-// Loops are filled one after the other: see the top of routes.go.
+// Loops are filled one after the other: see the beginning of routes.go.
 func TestRouteFills(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		busy    []int // percent of the latest span
+		busy    []int // percent of the last span
 		waiting []int // requests in the inbox
 		after   time.Duration
-		want    []int // shards of one peer after the other
+		want    []int // shards of the peers in order
 	}{
 		{"all idle", []int{0, 0, 0}, nil, 0, []int{0, 0, 0, 0}},
 		{"just below", []int{fullShare - 1, 0, 0}, nil, 0, []int{0, 0, 0}},
@@ -96,7 +96,7 @@ func TestRouteFills(t *testing.T) {
 	}
 }
 
-// Where all are full the fewest routes decide, with no regard to earlier ones.
+// If all loops are full, the one with the fewest routes is chosen, regardless of earlier choices.
 func TestRouteFewest(t *testing.T) {
 	m := manualRoutes(3, Config{Store: &tftptest.Endless{Size: 100}})
 	b := m.bindings[0]
@@ -106,15 +106,15 @@ func TestRouteFewest(t *testing.T) {
 	}
 	m.wantRoutes(t, 100, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 0)
 	b.routes.lost(peerAt(101))
-	b.routes.lost(peerAt(101))    // no second time
-	b.routes.release(peerAt(103)) // whose next request is on its way
+	b.routes.lost(peerAt(101))    // has no effect the second time
+	b.routes.release(peerAt(103)) // its next request is on its way
 	m.wantRoutes(t, 200, 2, 1)
 	if n := len(b.routes.to); n != 17 {
 		t.Errorf("%d routes, want 17", n)
 	}
 }
 
-// A share is of the latest whole span, and never more than the whole.
+// The occupancy refers to the last whole span, and is never above 100 %.
 func TestOccupancy(t *testing.T) {
 	var o occupancy
 	base := time.Now()
@@ -154,7 +154,7 @@ func TestOccupancy(t *testing.T) {
 	}
 }
 
-// see takes a turn of a shard, and does the jobs that it leaves.
+// see takes a turn of a shard, and executes the jobs from it.
 func (m *steppedServer) see(sh *shard, n int) {
 	was := m.sh
 	m.sh = sh
@@ -162,7 +162,7 @@ func (m *steppedServer) see(sh *shard, n int) {
 	m.sh = was
 }
 
-// send gives the server a request by a request socket.
+// send passes a request to the server through a request socket.
 func (m *steppedServer) send(peer netip.AddrPort, name string) {
 	m.sendBy(peer, tftptest.RRQ(name))
 }
@@ -171,7 +171,7 @@ func (m *steppedServer) sendBy(peer netip.AddrPort, b []byte) {
 	m.bindings[0].dispatch(request(peer, b), &m.sh.count)
 }
 
-// wantRouted checks how many routes there are to each shard.
+// wantRouted checks how many routes lead to each shard.
 func (m *steppedServer) wantRouted(t *testing.T, what string, want ...int) {
 	t.Helper()
 	b, all := m.bindings[0], 0
@@ -186,24 +186,24 @@ func (m *steppedServer) wantRouted(t *testing.T, what string, want ...int) {
 	}
 }
 
-// A repeated request goes to the loop that has the transfer, as long as there
-// is one, though others have more time by now.
+// A repeated request goes to the loop that has the transfer, as long as it runs, even if others
+// have more time by now.
 func TestRouteOfRepeat(t *testing.T) {
 	m := manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}})
 	one, two := m.bindings[0].shards[0], m.bindings[0].shards[1]
 	m.occupy(one, 100)
 	m.send(peerAt(1), "image")
-	m.send(peerAt(1), "image") // before the loop has seen the first
+	m.send(peerAt(1), "image") // before the loop has seen the first request
 	m.wantRouted(t, "asked twice", 0, 1)
 	m.see(two, 0)
 	m.see(two, 0)
 	if len(two.sessions) != 1 || len(one.sessions) != 0 {
 		t.Fatalf("%d and %d transfers", len(one.sessions), len(two.sessions))
 	}
-	m.now = m.now.Add(time.Second) // now the first has time
+	m.now = m.now.Add(time.Second) // now the first loop has time
 	m.occupy(two, 100)
 	m.send(peerAt(1), "image")
-	m.send(peerAt(1), "other") // it begins anew
+	m.send(peerAt(1), "other") // it starts again
 	m.see(two, 0)
 	m.see(two, 0)
 	m.wantRouted(t, "anew", 0, 1)
@@ -225,7 +225,7 @@ func TestRouteOfRepeat(t *testing.T) {
 	m.wantRouted(t, "delivered too", 0, 0)
 }
 
-// Routes go with the requests and transfers that they are for.
+// Routes are removed with their requests and transfers.
 func TestRoutesVanish(t *testing.T) {
 	denied := netip.MustParsePrefix("192.0.7.0/24")
 	refuse := func(context.Context, *Request) (store.File, error) { return nil, errors.New("no") }
@@ -233,7 +233,7 @@ func TestRoutesVanish(t *testing.T) {
 		name   string
 		server Config
 		ask    []byte
-		twice  bool // once may well be taken
+		twice  bool // a single one may be accepted
 	}{
 		{"denied", Config{Deny: []netip.Prefix{denied}}, tftptest.RRQ("image"), false},
 		{"no such file", Config{Read: refuse}, tftptest.RRQ("image"), false},
@@ -263,8 +263,7 @@ func TestRoutesVanish(t *testing.T) {
 	}
 }
 
-// A request for which there is no room leaves no route behind, unless its
-// peer had one before.
+// A request for which there is no room leaves no route behind, unless its peer had one before.
 func TestRoutesOfFullInbox(t *testing.T) {
 	m := manualRoutes(1, Config{Store: &tftptest.Endless{Size: 1 << 40}, MaxTransfers: 10_000})
 	m.send(peerAt(0), "image")
@@ -284,14 +283,14 @@ func TestRoutesOfFullInbox(t *testing.T) {
 	m.halt(t)
 }
 
-// A client that asks for the next file when it has one, and again as there is
-// no answer yet, gets it once: both requests go to one loop, even if that has
-// ended the first file's transfer in between.
+// If a client requests the next file after it has one, and repeats that because there is no
+// answer yet, it gets the file once: both requests go to one loop, even if that loop has ended
+// the first transfer in between.
 func TestRouteOfNextRequest(t *testing.T) {
 	var m *steppedServer
 	ended := false
 	m = manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}, Hooks: Hooks{Ended: func(*Transfer) {
-		if !ended { // a request socket hands it over at just this moment
+		if !ended { // a request socket passes it on at this moment
 			ended = true
 			m.send(peerAt(1), "next")
 		}
@@ -324,11 +323,11 @@ func deliverTo(sh *shard, peer netip.AddrPort, b []byte) {
 	sh.in[0] = *message(peer, b)
 }
 
-// Few clients are served by one loop, and many by as many as they need.
+// One loop serves a few clients, and many clients use as many loops as they need.
 func TestLoopsUsed(t *testing.T) {
 	for _, tt := range []struct {
 		clients     int
-		least, most int // loops that have transfers
+		least, most int // loops with transfers
 	}{
 		{3, 1, 1},
 		{40, 2, 4},
@@ -338,8 +337,8 @@ func TestLoopsUsed(t *testing.T) {
 		inWorld(t, func(w *simWorld, s *Config) {
 			w.hooks.spread, s.Loops = false, loops
 			w.net.Default = sim.Link{Latency: 5 * time.Millisecond}
-			// Each datagram sent takes a loop so long, and a lock-step client
-			// wants one every 10 ms: ten of them fill half a loop.
+			// Each sent datagram takes a loop this long, and a lock-step client needs one every
+			// 10 ms: ten clients fill half a loop.
 			s.Hooks.Trace = func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
 				if sent && local.Port() != transfer.Port {
 					used.Store(local.Port(), true)
@@ -371,8 +370,8 @@ func TestLoopsUsed(t *testing.T) {
 	}
 }
 
-// From many request sockets at once, with repeats, refusals and peers that vanish: each
-// peer has one transfer at the most, and no route stays behind.
+// With many request sockets, repeats, refusals and peers that vanish, each peer has at most one
+// transfer, and no route is left behind.
 func TestRoutesManyDoors(t *testing.T) {
 	for _, spread := range []bool{true, false} {
 		var mu sync.Mutex
@@ -409,7 +408,7 @@ func TestRoutesManyDoors(t *testing.T) {
 					rng := rand.New(rand.NewPCG(uint64(socket), 1))
 					count := &shardCounters{totals: &totals{}}
 					for range 500 {
-						// The kernel gives a socket the same peers again and again.
+						// The kernel always assigns the same peers to a socket.
 						peer := peerAt((socket*peers + rng.IntN(peers)) * 37)
 						b.dispatch(request(peer, tftptest.RRQ([]string{"image", "other", "none"}[rng.IntN(3)])), count)
 						if rng.IntN(20) == 0 {
@@ -444,7 +443,7 @@ func TestRoutesManyDoors(t *testing.T) {
 	}
 }
 
-// request returns the request that a packet is.
+// request parses a packet as a request.
 func request(peer netip.AddrPort, b []byte) Request {
 	q, _, ok := new(Config).parseRequest(message(peer, b), b, addrPort(serverIP, transfer.Port))
 	if !ok {

@@ -13,8 +13,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Scanning text files takes long, but delays no other transfers, nor the
-// server's end.
+// Scanning text files takes long, but delays neither other transfers nor the server's end.
 func TestScansDelayNoOthers(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) {
 		s.Grace = 5 * time.Second
@@ -43,14 +42,14 @@ func TestScansDelayNoOthers(t *testing.T) {
 		}
 		began = time.Now()
 		w.stop()
-		w.served <- <-w.served // wait, and leave the result for the world's end
+		w.served <- <-w.served // wait, and put the result back for the end of the world
 		if took := time.Since(began); took > 8*time.Second {
 			t.Errorf("the server took %v to end, with a grace of 5 s", took)
 		}
 	})
 }
 
-// A text file beyond the bound is refused, with a way out.
+// A text file above the limit is refused, with advice.
 func TestTextTooLarge(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		w.put("text", maxText+1)

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// Memory that readers share is given back when the last of them ends, however.
+// Memory that readers share is returned when the last of them ends, in any way.
 func TestSharedGivenBack(t *testing.T) {
 	ways := map[string]func(d *lockstepServer, v *pagedFile, p *lockstepReader){
 		"ERROR": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
@@ -68,7 +68,7 @@ func TestSharedGivenBack(t *testing.T) {
 		v.try = nil
 		d.turn(0)
 		d.turn(0)
-		if name != "silence" { // which was that of both
+		if name != "silence" { // silence ended both readers
 			if c := d.shared(v); c == nil || c.readers != 1 {
 				t.Errorf("%s of one: shared is %+v", name, c)
 			}
@@ -80,7 +80,7 @@ func TestSharedGivenBack(t *testing.T) {
 		d.wantNothingShared(name)
 		d.halt(t)
 	}
-	// And when the server ends.
+	// The memory is also returned when the server stops.
 	lib := newPagedStore(t, 1)
 	lib.put("image", tftptest.Content("image", 100_000))
 	d := newLockstepServer(t, Config{Store: lib})
@@ -91,7 +91,7 @@ func TestSharedGivenBack(t *testing.T) {
 	d.wantNothingShared("the server's end")
 }
 
-// Where memory is short nothing is shared, and all transfers continue.
+// If memory is short, nothing is shared, and all transfers continue.
 func TestSharedShortOfMemory(t *testing.T) {
 	for _, left := range []int64{0, 100, chunkSize - 1, chunkSize, 3 * chunkSize} {
 		const limit = 8 * chunkSize
@@ -111,7 +111,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 		if c := d.shared(v); c.cost != 0 {
 			t.Errorf("%d bytes left: %d are shared", left, c.cost)
 		}
-		// Now there is some, and is gone again.
+		// Now there is some memory, and then none again.
 		d.sh.memory.release(&others)
 		one.step()
 		one.step()
@@ -127,7 +127,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 		d.wantNothingShared(fmt.Sprint(left, " bytes left"))
 		d.halt(t)
 	}
-	// All of a small memory is never taken for this.
+	// Sharing never uses all of a small memory.
 	lib := newPagedStore(t, 40)
 	d := newLockstepServer(t, Config{Store: lib, Memory: 40 * chunkSize})
 	var readers []*lockstepReader
@@ -154,7 +154,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 	d.halt(t)
 }
 
-// Readers that push out each other's chunks read for themselves, for a while.
+// Readers that displace each other's chunks read for themselves for a while.
 func TestSharedThrashing(t *testing.T) {
 	for _, block := range []int{512, 1428, 2048} {
 		const apart = maxChunks * chunkSize
@@ -200,7 +200,7 @@ func TestSharedThrashing(t *testing.T) {
 	}
 }
 
-// A knownEndless is an endless file that knows whether another is the same.
+// A knownEndless is a store of an endless file with an identity.
 type knownEndless struct {
 	store.Store
 	file knownZeros
@@ -214,7 +214,7 @@ type knownZeros struct {
 func (e *knownEndless) Open(context.Context, string) (store.File, error) { return e.file, nil }
 func (z knownZeros) Identity() (store.Identity, bool)                    { return z.id, true }
 
-// Packets of transfers that share cost no memory either.
+// Packets of transfers that share do not allocate either.
 func TestSharedAllocs(t *testing.T) {
 	const peers = 8
 	lib := newPagedStore(t, 1)
@@ -233,7 +233,7 @@ func TestSharedAllocs(t *testing.T) {
 		}
 		m.turn(peers)
 	}
-	for range 2000 { // until each place for a chunk has one
+	for range 2000 { // until each slot has a chunk
 		round()
 	}
 	uses, sent := 0, m.conn.datagrams

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// Transfers that read together, in blocks of any size, get the file.
+// Transfers that read together, with any block sizes, get the right content.
 func TestSharedContent(t *testing.T) {
 	sizes := []int{1, 511, 2047, 2048, 2049, 3 * page}
 	for _, chunks := range []int{1, 2, 3, maxChunks, maxChunks + 1} {
@@ -29,7 +29,7 @@ func TestSharedContent(t *testing.T) {
 		alike := blocks[i%len(blocks)]
 		for _, block := range []int{alike, alike, blocks[rng.IntN(len(blocks))], blocks[rng.IntN(len(blocks))], 1428} {
 			if size/block > 10_000 {
-				block = 512 // it would take long
+				block = 512 // it would take too long
 			}
 			readers = append(readers, d.reads("image", block))
 			for range rng.IntN(50) {
@@ -58,7 +58,7 @@ func TestSharedContent(t *testing.T) {
 	}
 }
 
-// Sharing is what it says: many cost hardly more reads than one.
+// With sharing, many transfers need hardly more reads than one.
 func TestSharedReadsOnce(t *testing.T) {
 	const size, many = 1 << 20, 10
 	for _, block := range []int{512, 1024, 1428, 2048} {
@@ -120,8 +120,7 @@ func TestSharedInLockStepOnly(t *testing.T) {
 	}
 }
 
-// A file that takes the place of another is another, and who reads the one
-// does not see the other.
+// If a file is replaced, readers of the old file do not see the new one, and vice versa.
 func TestSharedReplaced(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -131,7 +130,7 @@ func TestSharedReplaced(t *testing.T) {
 		var readers []*lockstepReader
 		var want [][]byte
 		for i := range versions {
-			b := tftptest.Content(fmt.Sprint("image", i), 40_000+rng.IntN(2)*rng.IntN(30_000)) // of one size, or not
+			b := tftptest.Content(fmt.Sprint("image", i), 40_000+rng.IntN(2)*rng.IntN(30_000)) // with equal or different sizes
 			lib.put("image", b)
 			for range 2 {
 				readers, want = append(readers, d.reads("image", 1428)), append(want, b)
@@ -155,8 +154,8 @@ func TestSharedReplaced(t *testing.T) {
 	}
 }
 
-// A file that is cut off while it is read ends in an error, unless its reader
-// has it already. No byte is wrong.
+// If a file is truncated while it is read, the transfer fails, unless its reader has everything
+// already. No byte is wrong.
 func TestSharedTruncated(t *testing.T) {
 	failed, whole := 0, 0
 	for seed := range uint64(60) {
@@ -228,8 +227,8 @@ func TestSharedCold(t *testing.T) {
 	}
 }
 
-// A write through a mapping leaves a file's identity as it is. A later transfer
-// gets what was written, even if others have read before.
+// A write through a mapping does not change a file's identity. A later transfer gets the new
+// data, even if others have read before.
 func TestSharedWrittenInPlace(t *testing.T) {
 	const size = 3 * chunkSize
 	lib := newPagedStore(t, 1)

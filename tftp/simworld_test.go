@@ -27,17 +27,17 @@ const (
 	otherIP  = "192.0.2.66"
 )
 
-// A simWorld is a server on a simulated network, and time that passes when all
-// goroutines wait. It lives inside a bubble of testing/synctest.
+// A simWorld is a server on a simulated network, with time that passes while all goroutines wait.
+// It lives inside a bubble of testing/synctest.
 type simWorld struct {
 	t    testing.TB
 	net  *sim.Network
 	mem  store.Tree
-	disk *sim.Disk // what the server serves: mem, with faults
+	disk *sim.Disk // the served store: mem, with faults
 	log  *logRecords
 
 	server *Server
-	hooks  testHooks // of server
+	hooks  testHooks // of the server
 	stop   context.CancelFunc
 	served chan error
 
@@ -45,8 +45,7 @@ type simWorld struct {
 	clients []*simClient // mu
 }
 
-// inWorld runs f in a world whose server is as configure leaves it, and then
-// looks for what was left behind.
+// inWorld runs f in a world whose server configure has set up, and then checks for leftovers.
 func inWorld(t *testing.T, configure func(*simWorld, *Config), f func(*simWorld)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -83,7 +82,7 @@ func (w *simWorld) start(configure func(*simWorld, *Config)) {
 	go func() { w.served <- l.Serve(ctx) }()
 }
 
-// listen is [Config.Listen] with hooks.
+// listen is like [Config.Listen], with hooks.
 func listen(ctx context.Context, hooks testHooks, c Config, addrs ...string) (*Server, error) {
 	places := make([]Place, len(addrs))
 	for i, addr := range addrs {
@@ -104,7 +103,7 @@ func (w *simWorld) opener(ip string) packetio.Opener {
 	}
 }
 
-// end stops the server and checks that nothing is left of it.
+// end stops the server and checks that nothing is left behind.
 func (w *simWorld) end() {
 	w.t.Helper()
 	for _, c := range w.clients {
@@ -117,7 +116,7 @@ func (w *simWorld) end() {
 	w.wantClean()
 }
 
-// wantClean checks a server that has ended.
+// wantClean checks a stopped server.
 func (w *simWorld) wantClean() {
 	w.t.Helper()
 	if n := w.disk.Unclosed(); n != 0 {
@@ -129,7 +128,7 @@ func (w *simWorld) wantClean() {
 	wantIdle(w.t, w.server)
 }
 
-// wantIdle checks the shards of a server that has ended.
+// wantIdle checks the shards of a stopped server.
 func wantIdle(t testing.TB, l *Server) {
 	t.Helper()
 	if n := l.count.Load(); n != 0 {
@@ -166,7 +165,7 @@ func wantIdle(t testing.TB, l *Server) {
 	}
 }
 
-// client returns a client on the client's host, with small blocks.
+// client returns a client with small blocks on the client's host.
 func (w *simWorld) client() *simClient {
 	c := &simClient{&tftpclient.Client{BlockSize: 1024, Window: 8}, w.opener(clientIP)}
 	w.mu.Lock()
@@ -193,11 +192,10 @@ func (c *simClient) Size(ctx context.Context, t tftpclient.Target) (int64, error
 	return c.Client.Size(packetio.WithOpener(ctx, c.open), t)
 }
 
-// target names a file on the world's server.
+// target returns a target for a file on the world's server.
 func target(name string) tftpclient.Target { return tftpclient.Target{Host: serverIP, Name: name} }
 
-// put gives the server's store a file of n bytes, the same for the same name
-// and size.
+// put adds a file of n bytes to the server's store. The content depends on the name and size.
 func (w *simWorld) put(name string, n int) []byte {
 	w.t.Helper()
 	b := tftptest.Content(name, n)
@@ -205,7 +203,7 @@ func (w *simWorld) put(name string, n int) []byte {
 	return b
 }
 
-// A logRecords is a slog.Handler that keeps what it is given.
+// A logRecords is a slog.Handler that keeps all records.
 type logRecords struct {
 	mu    sync.Mutex
 	lines []map[string]string
@@ -232,7 +230,7 @@ func (l *logRecords) Handle(_ context.Context, r slog.Record) error {
 // textLog returns a log that writes to out.
 func textLog(out io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(out, nil)) }
 
-// results counts the transfers logged, by how they ended.
+// results counts the logged transfers by outcome.
 func (l *logRecords) results() map[Outcome]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +241,7 @@ func (l *logRecords) results() map[Outcome]int {
 	return n
 }
 
-// wantResults checks what was logged, once all is quiet.
+// wantResults checks the logged results when all is quiet.
 func (w *simWorld) wantResults(want map[Outcome]int) {
 	w.t.Helper()
 	synctest.Wait()
@@ -265,14 +263,14 @@ func (w *simWorld) raw(ip string) *tftptest.Peer {
 	return tftptest.NewPeer(w.t, conn, netip.MustParseAddrPort(serverIP+":69"))
 }
 
-// firstSimPort is about where a simulated network begins to choose ports.
+// firstSimPort is approximately the first port that a simulated network chooses.
 const firstSimPort = 32768
 
 func addrPort(ip string, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(ip), port)
 }
 
-// A walled is a socket with no way to one host.
+// A walled is a socket that cannot reach one host.
 type walled struct {
 	packetio.Socket
 	host netip.Addr
@@ -290,7 +288,7 @@ func (w walled) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// unreachableFor opens sockets that have no way to a host.
+// unreachableFor opens sockets that cannot reach a host.
 func unreachableFor(open packetio.Opener, ip string) packetio.Opener {
 	return func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 		conn, err := open(ctx, addr, c)

@@ -23,16 +23,17 @@ import (
 )
 
 const (
-	soakLength  = 10 * time.Minute // of simulated time, unless HAUL_SOAK says otherwise
+	soakLength  = 10 * time.Minute // of simulated time, unless HAUL_SOAK is set
 	soakClients = 4
-	soakPause   = 20 * time.Second // at most, between two transfers of a client
-	soakFaults  = 3                // minutes, of which the disk fails in one, whatever the seed
-	soakMemory  = 4 << 20          // bytes that the second half may have more than the first
+	soakPause   = 20 * time.Second // the longest pause between two transfers of a client
+	soakFaults  = 3                // the disk has faults in one of this many minutes, for any seed
+	soakMemory  = 4 << 20          // additional bytes that the second half may use
 )
 
-// For hours of simulated time clients come and go, over a network that loses, repeats and
-// reorders, and the disk fails and stalls. Each file that arrived is right, nothing that the
-// server confirmed is lost, and it has no more goroutines, files and memory than before.
+// For hours of simulated time, clients begin and end transfers over a network that loses,
+// duplicates and reorders packets, and the disk fails and stalls. Each file that arrived is
+// right, nothing that the server confirmed is lost, and the server has no more goroutines, files
+// and memory than before.
 //
 //	HAUL_SOAK=6h go test -run TestSoakSimulated ./tftp
 //
@@ -86,30 +87,31 @@ func TestSoakSimulated(t *testing.T) {
 	})
 }
 
-// soakFiles are the sizes of files that are there.
+// soakFiles are the sizes of existing files.
 var soakFiles = []int{0, 1, 511, 512, 513, 8 * 1024, 50_000}
 
-// settled returns what is there when nobody is at work.
+// settled returns the number of goroutines and the heap when there is no activity.
 func (s *simSoak) settled() (goroutines int, heap uint64) {
-	time.Sleep(5 * time.Minute) // of silence, after which the server gives up whoever vanished
+	time.Sleep(5 * time.Minute) // of silence, after which the server gives up on peers that vanished
 	synctest.Wait()
 	s.log.mu.Lock()
 	s.log.lines = nil
 	s.log.mu.Unlock()
 	runtime.GC()
-	runtime.GC() // pools keep for one collection what they have
+	runtime.GC() // pools keep their content for one collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// A soakDisk fails and stalls now and then in one minute of soakFaults, and surely at its first call there.
+// A soakDisk sometimes fails and stalls in one of soakFaults minutes, and always at its first
+// call in such a minute.
 type soakDisk struct {
 	mu     sync.Mutex
 	random *rand.Rand // mu
 	minute int64      // mu
 	bad    bool       // mu: in this minute
-	first  bool       // mu: the first call of such a minute is yet to come
+	first  bool       // mu: there was no call in such a minute yet
 	failed int        // mu
 }
 
@@ -163,14 +165,14 @@ type simSoak struct {
 	gets, puts, faults, vanished int // mu
 }
 
-// A simSoaker is one of its clients.
+// A simSoaker is one client of the soak.
 type simSoaker struct {
 	*simSoak
 	id     int
 	random *rand.Rand
 	here   store.Tree
-	stored []byte   // what the server confirmed last
-	unsure [][]byte // what it has not confirmed since then, and may have
+	stored []byte   // content that the server confirmed last
+	unsure [][]byte // later contents that it did not confirm, but may have
 }
 
 func (c *simSoaker) own() string { return fmt.Sprint("own", c.id) }
@@ -196,7 +198,7 @@ func (s *simSoak) count(n *int) {
 	*n++
 }
 
-// act moves a file, or begins to and leaves.
+// act moves a file, or begins to and vanishes.
 func (c *simSoaker) act() {
 	client := &simClient{&tftpclient.Client{BlockSize: []int{512, 1024, 1428}[c.random.IntN(3)], Window: []int{1, 4, 16}[c.random.IntN(3)]}, c.opener(clientIP)}
 	defer client.Wait()
@@ -235,7 +237,7 @@ func (c *simSoaker) act() {
 	}
 }
 
-// wantStored checks the file that the client has stored last.
+// wantStored checks the last file that the client has stored.
 func (c *simSoaker) wantStored() {
 	c.t.Helper()
 	f, err := c.mem.Open(context.Background(), c.own())

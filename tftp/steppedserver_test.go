@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A steppedServer is a server with one shard whose turns a test takes itself: there
-// are no goroutines, and time is what the test says.
+// A steppedServer is a server with one shard whose turns a test takes itself: there are no
+// goroutines, and the test controls the time.
 type steppedServer struct {
 	*Server
 	sh   *shard
@@ -28,7 +28,7 @@ func newSteppedServer(s Config) *steppedServer {
 	if err != nil {
 		panic(err)
 	}
-	l.workers.Waiting() // the test does the jobs
+	l.workers.Waiting() // the test executes the jobs
 	m := &steppedServer{Server: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
 	b := &binding{server: l}
 	m.sh = newShard(b, m.conn, false)
@@ -38,7 +38,7 @@ func newSteppedServer(s Config) *steppedServer {
 	return m
 }
 
-// ask gives the server a request packet.
+// ask passes a request packet to the server.
 func (m *steppedServer) ask(peer netip.AddrPort, b []byte) {
 	msg := udp.Message{Peer: peer, Data: b}
 	if q, _, ok := m.config.parseRequest(&msg, b, addrPort(serverIP, transfer.Port)); ok {
@@ -53,7 +53,7 @@ func (m *steppedServer) deliver(n int, peer netip.AddrPort, b []byte) {
 	in.Data = append(in.Data[:0], b...)
 }
 
-// turn takes a turn with n messages, and works off what it left to workers.
+// turn takes a turn with n messages, and executes its jobs.
 func (m *steppedServer) turn(n int) bool {
 	m.now = m.now.Add(100 * time.Microsecond)
 	over := m.sh.turn(m.now, n)
@@ -69,7 +69,7 @@ func (m *steppedServer) turn(n int) bool {
 	}
 }
 
-// halt ends everything.
+// halt stops everything.
 func (m *steppedServer) halt(t testing.TB) {
 	t.Helper()
 	m.sh.stop(halting)
@@ -82,7 +82,7 @@ func (m *steppedServer) halt(t testing.TB) {
 	t.Fatal("the shard does not end")
 }
 
-// A deadEnd is a socket that takes everything and gives nothing.
+// A deadEnd is a socket that accepts everything and returns nothing.
 type deadEnd struct {
 	datagrams int
 	last      []byte // the latest message

@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An upload longer or shorter than its tsize said is not what its sender
-// meant, and is not published. A tsize of 0 says nothing.
+// An upload that is longer or shorter than its tsize is not published. A tsize of 0 means
+// nothing.
 func TestUploadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "999", "1000", "1001", "50000"} {
 		inWorld(t, nil, func(w *simWorld) {
@@ -51,8 +51,8 @@ func TestUploadSizeLies(t *testing.T) {
 	})
 }
 
-// An upload that does not fit is refused at once, by the size that it announces.
-// For that size nothing is taken: the request may be forged.
+// An upload that does not fit is refused at once, by its announced size. Nothing is reserved for
+// that size, because the request may be forged.
 func TestUploadThatDoesNotFit(t *testing.T) {
 	const room = 1 << 20
 	for _, handlers := range []bool{false, true} {
@@ -86,8 +86,8 @@ func TestUploadThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// fakeServer answers a client's read with an OACK and then blocks of 512
-// bytes until it is stopped.
+// fakeServer answers a client's read with an OACK and then with blocks of 512 bytes until it is
+// stopped.
 func fakeServer(w *simWorld, oack []byte, blocks int) (tftpclient.Target, *sync.WaitGroup) {
 	p := w.raw(otherIP)
 	to := tftpclient.Target{Host: otherIP, Port: p.Conn.LocalAddr().Port(), Name: "image"}
@@ -113,8 +113,7 @@ func fakeServer(w *simWorld, oack []byte, blocks int) (tftpclient.Target, *sync.
 	return to, &wg
 }
 
-// A client takes no file of another size than the server announced: it may
-// have been cut short.
+// A client accepts no file whose size differs from the announced one: it may be truncated.
 func TestDownloadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "1123", "1124", "1125", "1000000"} {
 		inWorld(t, nil, func(w *simWorld) {
@@ -135,7 +134,7 @@ func TestDownloadSizeLies(t *testing.T) {
 			tftptest.WantFile(t, here, "image", make([]byte, 1124))
 		})
 	}
-	inWorld(t, nil, func(w *simWorld) { // a store may take the size seriously
+	inWorld(t, nil, func(w *simWorld) { // a store may rely on the size
 		to, wg := fakeServer(w, tftptest.OACK("blksize", "512", "tsize", "9223372036854775807"), 3)
 		_, err := w.client().Get(context.Background(), to, tftptest.Into(store.Mem(0), "image"))
 		if !errors.Is(err, store.ErrNoSpace) {
@@ -147,7 +146,7 @@ func TestDownloadSizeLies(t *testing.T) {
 
 // A file longer than its tsize is not fetched to its end, which may never come.
 func TestEndlessSizeLies(t *testing.T) {
-	const said, most = 1000, 2 * 512 // blocks of 512 bytes are beyond it with the second
+	const said, most = 1000, 2 * 512 // the second block of 512 bytes exceeds it
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
 		defer p.Close()
@@ -171,8 +170,8 @@ func TestEndlessSizeLies(t *testing.T) {
 	})
 }
 
-// A server that never stops sending, and does not say how much, is stopped by the store,
-// which alone knows how much is too much.
+// If a server never stops sending, and does not announce a size, the store ends the transfer,
+// because only the store knows how much is too much.
 func TestEndlessDownload(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		to, wg := fakeServer(w, tftptest.OACK("blksize", "512"), 1<<30)
@@ -205,7 +204,7 @@ func TestBadOptionAcks(t *testing.T) {
 	}
 }
 
-// A server that refuses options is asked again without.
+// If a server refuses options, the client asks again without them.
 func TestOptionsRefused(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
@@ -231,8 +230,7 @@ func TestOptionsRefused(t *testing.T) {
 	})
 }
 
-// Windows and blocks of the largest kind do not ask for more memory than a
-// client has set aside.
+// The largest windows and blocks do not need more memory than a client has reserved.
 func TestLargestWindow(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
@@ -256,8 +254,8 @@ func TestLargestWindow(t *testing.T) {
 	})
 }
 
-// A store slower than the network holds the peer back, loses nothing, and
-// needs no more memory than an upload is granted.
+// A store that is slower than the network slows down the peer, loses nothing, and needs no more
+// memory than an upload is granted.
 func TestStoreSlowerThanNetwork(t *testing.T) {
 	for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -279,8 +277,7 @@ func TestStoreSlowerThanNetwork(t *testing.T) {
 					t.Fatal(err)
 				}
 				tftptest.WantFile(t, w.mem, "new", b)
-				// Blocks that the server does not confirm are not sent without
-				// end.
+				// Blocks that the server does not confirm are not repeated without end.
 				if needed := int64(len(b) / c.BlockSize); res.Sent > 8*needed {
 					t.Errorf("%d packets sent for some %d blocks", res.Sent, needed)
 				}
@@ -289,7 +286,7 @@ func TestStoreSlowerThanNetwork(t *testing.T) {
 	}
 }
 
-// Size asks for no more than the size.
+// Size only requests the size.
 func TestSize(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		for _, size := range []int{0, 1, 511, 512, 100_000} {
@@ -316,7 +313,7 @@ func TestSize(t *testing.T) {
 	})
 }
 
-// Options that no request can hold are an error, not a panic.
+// Options that do not fit into a request are an error, not a panic.
 func TestClientChecksOptions(t *testing.T) {
 	for _, c := range []*tftpclient.Client{
 		{BlockSize: 7}, {BlockSize: -512}, {BlockSize: 65465}, {Window: -1}, {Window: 65536, BlockSize: 60000},

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// serveFiles serves a store with one file on a port of the kernel's choice.
+// serveFiles serves a store with one file on a free port.
 func serveFiles() (addr string, stop func()) {
 	files := store.Mem(0)
 	u, err := files.Create(context.Background(), "motd", store.Create{})
@@ -110,7 +110,7 @@ func ExampleClient_Put() {
 
 	_, err = c.Put(context.Background(), target, text, text.Size())
 	if fault, ok := errors.AsType[*transfer.Error](err); ok {
-		fmt.Println("refused:", fault.Code) // this server takes new files only
+		fmt.Println("refused:", fault.Code) // this server only accepts new files
 	}
 	// Output:
 	// 12 <nil>

@@ -139,8 +139,7 @@ func TestPoolThousands(t *testing.T) {
 	}
 }
 
-// A network that loses datagrams harms no file, in either mode, with any
-// options.
+// A network that loses datagrams damages no file, in either mode, with any options.
 func TestPoolLossy(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	text := []byte(strings.Repeat("a line\nand\r another\n", 500))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Sets of options are written as they are read, and a name that is no option is refused.
+// Sets of options are written as they are read, and an unknown name is refused.
 func TestOptionSet(t *testing.T) {
 	all := strings.Join(optionNames[:], ",")
 	for names, want := range map[string]string{"tsize": "tsize", "TSize,BLKSIZE,tsize": "blksize,tsize", all: all} {
@@ -20,7 +20,7 @@ func TestOptionSet(t *testing.T) {
 	}
 }
 
-// A name is refused in any case, and no name that only begins like it.
+// A name matches in any case, and only as a whole.
 func TestOptionSetHas(t *testing.T) {
 	set, err := ParseOptionSet("blksize,rollover")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The machines allocate nothing while data flows, and nothing for a further
-// transfer in the same memory.
+// The machines allocate nothing while data flows, and nothing for a further transfer in the same
+// memory.
 
 func TestSenderAllocatesNothing(t *testing.T) {
 	for _, window := range []int{1, 16} {
@@ -71,7 +71,7 @@ func TestReceiverAllocatesNothing(t *testing.T) {
 			r.Stored(now)
 			buf = r.AppendReply(now, buf[:0])
 		}
-		begin() // the marks of a large window are made here, once
+		begin() // the bitmap of a large window is allocated here, once
 		none(t, "Answer", begin)
 		none(t, "a window", func() {
 			now = now.Add(time.Millisecond)

@@ -8,24 +8,24 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The Sorcerer's Apprentice (RFC 1123 §4.2.3.1): where both sides answer each
-// packet, one that the path doubles doubles everything that follows. These
-// peers have the bug; ours must not take part.
+// This is the Sorcerer's Apprentice bug (RFC 1123 §4.2.3.1): if both sides answer each packet,
+// one duplicated packet duplicates everything that follows. These peers have the bug, and our
+// machines must not take part.
 
 const (
 	apprenticeBlocks = 400
 	apprenticeTrip   = 5 * time.Millisecond
 )
 
-// An apprentice is the path between one of our machines and a peer that answers
-// every packet. It doubles one packet.
+// An apprentice is the path between one of our machines and a peer that answers every packet. It
+// duplicates one packet.
 type apprentice struct {
 	now     time.Time
 	queue   [][]byte // for our machine, in order
 	doubled bool
 }
 
-// toUs puts a packet on the path, one in the midst of the transfer twice.
+// toUs puts a packet on the path. It sends one packet in the middle of the transfer twice.
 func (a *apprentice) toUs(b []byte) {
 	a.queue = append(a.queue, b)
 	if binary.BigEndian.Uint16(b[2:]) == 12 && !a.doubled {
@@ -34,7 +34,7 @@ func (a *apprentice) toUs(b []byte) {
 	}
 }
 
-// A client that answers each DATA with an ACK of all it has, in windows too.
+// This client answers each DATA with an ACK of all blocks so far, also in windows.
 func TestSenderAndApprentice(t *testing.T) {
 	for _, window := range []int64{1, 4} {
 		a := apprentice{now: time.Unix(1_000_000, 0)}
@@ -70,7 +70,7 @@ func TestSenderAndApprentice(t *testing.T) {
 						if k == got+1 {
 							got++
 						} else if k > got {
-							continue // out of order: dropped, no ACK
+							continue // out of order: dropped without an ACK
 						}
 						if window == 1 || got%window == 0 || got == apprenticeBlocks || k <= got-window {
 							a.toUs(appendAck(nil, k, transfer.RolloverZero))
@@ -84,7 +84,7 @@ func TestSenderAndApprentice(t *testing.T) {
 	}
 }
 
-// A server that answers each ACK with DATA: the window behind it, again.
+// This server answers each ACK with DATA: it sends the next window again.
 func TestReceiverAndApprentice(t *testing.T) {
 	for _, window := range []int64{1, 4} {
 		a := apprentice{now: time.Unix(1_000_000, 0)}

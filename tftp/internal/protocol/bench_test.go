@@ -8,9 +8,9 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The cost of a machine to its driver for each window of a transfer: all the calls of its
-// turns, with a clock that has a monotonic reading as a driver's has, but without reading
-// it. A window of one block is lock-step.
+// These benchmarks measure the cost of a machine to its driver for each window of a transfer: all
+// the calls of its turns, with a clock that has a monotonic reading as a driver's has, but
+// without reading it. A window of one block is lock-step.
 
 var benchWindows = []int{1, 64}
 

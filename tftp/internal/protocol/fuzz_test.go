@@ -46,7 +46,7 @@ func FuzzParseRequest(f *testing.F) {
 		if agreed.Check() != nil || agreed.BlockSize > q.Offer.BlockSize || agreed.Window > min(q.Offer.Window, safeWindow) {
 			t.Fatalf("%+v was answered by %+v", q.Offer, agreed)
 		}
-		// A client must accept all that a server confirms.
+		// A client must accept everything that a server confirms.
 		o, err := parseOptionAck(appendOptionAck(nil, agreed))
 		if err == nil {
 			err = confirmedBy(q.Offer, o, q.Write)
@@ -93,16 +93,16 @@ const maxExpiries = 60
 // FuzzSenderHandle and FuzzReceiverHandle choose from these.
 const (
 	fuzzNext   = iota // the packet that the machine waits for
-	fuzzNear          // one whose number is near that
-	fuzzAny           // one of any number
-	fuzzOACK          // an OACK, mostly of what was asked
-	fuzzBytes         // nonsense
+	fuzzNear          // a packet whose number is near that
+	fuzzAny           // a packet of any number
+	fuzzOACK          // an OACK, usually of the requested options
+	fuzzBytes         // random bytes
 	fuzzError         // an ERROR
-	fuzzPause         // nothing but time
-	fuzzExpire        // the deadline
+	fuzzPause         // time passes
+	fuzzExpire        // the deadline expires
 	fuzzRepeat        // the request again
-	fuzzHalf          // the driver sends, or stores, only a part from here
-	fuzzWhole         // and all again
+	fuzzHalf          // from here on the driver sends, or stores, only a part
+	fuzzWhole         // from here on it sends or stores everything again
 	fuzzKinds
 )
 
@@ -117,7 +117,7 @@ func fuzzOptions(script *fuzzScript) transfer.Options {
 	return o
 }
 
-// addScripts adds scripts that each say one thing often, and one that goes through all.
+// addScripts adds scripts that each repeat one choice, and one that contains all.
 func addScripts(f *testing.F) {
 	for kind := range byte(fuzzKinds) {
 		script := []byte{1, 5, 1, 1, 1, 40}
@@ -221,7 +221,7 @@ func FuzzSenderHandle(f *testing.F) {
 			case fuzzHalf, fuzzWhole:
 				half = kind == fuzzHalf
 			}
-			late := half // what was left over before may go out now
+			late := half // the rest from before may be sent now
 			packets, blocks := drain()
 			if s.acked < acked || s.acked >= s.next && s.phase == senderData && s.total > 0 {
 				t.Fatalf("acknowledged %d, then %d of %d sent", acked, s.acked, s.next-1)
@@ -243,7 +243,7 @@ func FuzzSenderHandle(f *testing.F) {
 				t.Fatal("never gives up")
 			}
 			now = s.Deadline()
-			if s.deadline.IsZero() || now.Before(s.deadline) { // no timeout, but the next burst
+			if s.deadline.IsZero() || now.Before(s.deadline) { // not a timeout, but the next burst
 				n--
 				if bursts++; bursts > s.window {
 					t.Fatal("bursts without end")
@@ -299,7 +299,7 @@ func FuzzReceiverHandle(f *testing.F) {
 		}
 		store := func() {
 			r.Stored(now)
-			for taken[stored+1] || stored+1 == r.last && r.tail == 0 { // nothing is to be kept of an empty block
+			for taken[stored+1] || stored+1 == r.last && r.tail == 0 { // an empty block needs no storing
 				stored++
 			}
 		}

@@ -23,7 +23,7 @@ func TestNetascii(t *testing.T) {
 			t.Errorf("%q became %q, want %q", want, got, text)
 		}
 	}
-	// Bytes that are no netascii are kept.
+	// Bytes that are not valid netascii are kept.
 	for ascii, want := range map[string]string{
 		"a\nb": "a\nb", "a\rb": "a\rb", "a\r": "a\r", "\r\r\n": "\r\n", "\r\r\x00": "\r\r", "\r\r": "\r\r",
 	} {
@@ -52,7 +52,7 @@ func FuzzNetascii(f *testing.F) {
 		if got := decodeNetascii(ascii, piece); !bytes.Equal(got, text) {
 			t.Fatalf("%q by way of %q became %q", text, ascii, got)
 		}
-		// Anything decodes to the same, however it is cut, and never grows.
+		// Any text decodes to the same bytes, however it is cut, and never grows.
 		if got := decodeNetascii(text, piece); !bytes.Equal(got, decodeNetascii(text, len(text)+1)) || len(got) > len(text) {
 			t.Fatalf("%q became %q in pieces of %d", text, got, piece)
 		}

@@ -63,8 +63,7 @@ func TestWiden(t *testing.T) {
 	}
 }
 
-// TestWidenUndoesWireNumber tries every block and every number that can come
-// near each edge.
+// TestWidenUndoesWireNumber tries every block and every number near each edge.
 func TestWidenUndoesWireNumber(t *testing.T) {
 	for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 		cycle := int64(65536)
@@ -89,8 +88,8 @@ func TestWidenUndoesWireNumber(t *testing.T) {
 	}
 }
 
-// relay drives both machines over a perfect path, for files too large to keep:
-// every block's data is the same zeros.
+// relay drives both machines over a perfect path, for files too large to keep: every block
+// contains zeros.
 func relay(t *testing.T, s *Sender, r *Receiver, now time.Time, size int64) {
 	t.Helper()
 	block := int64(s.BlockSize())
@@ -133,8 +132,8 @@ func relay(t *testing.T, s *Sender, r *Receiver, now time.Time, size int64) {
 	}
 }
 
-// TestBeyondTheNumbers moves files of more blocks than there are numbers,
-// twice over, and of more bytes than 32 bits count.
+// TestBeyondTheNumbers moves files with more than twice as many blocks as there are numbers, and
+// with more bytes than 32 bits can count.
 func TestBeyondTheNumbers(t *testing.T) {
 	for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 		for _, o := range []transfer.Options{
@@ -158,8 +157,8 @@ func TestBeyondTheNumbers(t *testing.T) {
 	}
 }
 
-// TestOldBlocksAreNotNew has a peer with the widest window lose an ACK and
-// send its whole window again: no number may stand for two blocks.
+// TestOldBlocksAreNotNew makes a peer with the largest window lose an ACK and send its whole
+// window again: no number may stand for two blocks.
 func TestOldBlocksAreNotNew(t *testing.T) {
 	for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 		now := time.Unix(1_000_000, 0)
@@ -184,7 +183,7 @@ func TestOldBlocksAreNotNew(t *testing.T) {
 			}
 		}
 
-		// The same for a Sender: a repeated ACK is not the ACK of a whole window.
+		// The same holds for a Sender: a repeated ACK is not the ACK of a whole window.
 		for _, client := range []bool{false, true} {
 			var s Sender
 			if client {

@@ -8,9 +8,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A receiver that keeps blocks which come out of order is worth it: where
-// packets are lost or overtake each other, one that drops them has far more sent
-// again, and takes longer.
+// Keeping blocks out of order is worthwhile: if packets are lost or reordered, a receiver that
+// drops them makes the sender send far more again, and takes longer.
 func TestKeepingOutOfOrder(t *testing.T) {
 	for name, f := range map[string]faults{
 		"1 % lost":          {bandwidth: 12_500_000, delay: 240 * time.Microsecond, loss: 0.01},
