@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// The build for 32-bit ARM serves and fetches over all protocols. There the compiler aligns 64-bit numbers to 4
-// bytes, and Go ends a program that uses one atomically which is not aligned to 8.
+// The build for 32-bit ARM serves and fetches over all protocols. On this processor the compiler
+// aligns 64-bit numbers to 4 bytes, and Go ends a program that atomically uses one that is not
+// aligned to 8.
 func TestARM(t *testing.T) {
 	t.Parallel()
 	qemu := find(t, "qemu-user", "qemu-arm")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// powerOnARM starts a machine of 64-bit ARM, which takes half a minute to boot. So it is there
-// only where somebody asked for it:
+// powerOnARM starts a machine of 64-bit ARM, which takes half a minute to boot. It therefore runs
+// only if its packages were installed explicitly:
 //
 //	scripts/install-peers qemu-system-arm qemu-efi-aarch64
 //	go test -run TestBootARM64 ./interop
@@ -26,7 +26,7 @@ func (b *bootNet) powerOnARM(t *testing.T, firmware string) (m *machine) {
 
 const armPackage = "qemu-system-arm"
 
-// needARM ends a test where nobody has asked for the machine, such as in CI.
+// needARM skips a test unless the machine was installed explicitly. In CI it is not.
 func needARM(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(peerDir(t, armPackage)); err != nil {
@@ -34,7 +34,7 @@ func needARM(t *testing.T) {
 	}
 }
 
-// UEFI of 64-bit ARM asks port 4011 for its boot file, and runs it.
+// UEFI on 64-bit ARM asks port 4011 for its boot file, and runs it.
 func TestBootARM64UEFI(t *testing.T) {
 	needARM(t)
 	t.Parallel()
@@ -46,8 +46,8 @@ func TestBootARM64UEFI(t *testing.T) {
 	wantLogged(t, logged(t, b.haul), `probe show.efi .*`, `done show.efi .*`)
 }
 
-// U-Boot as Debian builds it, without CONFIG_SERVERIP_FROM_PROXYDHCP, takes no answer but that
-// of the DHCP server. haul's does it no harm.
+// U-Boot as Debian builds it, without CONFIG_SERVERIP_FROM_PROXYDHCP, accepts only the DHCP
+// server's answer. haul's does not disturb it.
 func TestBootARM64UBoot(t *testing.T) {
 	needARM(t)
 	t.Parallel()
@@ -65,8 +65,8 @@ func TestBootARM64UBoot(t *testing.T) {
 	wantBootLogged(t, b.haul, `result=offered .*client=U-Boot arch="U-Boot arm64" form=any file=boot.scr`)
 }
 
-// speaker returns a UEFI program for 64-bit ARM that writes a text to the serial line of
-// QEMU's machine virt, and switches that off.
+// speaker returns a UEFI program for 64-bit ARM that writes a text to the serial line of QEMU's
+// machine virt, and switches the machine off.
 func speaker(text string) []byte {
 	text += strings.Repeat("\n", 4-len(text)%4)
 	code := []uint32{

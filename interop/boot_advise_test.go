@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// advise returns a file with the lines that "haul boot --advise" prints.
+// advise writes the output of "haul boot --advise" to a file, and returns its path.
 func advise(t *testing.T, server string, on *node, args ...string) string {
 	t.Helper()
 	out, err := on.run(t, haul(t), append(bootArgs(t, t.TempDir(), "--advise", server), args...)...)
@@ -22,11 +22,11 @@ func advise(t *testing.T, server string, on *node, args ...string) string {
 	return file
 }
 
-// With the lines of --advise, dnsmasq alone sends machines where haul would.
+// With the lines of --advise, dnsmasq alone directs machines as haul would.
 func TestBootAdvise(t *testing.T) {
 	t.Parallel()
 	b := &bootNet{machine: newNode(t), server: newNode(t)}
-	join(t, b.machine, "br0", b.server, cable, 1500) // named as where leaseAddress expects it
+	join(t, b.machine, "br0", b.server, cable, 1500) // leaseAddress expects this name
 	b.machine.ip(t, address("br0", askerHost+"/24"))
 	b.server.ip(t, address(cable, host+"/24"))
 	file := advise(t, "dnsmasq", b.server, "--boot-host", "52:54:00:12:34:57=own.ipxe")
@@ -39,7 +39,7 @@ func TestBootAdvise(t *testing.T) {
 		`(?s)Raspberry Pi on br0.*next: it asks 10.69.0.1 by TFTP for names of its own`)
 	b.doctor(t, 0, "ipxe --mac 52:54:00:12:34:57 --no-fetch", `next: it fetches http://10.69.0.1/own.ipxe`)
 
-	// It understands the lines for rules of all kinds.
+	// dnsmasq accepts the lines for all kinds of rules.
 	for _, args := range [][]string{
 		{"--boot-host", `52:54:00:12:34:56=ignore,52:54:00:12:34:57=own.ipxe,"52:54:00:12:34:58=grub ""new"" #1 \x.efi"`, "--boot-file", "x64=a b.efi,uboot-arm64=boot.scr", "--http", ":8080"},
 		{"--boot-known", "--boot-host", "52:54:00:12:34:58=grubx64.efi", "--http", "", "--tftp", ":69"},

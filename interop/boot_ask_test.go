@@ -18,12 +18,12 @@ import (
 
 const askerHost = "10.69.0.4"
 
-// newAskNet is newBootNet with an address for the machine's node, from which "haul doctor
+// newAskNet is like newBootNet, with an address for the machine's node, from which "haul doctor
 // pxe" asks.
 func newAskNet(t *testing.T, args ...string) *bootNet {
 	t.Helper()
 	dir := fill(t, t.TempDir(), map[string][]byte{"show.efi": content(1000), "large": nil})
-	if err := os.Truncate(filepath.Join(dir, "large"), 1<<30); err != nil { // more than sockets hold
+	if err := os.Truncate(filepath.Join(dir, "large"), 1<<30); err != nil { // more than sockets buffer
 		t.Fatal(err)
 	}
 	b := newBootNet(t, dir, args...)
@@ -31,13 +31,13 @@ func newAskNet(t *testing.T, args ...string) *bootNet {
 	return b
 }
 
-// doctor runs "haul doctor pxe", and wants an exit code and lines of its output.
+// doctor runs "haul doctor pxe", and checks its exit code and lines of its output.
 func (b *bootNet) doctor(t *testing.T, code int, as string, want ...string) {
 	t.Helper()
 	b.machine.doctorPXE(t, "br0", code, as, want...)
 }
 
-// doctorPXE asks as kinds of machines, behind which there may be further flags.
+// doctorPXE asks as the given kinds of machines, which further flags may follow.
 func (n *node) doctorPXE(t *testing.T, link string, code int, as string, want ...string) {
 	t.Helper()
 	out, err := n.run(t, haul(t), append([]string{"doctor", "pxe", "--interface", link, "--timeout", "2s", "--as"}, strings.Fields(as)...)...)
@@ -60,8 +60,8 @@ func (n *node) doctorPXE(t *testing.T, link string, code int, as string, want ..
 	}
 }
 
-// Machines of each kind get an address of the DHCP server and a boot file of haul, which they
-// can fetch. With UEFI they ask port 4011 for it, unless a rule has the offer name it.
+// Machines of each kind get an address from the DHCP server and a boot file from haul, which they
+// can fetch. With UEFI they ask port 4011 for it, unless a rule puts it into the offer.
 func TestBootDoctor(t *testing.T) {
 	t.Parallel()
 	b := newAskNet(t, "--boot-host", "52:54:00:12:34:58=direct")
@@ -77,14 +77,14 @@ func TestBootDoctor(t *testing.T) {
 	b.doctor(t, 1, "arm64", `problem: no server names a boot file for it`, `next: it does not boot from the network`)
 	wantBootLogged(t, b.haul, `result=unanswered .*arch="UEFI arm64" why="no boot file for UEFI arm64"`)
 
-	// Without haul, addresses are given as before.
+	// Without haul, the DHCP server assigns addresses as before.
 	_ = b.haul.cmd.Process.Signal(syscall.SIGKILL)
 	<-b.haul.done
 	b.doctor(t, 1, "x64", `10.69.0.3 gives the address 10.69.0.2`, `problem: no server names a boot file for it`)
 }
 
 // haul sends nothing to clients that do not boot, and nothing at all in a dry run, where it
-// says who would be answered.
+// prints which clients it would answer.
 func TestBootStrangers(t *testing.T) {
 	t.Parallel()
 	b := newAskNet(t)
@@ -97,7 +97,7 @@ func TestBootStrangers(t *testing.T) {
 	if err != nil || !strings.Contains(out, "bound 10.69.0.2") {
 		t.Errorf("udhcpc: %v\n%s", err, out)
 	}
-	// A machine of Windows that asks for its address, and is no boot client.
+	// This is a Windows machine that asks for its address, and is not a boot client.
 	out, err = b.machine.run(t, find(t, "busybox", "busybox"), "udhcpc", "-i", "br0", "-f", "-n", "-q", "-s", script, "-V", "MSFT 5.0")
 	if err != nil || !strings.Contains(out, "bound 10.69.0.2") {
 		t.Errorf("udhcpc as Windows: %v\n%s", err, out)
@@ -126,9 +126,9 @@ func TestBootDryRun(t *testing.T) {
 	wantBootLogged(t, b.haul, `result="would be offered" .*arch="UEFI x64" form=redirect file=snponly.efi`)
 }
 
-// A reload hands over the sockets, and what is known of machines: the new process answers with
-// the new settings, and in the form that a machine has understood, while the old one still has
-// a client.
+// A reload hands over the sockets and the information about machines. The new process answers
+// with the new settings, and in the form that a machine has understood, while the old process
+// still has a client.
 func TestBootReload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "haul.toml")
@@ -140,20 +140,20 @@ func TestBootReload(t *testing.T) {
 	}
 	write("show.efi")
 	b := newAskNet(t, "--config", file)
-	// The machine leaves the offer to a BIOS without effect, and acts on that to UEFI, which sends
-	// it to port 4011.
+	// The machine ignores the offer to a BIOS, and reacts to the offer to UEFI, which sends it to
+	// port 4011.
 	const sendsToPXE = `10.69.0.1 .*sends the machine to port 4011`
 	b.doctor(t, 0, "bios,x64 --mac 52:54:00:12:34:58", `BIOS on br0, as .*\n(  .*\n)*  10.69.0.1 names the boot file undionly.kpxe`, sendsToPXE, `names the boot file show.efi`)
 	write("other.efi")
-	// A client that does not read keeps the old process. With it, the new one would be killed:
-	// they are in one group of processes.
+	// A client that does not read keeps the old process alive. If that ended, the new one would
+	// be killed too, because they are in one process group.
 	defer b.holdDownload(t).Close()
 	_ = b.haul.cmd.Process.Signal(syscall.SIGHUP)
 	b.haul.await(t, "a successor serves from now on")
 	b.doctor(t, 1, "bios,x64 --mac 52:54:00:12:34:58", `BIOS on br0, as .*\n(  .*\n)*  `+sendsToPXE, `names the boot file other.efi`, `problem: tftp://10.69.0.1/other.efi cannot be fetched`)
 }
 
-// holdDownload begins to fetch a file from haul, and leaves it there.
+// holdDownload begins to fetch a file from haul, and leaves the transfer unfinished.
 func (b *bootNet) holdDownload(t *testing.T) net.Conn {
 	t.Helper()
 	var c net.Conn
@@ -171,8 +171,8 @@ func (b *bootNet) holdDownload(t *testing.T) net.Conn {
 	return c
 }
 
-// capture counts the packets of DHCP and PXE that haul sends from now on. The socket takes
-// all protocols: before others, the bridge takes what comes by its port.
+// capture counts the DHCP and PXE packets that haul sends from now on. The socket receives all
+// protocols: otherwise the bridge would take packets from its port first.
 func (b *bootNet) capture(t *testing.T) (count func() int) {
 	t.Helper()
 	var fd int
@@ -192,7 +192,7 @@ func (b *bootNet) capture(t *testing.T) (count func() int) {
 	t.Cleanup(func() { unix.Close(fd) })
 	packets := 0
 	return func() int {
-		time.Sleep(100 * time.Millisecond) // a packet that was sent is on its way
+		time.Sleep(100 * time.Millisecond) // the packet may still be on its way
 		buf := make([]byte, 2048)
 		for {
 			n, from, err := unix.Recvfrom(fd, buf, 0)

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A heldCable is a cable between machines and the network that passes through the test,
-// which sees and changes what a machine sends. One machine at a time is at its end.
+// A heldCable is a cable between machines and the network that passes through the test, which
+// sees and changes what a machine sends. Only one machine at a time is connected.
 type heldCable struct {
 	tap  *os.File     // the network's end
-	plug net.Listener // where machines are plugged in
+	plug net.Listener // machines connect to it
 	pass func(frame []byte) bool
-	conn atomic.Pointer[net.UnixConn] // of the machine that is plugged in
+	conn atomic.Pointer[net.UnixConn] // of the connected machine
 }
 
-// holdCable replaces the machine's cable by one that passes through the test. pass may
-// change a frame that a machine sends; it returns false for one that is lost.
+// holdCable replaces the machine's cable with one that passes through the test. pass may change a
+// frame that a machine sends; if it returns false, the frame is lost.
 func (b *bootNet) holdCable(t *testing.T, pass func(frame []byte) bool) {
 	t.Helper()
 	c := &heldCable{pass: pass}
@@ -50,10 +50,10 @@ func (b *bootNet) holdCable(t *testing.T, pass func(frame []byte) bool) {
 	b.netdev = "stream,addr.type=unix,addr.path=" + socket
 }
 
-// lengthPrefix is the size of the length in front of each frame that QEMU sends and takes.
+// lengthPrefix is the size of the length before each frame that QEMU sends and receives.
 const lengthPrefix = 4
 
-// fromMachines passes on what machines send, until the cable is taken away.
+// fromMachines forwards frames from machines until the cable is removed.
 func (c *heldCable) fromMachines() {
 	for {
 		conn, err := c.plug.Accept()
@@ -66,7 +66,7 @@ func (c *heldCable) fromMachines() {
 	}
 }
 
-// fromMachine passes on what one machine sends, until that is switched off.
+// fromMachine forwards frames from one machine until it is switched off.
 func (c *heldCable) fromMachine(conn net.Conn) {
 	buf := make([]byte, 1<<16)
 	for {
@@ -75,7 +75,7 @@ func (c *heldCable) fromMachine(conn net.Conn) {
 		}
 		n := binary.BigEndian.Uint32(buf)
 		if int(n) > len(buf) {
-			return // no frame of Ethernet is so long
+			return // no Ethernet frame is that long
 		}
 		if _, err := io.ReadFull(conn, buf[:n]); err != nil {
 			return
@@ -88,8 +88,8 @@ func (c *heldCable) fromMachine(conn net.Conn) {
 	}
 }
 
-// toMachines passes on what comes for a machine, until the cable is taken away. While no
-// machine is there, packets are lost.
+// toMachines forwards frames to the machine until the cable is removed. While no machine is
+// connected, frames are lost.
 func (c *heldCable) toMachines() {
 	buf := make([]byte, 1<<16)
 	for {
@@ -107,8 +107,7 @@ func (c *heldCable) toMachines() {
 // etherHeader is the size of an Ethernet header: two addresses and a type.
 const etherHeader = 14
 
-// datagram returns the port that a frame is for, and what it holds, if that is UDP over
-// IPv4.
+// datagram returns the destination port and the data of a frame, if it contains UDP over IPv4.
 func datagram(frame []byte) (port uint16, data []byte, ok bool) {
 	if len(frame) < etherHeader || binary.BigEndian.Uint16(frame[12:]) != unix.ETH_P_IP {
 		return 0, nil, false
@@ -117,11 +116,11 @@ func datagram(frame []byte) (port uint16, data []byte, ok bool) {
 	return to.Port(), data, ok
 }
 
-// blankOptions replaces options of the DHCP packet in a frame with pads (RFC 2132 §3.1),
-// and takes the checksum away (RFC 768).
+// blankOptions replaces options of the DHCP packet in a frame with pads (RFC 2132 §3.1), and
+// removes the checksum (RFC 768).
 func blankOptions(frame []byte, codes ...byte) {
 	const (
-		options  = 240 // where they begin, behind the cookie
+		options  = 240 // where the options begin, after the cookie
 		pad, end = 0, 255
 	)
 	_, data, ok := datagram(frame)

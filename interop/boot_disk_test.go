@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A machine whose menu nobody uses boots its disk, after the time of the menu: by iPXE and by
-// GRUB, with a BIOS and with UEFI.
+// A machine whose menu is not used boots its disk after the timeout of the menu: with iPXE and
+// with GRUB, with a BIOS and with UEFI.
 func TestBootDisk(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -63,7 +63,7 @@ func TestBootDisk(t *testing.T) {
 		}
 		b, dhcp := layBootNet(t)
 		dhcp.do(t, func() { offerAddress(t, "grub/i386-pc/core.0") })
-		b.serve(t, dir, append(args, "--boot-host", "52:54:00:12:34:56=ignore")...) // this card has iPXE, which would get its menu
+		b.serve(t, dir, append(args, "--boot-host", "52:54:00:12:34:56=ignore")...) // this card has iPXE, which would otherwise get its menu
 		b.bootsDisk(t, "e1000", bootSector(t))
 		if log := logged(t, b.haul); !slices.ContainsFunc(log, regexp.MustCompile(`^done /grub/grub.cfg `).MatchString) {
 			t.Errorf("GRUB has not loaded its menu: %q", log)
@@ -71,7 +71,8 @@ func TestBootDisk(t *testing.T) {
 	})
 }
 
-// bootsDisk wants a machine to boot a disk, which is a file or a directory as QEMU has it.
+// bootsDisk checks that a machine boots a disk, which is a file or a directory in QEMU's
+// notation.
 func (b *bootNet) bootsDisk(t *testing.T, card, disk string, args ...string) {
 	t.Helper()
 	memory := filepath.Join(t.TempDir(), "memory")
@@ -84,20 +85,20 @@ func (b *bootNet) bootsDisk(t *testing.T, card, disk string, args ...string) {
 const diskText = "the disk"
 
 // bootSector returns a disk whose boot sector writes the sum of diskText to the debug port, and
-// ends the machine.
+// switches the machine off.
 func bootSector(t *testing.T) string {
 	t.Helper()
 	code := []byte{0xba, 0xe9, 0} //     mov dx, 0xe9; of 16 bits
 	for _, c := range sumOf([]byte(diskText)) {
 		code = append(code, 0xb0, c, 0xee) // mov al, c; out dx, al
 	}
-	code = append(code, 0xba, 0x01, 0x05, 0xee, 0xf4, 0xeb, 0xfd) // as switchOff
+	code = append(code, 0xba, 0x01, 0x05, 0xee, 0xf4, 0xeb, 0xfd) // as in switchOff
 	b := append(code, make([]byte, 1<<20-len(code))...)
 	copy(b[510:], []byte{0x55, 0xaa})
 	return filepath.Join(fill(t, t.TempDir(), map[string][]byte{"disk": b}), "disk")
 }
 
-// espDisk returns a disk with a system partition of UEFI, whose boot loader does the same.
+// espDisk returns a disk with an EFI system partition whose boot loader does the same.
 func espDisk(t *testing.T) string {
 	t.Helper()
 	return "fat:rw:" + fill(t, t.TempDir(), map[string][]byte{"EFI/BOOT/BOOTX64.EFI": selfShower([]byte(diskText))})

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// A DHCP server on haul's own host has port 67, and the packets that are sent to it alone: it
-// renews a lease while haul sees the same packets, and after haul was killed. Then it gives
-// an address as before.
+// A DHCP server on haul's own host owns port 67 and receives the packets that are addressed to
+// it: it renews a lease while haul sees the same packets. After haul was killed, it assigns an
+// address as before.
 func TestBootLease(t *testing.T) {
 	t.Parallel()
 	server, client := newNode(t), newNode(t)
@@ -42,7 +42,7 @@ func TestBootLease(t *testing.T) {
 		}
 	}
 	renew(1)
-	// With its address, and so to the server alone.
+	// The client has its address, so it sends to the server only.
 	d.ready(t, regexp.MustCompile(`peer=`+guest+`:68`))
 	_ = d.cmd.Process.Signal(syscall.SIGKILL)
 	<-d.done

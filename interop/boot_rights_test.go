@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// A server of boot clients needs rights at the start alone: as nobody it then answers, also a
-// client on its own machine, and clients by an interface that has gone and is back. Without the
-// rights, or beside another boot server, it says what it lacks.
+// A server for boot clients needs privileges only at its start: it then answers as nobody, also
+// clients on its own machine, and clients on an interface that was removed and added again.
+// Without the privileges, or next to another boot server, it reports what it lacks.
 func TestBootRights(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// secureBoot has OVMF start only what Microsoft's keys, or Debian's shim, have signed.
+// secureBoot makes OVMF start only programs that are signed by Microsoft's keys or by Debian's
+// shim.
 func secureBoot(t *testing.T, args ...string) []string {
 	t.Helper()
 	vars := filepath.Join(t.TempDir(), "vars.fd")
@@ -23,8 +24,8 @@ func secureBoot(t *testing.T, args ...string) []string {
 		"-m", "512"}) // for the kernel
 }
 
-// signedFiles makes a directory with Debian's shim, GRUB and kernel, which are signed, an entry
-// for the kernel, and an initrd of our own.
+// signedFiles makes a directory with Debian's signed shim, GRUB and kernel, an entry for the
+// kernel, and an initrd of our own.
 func signedFiles(t *testing.T) string {
 	t.Helper()
 	dir := fill(t, t.TempDir(), map[string][]byte{
@@ -42,10 +43,10 @@ func signedFiles(t *testing.T) string {
 	return dir
 }
 
-// oddKernel is the name of a kernel, which GRUB asks for as it is by TFTP.
+// oddKernel is the name of a kernel, which GRUB requests unchanged by TFTP.
 const oddKernel = "vmlinuz%20ü?#1"
 
-// initrdOf returns an initrd that has a program as its only file, init.
+// initrdOf returns an initrd whose only file, init, is a program.
 func initrdOf(t *testing.T, source string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "init")
@@ -58,7 +59,7 @@ func initrdOf(t *testing.T, source string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The archive of cpio that kernels read: headers of hexadecimal numbers, all aligned to 4 bytes.
+	// This is the cpio format of kernels: headers of hexadecimal numbers, all aligned to 4 bytes.
 	var b bytes.Buffer
 	add := func(name string, mode int, data []byte) {
 		b.WriteString("070701")
@@ -75,7 +76,7 @@ func initrdOf(t *testing.T, source string) []byte {
 	return b.Bytes()
 }
 
-// awaitShown wants the program of the initrd to run, on a kernel that is locked down.
+// awaitShown waits until the program of the initrd runs on a kernel that is locked down.
 func (m *machine) awaitShown(t *testing.T) {
 	t.Helper()
 	m.await(t, `/proc/cmdline: BOOT_IMAGE=\S+ quiet console=ttyS0 panic=-1 "shown=a b" 1 2\r?\n`)
@@ -83,15 +84,15 @@ func (m *machine) awaitShown(t *testing.T) {
 	m.awaitOff(t)
 }
 
-// Firmware with Secure Boot loads shim, shim loads GRUB, and GRUB shows the menu of haul,
-// whose default it boots: a signed kernel with its command line and its initrd. The firmware
-// refuses a program that nobody signed.
+// Firmware with Secure Boot loads shim, shim loads GRUB, and GRUB shows haul's menu and boots its
+// default: a signed kernel with its command line and its initrd. The firmware refuses an unsigned
+// program.
 func TestBootSecure(t *testing.T) {
 	t.Parallel()
 	menu := []string{"--boot-file", "x64=shimx64.efi", "--boot-default", "show", "--boot-timeout", "1s"}
 
-	// Debian 12's GRUB 2.06 has an address after HTTP boot, but no driver for HTTP. So it shows
-	// its prompt, where somebody has it load the menu by TFTP.
+	// Debian 12's GRUB 2.06 has an address after HTTP boot, but no HTTP driver. So it shows its
+	// prompt, where the test makes it load the menu by TFTP.
 	t.Run("HTTP", func(t *testing.T) {
 		t.Parallel()
 		b := newBootNet(t, signedFiles(t), menu...)
@@ -102,7 +103,7 @@ func TestBootSecure(t *testing.T) {
 		m.awaitShown(t)
 	})
 
-	// GRUB asks the server that the DHCP server names, as the lines of --advise have it do.
+	// GRUB asks the server that the DHCP server names, as with the lines of --advise.
 	t.Run("TFTP", func(t *testing.T) {
 		t.Parallel()
 		if testing.Short() {

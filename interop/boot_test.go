@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// A bootNet is a network with a machine, "haul boot", and a DHCP server that gives addresses
-// and knows nothing of haul. The three are on one bridge.
+// A bootNet is a network with a machine, "haul boot", and a DHCP server that assigns addresses
+// and does not know haul. The three are on one bridge.
 type bootNet struct {
 	machine *node  // has the bridge, and the machine's end of the cable
-	netdev  string // how QEMU connects the machine with that
-	server  *node  // is at the address host
+	netdev  string // QEMU's option that connects the machine to it
+	server  *node  // has the address host
 	haul    *daemon
 }
 
 const dhcpHost = "10.69.0.3"
 
-// newBootNet lays the network, and serves dir by "haul boot".
+// newBootNet builds the network, and serves dir with "haul boot".
 func newBootNet(t *testing.T, dir string, args ...string) *bootNet {
 	t.Helper()
 	b, dhcp := layBootNet(t)
@@ -34,20 +34,20 @@ func newBootNet(t *testing.T, dir string, args ...string) *bootNet {
 	return b
 }
 
-// layBootNet lays the network, on which nothing runs yet. dhcp is for the DHCP server.
+// layBootNet builds the network without programs. dhcp is the node for the DHCP server.
 func layBootNet(t *testing.T) (b *bootNet, dhcp *node) {
 	t.Helper()
 	b, dhcp = &bootNet{machine: newNode(t), netdev: toCable, server: newNode(t)}, newNode(t)
 	b.machine.ip(t, "link add br0 type bridge", "link set br0 up", "tuntap add "+cable+" mode tap", "link set "+cable+" master br0 up")
 	join(t, b.machine, "to-haul", b.server, eth, 1500)
-	join(t, b.machine, "to-dhcp", dhcp, cable, 1500) // named as where leaseAddress expects it
+	join(t, b.machine, "to-dhcp", dhcp, cable, 1500) // leaseAddress expects this name
 	b.machine.ip(t, "link set to-haul master br0", "link set to-dhcp master br0")
 	b.server.ip(t, address(eth, host+"/24"))
 	dhcp.ip(t, address(cable, dhcpHost+"/24"))
 	return b, dhcp
 }
 
-// serve serves dir by "haul boot".
+// serve serves dir with "haul boot".
 func (b *bootNet) serve(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	b.haul = b.server.start(t, haul(t), bootArgs(t, dir, args...)...)
@@ -68,7 +68,7 @@ func (b *bootNet) powerOn(t *testing.T, card string, args ...string) (m *machine
 	return m
 }
 
-// machines returns what the status page has of machines, for programs.
+// machines returns the list of machines on the status page, in its form for programs.
 func (b *bootNet) machines(t *testing.T) string {
 	t.Helper()
 	var c net.Conn
@@ -89,7 +89,7 @@ func (b *bootNet) machines(t *testing.T) string {
 	return string(answer)
 }
 
-// wantBootLogged wants lines about boot clients in haul's log, in their order.
+// wantBootLogged checks for lines about boot clients in haul's log, in this order.
 func wantBootLogged(t *testing.T, d *daemon, want ...string) {
 	t.Helper()
 	rest := d.said(1000)
@@ -103,9 +103,9 @@ func wantBootLogged(t *testing.T, d *daemon, want ...string) {
 	}
 }
 
-// A PC whose network card has iPXE boots beside a DHCP server on haul's own host, which has
-// port 67. iPXE gets the script of this machine by HTTP, and by it a kernel with its command
-// line and its initrd.
+// A PC whose network card has iPXE boots with a DHCP server on haul's own host, which owns port
+// 67. iPXE gets the script of this machine by HTTP, which loads a kernel with its command line
+// and its initrd.
 func TestBootBesideDHCPServer(t *testing.T) {
 	t.Parallel()
 	const size = 1<<20 + 777
@@ -127,9 +127,9 @@ func TestBootBesideDHCPServer(t *testing.T) {
 	wantHTTPLogged(t, d, `result=done direction=read file=/boot.ipxe .*status=200`, fmt.Sprintf(`result=done direction=read file=/image .*bytes=%d`, size))
 }
 
-// A PC with a BIOS, whose card knows PXE, loads iPXE by TFTP. iPXE shows the menu, where
-// somebody chooses an entry: a kernel with its command line and its initrd, whose names are not
-// plain. This card has iPXE too, which the cable hides until the other iPXE was asked for.
+// A PC with a BIOS and a card with PXE loads iPXE by TFTP. iPXE shows the menu, where an entry is
+// chosen: a kernel with its command line and its initrd, which have unusual names. This card has
+// iPXE too, but the cable hides that until the other iPXE was requested.
 func TestBootBIOS(t *testing.T) {
 	t.Parallel()
 	const size = 1<<20 + 777
@@ -142,7 +142,7 @@ func TestBootBIOS(t *testing.T) {
 	b.holdCable(t, func(frame []byte) bool {
 		switch port, data, _ := datagram(frame); {
 		case port == 67 && !loaded:
-			blankOptions(frame, 77, 175) // the user class, and what iPXE can do
+			blankOptions(frame, 77, 175) // the user class, and the features of iPXE
 		case port == 69 && bytes.Contains(data, []byte("undionly.kpxe")):
 			loaded = true
 		}
@@ -161,13 +161,13 @@ func TestBootBIOS(t *testing.T) {
 		`result=offered .*client=iPXE arch=BIOS form=any file=boot.ipxe`)
 }
 
-// oddName is the name of a file that URLs have in another form. It has no white space, which
+// oddName is the name of a file that is encoded in URLs. It contains no white space, which
 // separates names in an entry, and only ASCII: see [pxe.Menu.IPXEProblems].
 const oddName = `a%20b?c&d+e="f'g|h`
 
-// A PC with UEFI asks port 4011 for its boot file, loads iPXE by TFTP, and iPXE shows the
-// menu of a plain directory with a kernel and an initrd. Somebody chooses them. haul runs by the
-// commands of the cookbook, for which the mirror is a directory.
+// A PC with UEFI asks port 4011 for its boot file, loads iPXE by TFTP, and iPXE shows the menu of
+// a plain directory with a kernel and an initrd, which are chosen. haul runs with the commands of
+// the cookbook, whose mirror is a directory here.
 func TestBootUEFI(t *testing.T) {
 	t.Parallel()
 	data := content(1<<20 + 777)
@@ -203,7 +203,7 @@ func TestBootUEFI(t *testing.T) {
 	wantBootLogged(t, b.haul, lines...)
 }
 
-// chooseSecond chooses the second line of a menu, which has this title.
+// chooseSecond chooses the second line of a menu, which has the given title.
 func (m *machine) chooseSecond(t *testing.T, title string) {
 	t.Helper()
 	m.await(t, regexp.QuoteMeta(title))
@@ -212,12 +212,12 @@ func (m *machine) chooseSecond(t *testing.T, title string) {
 	if _, err := m.console.Write([]byte(down)); err != nil {
 		t.Fatalf("the console, choosing %q: %v", title, err)
 	}
-	m.await(t, regexp.QuoteMeta(title)) // it is shown as chosen
+	m.await(t, regexp.QuoteMeta(title)) // it is shown as selected
 	m.press(t, '\r')
 }
 
-// Where port 4011 cannot be reached, a machine with UEFI boots by an offer that has the boot
-// file itself. It gets such an offer when it is switched on again after a boot that failed.
+// If port 4011 is not reachable, a machine with UEFI boots from an offer that contains the boot
+// file itself. It gets such an offer when it is switched on again after a failed boot.
 func TestBootUEFIDirect(t *testing.T) {
 	t.Parallel()
 	b, asked := newNetWithout4011(t)
@@ -235,11 +235,11 @@ func TestBootUEFIDirect(t *testing.T) {
 		`result=offered .*client=PXE arch="UEFI x64" form=direct file=show.efi`)
 }
 
-// directSize is how much data the program has that machines without port 4011 load.
+// directSize is the size of the data in the program that machines load without port 4011.
 const directSize = 1<<20 + 777
 
-// newNetWithout4011 is a newBootNet whose cable loses all packets to port 4011. The channel
-// has a value after the first one.
+// newNetWithout4011 is like newBootNet, with a cable that loses all packets to port 4011. The
+// channel has a value after the first one.
 func newNetWithout4011(t *testing.T) (b *bootNet, asked chan struct{}) {
 	t.Helper()
 	dir := fill(t, t.TempDir(), map[string][]byte{"show.efi": selfShower(content(directSize))})
@@ -258,8 +258,8 @@ func newNetWithout4011(t *testing.T) (b *bootNet, asked chan struct{}) {
 	return b, asked
 }
 
-// bootsDirect wants a machine to boot by TFTP, and haul to have logged offers, the last of
-// them to this boot.
+// bootsDirect checks that a machine boots by TFTP, and that haul has logged offers, the last of
+// them for this boot.
 func (b *bootNet) bootsDirect(t *testing.T, offers ...string) {
 	t.Helper()
 	memory := filepath.Join(t.TempDir(), "memory")
@@ -282,8 +282,8 @@ func TestBootUEFIOverHTTP(t *testing.T) {
 	wantBootLogged(t, b.haul, `result=offered .*client="HTTP boot" arch="UEFI x64" form=any file=show.efi`)
 }
 
-// withoutIPv6 has OVMF boot by PXE and HTTP over IPv4, and so sooner; httpBootOnly by HTTP
-// alone, and so at once.
+// withoutIPv6 makes OVMF boot by PXE and HTTP over IPv4 only, which is faster; httpBootOnly makes
+// it use HTTP only, so that it begins at once.
 var (
 	withoutIPv6  = []string{"-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no"}
 	httpBootOnly = append([]string{"-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no"}, withoutIPv6...)

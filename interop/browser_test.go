@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// A browser is a headless Chromium, which the DevTools protocol drives through a pair of
-// pipes. Pictures of its pages are kept in the directory that HAUL_PICTURES names.
+// A browser is a headless Chromium, controlled by the DevTools protocol through a pair of pipes.
+// Pictures of its pages are saved in the directory that HAUL_PICTURES names.
 type browser struct {
 	to   *os.File
 	from *bufio.Reader
 	last int // the number of the last call
 }
 
-// browserPatience bounds the life of a browser.
+// browserPatience bounds the lifetime of a browser.
 const browserPatience = 2 * time.Minute
 
 func startBrowser(t *testing.T) *browser {
@@ -67,7 +67,7 @@ type tab struct {
 	t       *testing.T
 	session string
 	loaded  bool
-	faults  []string // errors in the console, and what a policy has refused
+	faults  []string // errors in the console, and violations of a policy
 }
 
 // A devtoolsMessage is a call, its answer, or an event.
@@ -106,7 +106,7 @@ func (p *tab) load(url string) {
 	}
 }
 
-// call calls a method, and returns its result. Events that come before it are noted.
+// call calls a method, and returns its result. It records events that arrive before the result.
 func (p *tab) call(method string, params object) object {
 	p.t.Helper()
 	p.last++
@@ -158,7 +158,7 @@ func (p *tab) receive() devtoolsMessage {
 			p.faults = append(p.faults, string(b))
 		}
 	case "Log.entryAdded":
-		// An answer of 4xx, or none, is logged too, and shown by the page itself.
+		// An answer of 4xx, or a missing one, is logged too, but the page itself shows it.
 		if e, _ := params["entry"].(object); e["level"] == "error" && e["source"] != "network" {
 			p.faults = append(p.faults, fmt.Sprint(e["text"]))
 		}
@@ -166,7 +166,7 @@ func (p *tab) receive() devtoolsMessage {
 	return m
 }
 
-// eval returns the value of an expression of JavaScript, or of its promise.
+// eval returns the value of a JavaScript expression, or of its promise.
 func (p *tab) eval(expression string) any {
 	p.t.Helper()
 	r := p.call("Runtime.evaluate", object{"expression": expression, "returnByValue": true, "awaitPromise": true})
@@ -204,7 +204,7 @@ func (p *tab) press(key string) {
 	p.call("Input.dispatchKeyEvent", object{"type": "keyUp", "key": key, "windowsVirtualKeyCode": code})
 }
 
-// picture keeps what the page looks like, if somebody wants to look at it.
+// picture saves a picture of the page if HAUL_PICTURES is set.
 func (p *tab) picture(name string) {
 	p.t.Helper()
 	dir := os.Getenv("HAUL_PICTURES")
@@ -221,8 +221,8 @@ func (p *tab) picture(name string) {
 	}
 }
 
-// contrasts is a function of JavaScript that returns the texts whose contrast to what is
-// behind them is too low (WCAG 2.2, success criterion 1.4.3, level AA).
+// contrasts is a JavaScript function that returns the texts whose contrast with their background
+// is too low (WCAG 2.2, success criterion 1.4.3, level AA).
 const contrasts = `() => {
 	const parse = c => { const n = c.match(/[\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
 	const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
@@ -241,8 +241,8 @@ const contrasts = `() => {
 	return low.join('\n');
 }`
 
-// wantSound checks what every page has to be: no wider than the screen, legible, named
-// for screen readers, and without an error.
+// wantSound checks the requirements for every page: no wider than the screen, legible, named for
+// screen readers, and without errors.
 func (p *tab) wantSound() {
 	p.t.Helper()
 	p.want("document.documentElement.scrollWidth > innerWidth ? document.documentElement.scrollWidth : 0", 0)

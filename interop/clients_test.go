@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Options are what a client asks for. Zero: it does not ask.
+// Options are the options that a client requests. Zero means that it does not request an option.
 type options struct {
 	block, window int
 }
@@ -31,23 +31,23 @@ func (o options) String() string {
 	return strings.Join(s, ", ")
 }
 
-// A client is one program, or one way to use it, that moves files by TFTP.
+// A client is a program that moves files by TFTP, or one way to use it.
 type client struct {
 	name string
 	find func(t *testing.T) program
 
-	// The command line that moves remote to local, or local to remote.
+	// These return the command line that moves remote to local, or local to remote.
 	get, put func(o options, server netip.AddrPort, remote, local string) []string
 
-	// After what time it repeats a request for the first time, if that is not a second.
+	// repeats is when it repeats a request for the first time, if not after a second.
 	repeats time.Duration
 
-	asks []options // what it is tried with
-	long options   // how it moves 65536 blocks with the fewest bytes; zero: it need not
-	bad  string    // what it says of a failure, where its exit code says nothing
+	asks []options // the options to test
+	long options   // options that move 65536 blocks with the fewest bytes; zero: not tested
+	bad  string    // its message for a failure that its exit code does not show
 }
 
-// Tftp-hpa's client asks for no option whatever.
+// Tftp-hpa's client requests no options at all.
 var tftpHPA = client{
 	name: "tftp-hpa",
 	find: func(t *testing.T) program { return find(t, "tftp-hpa", "tftp") },
@@ -59,10 +59,10 @@ var tftpHPA = client{
 	},
 	asks: []options{{}},
 	long: options{block: 512},
-	bad:  "rror code", // it exits with 0 nevertheless
+	bad:  "rror code", // it nevertheless exits with 0
 }
 
-// With windows over 16 or so atftp overruns its own socket buffer.
+// With windows of more than 16 or so, atftp overruns its own socket buffer.
 var atftp = client{
 	name: "atftp",
 	find: func(t *testing.T) program { return find(t, "atftp", "atftp") },
@@ -73,7 +73,7 @@ var atftp = client{
 		return append(atftpOptions(o), "--put", "-r", remote, "-l", local, s.Addr().String(), port(s))
 	},
 	asks: []options{{}, {block: 8}, {block: 1428}, {block: 65464}, {window: 1}, {window: 8}, {block: 1428, window: 16}},
-	long: options{block: 8, window: 8}, // the others' are in lock-step
+	long: options{block: 8, window: 8}, // the others are in lock-step
 }
 
 func atftpOptions(o options) (args []string) {
@@ -86,7 +86,7 @@ func atftpOptions(o options) (args []string) {
 	return args
 }
 
-// Curl asks for tsize, blksize (512 unless told otherwise) and timeout.
+// Curl requests tsize, blksize (512 by default) and timeout.
 var curl = client{
 	name: "curl",
 	find: func(t *testing.T) program { return find(t, "curl", "curl") },
@@ -108,7 +108,7 @@ func curlOptions(o options) []string {
 	return args
 }
 
-// The same without a single option.
+// This is the same without any options.
 var curlPlain = client{
 	name: "curl --tftp-no-options",
 	find: curl.find,
@@ -121,7 +121,7 @@ var curlPlain = client{
 	asks: []options{{}},
 }
 
-// Busybox wants its request to fit into one block, and refuses below 24.
+// Busybox requires that its request fits into one block, and refuses sizes below 24.
 var busybox = client{
 	name: "busybox",
 	find: func(t *testing.T) program { return find(t, "busybox", "busybox") },
@@ -167,7 +167,7 @@ func haulOptions(o options) (args []string) {
 	return args
 }
 
-// The same without a single option.
+// This is the same without any options.
 var haulPlain = client{
 	name: "haul --no-options",
 	find: haul,

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Behind nginx haul knows its clients by their addresses, and takes uploads that nginx would bound.
+// Behind nginx, haul knows its clients' addresses, and accepts uploads that nginx would limit.
 func TestCookbookNginx(t *testing.T) {
 	t.Parallel()
 	const size = 31_500_000
@@ -33,7 +33,7 @@ func TestCookbookNginx(t *testing.T) {
 	}
 	fill(t, d.dir, map[string][]byte{"disk.img": content(size), "files.crt": b})
 	m.run(t, scripts[0])
-	listens := func() { // nginx answers a reload before it has done it
+	listens := func() { // nginx confirms a reload before it is finished
 		d.run(t, "until curl --insecure --silent --show-error --output /dev/null https://"+cookServer+"; do sleep 0.1; done")
 	}
 	listens()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Partners upload under sshd and under haul, and neither shows them anything else.
+// Partners upload to sshd and to haul, and neither gives them access to anything else.
 func TestCookbookPartners(t *testing.T) {
 	t.Parallel()
 	const size = 2_100_000
@@ -30,7 +30,7 @@ install -m 755 bin/haul /usr/bin/haul`)
 	wantDialogue(t, partner.try(t), scripts[1])
 	wantFile(t, m.path("/srv/partners/acme/report.pdf"), content(size))
 
-	// With bash for a shell, what a partner uploads runs no command.
+	// Even with bash as the shell, a partner's upload runs no command.
 	m.run(t, "usermod --shell /bin/bash acme")
 	partner.run(t, "echo 'echo ran >/tmp/ran' >.bashrc; haul put .bashrc acme@"+cookServer+":; haul ls acme@"+cookServer+":/; haul rm acme@"+cookServer+":.bashrc")
 	m.run(t, "test ! -e /tmp/ran")
@@ -50,12 +50,12 @@ install -m 755 bin/haul /usr/bin/haul`)
 	}
 
 	sections := docScripts(t, "guide.md", "### From an empty machine")
-	m.run(t, "mkdir -p /srv/tftp; echo Hello >/srv/tftp/hello.txt\n"+sections[len(sections)-1]) // that on users
+	m.run(t, "mkdir -p /srv/tftp; echo Hello >/srv/tftp/hello.txt\n"+sections[len(sections)-1]) // the section about users
 	m.run(t, scripts[2])
 	m.await(t, "haul sees the user", func() bool {
 		return strings.Contains(m.run(t, "journalctl --no-pager -u haul-sftp -o cat"), "the changed file is in force")
 	})
-	partner.run(t, "haul ls sftp://acme@"+cookServer+":2022/") // says that it has the host key now
+	partner.run(t, "haul ls sftp://acme@"+cookServer+":2022/") // reports that it has stored the host key
 	wantDialogue(t, partner.try(t), scripts[3])
 	wantFile(t, m.path("/srv/sftp/acme/report.pdf"), content(size))
 }

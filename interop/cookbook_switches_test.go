@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Switches save their configurations by TFTP and SFTP, each into a directory of its own.
+// Switches save their configurations by TFTP and SFTP, each into its own directory.
 func TestCookbookSwitches(t *testing.T) {
 	t.Parallel()
 	scripts := recipe(t, "Backups of switch configurations", 3)
@@ -38,7 +38,7 @@ systemd-tmpfiles --create`)
 	second.run(t, "haul put --password-file password running-config sftp://sw12@192.0.2.1:2022/sw12-monday")
 	wantFile(t, m.path("/srv/switches/192.0.2.12/sw12-monday"), content(30_000))
 
-	// The recipe says how these fail.
+	// The recipe describes these failures.
 	second.run(t, "echo wrong >password; ! haul put --password-file password running-config sftp://sw12@192.0.2.1:2022/sw12-tuesday")
 	third := cookDesk(t, m, "192.0.2.13")
 	fill(t, third.dir, map[string][]byte{"running-config": content(40_000)})

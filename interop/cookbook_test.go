@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// docScripts returns the blocks of commands in a section of a document.
+// docScripts returns the command blocks in a section of a document.
 func docScripts(t *testing.T, doc, heading string) (scripts []string) {
 	t.Helper()
 	b, err := os.ReadFile("../docs/" + doc)
@@ -32,7 +32,7 @@ func docScripts(t *testing.T, doc, heading string) (scripts []string) {
 	return scripts
 }
 
-// recipe returns the blocks of a recipe of the cookbook, as many as the test knows.
+// recipe returns the blocks of a recipe in the cookbook, and checks their number.
 func recipe(t *testing.T, heading string, blocks int) []string {
 	t.Helper()
 	scripts := docScripts(t, "cookbook.md", "## "+heading)
@@ -42,21 +42,21 @@ func recipe(t *testing.T, heading string, blocks int) []string {
 	return scripts
 }
 
-// The addresses of the cookbook: of its server, and of the first client.
+// The addresses in the cookbook of the server and of the first client.
 const (
 	cookServer = "192.0.2.1"
 	cookClient = "192.0.2.7"
 )
 
-// A desk is where somebody types commands: a host, and a directory that is their home.
+// A desk is a host with a home directory where a person types commands.
 type desk struct {
 	*node
 	shell program
 	dir   string
 }
 
-// newDesk makes a desk with haul and the commands given at hand, beside those of the system. Its
-// user has the key of the tests' user, and says yes to a new host key.
+// newDesk makes a desk with haul and the given commands, in addition to those of the system. Its
+// user has the test user's key, and accepts a new host key.
 func newDesk(t *testing.T, n *node, commands map[string]string) *desk {
 	t.Helper()
 	d := &desk{node: n, dir: t.TempDir()}
@@ -88,7 +88,7 @@ func (d *desk) try(t *testing.T) func(script string) (string, error) {
 	return func(script string) (string, error) { return d.node.run(t, d.shell, script) }
 }
 
-// run is try for a script that must succeed.
+// run is like try for a script that must succeed.
 func (d *desk) run(t *testing.T, script string) string {
 	t.Helper()
 	out, err := d.try(t)(script)
@@ -121,7 +121,7 @@ func cookDesk(t *testing.T, m *computer, at string) *desk {
 	return newDesk(t, n, nil)
 }
 
-// unpack puts the files of packages onto the machine, as their installation would.
+// unpack copies the files of packages to the machine, as their installation would.
 func (m *computer) unpack(t *testing.T, packages ...string) {
 	t.Helper()
 	for _, pkg := range packages {
@@ -135,11 +135,12 @@ func (m *computer) unpack(t *testing.T, packages ...string) {
 	}
 }
 
-// varies are the words of an output that are others each time.
+// varies matches the words of an output that differ each time.
 var varies = regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|ms|s)\b|\b[\d.]+ [kMG]?B(/s)?|\d+ packets/s|\d+ resends|\d{8}T\d{6}\.\d{3}Z`)
 
-// wantDialogue runs the commands of a block, each behind "$ ", and wants them to say what the
-// block has below them. A command that says "haul: " must fail, and others succeed.
+// wantDialogue runs the commands of a block, which follow "$ ", and compares their output with
+// the lines below. A command whose output begins with "haul: " must fail, and the others must
+// succeed.
 func wantDialogue(t *testing.T, run func(script string) (string, error), block string) {
 	t.Helper()
 	for _, step := range strings.Split("\n"+block, "\n$ ")[1:] {

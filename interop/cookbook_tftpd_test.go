@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Haul takes the place of tftpd-hpa by the recipe, and answers as it did.
+// Haul replaces tftpd-hpa as in the recipe, and answers in the same way.
 func TestCookbookTFTPD(t *testing.T) {
 	t.Parallel()
 	scripts := recipe(t, "In place of tftpd-hpa", 3)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The addresses of the two sides of the tunnel.
+// The addresses of the two ends of the tunnel.
 const (
 	officeGate = "192.0.2.254"
 	remoteGate = "198.51.100.1"
@@ -19,8 +19,8 @@ const (
 	tunnelMTU  = 1280
 )
 
-// newTunnel makes two desks with a gateway between them, whose line to the second desk is slow, takes
-// packets of tunnelMTU bytes, and says so to nobody.
+// newTunnel makes two desks with a gateway between them. Its line to the second desk is slow and
+// carries packets of up to tunnelMTU bytes. The gateway does not report that limit.
 func newTunnel(t *testing.T) (office, remote *desk) {
 	t.Helper()
 	gate := newNode(t)
@@ -41,7 +41,8 @@ func newTunnel(t *testing.T) (office, remote *desk) {
 	return office, remote
 }
 
-// A file crosses a slow tunnel in two runs, and boot files do once the server knows the tunnel's MTU.
+// A file is copied through a slow tunnel in two runs, and boot files pass once the server knows
+// the tunnel's MTU.
 func TestCookbookVPN(t *testing.T) {
 	t.Parallel()
 	const size = 40_000_000
@@ -49,7 +50,7 @@ func TestCookbookVPN(t *testing.T) {
 	office, remote := newTunnel(t)
 	fill(t, office.dir, map[string][]byte{"boot/loader": content(200_001), "srv/images/disk.img": content(size)})
 	office.begin(t, "haul serve srv --sftp :2022 --users "+usersFile(t)).await(t, "sftp://")
-	get := remote.begin(t, strings.Replace(scripts[0], "1MB", "8MB", 1)) // or it would take a minute
+	get := remote.begin(t, strings.Replace(scripts[0], "1MB", "8MB", 1)) // otherwise it would take a minute
 	var first []byte
 	await(t, "the second mark, which says how much is on the disk", func() bool {
 		marks, _ := filepath.Glob(filepath.Join(remote.dir, ".haul-*.mark"))

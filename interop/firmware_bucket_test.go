@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The guide's way from a bucket to a machine works as it is written: its commands run on a
-// host of their own, and the machine gets its script by TFTP and what that names by HTTP.
+// The guide's way from a bucket to a machine works as written: its commands run on their own
+// host, and the machine gets its script by TFTP and the files in it by HTTP.
 func TestFirmwareGuideBucket(t *testing.T) {
 	t.Parallel()
 	const size = 4<<20 + 777

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The firmware tests' network is a cable: the host at one end, where haul
-// serves on TFTP's own port, and a machine at the other.
+// The network of the firmware tests is a cable: the host at one end, where haul serves on TFTP's
+// own port, and a machine at the other.
 const (
 	cable   = "tap0"
 	host    = "10.69.0.1"
@@ -23,20 +23,20 @@ const (
 	netmask = "255.255.255.0"
 )
 
-// serveCable lays the cable and starts haul at the host's end of it. It serves TFTP, and
-// what args say.
+// serveCable sets up the cable and starts haul at the host's end. It serves TFTP, with further
+// args.
 func serveCable(t *testing.T, dir string, args ...string) *daemon {
 	t.Helper()
-	p := haul(t) // built before, as nothing can be reached from the cable
+	p := haul(t) // built first, because nothing is reachable from the cable
 	layCable(t)
 	d := p.start(t, append([]string{"serve", dir, "--tftp", net.JoinHostPort(host, "69")}, args...)...)
 	d.ready(t, regexp.MustCompile("tftp://"+regexp.QuoteMeta(host)))
 	return d
 }
 
-// layCable makes the host's end, a TAP device, in a network namespace that this
-// goroutine and the programs it starts are alone in. Nothing of it can be seen
-// from outside, and it goes when the last of them ends.
+// layCable makes the host's end, a TAP device, in a network namespace that only this goroutine
+// and the programs it starts use. It is not visible from outside, and disappears with the last of
+// them.
 func layCable(t *testing.T) {
 	t.Helper()
 	needRoot(t, "a network namespace")
@@ -82,22 +82,22 @@ func configure(fd int, property uint, set func(*unix.Ifreq) error) error {
 	return unix.IoctlIfreq(fd, property, r)
 }
 
-// offerAddress starts a DHCP server, which gives the machine its address and
-// has it boot a file of haul's. options are dnsmasq's, and say what else it offers.
+// offerAddress starts a DHCP server, which assigns the machine its address and makes it boot a
+// file from haul. options are further options of dnsmasq.
 func offerAddress(t *testing.T, file string, options ...string) {
 	t.Helper()
 	leaseAddress(t, append([]string{
 		"--dhcp-boot=" + file + ",," + host,
-		// Without this, iPXE waits 11 s for another server's advice.
+		// Without this, iPXE waits 11 s for an answer from another server.
 		"--dhcp-option=encap:175,176,1b",
 	}, options...)...)
 }
 
-// leaseAddress starts a DHCP server, which gives the machine its address, and returns when it
-// has its port. options are dnsmasq's, and say what else it offers.
+// leaseAddress starts a DHCP server, which assigns the machine its address, and returns when it
+// has its port. options are further options of dnsmasq.
 func leaseAddress(t *testing.T, options ...string) {
 	t.Helper()
-	// Without a router of IPv6, iPXE waits 16 s for one.
+	// Without an IPv6 router, iPXE waits 16 s for one.
 	for _, a := range []string{"fe80::3/64", "fd69::3/64"} {
 		if out, err := find(t, "iproute2", "ip").run(t.Context(), "addr", "add", a, "dev", cable, "nodad"); err != nil {
 			absent(t, "no IPv6: ip addr add %s: %v\n%s", a, err, out)
@@ -128,11 +128,11 @@ func fill(t *testing.T, dir string, files map[string][]byte) string {
 
 var logLine = regexp.MustCompile(`msg=tftp result=(?:"([^"]*)"|(\S*)) .* file=(\S*) .* options="?([^"]*?)"? bytes=`)
 
-// logged ends haul and returns what its log says of each transfer: the result,
-// the file, and the options agreed on.
+// logged stops haul and returns the line in its log for each transfer: the result, the file, and
+// the agreed options.
 func logged(t *testing.T, d *daemon) (transfers []string) {
 	t.Helper()
-	if err := d.stop(); err != nil { // now the log is whole
+	if err := d.stop(); err != nil { // now the log is complete
 		t.Errorf("haul serve, told to end: %v", err)
 	}
 	for line := range strings.Lines(d.said(1000)) {
@@ -141,8 +141,8 @@ func logged(t *testing.T, d *daemon) (transfers []string) {
 			continue
 		}
 		transfer := m[1] + m[2] + " " + m[3] + " " + m[4]
-		// Nothing is kept of a refusal. A request that was repeated before that came, as this
-		// machine is busy with others, is refused once more.
+		// The server remembers nothing of a refusal. A request that was repeated before the
+		// answer arrived, on a busy machine, is refused again.
 		if m[1]+m[2] == "refused" && len(transfers) > 0 && transfers[len(transfers)-1] == transfer {
 			continue
 		}
@@ -166,7 +166,7 @@ func wantLogged(t *testing.T, transfers []string, want ...string) {
 	}
 }
 
-// wantHTTPLogged wants requests in haul's log, in any order.
+// wantHTTPLogged checks for requests in haul's log, in any order.
 func wantHTTPLogged(t *testing.T, d *daemon, want ...string) {
 	t.Helper()
 	log := d.said(1000)

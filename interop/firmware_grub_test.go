@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// GRUB, started by iPXE, gets its modules, lists and configuration from haul,
-// one small file after the other, and sums up a large one. Its driver of the
-// network is iPXE's, but TFTP is its own.
+// GRUB, started by iPXE, gets its modules, lists and configuration from haul, one small file
+// after the other, and computes the sum of a large one. It uses iPXE's network driver, but its
+// own TFTP.
 func TestFirmwareGRUB(t *testing.T) {
 	t.Parallel()
 	const size = 4<<20 + 777
@@ -45,12 +45,12 @@ func TestFirmwareGRUB(t *testing.T) {
 		}
 	}
 	m.awaitOff(t)
-	// It looks for a configuration of this machine's before that of all.
+	// It looks for a configuration of this machine before the common one.
 	small := regexp.MustCompile(`^done /grub/.* blksize=1024 tsize=\d+$|^refused /grub/grub.cfg-\S+ octet$`)
 	wantLogged(t, slices.DeleteFunc(logged(t, d), small.MatchString),
 		`done grub/i386-pc/core.0 octet blksize=1432 tsize=\d+`,
-		`(ended by peer|probe) /image octet blksize=1024 tsize=\d+`, // to see whether it is empty, GRUB opens it
+		`(ended by peer|probe) /image octet blksize=1024 tsize=\d+`, // GRUB opens it to check whether it is empty
 		fmt.Sprintf(`done /image octet blksize=1024 tsize=%d`, size),
-		`(done|probe) /empty octet blksize=1024`, // it need not wait for the data, as there is none
+		`(done|probe) /empty octet blksize=1024`, // it need not wait for data, because there is none
 	)
 }

@@ -9,10 +9,9 @@ import (
 	"testing"
 )
 
-// A PC boots by its network card's firmware, which is iPXE. That gets a script
-// from haul, and by the script a kernel and a file. The kernel is ours: it has
-// the emulator write down its command line, and the sum of the file as it lies in the
-// machine's memory.
+// A PC boots with its network card's firmware, which is iPXE. It gets a script from haul, and
+// with the script a kernel and a file. The kernel is ours: it makes the emulator write its
+// command line, and the sum of the file in the machine's memory.
 func TestFirmwareIPXE(t *testing.T) {
 	t.Parallel()
 	const size = 4<<20 + 777
@@ -34,8 +33,7 @@ func TestFirmwareIPXE(t *testing.T) {
 	)
 }
 
-// The same machine gets its script by TFTP, and all that is large by HTTP, from one
-// haul.
+// The same machine gets its script by TFTP, and large files by HTTP, from one haul.
 func TestFirmwareIPXEOverHTTP(t *testing.T) {
 	t.Parallel()
 	const size = 4<<20 + 777

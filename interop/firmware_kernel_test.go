@@ -8,22 +8,22 @@ import (
 	"slices"
 )
 
-// kernelShower returns a kernel for PCs, in the format of Linux (its boot protocol, version
-// 2.02), that writes its command line and the sum of its initrd to the emulator's debug port,
-// and ends the machine.
+// kernelShower returns a kernel for PCs, in the format of Linux (boot protocol version 2.02). It
+// writes its command line and the sum of its initrd to the emulator's debug port, and switches
+// the machine off.
 func kernelShower() []byte {
 	const (
 		sector   = 512
-		sectors  = 0x1f1 // in the header: how many follow the first one
+		sectors  = 0x1f1 // in the header: number of sectors after the first one
 		magic    = 0x1fe
-		loadHigh = 0x211 // bit 0: what is behind the sectors is loaded at a megabyte
-		begin    = 0x230 // behind the header
+		loadHigh = 0x211 // bit 0: everything after the sectors is loaded at one megabyte
+		begin    = 0x230 // after the header
 	)
 	b := make([]byte, 2*sector)
 	b[sectors], b[loadHigh] = 1, 1
 	copy(b[magic:], []byte{0x55, 0xaa, 0xeb, begin - magic - 4}) // and a jump over the header
 	copy(b[magic+4:], "HdrS\x02\x02")
-	code := []byte{ // of 16 bits
+	code := []byte{ // 16 bits
 		0xfa,             //       cli
 		0x66, 0x31, 0xc0, //       xor eax, eax
 		0x8c, 0xd8, //             mov ax, ds
@@ -40,11 +40,12 @@ func kernelShower() []byte {
 	binary.LittleEndian.PutUint16(code[16:], uint16(segments+2))
 	binary.LittleEndian.PutUint16(code[21:], uint16(segments))
 	copy(b[begin:], code)
-	// The size of the table and its place; an empty segment, one for code, one for data.
+	// This is the size of the table and its address; an empty segment, one for code, one for
+	// data.
 	b[segments] = 3*8 - 1
 	binary.LittleEndian.PutUint16(b[segments+2:], uint16(segments+6))
 	copy(b[segments+6+8:], "\xff\xff\x00\x00\x00\x9a\xcf\x00"+"\xff\xff\x00\x00\x00\x92\xcf\x00")
-	b = append(b, // of 32 bits
+	b = append(b, // 32 bits
 		0x66, 0xb8, 0x10, 0, //       mov ax, 16
 		0x8e, 0xd8, //                mov ds, ax
 		0xba, 0xe9, 0, 0, 0, //       mov edx, 0xe9
@@ -63,13 +64,13 @@ func kernelShower() []byte {
 	return slices.Concat(b, showSum, switchOff)
 }
 
-// shown is what a kernelShower writes.
+// shown returns the output of a kernelShower.
 func shown(commandLine string, initrd []byte) []byte {
 	return append([]byte(commandLine+"\n"), sumOf(initrd)...)
 }
 
-// showSum is x86 machine code, of 32 and of 64 bits, that writes the sum of the ECX bytes at
-// ESI to the debug port. The bytes themselves would take the emulator a system call each.
+// showSum is x86 machine code, for 32 and 64 bits, that writes the sum of the ECX bytes at ESI to
+// the debug port. Writing the bytes themselves would cost the emulator a system call for each.
 var showSum = []byte{
 	0xfc,                         // cld
 	0xbb, 0xc5, 0x9d, 0x1c, 0x81, // mov ebx, 0x811c9dc5
@@ -86,7 +87,7 @@ var showSum = []byte{
 	0xe2, 0xf8, //                   loop to the rol
 }
 
-// sumOf is what showSum writes of some bytes: their FNV-1a hash of 32 bits.
+// sumOf returns the output of showSum for some bytes: their 32-bit FNV-1a hash.
 func sumOf(b []byte) []byte {
 	h := fnv.New32a()
 	_, _ = h.Write(b)

@@ -14,34 +14,34 @@ import (
 )
 
 const (
-	// patience is how long a machine may take for one step. Emulated on a busy
-	// host that is seconds; only a test that fails waits for this.
+	// patience is how long a machine may take for one step. Emulated on a busy host that is
+	// seconds; only a failing test waits this long.
 	patience = 2 * time.Minute
 
-	// maxHeard is how much of what a machine says is kept, in bytes. One that
-	// restarts for ever must not fill the memory.
+	// maxHeard bounds how much of a machine's output is kept, in bytes. A machine that keeps
+	// restarting must not fill the memory.
 	maxHeard = 1 << 20
 )
 
-// A machine is an emulated one, mostly a PC, at the far end of the cable.
+// A machine is an emulated one, usually a PC, at the far end of the cable.
 type machine struct {
 	*daemon
 	console net.Conn // its serial line
-	heard   []byte   // what has come from it
-	read    int      // how much of that await has passed
+	heard   []byte   // its output
+	read    int      // how much of heard await has skipped
 }
 
-// powerOn starts a machine with a network card, at the end of the cable. args say what
-// firmware it has.
+// powerOn starts a machine with a network card, at the end of the cable. args select its
+// firmware.
 func powerOn(t *testing.T, card string, args ...string) *machine {
 	t.Helper()
 	return powerOnAt(t, toCable, card, args...)
 }
 
-// toCable has QEMU connect a machine with the cable.
+// toCable makes QEMU connect a machine to the cable.
 const toCable = "tap,script=no,downscript=no,ifname=" + cable
 
-// powerOnAt starts a machine whose cable is what QEMU's option netdev describes.
+// powerOnAt starts a machine whose cable is described by QEMU's option netdev.
 func powerOnAt(t *testing.T, netdev, card string, args ...string) *machine {
 	t.Helper()
 	const pkg = "qemu-system-x86"
@@ -58,7 +58,7 @@ func emulate(t *testing.T, p program, netdev, card string, args ...string) *mach
 	socket := filepath.Join(t.TempDir(), "tty")
 	m := &machine{daemon: p.start(t, append([]string{
 		"-accel", "tcg", "-smp", "1", "-m", "256", "-nographic", "-no-reboot", "-nodefaults", "-no-user-config", "-monitor", "none",
-		// It starts when somebody listens.
+		// The machine starts when the test listens.
 		"-chardev", "socket,id=tty,server=on,wait=on,path=" + socket, "-serial", "chardev:tty",
 		"-netdev", netdev + ",id=cable", "-device", card + ",netdev=cable,bootindex=0",
 	}, args...)...)}
@@ -85,8 +85,8 @@ func emulate(t *testing.T, p program, netdev, card string, args ...string) *mach
 	return m
 }
 
-// await reads the console until it says what matches pattern, and returns the match and
-// its groups. It skips the text before.
+// await reads the console until its output matches pattern, and returns the match and its groups.
+// It skips the text before.
 func (m *machine) await(t *testing.T, pattern string) []string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -123,8 +123,8 @@ func (m *machine) press(t *testing.T, key byte) {
 	}
 }
 
-// enter types a line. It waits for each key's echo, as a BIOS remembers 16 keys
-// and drops what is typed faster than it is read.
+// enter types a line. It waits for each key's echo, because a BIOS buffers 16 keys and drops
+// those that are typed faster than it reads.
 func (m *machine) enter(t *testing.T, line string) {
 	t.Helper()
 	for _, key := range []byte(line) {
@@ -149,7 +149,7 @@ func (m *machine) awaitOff(t *testing.T) {
 	}
 }
 
-// switchOff is x86 machine code that ends the machine.
+// switchOff is x86 machine code that switches the machine off.
 var switchOff = []byte{
 	0x66, 0xba, 0x01, 0x05, // mov dx, 0x501
 	0xee,       //             out dx, al
@@ -157,8 +157,8 @@ var switchOff = []byte{
 	0xeb, 0xfd, //             jmp to the hlt
 }
 
-// peerFile returns the path of a file that comes with a peer's package: as
-// scripts/install-peers unpacked it, or else the machine's own.
+// peerFile returns the path of a file in a peer's package: unpacked by scripts/install-peers, or
+// else the machine's own.
 func peerFile(pkg, path string) string {
 	unpacked, err := filepath.Abs(filepath.Join("../bin/peers", pkg, path))
 	if err == nil {
@@ -169,7 +169,7 @@ func peerFile(pkg, path string) string {
 	return path
 }
 
-// needFile is peerFile for a file without which a test is pointless.
+// needFile is like peerFile for a file that the test cannot do without.
 func needFile(t *testing.T, pkg, path string) string {
 	t.Helper()
 	name := peerFile(pkg, path)
@@ -179,7 +179,7 @@ func needFile(t *testing.T, pkg, path string) string {
 	return name
 }
 
-// printable drops what would confuse the terminal that a log is shown on.
+// printable drops characters that would confuse the terminal that shows a log.
 func printable(b []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' {

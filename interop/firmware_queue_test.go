@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Like a small network card, the cable holds fewer packets on their way to
-// U-Boot than a window has, so that the end of each window is lost, and nothing
-// behind it shows U-Boot that.
+// The cable holds fewer packets for U-Boot than a window has, as a small network card does. So
+// the end of each window is lost, and no packet after it shows that to U-Boot.
 func TestFirmwareUBootShortQueue(t *testing.T) {
 	for _, test := range []struct{ queue, window int }{{15, 16}, {40, 64}} {
 		t.Run(fmt.Sprintf("%d of %d", test.queue, test.window), func(t *testing.T) {
@@ -41,7 +40,7 @@ func TestFirmwareUBootShortQueue(t *testing.T) {
 	}
 }
 
-// shorten has the cable hold no more than so many packets.
+// shorten limits the number of packets that the cable holds.
 func shorten(t *testing.T, packets uint32) {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

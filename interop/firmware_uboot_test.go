@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// U-Boot fetches files by commands on its console, with windows too, and sums them up
-// in memory.
+// U-Boot fetches files with commands on its console, also in windows, and computes their sums in
+// memory.
 func TestFirmwareUBoot(t *testing.T) {
 	t.Parallel()
 	fetches := []struct {
@@ -23,9 +23,9 @@ func TestFirmwareUBoot(t *testing.T) {
 		{options{}, 0},
 		{options{}, 1<<20 + 1},
 		{options{block: 1468}, 4<<20 + 777},
-		{options{block: 1468, window: 16}, 1468 * 16 * 100}, // ends in an empty block
+		{options{block: 1468, window: 16}, 1468 * 16 * 100}, // ends with an empty block
 		{options{block: 1428, window: 64}, 4<<20 + 778},
-		{options{block: 512, window: 16}, 65536*512 + 1}, // block numbers begin again
+		{options{block: 512, window: 16}, 65536*512 + 1}, // block numbers wrap around
 	}
 	if testing.Short() {
 		fetches = fetches[:len(fetches)-1]
@@ -46,7 +46,7 @@ func TestFirmwareUBoot(t *testing.T) {
 		m.uboot(t, fmt.Sprint("setenv tftpblocksize ", cmp.Or(f.block, 512)))
 		m.uboot(t, fmt.Sprint("setenv tftpwindowsize ", cmp.Or(f.window, 1)))
 		got, right := m.uboot(t, "tftpboot 0x4000000 "+name), "\ndone\r"
-		if f.size > 0 { // there is no sum of nothing
+		if f.size > 0 { // an empty file has no sum
 			got, right = m.uboot(t, "crc32 0x4000000 ${filesize}"), fmt.Sprintf("==> %08x\r", crc32.ChecksumIEEE(files[name]))
 		}
 		if !strings.Contains(got, right) {
@@ -64,15 +64,15 @@ func TestFirmwareUBoot(t *testing.T) {
 	wantLogged(t, logged(t, d), want...)
 }
 
-// uboot has U-Boot execute a command and returns what it says.
+// uboot makes U-Boot execute a command and returns its output.
 func (m *machine) uboot(t *testing.T, command string) string {
 	t.Helper()
 	m.enter(t, command)
 	return m.await(t, `(?s)(.*)\n=> `)[1]
 }
 
-// stopAutoboot has U-Boot wait for commands. It asks for a key for two seconds, in which
-// this machine may have something else to do: so keys are there from the beginning.
+// stopAutoboot makes U-Boot wait for commands. It waits for a key for two seconds, in which this
+// machine may be busy: so keys are sent from the beginning.
 func (m *machine) stopAutoboot(t *testing.T) {
 	t.Helper()
 	prompt := make(chan struct{})

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// UEFI's own network boot, in EDK II, asks for a file's size first and takes
-// back its request, then fetches it and runs it. This program has the emulator
-// write down the sum of what of it is in the machine's memory.
+// UEFI's own network boot, in EDK II, first asks for a file's size and cancels its request, then
+// fetches the file and runs it. This program makes the emulator write the sum of its part that is
+// in the machine's memory.
 func TestFirmwareUEFI(t *testing.T) {
 	t.Parallel()
 	data := content(4<<20 + 777)
@@ -23,7 +23,7 @@ func TestFirmwareUEFI(t *testing.T) {
 	d := serveCable(t, fill(t, t.TempDir(), map[string][]byte{"boot.efi": program}))
 	offerAddress(t, "boot.efi")
 	memory := filepath.Join(t.TempDir(), "memory")
-	// A card without firmware of its own: what it had would replace UEFI's.
+	// This card has no firmware of its own, which would replace UEFI's.
 	m := powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)
 	m.awaitOff(t)
 	wantFile(t, memory, sumOf(data))
@@ -33,15 +33,15 @@ func TestFirmwareUEFI(t *testing.T) {
 	)
 }
 
-// UEFI's HTTP boot, in EDK II, asks for a file's size by HEAD, fetches it whole and runs
-// it: there is no TFTP in it at all.
+// UEFI's HTTP boot, in EDK II, asks for a file's size with HEAD, fetches the file and runs it. It
+// uses no TFTP at all.
 func TestFirmwareUEFIOverHTTP(t *testing.T) {
 	t.Parallel()
 	data := content(4<<20 + 777)
 	program := selfShower(data)
 	url := "http://" + net.JoinHostPort(host, "80")
 	d := serveCable(t, fill(t, t.TempDir(), map[string][]byte{"boot.efi": program}), "--http", net.JoinHostPort(host, "80"))
-	// As docs/http.md has it: no offer is taken that does not say to be meant for it.
+	// As docs/http.md explains, it only accepts an offer that is marked for it.
 	offerAddress(t, "for-tftp", "--dhcp-vendorclass=set:http,HTTPClient", "--dhcp-option-force=tag:http,60,HTTPClient",
 		"--dhcp-boot=tag:http,"+url+"/boot.efi")
 	memory := filepath.Join(t.TempDir(), "memory")
@@ -56,12 +56,12 @@ func TestFirmwareUEFIOverHTTP(t *testing.T) {
 	)
 }
 
-// selfShower returns a UEFI program that writes the sum of the data it holds to the
-// emulator's debug port, and ends the machine.
+// selfShower returns a UEFI program that writes the sum of its data to the emulator's debug port,
+// and switches the machine off.
 func selfShower(data []byte) []byte { return efi(pe.IMAGE_FILE_MACHINE_AMD64, showData(data)) }
 
-// commandShower is a selfShower that writes its command line first, as UEFI has it: in
-// UTF-16, with a NUL behind it.
+// commandShower returns a selfShower that first writes its command line in UEFI's format: UTF-16
+// with a NUL at the end.
 func commandShower(data []byte) []byte {
 	code := []byte{
 		0x48, 0x83, 0xec, 56, //             sub rsp, 56
@@ -77,30 +77,30 @@ func commandShower(data []byte) []byte {
 		0xf3, 0x6e, //                       rep outsb
 	}
 	show := showData(data)
-	binary.LittleEndian.PutUint32(code[11:], uint32(len(code)-15+len(show))) // counted from the next instruction
+	binary.LittleEndian.PutUint32(code[11:], uint32(len(code)-15+len(show))) // relative to the next instruction
 	const loadedImage = "\xa1\x31\x1b\x5b\x62\x95\xd2\x11\x8e\x3f\x00\xa0\xc9\x69\x72\x3b"
 	return efi(pe.IMAGE_FILE_MACHINE_AMD64, slices.Concat(code, show, []byte(loadedImage)))
 }
 
-// showData returns code that does what a selfShower does, with the data behind it.
+// showData returns the code of a selfShower, followed by the data.
 func showData(data []byte) []byte {
 	code := slices.Concat([]byte{
 		0x48, 0x8d, 0x35, 0, 0, 0, 0, // lea rsi, [rip+offset of the data]
 		0xb9, 0, 0, 0, 0, //             mov ecx, length of the data
 	}, showSum, switchOff)
-	binary.LittleEndian.PutUint32(code[3:], uint32(len(code)-7)) // counted from the next instruction
+	binary.LittleEndian.PutUint32(code[3:], uint32(len(code)-7)) // relative to the next instruction
 	binary.LittleEndian.PutUint32(code[8:], uint32(len(data)))
 	return append(code, data...)
 }
 
-// efi wraps code for a processor, entered at its beginning, into a program for UEFI: a PE
-// file with one section, which can be loaded anywhere.
+// efi wraps code for a processor, which is entered at its beginning, into a UEFI program: a PE
+// file with one section that can be loaded anywhere.
 func efi(processor uint16, code []byte) []byte {
 	const page, sector = 0x1000, 0x200
 	up := func(n, to int) uint32 { return uint32((n + to - 1) / to * to) }
 	var text [8]uint8
 	copy(text[:], ".text")
-	stub := make([]byte, 0x40) // a DOS header, which says where the real one is
+	stub := make([]byte, 0x40) // a DOS header with the position of the real one
 	copy(stub, "MZ")
 	stub[0x3c] = uint8(len(stub))
 	b := bytes.NewBuffer(stub)
@@ -134,7 +134,7 @@ func efi(processor uint16, code []byte) []byte {
 		},
 	} {
 		if err := binary.Write(b, binary.LittleEndian, part); err != nil {
-			panic(err) // all are of fixed size
+			panic(err) // all have a fixed size
 		}
 	}
 	b.Write(make([]byte, sector-b.Len()))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Every client must see a refusal as one, and nothing may change on disk.
+// Every client must recognize a refusal, and nothing may change on disk.
 func TestRefusals(t *testing.T) {
 	for _, c := range append(peerClients, haulClient) {
 		t.Run(c.name, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Atftp sends the value "enable" for tsize and an empty one for multicast. An
-// option we do not understand is one we do not confirm, and no more.
+// Atftp sends the value "enable" for tsize and an empty one for multicast. An unknown option is
+// not confirmed, but is not an error.
 func TestOddOptions(t *testing.T) {
 	x := begin(t, atftp, haulServer)
 	name := x.file(t, 5000)
@@ -57,8 +57,8 @@ func TestOddOptions(t *testing.T) {
 	}
 }
 
-// All clients at once, each for its own file and back: transfers share sockets
-// in our server, and must not share anything else.
+// All clients run at once, each with its own file in both directions: transfers share sockets in
+// our server, and must not share anything else.
 func TestTogether(t *testing.T) {
 	all := append(peerClients, haulClient, haulPlain)
 	dir := t.TempDir()

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// hostileNames are those by which a file could be more than text in a page.
+// hostileNames are names with which a file could be more than text in a page.
 var hostileNames = []string{
 	"<img src=x onerror=alert(1)>", `"onclick="alert(1)`, "javascript:alert(1)", "</title><script>alert(1)</script>", "</script>",
 	"invoice\u202efdp.exe", "%2e%2e%2f", "a&lt;b", "{{.}}", "${alert(1)}", "new\nline", "?sort=size", "#top", "'; alert(1); '", "\xff\xfe",
 	strings.Repeat("long", 60), strings.Repeat("ü ", 80),
 }
 
-// writeTree makes empty files of which all have the same time.
+// writeTree makes empty files with the same time.
 func writeTree(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -37,8 +37,8 @@ func writeTree(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// The page of a directory fits a desk and a phone, is legible in both themes, and can be
-// used by the keyboard; hostile names are text.
+// The page of a directory fits a desktop and a phone, is legible in both themes, and works with
+// the keyboard; hostile names appear as text.
 func TestHTTPBrowserListing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func TestHTTPBrowserListing(t *testing.T) {
 	}
 }
 
-// A directory of 10,000 files is usable: what is typed is found at once.
+// A directory of 10,000 files is usable: a typed search gives its result at once.
 func TestHTTPBrowserLargeListing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// A cutter forwards connections, and cuts each off that has brought so many bytes, as long
-// as there are cuts left.
+// A cutter forwards connections, and cuts each one after a certain number of bytes, as long as
+// there are cuts left.
 type cutter struct {
 	net.Listener
 	after, cuts atomic.Int64
@@ -67,7 +67,7 @@ func (c *cutter) forward(here net.Conn, to string) {
 	}
 }
 
-// choose has the page take files, as the dialog of a browser does.
+// choose makes the page take files, as the dialog of a browser does.
 func (p *tab) choose(files ...string) {
 	p.t.Helper()
 	node := p.call("Runtime.evaluate", object{"expression": "document.getElementById('files')"})["result"].(object)
@@ -82,13 +82,13 @@ func (p *tab) drop(files ...string) {
 	}
 }
 
-// state is what the page says about the upload of a file.
+// state returns an expression for the page's text about the upload of a file.
 func state(name string) string {
 	return fmt.Sprintf("[...document.querySelectorAll('#uploads li')].find(l => l.querySelector('bdi').textContent === %q)?.querySelector('span').innerText", name)
 }
 
-// The page uploads several files, goes over a lost connection, replaces nothing unasked, and
-// forgets what is canceled.
+// The page uploads several files, survives a lost connection, replaces nothing without asking,
+// and forgets canceled uploads.
 func TestHTTPBrowserUploads(t *testing.T) {
 	t.Parallel()
 	const big = 24 << 20
@@ -115,12 +115,12 @@ func TestHTTPBrowserUploads(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.after.Store(big / 2)
-		c.cuts.Store(8) // Chromium itself sends again what is lost on a connection that it has used before
+		c.cuts.Store(8) // Chromium itself repeats requests that are lost on a reused connection
 		p := b.open(t, "http://"+c.Addr().String()+"/"+theme+"/", width, 844, theme)
 		p.choose(all...)
 		p.await(state("big") + "?.endsWith('uploaded')")
 		p.await(state(hostile) + "?.endsWith('uploaded')")
-		p.await("document.querySelectorAll('#list tr').length === 5") // the list is new, and has "../"
+		p.await("document.querySelectorAll('#list tr').length === 5") // the list is updated, and has "../"
 		for name, size := range sizes {
 			if name != "a" && size > 0 {
 				wantFile(t, filepath.Join(sub, name), content(size))
@@ -142,8 +142,8 @@ func TestHTTPBrowserUploads(t *testing.T) {
 	}
 }
 
-// Files can be dropped; an upload that is canceled leaves nothing; and where nothing may be
-// replaced, the page offers no such thing.
+// Files can be dropped; a canceled upload leaves nothing; and if nothing may be replaced, the
+// page does not offer it.
 func TestHTTPBrowserDrop(t *testing.T) {
 	t.Parallel()
 	dir, here := t.TempDir(), t.TempDir()
@@ -171,7 +171,8 @@ func TestHTTPBrowserDrop(t *testing.T) {
 	p.want("document.querySelectorAll('[aria-label=\"Replace one\"]').length", 0)
 	wantFile(t, filepath.Join(dir, "one"), []byte("old"))
 
-	// A file that has changed since it was chosen cannot be read. Once dismissed, it no longer counts.
+	// A file that has changed since it was chosen cannot be read. Once dismissed, it no longer
+	// counts.
 	if err := os.WriteFile(filepath.Join(here, "one"), content(11), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestHTTPBrowserCrossOrigin(t *testing.T) {
 	for _, options := range []string{"", ", mode: 'no-cors'", ", credentials: 'include'"} {
 		p.want("fetch('"+url+"/evil', {method: 'PUT', body: 'x'"+options+"}).then(r => r.status, e => 'refused')", "refused")
 	}
-	p.want("fetch('"+url+"/evil', {method: 'POST', body: 'x', mode: 'no-cors'}).then(r => r.type, e => 'refused')", "opaque") // and is a method that changes nothing
+	p.want("fetch('"+url+"/evil', {method: 'POST', body: 'x', mode: 'no-cors'}).then(r => r.type, e => 'refused')", "opaque") // the method changes nothing
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("there is %v, %v", left, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A webServer starts a server with a directory and returns where it listens.
+// A webServer starts a server with a directory and returns its address.
 type webServer struct {
 	name  string
 	start func(t *testing.T, dir string) string
@@ -89,7 +89,7 @@ func waitTCP(t *testing.T, d *daemon, addr string) {
 	t.Fatalf("%s does not accept connections within %v", filepath.Base(d.cmd.Path), startPatience)
 }
 
-// Haul lists and fetches trees from servers that list directories for people only.
+// Haul lists and fetches trees from servers whose listings are only meant for people.
 func TestHTTPListings(t *testing.T) {
 	files := map[string]int{"a file": 3, "b&c;d+e%20f": 1, "sub #1/x?y": 70_000, "sub #1/deep/ü": 9, "q\"uote'<>": 2, "x:y": 5}
 	for _, server := range listingServers {

@@ -28,7 +28,7 @@ func serveWeb(t *testing.T, dir string, args ...string) (url string, d *daemon) 
 	return d.ready(t, urlSaid)[1], d
 }
 
-// do runs a program that must succeed, and returns what it says.
+// do runs a program that must succeed, and returns its output.
 func do(t *testing.T, p program, args ...string) string {
 	t.Helper()
 	out, err := p.run(t.Context(), args...)
@@ -38,10 +38,10 @@ func do(t *testing.T, p program, args ...string) string {
 	return out
 }
 
-// The sizes that matter to HTTP: nothing, a little, what is one read, and much.
+// The sizes that matter to HTTP: nothing, a little, exactly one read, and much.
 var webSizes = []int{0, 1, 16 << 10, 16<<10 + 1, 5<<20 + 3}
 
-// Curl gets and puts files, whole, in part and where it was cut off.
+// Curl downloads and uploads files: completely, partially, and resumed.
 func TestHTTPCurl(t *testing.T) {
 	curl := find(t, "curl", "curl")
 	run := func(args ...string) string {
@@ -98,7 +98,7 @@ func TestHTTPCurl(t *testing.T) {
 	}
 }
 
-// Wget in its smallest form speaks HTTP/1.0's way, as loaders do.
+// Busybox's small wget speaks HTTP/1.0, as boot loaders do.
 func TestHTTPBusybox(t *testing.T) {
 	wget := find(t, "busybox", "busybox")
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func TestHTTPBusybox(t *testing.T) {
 	}
 }
 
-// The same by HTTPS, with HTTP/2 where both sides have it, and a certificate of our own.
+// This is the same over HTTPS, with HTTP/2 if both sides support it, and our own certificate.
 func TestHTTPSCurl(t *testing.T) {
 	curl := find(t, "curl", "curl")
 	dir, keys := t.TempDir(), t.TempDir()
@@ -168,7 +168,7 @@ func selfSign(t *testing.T, name string, life time.Duration) {
 	}
 }
 
-// Programs of others unpack what haul archives, as a file and, as zip too, from a stream.
+// Programs by others unpack haul's archives, from a file and, including zip, from a stream.
 func TestHTTPArchives(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

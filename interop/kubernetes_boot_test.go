@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// The manifest for network boot has haul run with the capabilities that it names and no other right. It answers
-// boot clients beside a DHCP server of its host, from the directory of the files alone.
+// The manifest for network boot runs haul with the capabilities that it names and no other
+// privileges. It answers boot clients next to a DHCP server on its host, and reads only the
+// directory with the files.
 func TestKubernetesBoot(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)

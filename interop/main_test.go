@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// temp outlives single tests: haul's binary lies there.
+// temp is a directory for all tests, with haul's binary.
 var temp string
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	_ = os.Setenv("XDG_STATE_HOME", filepath.Join(temp, "state"))
-	// Below nohup, SIGHUP is ignored by tests, and would be by haul.
+	// Under nohup the tests ignore SIGHUP, and haul would inherit that.
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildHaul builds the binary as it is shipped, with the tags of this test.
+// buildHaul builds the binary as it is released, with the tags of this test.
 var buildHaul = sync.OnceValues(func() (program, error) {
 	p := program{path: filepath.Join(temp, "haul")}
 	cmd := exec.Command("go", "build", "-trimpath", "-tags", tags, "-o", p.path, "../cmd/haul")

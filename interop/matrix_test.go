@@ -22,8 +22,8 @@ var (
 	peerServers = []server{tftpdHPA, atftpd, dnsmasq}
 )
 
-// TestPeers has the peers meet each other, which proves the harness: what
-// fails between haul and a peer below is then not the harness's fault.
+// TestPeers tests the peers with each other, which checks the tests themselves: a failure between
+// haul and a peer below is then not their fault.
 func TestPeers(t *testing.T) {
 	for _, s := range peerServers {
 		for _, c := range peerClients {
@@ -34,14 +34,14 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestServer has every peer's client use our server.
+// TestServer tests every peer's client with our server.
 func TestServer(t *testing.T) {
 	for _, c := range peerClients {
 		matrix(t, c, haulServer)
 	}
 }
 
-// TestClient has our client use every peer's server.
+// TestClient tests our client with every peer's server.
 func TestClient(t *testing.T) {
 	for _, s := range peerServers {
 		matrix(t, haulClient, s)
@@ -49,14 +49,13 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestHaul has our client use our server.
+// TestHaul tests our client with our server.
 func TestHaul(t *testing.T) {
 	matrix(t, haulClient, haulServer)
 	matrix(t, haulPlain, haulServer)
 }
 
-// matrix moves files of every telling size between c and s, with all options
-// that c is tried with.
+// matrix moves files of all critical sizes between c and s, with all options of c.
 func matrix(t *testing.T, c client, s server) {
 	t.Run(c.name+" and "+s.name, func(t *testing.T) {
 		x := begin(t, c, s)
@@ -80,7 +79,7 @@ func matrix(t *testing.T, c client, s server) {
 	})
 }
 
-// edges returns the sizes where a transfer with options o may go wrong.
+// edges returns the sizes at which a transfer with options o may fail.
 func edges(o options) []int {
 	block := cmp.Or(o.block, 512)
 	sizes := []int{0, 1, block - 1, block, block + 1}
@@ -91,14 +90,14 @@ func edges(o options) []int {
 	return append(sizes, 10*block*max(1, o.window)+7)
 }
 
-// rollover returns the sizes behind the end of the 16-bit block numbers: in 65536 blocks
-// (the last is empty and its number 0), and in one more.
+// rollover returns sizes at the end of the 16-bit block numbers: one of 65536 blocks (the last is
+// empty and has number 0), and one with one more.
 func rollover(o options) []int {
 	block := cmp.Or(o.block, 512)
 	return []int{65535 * block, 65536*block + 1}
 }
 
-// An exchange is one client, one server, and the directory it serves.
+// An exchange has one client, one server, and the directory it serves.
 type exchange struct {
 	c    client
 	run  program
@@ -131,19 +130,19 @@ func (x *exchange) both(t *testing.T, o options, size int) {
 	}
 }
 
-// hopeless reports whether peers cannot move a file through no fault of ours.
-// Each line was seen with both ends from elsewhere.
+// hopeless reports whether two programs are known to fail with a file. Each case was observed
+// between two peers without haul.
 func hopeless(client, server string, put bool, o options, size int) bool {
 	blocks := size/cmp.Or(o.block, 512) + 1
 	switch {
 	case client == "curl" && server != "haul" && !put && size == 0:
-		return true // curl gives up on an empty file when its size is confirmed; haul leaves it out
+		return true // curl gives up on an empty file if its size is confirmed; haul leaves it out
 	case strings.HasPrefix(client, "curl") && put && (blocks == 65535 || blocks == 65536):
-		return true // curl does not end an upload whose last block is followed by number 0 or 1
+		return true // curl does not end an upload if number 0 or 1 follows its last block
 	case client == "tftp-hpa" && put && blocks == 65536:
-		return true // tftp-hpa does the same, where it is followed by number 1
+		return true // so does tftp-hpa if number 1 follows
 	case server == "atftpd" && o.block > 0 && o.block < 64 && (client != "atftp" || o.window > 0):
-		return true // atftpd wants its whole option acknowledgement to fit into one block
+		return true // atftpd requires that its whole option acknowledgement fits into one block
 	}
 	return false
 }
@@ -159,7 +158,7 @@ func (x *exchange) put(t *testing.T, o options, size int) {
 	x.sends(t, o, filepath.Join(x.dir, x.file(t, size)), content(size))
 }
 
-// sends has the client send a local file, which the server is to have with that content.
+// sends makes the client send a local file, and checks that the server has it with that content.
 func (x *exchange) sends(t *testing.T, o options, local string, want []byte) {
 	t.Helper()
 	for tries := 0; ; tries++ {
@@ -171,7 +170,7 @@ func (x *exchange) sends(t *testing.T, o options, local string, want []byte) {
 		x.do(t, x.c.put(o, x.addr, remote, local))
 		took, name := time.Since(began), filepath.Join(x.dir, remote)
 		x.came(name, len(want))
-		// Where the disk was slow to make the file, the client has repeated its request, and
+		// If the disk was slow to create the file, the client has repeated its request, and
 		// another process of the server may have emptied the file since.
 		if x.s.anew && took >= cmp.Or(x.c.repeats, time.Second) && tries < 5 {
 			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
@@ -183,8 +182,8 @@ func (x *exchange) sends(t *testing.T, o options, local string, want []byte) {
 	}
 }
 
-// came reports whether a file has its size, and waits for that where the server may
-// have to write it still.
+// came reports whether a file has its size, and waits for that if the server may still be writing
+// it.
 func (x *exchange) came(name string, size int) bool {
 	for end := time.Now().Add(startPatience); ; time.Sleep(20 * time.Millisecond) {
 		if fi, err := os.Stat(name); err == nil && fi.Size() == int64(size) {
@@ -204,9 +203,10 @@ func (x *exchange) do(t *testing.T, args []string) {
 	}
 }
 
-// try runs the client and returns what it said, and whether it failed.
+// try runs the client and returns its output, and an error if it failed.
 func (x *exchange) try(args []string) (string, error) {
-	// Longer than 65536 blocks take on a busy machine, and than any retransmission.
+	// This is longer than 65536 blocks take on a busy machine, and longer than any
+	// retransmission.
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	out, err := x.run.run(ctx, args...)
@@ -216,12 +216,12 @@ func (x *exchange) try(args []string) (string, error) {
 	return out, err
 }
 
-// file makes sure that the server has a file of this size, and names it.
+// file makes sure that the server has a file of this size, and returns its name.
 func (x *exchange) file(t *testing.T, size int) string {
 	t.Helper()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	// Short, because busybox wants its whole request to fit into one block.
+	// The name is short, because busybox requires that its whole request fits into one block.
 	name := fmt.Sprintf("f%d", size)
 	if !x.sizes[size] {
 		if err := os.WriteFile(filepath.Join(x.dir, name), content(size), 0o666); err != nil {
@@ -232,7 +232,7 @@ func (x *exchange) file(t *testing.T, size int) string {
 	return name
 }
 
-// content returns size bytes in which no block resembles another.
+// content returns size bytes in which no two blocks are similar.
 func content(size int) []byte {
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{byte(size), byte(size >> 8), byte(size >> 16)}).Read(b)

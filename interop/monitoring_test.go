@@ -17,7 +17,7 @@ import (
 
 const monitoringDir = "../packaging/monitoring/"
 
-// A dashboard is what these tests read of Grafana's model.
+// A dashboard is the part of Grafana's model that these tests read.
 type dashboard struct {
 	Panels []struct {
 		ID      int
@@ -27,8 +27,8 @@ type dashboard struct {
 	}
 }
 
-// dashboardExpressions reads the dashboard, whose panels have numbers and places of their own, and returns its
-// expressions with the variables as Grafana sets them.
+// dashboardExpressions reads the dashboard, whose panels must have distinct numbers and
+// positions, and returns its expressions with the variables as Grafana sets them.
 func dashboardExpressions(t *testing.T) (exprs []string) {
 	t.Helper()
 	b, err := os.ReadFile(monitoringDir + "dashboard.json")
@@ -68,8 +68,8 @@ var (
 	matcher    = regexp.MustCompile(`(\w+)(=~|!=|=)"([^"]*)"`)
 )
 
-// unexported returns the metrics of an expression, with their labels, that no line of a scrape fits. Prometheus
-// adds job and instance.
+// unexported returns the metrics of an expression, with their labels, that match no line of a
+// scrape. Prometheus adds job and instance.
 func unexported(expr, scrape string) (missing []string) {
 	for _, used := range metricUsed.FindAllStringSubmatch(expr, -1) {
 		fits := func(line string) bool {
@@ -95,18 +95,19 @@ func unexported(expr, scrape string) (missing []string) {
 	return missing
 }
 
-// scrapeAll returns the metrics of a server that has all services, a source with a cache, hooks and an audit log.
+// scrapeAll returns the metrics of a server that has all services, an upstream with a cache,
+// hooks and an audit log.
 func scrapeAll(t *testing.T) string {
 	t.Helper()
 	n := newLink(t).server
 	n.serve(t, t.TempDir(), "--tftp", host+":6969", "--http", host+":8080")
 	p := haul(t)
-	p.env = append(p.env, "STATE_DIRECTORY="+t.TempDir()) // for the certificate of HTTPS
+	p.env = append(p.env, "STATE_DIRECTORY="+t.TempDir()) // for the HTTPS certificate
 	d := n.start(t, p, bootArgs(t, "http://"+host+":8080/", "--cache", t.TempDir(), "--cache-size", "64MiB",
 		"--tftp", host+":69", "--http", host+":80", "--https", host+":443", "--sftp", host+":2022",
 		"--audit", filepath.Join(t.TempDir(), "audit.jsonl"), "--hook", "on=uploaded run=/bin/true",
 		"--users", usersFile(t), "--host-keys", t.TempDir(), "--metrics", host+":9100")...)
-	d.ready(t, regexp.MustCompile(`msg=confined`)) // what it may read from then on, metrics have for long
+	d.ready(t, regexp.MustCompile(`msg=confined`)) // the metrics then no longer change what it may read
 	client := http.Client{Transport: &http.Transport{DialContext: n.dialer(t)}}
 	answer, err := client.Get("http://" + host + ":9100/metrics")
 	if err != nil {
@@ -120,7 +121,8 @@ func scrapeAll(t *testing.T) string {
 	return string(b)
 }
 
-// Each metric of the dashboard and of the alert rules is one that haul has, with the labels that they ask for.
+// Each metric in the dashboard and in the alert rules exists in haul, with the labels that they
+// use.
 func TestMonitoringMetrics(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile(monitoringDir + "alerts.yml")
@@ -143,8 +145,8 @@ func TestMonitoringMetrics(t *testing.T) {
 	}
 }
 
-// Prometheus understands the rules, and the expressions of the dashboard. Each alert has a test that promtool
-// runs, and that notices a change of the rule.
+// Prometheus accepts the rules, and the expressions of the dashboard. Each alert has a test for
+// promtool that detects a change of the rule.
 func TestMonitoringRules(t *testing.T) {
 	t.Parallel()
 	promtool := find(t, "prometheus", "promtool")

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Each is fetched and stored as text. On Unix that ends where it began, but on
-// the wire every LF is CR LF and every bare CR is CR NUL: the size is another,
-// and a pair may be cut by the end of a block of 512 bytes.
+// Each text is fetched and stored in netascii. On Unix the result is the same as the original,
+// but on the wire every LF is CR LF and every bare CR is CR NUL: so the size differs, and the end
+// of a block of 512 bytes may cut a pair.
 var texts = map[string]string{
 	"empty":          "",
 	"one line":       "hello\n",
@@ -28,7 +28,7 @@ var texts = map[string]string{
 	"plain blocks":   strings.Repeat("x", 1024),
 }
 
-// Tftp-hpa's client uses netascii unless told otherwise.
+// Tftp-hpa's client uses netascii by default.
 var textClients = []client{
 	{
 		name: "tftp-hpa",
@@ -60,7 +60,7 @@ func TestNetascii(t *testing.T) {
 				x := begin(t, c, s)
 				for name, text := range texts {
 					if s.name == "dnsmasq" && strings.Contains(text, "\r\x00") {
-						continue // dnsmasq sends a CR as it is, so that one with a NUL behind it changes
+						continue // dnsmasq sends a CR unchanged, so a CR followed by a NUL changes
 					}
 					t.Run(name, func(t *testing.T) {
 						file := strings.ReplaceAll(name, " ", "-")

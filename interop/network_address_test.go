@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whatever addresses the server listens on, and no others, answer.
+// The server answers on all addresses that it listens on, and on no others.
 func TestNetworkFamilies(t *testing.T) {
 	t.Parallel()
 	both := []string{port69(host), port69(host6)}
@@ -50,14 +50,14 @@ func TestNetworkFamilies(t *testing.T) {
 	}
 }
 
-// A link-local address means something only together with an interface.
+// A link-local address only has a meaning together with an interface.
 func TestNetworkLinkLocal(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{":69", "[" + linkHost + "%" + eth + "]:69"} {
 		t.Run(listen, func(t *testing.T) {
 			t.Parallel()
 			l := newLink(t)
-			// The client has a second cable, whose end has the same address.
+			// The client has a second cable, whose far end has the same address.
 			other := newNode(t)
 			join(t, l.client, "eth1", other, eth, 1500)
 			l.client.ip(t, address("eth1", linkGuest+"/64"))
@@ -83,7 +83,7 @@ func TestNetworkLinkLocal(t *testing.T) {
 	}
 }
 
-// A machine whose administrator has switched IPv6 off is served as others are.
+// A machine whose administrator has disabled IPv6 is served like others.
 func TestNetworkWithoutIPv6(t *testing.T) {
 	t.Parallel()
 	off := func(t *testing.T, n *node) {
@@ -119,14 +119,14 @@ func TestNetworkWithoutIPv6(t *testing.T) {
 	}
 }
 
-// withoutFamily has the node's kernel know nothing of a family of addresses,
-// as far as the programs can see that are started from now on.
+// withoutFamily removes an address family from the node's kernel, as far as programs can see that
+// are started from now on.
 func (n *node) withoutFamily(t *testing.T, family uint32) {
 	t.Helper()
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 	}
-	// Step over so many instructions unless what was loaded is k.
+	// This skips a number of instructions unless the loaded value is k.
 	unless := func(k uint32, over uint8) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: over}
 	}
@@ -145,7 +145,7 @@ func (n *node) withoutFamily(t *testing.T, family uint32) {
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: unsafe.SliceData(filter)}
 	var err error
 	n.do(t, func() {
-		n.changed = true // of this thread alone, and what it starts
+		n.changed = true // only for this thread, and the programs it starts
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
 			err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 		}
@@ -159,15 +159,15 @@ func (n *node) withoutFamily(t *testing.T, family uint32) {
 	}
 }
 
-// NIC ROMs that know no server's address ask everybody. The answer comes from
-// an address of the server's, as nothing can be sent to from a broadcast's.
+// NIC ROMs that do not know the server's address broadcast their request. The answer comes from
+// an address of the server, because a broadcast address cannot be a source.
 func TestNetworkBroadcast(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{{"--tftp", ":69"}, {"--tftp", "0.0.0.0:69"}, {"--tftp", ":69", "--single-port"}, {"--tftp", ":69", "--no-offload"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			t.Parallel()
 			l := newLink(t)
-			// An address that the answer must not come from.
+			// The answer must not come from this address.
 			l.server.ip(t, address("lo", "192.0.2.1/32"))
 			d := l.server.serve(t, l.dir, append(flags, "--upload", "create")...)
 			for _, to := range []string{"255.255.255.255", broadcast} {
@@ -181,14 +181,14 @@ func TestNetworkBroadcast(t *testing.T) {
 				}
 				wantFile(t, filepath.Join(l.dir, "up-"+to), content(5000))
 			}
-			// The kernel hands a broadcast to each socket of a port, where any
-			// other request reaches one. It must not become several transfers.
+			// The kernel delivers a broadcast to each socket of a port, but any other request to
+			// only one. It must not start several transfers.
 			wantLogged(t, logged(t, d), "done f .*", "done up-255.255.255.255 .*", "done f .*", "done up-"+broadcast+" .*")
 		})
 	}
 }
 
-// A broadcast is answered from the address of the interface that it came in by.
+// A broadcast is answered from the address of the interface that received it.
 func TestNetworkBroadcastInterfaces(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)

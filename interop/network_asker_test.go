@@ -17,17 +17,17 @@ import (
 	"time"
 )
 
-// An asker is a client that sees each packet, and where it comes from.
+// An asker is a client that sees each packet and its source.
 type asker struct {
 	c    *net.UDPConn
-	to   netip.AddrPort // where the next packet goes to
-	only bool           // c is connected: the kernel lets nothing else pass
-	last []byte         // sent, in case it must be sent again
+	to   netip.AddrPort // destination of the next packet
+	only bool           // c is connected: the kernel drops other packets
+	last []byte         // last packet sent, in case it must be repeated
 
-	repeats int // of requests, as no answer came in time
+	repeats int // of requests without an answer in time
 }
 
-// ask opens an asker at an address of the node's, for a server.
+// ask opens an asker on an address of the node, for a server.
 func (n *node) ask(t *testing.T, from, server string) *asker {
 	t.Helper()
 	a := &asker{to: n.zoned(t, endpoint(server))}
@@ -41,8 +41,8 @@ func (n *node) ask(t *testing.T, from, server string) *asker {
 	return a
 }
 
-// askOnly does the same with a socket that takes packets from the server's
-// address and port alone.
+// askOnly does the same with a socket that only receives packets from the server's address and
+// port.
 func (n *node) askOnly(t *testing.T, server string) *asker {
 	t.Helper()
 	a := &asker{to: n.zoned(t, endpoint(server)), only: true}
@@ -55,8 +55,8 @@ func (n *node) askOnly(t *testing.T, server string) *asker {
 	return a
 }
 
-// zoned names a link-local address's interface by its number. Package net
-// remembers names, but not of which node.
+// zoned sets a link-local address's zone to the number of its interface. Package net caches names
+// without regard to the node.
 func (n *node) zoned(t *testing.T, a netip.AddrPort) netip.AddrPort {
 	t.Helper()
 	if a.Addr().Zone() == "" {
@@ -81,7 +81,7 @@ const (
 	optionsOp
 )
 
-// asking builds a request, with options by name and value.
+// asking builds a request, with names and values of options.
 func asking(op byte, name string, options ...string) []byte {
 	words := append([]string{name, "octet"}, options...)
 	return append([]byte{0, op}, strings.Join(words, "\x00")+"\x00"...)
@@ -103,7 +103,7 @@ func (a *asker) send(b []byte) error {
 	return err
 }
 
-// awaitNobody returns once a host says that nobody listens at an address.
+// awaitNobody returns once a host reports that no program listens on an address.
 func (n *node) awaitNobody(t *testing.T, server string) {
 	t.Helper()
 	a := n.askOnly(t, server)
@@ -120,17 +120,17 @@ func (n *node) awaitNobody(t *testing.T, server string) {
 	t.Fatalf("%s: %v, want %v", server, err, syscall.ECONNREFUSED)
 }
 
-// A reply is a packet of the server's.
+// A reply is a packet from the server.
 type reply struct {
-	op, number int // block's number, or error's code
+	op, number int // block number, or error code
 	data       []byte
-	from       netip.AddrPort // without zone
+	from       netip.AddrPort // without a zone
 }
 
-// text is an ERROR's.
+// text returns the text of an ERROR.
 func (r reply) text() string { return strings.TrimSuffix(string(r.data), "\x00") }
 
-// option returns an option of an OACK, empty if it is not there.
+// option returns an option of an OACK, or "" if it is missing.
 func (r reply) option(name string) string {
 	words := strings.Split(string(r.data), "\x00")
 	for i := 0; i+1 < len(words); i += 2 {
@@ -141,8 +141,8 @@ func (r reply) option(name string) string {
 	return ""
 }
 
-// next returns the server's next packet. As any client would, it sends its own
-// last one again if none comes.
+// next returns the server's next packet. If none arrives, it repeats its own last packet, as any
+// client would.
 func (a *asker) next() (reply, error) {
 	buf := make([]byte, 1<<16)
 	for range int(waitMost / time.Second) {
@@ -174,8 +174,8 @@ func (a *asker) next() (reply, error) {
 	return reply{}, fmt.Errorf("no answer from %v within %v", a.to, waitMost)
 }
 
-// begin sends a request and returns the first answer. Later packets go to where that
-// came from.
+// begin sends a request and returns the first answer. Later packets are sent to the source of
+// that answer.
 func (a *asker) begin(op byte, name string, options ...string) (reply, error) {
 	if err := a.send(asking(op, name, options...)); err != nil {
 		return reply{}, err
@@ -187,8 +187,8 @@ func (a *asker) begin(op byte, name string, options ...string) (reply, error) {
 	return r, err
 }
 
-// read fetches a file block by block, and returns it with the first answer.
-// Everything must come from where that came from.
+// read fetches a file block by block, and returns it with the first answer. All packets must come
+// from the source of that answer.
 func (a *asker) read(name string, options ...string) ([]byte, reply, error) {
 	first, err := a.begin(readOp, name, options...)
 	if err != nil {
@@ -231,8 +231,8 @@ func (a *asker) readOn(first reply) ([]byte, error) {
 				return file, err
 			}
 		}
-		// All else is a repeat, or has overtaken what is missing: that is asked
-		// for when nothing more comes.
+		// Any other block is a repeat, or has overtaken a missing one. The missing one is
+		// requested when nothing more arrives.
 		var err error
 		if r, err = a.next(); err != nil {
 			return nil, err

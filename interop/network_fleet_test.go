@@ -27,8 +27,8 @@ const (
 	fleetLoader   = 200_001
 	fleetImage    = 1_500_001
 
-	// fleetLoaded is how many transfers a replica has ended when it is killed or
-	// restarted, of some two for each of a third of the machines.
+	// fleetLoaded is how many transfers a replica has finished when it is killed or restarted.
+	// There are about two for each machine, and a third of the machines.
 	fleetLoaded = 200
 )
 
@@ -36,17 +36,17 @@ func replicaAddress(i int) string { return fmt.Sprintf("10.70.%d.1", i) }
 
 func hubAddress(i int) string { return fmt.Sprintf("10.70.%d.2", i) }
 
-// A fleet is some replicas of haul, each on a node of its own, and a node between them
-// from which machines boot. The replicas have their files from a bucket, which they reach
-// at that node too, and a cache each.
+// A fleet consists of some replicas of haul, each on its own node, and a node between them on
+// which machines boot. The replicas have their files from a bucket, which they also reach through
+// that node, and each has a cache.
 type fleet struct {
 	hub      *node
 	nodes    []*node
 	replicas []*daemon
-	programs []program // with the environment to reach the bucket
+	programs []program // with the environment for the bucket
 	caches   []string  // directories
 	store    *storeCounter
-	recipe   []string // of the cookbook: it fills the bucket, starts a replica, and boots machines
+	recipe   []string // from the cookbook: it fills the bucket, starts a replica, and boots machines
 }
 
 // newFleet fills the bucket and starts the replicas.
@@ -55,13 +55,13 @@ func newFleet(t *testing.T) *fleet {
 	s := serveS3(t)
 	dir := fill(t, t.TempDir(), map[string][]byte{"loader": content(fleetLoader), "image": content(fleetImage)})
 	f := &fleet{hub: newNode(t), recipe: recipe(t, "Three replicas on a bucket", 3)}
-	_, put, _ := strings.Cut(f.recipe[0], "\n") // behind the variables, which s.haul has
+	_, put, _ := strings.Cut(f.recipe[0], "\n") // after the variables, which s.haul has
 	do(t, s.haul, wordsOf(t, put, "/srv/boot", dir)...)
 	var port int
 	f.store, port = countStore(t, f.hub, s.url)
 	for i := range fleetReplicas {
 		n := newNode(t)
-		n.sysctl(t, "ipv4/icmp_ratemask", "0") // all machines have one address: the kernel would refuse one a second only
+		n.sysctl(t, "ipv4/icmp_ratemask", "0") // all machines have one address: the kernel would refuse only one a second
 		join(t, n, eth, f.hub, fmt.Sprint(eth, i), 1500)
 		n.ip(t, address(eth, replicaAddress(i)+"/24"))
 		f.hub.ip(t, fmt.Sprintf("addr add %s/24 brd + dev %s%d", hubAddress(i), eth, i))
@@ -75,15 +75,15 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// begin starts a replica, again if it has ended. It finds its cache as it was.
+// begin starts a replica, or restarts it. It finds its cache unchanged.
 func (f *fleet) begin(t *testing.T, i int) {
 	t.Helper()
 	f.replicas[i] = f.nodes[i].start(t, f.programs[i], wordsOf(t, f.recipe[1], "/var/cache/haul", f.caches[i], "20GB", "64MiB")...)
 	f.replicas[i].await(t, "tftp://")
 }
 
-// wordsOf returns the arguments of a command of haul in the recipe, in which some texts are
-// replaced: pairs of old and new.
+// wordsOf returns the arguments of a haul command in the recipe, with some texts replaced: pairs
+// of old and new.
 func wordsOf(t *testing.T, script string, pairs ...string) []string {
 	t.Helper()
 	words := strings.Fields(strings.NewReplacer(append(pairs, "\\\n", "", "s3://images", "s3://bucket")...).Replace(script))
@@ -93,7 +93,7 @@ func wordsOf(t *testing.T, script string, pairs ...string) []string {
 	return words[1:]
 }
 
-// awaitLoad returns when a replica has ended so many transfers.
+// awaitLoad waits until a replica has finished a number of transfers.
 func (f *fleet) awaitLoad(t *testing.T, i, transfers int, machines *daemon) {
 	t.Helper()
 	for began := time.Now(); strings.Count(f.replicas[i].said(1<<20), "\n") < transfers; {
@@ -108,15 +108,15 @@ func (f *fleet) awaitLoad(t *testing.T, i, transfers int, machines *daemon) {
 	}
 }
 
-// By the cookbook's commands a thousand machines boot from three replicas. Some lose power,
-// one replica is killed half-way and stays away, and another one is restarted: all machines
-// come up, with the same bytes. Each replica fetches each byte of each file from the bucket
-// once, the restarted one in both its lives together, since its cache has kept what it had.
+// With the cookbook's commands a thousand machines boot from three replicas. Some lose power, one
+// replica is killed half-way and stays away, and another one is restarted: all machines boot,
+// with the same bytes. Each replica fetches each byte of each file from the bucket once, and the
+// restarted one does so in both runs together, since its cache has kept its content.
 func TestNetworkFleet(t *testing.T) {
 	f := newFleet(t)
 	svg := filepath.Join(t.TempDir(), "up.svg")
-	// With this seed the first machine that loses power is the 131st: a fetch that has one
-	// reader ends with it, and would begin again.
+	// With this seed the first machine that loses power is the 131st: a fetch with one reader
+	// ends with it, and would start again.
 	pairs := []string{"1000", fmt.Sprint(fleetMachines), "linear:30s", "linear:4s"}
 	for i := range fleetReplicas {
 		pairs = append(pairs, fmt.Sprint("192.0.2.", i+1), replicaAddress(i))
@@ -170,15 +170,15 @@ func TestNetworkFleet(t *testing.T) {
 	t.Logf("fetched: %v", got)
 }
 
-// A storeCounter counts the bytes of files that a store gives away, by "address path", and
-// passes all requests on. It is how a test sees what replicas fetch.
+// A storeCounter counts the bytes of files that a store sends, by "address path", and forwards
+// all requests. It shows the test what replicas fetch.
 type storeCounter struct {
 	mu    sync.Mutex
 	bytes map[string]int64 // mu
 }
 
-// countStore listens on a node and passes requests on to a store, which this process
-// reaches. It returns the port.
+// countStore listens on a node and forwards requests to a store that this process can reach. It
+// returns the port.
 func countStore(t *testing.T, n *node, store string) (c *storeCounter, port int) {
 	t.Helper()
 	to, err := neturl.Parse(store)
@@ -194,7 +194,7 @@ func countStore(t *testing.T, n *node, store string) (c *storeCounter, port int)
 	server := &http.Server{ReadHeaderTimeout: waitMost, Handler: &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
-			r.Out.Host = r.In.Host // signatures are for the address that was asked
+			r.Out.Host = r.In.Host // signatures are for the requested address
 		},
 		ModifyResponse: func(r *http.Response) error {
 			host, _, err := net.SplitHostPort(r.Request.RemoteAddr)
@@ -209,7 +209,7 @@ func countStore(t *testing.T, n *node, store string) (c *storeCounter, port int)
 	return c, l.Addr().(*net.TCPAddr).Port
 }
 
-// A countedBody counts what is read of an answer.
+// A countedBody counts the bytes read from an answer.
 type countedBody struct {
 	io.ReadCloser
 	of  *storeCounter
@@ -231,7 +231,7 @@ func (c *storeCounter) counts() map[string]int64 {
 	return maps.Clone(c.bytes)
 }
 
-// The counter of a store counts replicas and files apart.
+// The counter of a store distinguishes replicas and files.
 func TestNetworkFleetCountsStore(t *testing.T) {
 	l := newLink(t)
 	store := httptest.NewServer(http.FileServer(http.Dir(l.dir)))

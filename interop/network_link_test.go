@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// A link is a cable between a server's node and a client's, both of which have
-// an address of each family and one that is valid on the cable only.
+// A link is a cable between a server's node and a client's. Both have an address of each family
+// and a link-local one.
 type link struct {
 	server, client *node
-	dir            string // what is to be served: a file "f" of fileSize bytes
+	dir            string // the directory to serve, with a file "f" of fileSize bytes
 }
 
-// fileSize is long enough for several windows of any block size but the
-// largest, and no multiple of any.
+// fileSize is long enough for several windows of any block size except the largest, and not a
+// multiple of any.
 const fileSize = 300_001
 
-// newLink lays a link. Other tests run meanwhile.
+// newLink sets up a link. It lets other tests run in parallel.
 func newLink(t *testing.T) *link {
 	t.Helper()
 	l := newBareLink(t, 1500)
@@ -30,7 +30,7 @@ func newLink(t *testing.T) *link {
 	return l
 }
 
-// newBareLink lays a link whose ends have no addresses.
+// newBareLink sets up a link whose ends have no addresses.
 func newBareLink(t *testing.T, mtu int) *link {
 	t.Helper()
 	l := &link{newNode(t), newNode(t), t.TempDir()}
@@ -39,7 +39,7 @@ func newBareLink(t *testing.T, mtu int) *link {
 	return l
 }
 
-// join lays a cable between two nodes, which know it by different names.
+// join connects two nodes with a cable, which has a different name on each.
 func join(t *testing.T, a *node, aName string, b *node, bName string, mtu int) {
 	t.Helper()
 	a.ip(t, fmt.Sprintf("link add name %s mtu %d type veth peer name %s mtu %d netns /proc/%d/task/%d/ns/net",
@@ -47,16 +47,16 @@ func join(t *testing.T, a *node, aName string, b *node, bName string, mtu int) {
 	b.ip(t, "link set dev "+bName+" up")
 }
 
-// address is the command that gives an interface an address.
+// address returns the command that adds an address to an interface.
 func address(name, prefix string) string {
 	command := fmt.Sprintf("addr add %s dev %s", prefix, name)
 	if netip.MustParsePrefix(prefix).Addr().Is6() {
-		return command + " nodad" // usable at once, as nobody else can have it
+		return command + " nodad" // usable at once, because no other host can have it
 	}
 	return command + " brd +"
 }
 
-// port69 returns host:port on TFTP's own port.
+// port69 returns host:port for TFTP's own port.
 func port69(host string) string { return netip.AddrPortFrom(netip.MustParseAddr(host), 69).String() }
 
 func endpoint(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }

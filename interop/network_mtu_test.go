@@ -14,17 +14,17 @@ const (
 	before6 = 40 + 8 + 4
 )
 
-// largest is the most that a client may ask for (RFC 2348).
+// largest has the largest block size that a client may request (RFC 2348).
 var largest = options{block: 65464, window: 4}
 
-// Whatever a client asks for, blocks come in packets that need no fragments:
-// boot ROMs cannot join them. So do those of uploads.
+// Whatever a client requests, packets with blocks need no fragmentation, because boot ROMs cannot
+// join fragments. The same holds for uploads.
 func TestNetworkMTU(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		link  int // MTU of the cable
 		flags []string
-		want  int // MTU that blocks are made for
+		want  int // MTU that the blocks fit into
 	}{
 		{1500, nil, 1500},
 		{1400, nil, 1400},
@@ -58,7 +58,7 @@ func TestNetworkMTU(t *testing.T) {
 	}
 }
 
-// newLinkOf lays a link of some MTU.
+// newLinkOf sets up a link with an MTU.
 func newLinkOf(t *testing.T, mtu int) *link {
 	t.Helper()
 	l := newBareLink(t, mtu)
@@ -67,8 +67,7 @@ func newLinkOf(t *testing.T, mtu int) *link {
 	return l
 }
 
-// wantBlocks asks for the largest block size, to read and to write, and
-// compares what is agreed to.
+// wantBlocks requests the largest block size, for a read and a write, and checks the agreed one.
 func wantBlocks(t *testing.T, l *link, server string, want int) {
 	t.Helper()
 	from := guest
@@ -82,14 +81,14 @@ func wantBlocks(t *testing.T, l *link, server string, want int) {
 		if err != nil || r.op != optionsOp || r.option("blksize") != strconv.Itoa(want) {
 			t.Errorf("request %d to %s: %v, opcode %d %q, want blksize %d", op, server, err, r.op, r.data, want)
 		}
-		// Nothing is left waiting for an answer.
+		// This ends the transfer, so that the server does not wait for an answer.
 		if err := a.send(numbered(errorOp, 0, []byte("enough\x00"))); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// With "none" clients get what they ask for, and the kernel cuts it up.
+// With "none" clients get the requested size, and the kernel fragments the packets.
 func TestNetworkMTUNone(t *testing.T) {
 	t.Parallel()
 	l := newLinkOf(t, 1500)
@@ -110,7 +109,7 @@ func TestNetworkMTUNone(t *testing.T) {
 	}
 }
 
-// Left to itself our client asks for what its own end carries.
+// By default our client requests a size that its own end carries.
 func TestNetworkMTUClient(t *testing.T) {
 	t.Parallel()
 	l := newLinkOf(t, 1400)

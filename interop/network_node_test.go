@@ -19,35 +19,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses of the network tests, beside those of the firmware's cable: a
-// server's host at one end, where TFTP's own port is free, and a client at the
-// other.
+// Addresses of the network tests, in addition to those of the firmware's cable: a server's host
+// at one end, where TFTP's own port is free, and a client at the other.
 const (
 	host6     = "fd69::1"
 	guest6    = "fd69::2"
 	linkHost  = "fe80::1" // link-local, the same on every cable
 	linkGuest = "fe80::2"
 	broadcast = "10.69.0.255"
-	eth       = "eth0" // what both ends call the cable
+	eth       = "eth0" // name of the cable on both ends
 )
 
-// waitMost is how long a test waits for what must come. Only a failing one does.
+// waitMost is how long a test waits for something that must happen. Only a failing test waits
+// this long.
 const waitMost = time.Minute
 
-// A node is a host of its own: a network namespace. It has no name, so that
-// nothing of it can be left behind: it is there as long as one thread of ours
-// and the programs started from that.
+// A node is a separate host: a network namespace. It has no name, so it leaves nothing behind: it
+// exists as long as one thread of the test and the programs started from it.
 type node struct {
 	tid     int
 	orders  chan func() // for the thread; closed at the end
-	changed bool        // the thread has more than another network, for good; used by it alone
+	changed bool        // the thread differs permanently in more than its network; used by it alone
 }
 
-// newNode makes a node with nothing but loopback.
+// newNode makes a node with only a loopback interface.
 func newNode(t *testing.T) *node {
 	t.Helper()
 	needRoot(t, "a network namespace")
-	haul(t) // built before, as nothing can be reached from a node
+	haul(t) // built first, because nothing is reachable from a node
 	n, err := nodeIn(t, func() error { return unix.Unshare(unix.CLONE_NEWNET) })
 	if err != nil {
 		absent(t, "no network namespace: %v", err)
@@ -55,14 +54,14 @@ func newNode(t *testing.T) *node {
 	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
 		absent(t, "the kernel has no IPv6: %v", err)
 	}
-	// Addresses come from the tests alone: what the kernel makes up would not be
-	// there at once.
+	// Addresses are only set by the tests: those that the kernel makes would not be usable at
+	// once.
 	n.sysctl(t, "ipv6/conf/default/addr_gen_mode", "1")
 	n.ip(t, "link set lo up")
 	return n
 }
 
-// nodeIn makes a node of the namespace that enter enters.
+// nodeIn makes a node in the namespace that enter enters.
 func nodeIn(t *testing.T, enter func() error) (*node, error) {
 	n := &node{orders: make(chan func())}
 	ready := make(chan error)
@@ -71,7 +70,7 @@ func nodeIn(t *testing.T, enter func() error) (*node, error) {
 	return n, <-ready
 }
 
-// live is the thread in the namespace.
+// live is the function of the thread in the namespace.
 func (n *node) live(enter func() error, ready chan<- error) {
 	goBack, err := lockThread()
 	n.tid = unix.Gettid()
@@ -83,16 +82,16 @@ func (n *node) live(enter func() error, ready chan<- error) {
 		f()
 	}
 	if n.changed {
-		select {} // nobody else may use the thread, and it must not end: see lockThread
+		select {} // no other goroutine may use the thread, and it must not end: see lockThread
 	}
 	goBack()
 }
 
-// lockThread keeps the goroutine on its thread, which is to enter another network. goBack
-// brings the thread back to the network of now, for any goroutine to use.
+// lockThread keeps the goroutine on its thread, which is going to enter another network. goBack
+// returns the thread to the current network, so that any goroutine can use it.
 //
-// A thread must not end with its goroutine: with it the kernel kills the programs that it started
-// before, for any other test (PR_SET_PDEATHSIG, see diesWithUs).
+// A thread must not end with its goroutine: the kernel would then kill the programs that the
+// thread started earlier, for any other test (PR_SET_PDEATHSIG, see diesWithUs).
 func lockThread() (goBack func(), err error) {
 	runtime.LockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")
@@ -101,13 +100,13 @@ func lockThread() (goBack func(), err error) {
 	}
 	return func() {
 		defer home.Close()
-		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil { // else nobody else may use the thread
+		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil { // otherwise no other goroutine may use the thread
 			runtime.UnlockOSThread()
 		}
 	}, nil
 }
 
-// A program outlives a node whose thread has started it before.
+// A program survives the end of a node whose thread has started it before.
 func TestNodesLeaveTheirThreads(t *testing.T) {
 	needRoot(t, "a network namespace")
 	sleep := find(t, "coreutils", "sleep")
@@ -115,7 +114,7 @@ func TestNodesLeaveTheirThreads(t *testing.T) {
 	var d *daemon
 	ended := make(chan error)
 	go func() {
-		runtime.LockOSThread() // so that all is done on one thread
+		runtime.LockOSThread() // so that everything happens on one thread
 		d = sleep.start(t, "600")
 		before, _ = os.Readlink("/proc/thread-self/ns/net")
 		goBack, err := lockThread()
@@ -136,15 +135,15 @@ func TestNodesLeaveTheirThreads(t *testing.T) {
 	select {
 	case <-d.done:
 		t.Errorf("the program has ended: %v", d.err)
-	case <-time.After(200 * time.Millisecond): // a thread that ends is gone by then
+	case <-time.After(200 * time.Millisecond): // an ending thread is gone by then
 	}
 }
 
-// Nobody else gets a thread that may not use a family of addresses.
+// No other goroutine gets a thread that may not use an address family.
 func TestNodesKeepTheirFilters(t *testing.T) {
 	t.Run("node", func(t *testing.T) { newNode(t).withoutFamily(t, unix.AF_INET6) })
 	var all sync.WaitGroup
-	const threads = 100 // at once, so that those which are there already are used, too
+	const threads = 100 // at once, so that existing threads are used, too
 	reached := make(chan struct{}, threads)
 	release := make(chan struct{})
 	for range threads {
@@ -168,8 +167,8 @@ func TestNodesKeepTheirFilters(t *testing.T) {
 	all.Wait()
 }
 
-// do calls f on the node's thread: sockets that it opens and programs that it
-// starts are the node's. If f ends the test, so does do.
+// do calls f on the node's thread: sockets that it opens and programs that it starts belong to
+// the node. If f ends the test, so does do.
 func (n *node) do(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan bool, 1)
@@ -192,7 +191,7 @@ func (n *node) dialer(t *testing.T) func(ctx context.Context, network, address s
 	}
 }
 
-// ip configures the node. Each line is a command of the program ip.
+// ip configures the node. Each line is a command of ip(8).
 func (n *node) ip(t *testing.T, lines ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waitMost)
@@ -210,7 +209,7 @@ func (n *node) ip(t *testing.T, lines ...string) {
 	}
 }
 
-// sysctl sets a value of the node's below /proc/sys/net.
+// sysctl sets a value of the node below /proc/sys/net.
 func (n *node) sysctl(t *testing.T, name, value string) {
 	t.Helper()
 	var err error
@@ -227,8 +226,7 @@ func (n *node) start(t *testing.T, p program, args ...string) (d *daemon) {
 	return d
 }
 
-// serve starts haul as a server on the node, and returns when it says where it
-// listens.
+// serve starts haul as a server on the node, and returns when it reports its address.
 func (n *node) serve(t *testing.T, dir string, args ...string) *daemon {
 	t.Helper()
 	d := n.start(t, haul(t), serveArgs(dir, args...)...)
@@ -240,7 +238,7 @@ func serveArgs(dir string, args ...string) []string {
 	return append([]string{"serve", dir}, args...)
 }
 
-// await returns once the daemon has said something.
+// await waits until the daemon has printed a text.
 func (d *daemon) await(t *testing.T, text string) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < waitMost; {
@@ -275,7 +273,7 @@ func (n *node) run(t *testing.T, p program, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// fails runs haul on the node, which must end with an exit code, and say why.
+// fails runs haul on the node, and checks its exit code and message.
 func (n *node) fails(t *testing.T, code int, why string, args ...string) {
 	t.Helper()
 	out, err := n.run(t, haul(t), args...)
@@ -285,7 +283,7 @@ func (n *node) fails(t *testing.T, code int, why string, args ...string) {
 	}
 }
 
-// fetches has a client on the node fetch a file.
+// fetches makes a client on the node fetch a file.
 func (n *node) fetches(t *testing.T, c client, o options, server, name string, want []byte) {
 	t.Helper()
 	local := filepath.Join(t.TempDir(), "local")
@@ -293,7 +291,7 @@ func (n *node) fetches(t *testing.T, c client, o options, server, name string, w
 	wantFile(t, local, want)
 }
 
-// sends has a client on the node send size bytes, which come to lie in dir.
+// sends makes a client on the node send size bytes, which are stored in dir.
 func (n *node) sends(t *testing.T, c client, o options, server, dir, name string, size int) {
 	t.Helper()
 	local := filepath.Join(t.TempDir(), "local")
@@ -315,10 +313,10 @@ func (n *node) moves(t *testing.T, c client, args []string) {
 	}
 }
 
-// fragments returns how many fragments the node has made of packets, so far.
+// fragments returns how many fragments the node has made so far.
 func (n *node) fragments(t *testing.T) int {
 	t.Helper()
-	// Not /proc/net: that is the namespace of the process's first thread.
+	// Do not read /proc/net: it shows the namespace of the process's first thread.
 	var snmp, snmp6 []byte
 	var err, err6 error
 	n.do(t, func() {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// On a single port everything comes from where it was asked for, for many at
-// the same time: the kernel lets nothing else pass to these clients.
+// With a single port, all packets come from the port that was asked, for many clients at the same
+// time: the kernel drops any others for these clients.
 func TestNetworkSinglePort(t *testing.T) {
 	t.Parallel()
 	const clients, size = 50, 50_000
@@ -45,7 +45,7 @@ func TestNetworkSinglePort(t *testing.T) {
 	}
 }
 
-// Our own client, many times at once, with whatever it asks for of its own accord.
+// Our own client runs many times at once, with its default options.
 func TestNetworkSinglePortTogether(t *testing.T) {
 	t.Parallel()
 	const files = 50
@@ -64,8 +64,8 @@ func TestNetworkSinglePortTogether(t *testing.T) {
 	}
 }
 
-// A router that translates addresses drops the answers of a server that has a
-// port for each transfer. That is what a single port is for.
+// A router that translates addresses drops the answers of a server that uses a port for each
+// transfer. A single port solves this.
 func TestNetworkNAT(t *testing.T) {
 	t.Parallel()
 	clients := []struct {
@@ -92,7 +92,7 @@ func TestNetworkNAT(t *testing.T) {
 		t.Parallel()
 		l := newLink(t)
 		r, inside := newRouter(t, l, nil)
-		l.server.serve(t, l.dir, "--grace", "1ms") // nobody is going to answer
+		l.server.serve(t, l.dir, "--grace", "1ms") // no client will answer
 		local := filepath.Join(t.TempDir(), "local")
 		d := inside.start(t, haul(t), "get", "-q", "tftp://"+port69(host)+"/f", local)
 		for began := time.Now(); r.blocked.Load() < 2 && time.Since(began) < waitMost; {
@@ -110,7 +110,7 @@ func TestNetworkNAT(t *testing.T) {
 	})
 }
 
-// Through a firewall that opens a range of ports go transfers that keep to it.
+// Transfers that use a range of ports pass a firewall that opens this range.
 func TestNetworkPortRange(t *testing.T) {
 	t.Parallel()
 	const first, last = 20000, 20003

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Two servers on one host leave each other alone, and one of them can be started anew
-// at once, while its transfers continue to their end.
+// Two servers on one host do not disturb each other, and one of them can be restarted at once,
+// while its transfers continue to their end.
 func TestNetworkRestart(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
@@ -19,7 +19,7 @@ func TestNetworkRestart(t *testing.T) {
 	d := l.server.serve(t, l.dir, "--tftp", ":69", "--grace", waitMost.String())
 	l.server.serve(t, l.dir, "--tftp", ":6969")
 
-	// One transfer of each server stands at its first block.
+	// One transfer of each server waits at its first block.
 	var halfway []*asker
 	var firsts []reply
 	for _, server := range []string{port69(host), port69(host6), host + ":6969"} {
@@ -32,7 +32,7 @@ func TestNetworkRestart(t *testing.T) {
 	}
 
 	d.end()
-	l.client.awaitNobody(t, port69(host)) // the port is given up before transfers end
+	l.client.awaitNobody(t, port69(host)) // the port is released before transfers end
 	l.client.awaitNobody(t, port69(host6))
 	l.server.serve(t, next, "--tftp", ":69")
 	l.client.fetches(t, haulClient, options{}, port69(host), "f", content(1000))
@@ -49,7 +49,7 @@ func TestNetworkRestart(t *testing.T) {
 	l.client.fetches(t, haulClient, options{}, port69(host), "f", content(1000))
 }
 
-// On a single port transfers hold the port as long as they run.
+// With a single port, transfers hold the port as long as they run.
 func TestNetworkRestartSinglePort(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
@@ -72,11 +72,11 @@ func TestNetworkRestartSinglePort(t *testing.T) {
 	l.client.fetches(t, haulClient, options{}, port69(host), "f", content(1000))
 }
 
-// publicHaul returns a directory that everybody can read, with a file "f", and a haul in it that
-// everybody can run.
+// publicHaul returns a directory that everybody can read, with a file "f", and the path of a haul
+// in it that everybody can run.
 func publicHaul(t *testing.T) (public, copied string) {
 	t.Helper()
-	public = t.TempDir() // it lies in another one that is its owner's
+	public = t.TempDir() // its parent directory is private
 	binary, err := os.ReadFile(haul(t).path)
 	if err != nil {
 		t.Fatal(err)
@@ -94,12 +94,12 @@ func publicHaul(t *testing.T) (public, copied string) {
 	return public, copied
 }
 
-// asNobody are the arguments of setpriv that run a program as nobody.
+// asNobody returns the arguments of setpriv that run a program as nobody.
 func asNobody(args ...string) []string {
 	return append([]string{"--reuid", "65534", "--regid", "65534", "--clear-groups", "--pdeathsig", "KILL"}, args...)
 }
 
-// Port 69 takes a privilege. Without it haul takes another port and says so, unless the
+// Port 69 needs a privilege. Without it haul uses another port and reports that, unless the
 // command line names one.
 func TestNetworkNoPrivilege(t *testing.T) {
 	t.Parallel()
@@ -124,9 +124,9 @@ func TestNetworkNoPrivilege(t *testing.T) {
 	l.client.fetches(t, tftpHPA, options{}, host+":6969", "f", content(fileSize))
 
 	fails("CAP_NET_BIND_SERVICE", serveArgs(public, "--tftp", ":69")...)
-	fails("another server has that port", serveArgs(public)...) // the other is taken, too
+	fails("another server has that port", serveArgs(public)...) // the other port is in use, too
 
-	// The one capability that it takes is enough.
+	// The one required capability is enough.
 	capable := append([]string{"--inh-caps", "+net_bind_service", "--ambient-caps", "+net_bind_service", copied}, serveArgs(public)...)
 	d = l.server.start(t, setpriv, asNobody(capable...)...)
 	d.await(t, "tftp://*:69\n")

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// The portable path knows interfaces and not routes, so it has no such tests.
+// The portable path knows interfaces but not routes, so it has no such tests.
 
-// A path may be narrower in the middle than at either end. Transfers under way continue
-// as they can; the next ones get blocks that fit.
+// A path may be narrower in the middle than at either end. Running transfers continue as they
+// can; later ones use blocks that fit.
 func TestNetworkMTUNarrowPath(t *testing.T) {
 	t.Parallel()
 	const narrow, behind, behind6 = 1300, "10.72.0.2", "fd72::2"
@@ -22,7 +22,7 @@ func TestNetworkMTUNarrowPath(t *testing.T) {
 	router.sysctl(t, "ipv6/conf/all/forwarding", "1")
 	router.ip(t, address(eth, guest+"/24"), address("eth1", "10.72.0.1/24"),
 		address(eth, guest6+"/64"), address("eth1", "fd72::1/64"),
-		address(eth, "fe80::3/64"), address("eth1", "fe80::3/64")) // without these IPv6 forwards nothing
+		address(eth, "fe80::3/64"), address("eth1", "fe80::3/64")) // without these, IPv6 forwards nothing
 	l.server.ip(t, address(eth, host+"/24"), address(eth, host6+"/64"),
 		"route add default via "+guest, "route add default via "+guest6)
 	l.client.ip(t, address(eth, behind+"/24"), address(eth, behind6+"/64"),
@@ -36,8 +36,8 @@ func TestNetworkMTUNarrowPath(t *testing.T) {
 			return l.client.ask(t, []string{behind, behind6}[i], port69(server)).wantFile(t, "f", content(fileSize), "blksize", "1468")
 		}
 		l.client.fetches(t, haulClient, largest, port69(server), "f", content(fileSize))
-		// Over IPv4 only packets sent one by one forbid routers to cut them up,
-		// so only they find out: the kernel lets what it cuts itself be cut on.
+		// Over IPv4, only packets sent one by one forbid routers to fragment them, so only those
+		// detect the limit: the kernel permits fragmenting the segments that it makes.
 		read()
 		fragments := l.server.fragments(t) + router.fragments(t)
 		if got := read().option("blksize"); got != want {
@@ -50,7 +50,7 @@ func TestNetworkMTUNarrowPath(t *testing.T) {
 	}
 }
 
-// The administrator may know of a narrow path, and say so in a route.
+// The administrator may know that a path is narrow, and configure that in a route.
 func TestNetworkMTURoute(t *testing.T) {
 	t.Parallel()
 	l := newLinkOf(t, 1500)
