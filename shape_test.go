@@ -58,7 +58,6 @@ var toCut = []string{
 	"sftp/internal/wire.appendCheckFile parameters",
 	"sftp/sftpclient.Client methods",
 	"store.memStore methods",
-	"store/cache arrows",
 	"store/s3 arrows",
 	"store/s3.Store methods",
 	"store/storetest arrows",

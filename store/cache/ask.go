@@ -2,7 +2,7 @@ package cache
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -13,6 +13,8 @@ import (
 // used instead.
 const staleWait = 2 * time.Second
 
+var errSlow = fmt.Errorf("the source has not answered within %v", staleWait)
+
 // An ask is a question to the source, for all who want to know at once.
 type ask struct {
 	done    chan struct{} // closed after the fields below are set
@@ -20,7 +22,7 @@ type ask struct {
 	file    *origin       // if it cannot be kept: it is for one of waiting
 	info    fs.FileInfo
 	err     error
-	waiting int // guarded by Cache.mu
+	waiting int // guarded by state.mu
 	cancel  context.CancelFunc
 }
 
@@ -89,7 +91,7 @@ func (s *front) leave(at **ask, a *ask) {
 
 // finish answers a question. If nobody waits any more, the answer is of no use. The caller
 // holds mu.
-func (c *Cache) finish(a *ask, o *object, file *origin, err error) {
+func (c *state) finish(a *ask, o *object, file *origin, err error) {
 	a.err = err
 	if a.waiting > 0 {
 		a.object, a.file = o, file
@@ -99,37 +101,4 @@ func (c *Cache) finish(a *ask, o *object, file *origin, err error) {
 		c.tasks.Go(file.close)
 	}
 	close(a.done)
-}
-
-// failed notes that the source has answered with an error. The caller holds mu.
-func (s *front) failed(n *entry, valid bool, err error, name string) {
-	c := s.c
-	if errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
-		return // nobody waits any more
-	}
-	if isAnswer(err) {
-		if valid {
-			s.lead(n, nil)
-			n.info = nil
-			n.checked, n.known = time.Time{}, time.Time{}
-			if errors.Is(err, fs.ErrNotExist) && c.cfg.Absent > 0 {
-				n.absent = c.now().Add(c.cfg.Absent)
-			}
-		}
-		return
-	}
-	n.failed = c.now()
-	c.count.sourceErrors.Add(1)
-	c.start(func() { c.trouble("a source cannot be reached", err, "source", s.location, "file", name) })
-}
-
-// isAnswer reports whether an error says something about the name, rather than that the
-// source could not be asked.
-func isAnswer(err error) bool {
-	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
 }

@@ -14,8 +14,13 @@
 package cache
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
+
+	"github.com/haul-project/haul/store"
 )
 
 // The defaults of [Config], and the least it takes.
@@ -93,4 +98,194 @@ type Stats struct {
 	Fetching int           // blocks being fetched
 	Oldest   time.Duration // since the last use of the block that goes next
 	Writing  bool          // this process holds the directory
+}
+
+// waitEvery is how often Open tries to lock a directory that another process holds.
+const waitEvery = 250 * time.Millisecond
+
+// ErrInUse says that another process holds the directory of a cache.
+var ErrInUse = errors.New("another process uses this cache: give each server a directory of its own")
+
+// A Cache keeps blocks of files in a directory. Any goroutine may call its methods.
+type Cache struct {
+	*state
+	fronts []*front // state.mu: one for each call of Store
+}
+
+// Open opens the cache in cfg.Dir, and holds that for this process. It uses the blocks
+// that earlier processes have left there, and removes those that they did not finish.
+func Open(cfg Config) (*Cache, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	d, err := openDisk(cfg.Dir, true)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{state: newState(cfg, d)}
+	err = c.begin()
+	if err != nil {
+		c.cancel()
+		d.close()
+		return nil, fmt.Errorf("cache in %s: %w", cfg.Dir, err)
+	}
+	return c, nil
+}
+
+// complete returns cfg with its defaults, or an error if it is wrong.
+func (cfg Config) complete() (Config, error) {
+	pick := func(d *time.Duration, by time.Duration) {
+		if *d == 0 {
+			*d = by
+		}
+	}
+	pick(&cfg.Fresh, DefaultFresh)
+	pick(&cfg.Absent, DefaultAbsent)
+	if cfg.Memory == 0 {
+		cfg.Memory = DefaultMemory
+	}
+	switch {
+	case cfg.Dir == "":
+		return cfg, fmt.Errorf("cache: %w: no directory", fs.ErrInvalid)
+	case cfg.Size < MinSize:
+		return cfg, fmt.Errorf("cache in %s: %w: a size of %d bytes is less than %d", cfg.Dir, fs.ErrInvalid, cfg.Size, MinSize)
+	case cfg.Memory < MinMemory:
+		return cfg, fmt.Errorf("cache in %s: %w: memory of %d bytes is less than %d", cfg.Dir, fs.ErrInvalid, cfg.Memory, MinMemory)
+	case cfg.Stale < 0:
+		return cfg, fmt.Errorf("cache in %s: %w: it cannot be stale for less than no time", cfg.Dir, fs.ErrInvalid)
+	}
+	return cfg, nil
+}
+
+// begin takes the directory, or waits for it in the background.
+func (c *Cache) begin() error {
+	locked, err := c.disk.lock()
+	switch {
+	case err != nil:
+		return err
+	case locked:
+		return c.load(c.ctx)
+	case !c.cfg.Wait:
+		return ErrInUse
+	}
+	c.tasks.Go(c.takeOver)
+	return nil
+}
+
+// takeOver waits until the process before this one gives the directory up.
+func (c *Cache) takeOver() {
+	ticker := time.NewTicker(waitEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		locked, err := c.disk.lock()
+		if err == nil && locked {
+			err = c.load(c.ctx)
+		}
+		if err != nil && c.ctx.Err() == nil {
+			c.count.diskErrors.Add(1)
+			c.trouble("the cache cannot be taken over: nothing is stored", err, "dir", c.cfg.Dir)
+			return
+		}
+		if locked {
+			return
+		}
+	}
+}
+
+// Store returns source with the cache in front. location says which source it is, such as
+// the URL without a password, with the server if that depends on a configuration: what is kept
+// for a location is found again by the next process. Lines of the log have it.
+//
+// The result is a [store.Tree] if source is; otherwise its [store.Capabilities] include listing and
+// removing if those of source do. Files are [store.TryReader]s and [store.Versioned], unless they cannot be kept,
+// because their size is not known, nothing distinguishes their versions, they have changed
+// just now, or they are being written in place. Uploads and other changes pass to source,
+// and those who open the file through this store see them at once.
+//
+// A change that is not made through this store shows after [Config.Fresh] at the latest; so
+// does one through another name of the file, such as a link. A reader whose file has been
+// replaced reads the content that it had when it was opened, or gets an error, never a mix.
+func (c *Cache) Store(location string, source store.Store) store.Store {
+	up := &upstream{location: location, source: source, life: c.ctx, asks: &c.count.asks, times: &c.times}
+	s := &front{c: c.state, upstream: up, names: map[string]*entry{}}
+	c.mu.Lock()
+	c.fronts = append(c.fronts, s)
+	c.upstreams++
+	s.leadToFound()
+	c.mu.Unlock()
+	if tree, ok := source.(store.Tree); ok {
+		return treeFront{s, tree}
+	}
+	return s
+}
+
+// Release gives the directory up, for a successor that waits for it. Readers can
+// continue with the files they have open; nothing more is stored. To release again does
+// nothing.
+func (c *Cache) Release() error {
+	c.storing.Lock() // blocks that are being stored come first
+	defer c.storing.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.writing {
+		return nil
+	}
+	c.writing = false
+	c.closeSome()
+	return c.disk.unlock()
+}
+
+// Close releases the directory and ends all fetches. Files that are open fail then.
+func (c *Cache) Close() error {
+	if c.isClosed.Swap(true) {
+		return nil
+	}
+	c.cancel()
+	c.mu.Lock()
+	c.room.Broadcast()
+	var open []*origin
+	for _, o := range c.objects {
+		open = append(open, o.leave()...)
+	}
+	c.mu.Unlock()
+	for _, s := range open {
+		s.close()
+	}
+	c.tasks.Wait()
+	err := c.Release()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := c.open.Front(); e != nil; {
+		b := e.Value.(*block)
+		if e = e.Next(); b.refs.Load() == 0 {
+			c.closeFile(b)
+		}
+	}
+	c.disk.close()
+	return err
+}
+
+// Stats returns the counters.
+func (c *Cache) Stats() Stats {
+	n := &c.count
+	s := Stats{
+		Hits: n.hits.Load(), Misses: n.misses.Load(), BytesServed: n.bytesServed.Load(), BytesFetched: n.bytesFetched.Load(),
+		Asks: n.asks.Load(), Fetches: n.fetches.Load(), FetchErrors: n.fetchErrors.Load(), SourceErrors: n.sourceErrors.Load(), Stale: n.stale.Load(),
+		Corrupt: n.corrupt.Load(), DiskErrors: n.diskErrors.Load(), Unstored: n.unstored.Load(), Evictions: n.evictions.Load(),
+		Size: c.cfg.Size,
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.Held, s.Memory, s.Fetching, s.Writing = c.held, c.memory, c.running, c.writing
+	s.Objects, s.Blocks = len(c.objects), c.blocks.Len()
+	if last := c.blocks.Back(); last != nil {
+		s.Oldest = max(0, c.now().Sub(last.Value.(*block).used))
+	}
+	return s
 }

@@ -1,20 +1,28 @@
 package cache
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/haul-project/haul/store"
 )
 
 const (
-	maxFetches = 64 // blocks being fetched, of all files; each source has its share of them
+	// Bytes that a stream reads from a source at once: few at first, since somebody waits for
+	// the first that come. Then twice as many each time, as long as that takes less than
+	// quickPiece; half as many if it takes more than slowPiece.
+	minPiece   = 8 << 10
+	maxPiece   = 256 << 10
+	quickPiece = 5 * time.Millisecond
+	slowPiece  = 20 * time.Millisecond
+)
+
+const (
 	maxStreams = 4  // places at which one file is fetched at once
 	maxAhead   = 16 // blocks fetched ahead of a reader
 	maxQueue   = 64 // of a file, behind which nothing is fetched ahead
@@ -26,68 +34,8 @@ const (
 )
 
 var (
-	errNotStored = errors.New("the cache has no room for it")
-	errShort     = fmt.Errorf("%w: the source ends before its size", io.ErrUnexpectedEOF)
+	errShort = fmt.Errorf("%w: the source ends before its size", io.ErrUnexpectedEOF)
 )
-
-// fetching is the part of an object that has to do with its source. It is guarded by
-// Cache.mu.
-type fetching struct {
-	fetches map[int64]*fetch // queued, under way, and kept
-	queue   []*fetch
-	streams []*stream
-	idle    []*origin
-	live    *origin         // for readers, as the file was written in place
-	single  bool            // the source gives the version no second time
-	ctx     context.Context // ends with the last reader
-	cancel  context.CancelFunc
-}
-
-func newFetching() fetching { return fetching{fetches: map[int64]*fetch{}} }
-
-// A fetch is a block that comes from the source. Readers copy from it what has come. If it
-// cannot be stored, it is kept until others need the memory.
-//
-// All fields are guarded by Cache.mu, but sum, which is the stream's that fetches. The first
-// filled bytes of buf do not change any more.
-type fetch struct {
-	index   int64
-	buf     []byte // from when it is under way
-	filled  int
-	sum     uint32 // the checksum of these
-	err     error
-	ended   bool // with err, or with all bytes
-	lost    bool // it is in no object any more
-	ahead   bool // nobody asked for it yet
-	waiting int  // readers
-	refs    int  // readers that copy, and the stream
-	wake    chan struct{}
-	kept    *list.Element // in Cache.kept
-}
-
-// progress returns a channel that is closed when more has come. The caller holds mu.
-func (t *fetch) progress() chan struct{} {
-	if t.wake == nil {
-		t.wake = make(chan struct{})
-	}
-	return t.wake
-}
-
-// advance wakes those who wait. The caller holds mu.
-func (t *fetch) advance() {
-	if t.wake != nil {
-		close(t.wake)
-		t.wake = nil
-	}
-}
-
-// A stream fetches blocks of an object, one after the other.
-type stream struct {
-	at    int64     // mu: the block that it fetches; the one before its first at the beginning
-	src   *origin   // mu, but for the stream itself, which alone sets it
-	piece int       // bytes that it reads at once
-	asked time.Time // when it asked the source last
-}
 
 // request returns the fetch of a block that is not on the disk, and begins one if there is
 // none. The caller holds mu.
@@ -179,98 +127,6 @@ func (o *object) next(ctx context.Context, s *stream) *fetch {
 	return t
 }
 
-// lose takes a fetch out of its object. The caller holds mu.
-func (o *object) lose(t *fetch) {
-	if o.fetches[t.index] == t {
-		delete(o.fetches, t.index)
-	}
-	t.lost = true
-	if t.kept != nil {
-		o.c.kept.Remove(t.kept)
-		t.kept = nil
-	}
-	o.c.recycle(t)
-}
-
-// recycle gives the memory of a fetch back if nobody needs it. The caller holds mu.
-func (c *Cache) recycle(t *fetch) {
-	if t.buf == nil || t.refs > 0 {
-		return
-	}
-	if !t.lost {
-		if t.kept != nil {
-			c.room.Broadcast() // it can be dropped now
-		}
-		return
-	}
-	c.memory -= int64(len(t.buf))
-	if len(t.buf) == blockSize {
-		blockBuffers.Put((*[blockSize]byte)(t.buf))
-	}
-	t.buf = nil
-	c.room.Broadcast()
-}
-
-var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
-
-// share is how many blocks of one source are fetched at once, so that one that does not answer
-// leaves memory to the others. The caller holds mu.
-func (c *Cache) share() int {
-	return max(1, min(maxFetches, int(c.cfg.Memory/blockSize))/max(1, len(c.fronts)))
-}
-
-// takeMemory gives a fetch its memory, when there is some, and its source one of its places.
-// It reports false if ctx ends.
-func (c *Cache) takeMemory(ctx context.Context, s *front, t *fetch, n int) bool {
-	defer context.AfterFunc(ctx, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.room.Broadcast()
-	})()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for s.running >= c.share() || t.buf == nil && c.memory+int64(n) > c.cfg.Memory {
-		if ctx.Err() != nil {
-			return false
-		}
-		if s.running >= c.share() || !c.dropKept() {
-			c.room.Wait()
-		}
-	}
-	s.running++
-	c.running++
-	if t.buf != nil { // another stream has left it
-		return true
-	}
-	c.memory += int64(n)
-	if n == blockSize {
-		t.buf = blockBuffers.Get().(*[blockSize]byte)[:]
-	} else {
-		t.buf = make([]byte, n)
-	}
-	return true
-}
-
-// dropKept drops the block in memory that was kept for the longest time. The caller holds
-// mu.
-func (c *Cache) dropKept() bool {
-	for e := c.kept.Front(); e != nil; e = e.Next() {
-		k := e.Value.(keptFetch)
-		if k.t.refs == 0 {
-			k.o.lose(k.t)
-			k.o.forget()
-			return true
-		}
-	}
-	return false
-}
-
-// A keptFetch is a block that could not be stored.
-type keptFetch struct {
-	o *object
-	t *fetch
-}
-
 // fetch fetches one block. The stream continues while that is stored.
 func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	c := o.c
@@ -306,7 +162,9 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	if ctx.Err() == nil {
 		c.count.fetchErrors.Add(1)
 		c.trouble("a block could not be fetched", err, "source", o.source, "file", o.name, "block", t.index)
-		from.expire(o)
+		c.mu.Lock()
+		o.suspect = true
+		c.mu.Unlock()
 	}
 	o.end(t, err)
 }
@@ -380,4 +238,128 @@ func (o *object) leave() []*origin {
 		}
 	}
 	return open
+}
+
+// fill reads the bytes of a fetch that are missing.
+func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
+	if s.asked = time.Now(); s.src == nil {
+		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))
+		if err != nil {
+			return err
+		}
+		o.setSource(ctx, s, src)
+	}
+	defer func() {
+		if err != nil {
+			s.src.close()
+			o.setSource(ctx, s, nil)
+		}
+	}()
+	for at := t.filled; at < n; { // filled is this stream's to change
+		s.asked = time.Now()
+		got, err := s.src.file.ReadAt(t.buf[at:min(at+s.piece, n)], t.index*blockSize+int64(at))
+		s.pace(time.Since(s.asked))
+		o.c.count.bytesFetched.Add(uint64(got))
+		sum := crc32.Update(t.sum, castagnoli, t.buf[at:at+got]) // while the processor has them
+		at += got
+		s.src.at = t.index*blockSize + int64(at)
+		switch {
+		case at == n:
+			if err := o.unchanged(s.src); err != nil {
+				return err
+			}
+		case err == io.EOF:
+			return errShort
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		if got == 0 {
+			return io.ErrNoProgress
+		}
+		o.c.mu.Lock()
+		t.filled, t.sum = at, sum
+		t.advance()
+		o.c.mu.Unlock()
+	}
+	return nil
+}
+
+// pace notes how long a piece has taken.
+func (s *stream) pace(took time.Duration) {
+	switch {
+	case took < quickPiece:
+		s.piece = min(2*s.piece, maxPiece)
+	case took > slowPiece:
+		s.piece = max(s.piece/2, minPiece)
+	}
+}
+
+// setSource has a stream read from src. If the last reader has left meanwhile, src is closed.
+func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
+	o.c.mu.Lock()
+	s.src = src
+	o.c.mu.Unlock()
+	if src != nil && ctx.Err() != nil {
+		src.close()
+	}
+}
+
+// unchanged returns store.ErrChanged if the file at the source was written to in place. A
+// store whose files have versions sees that itself.
+func (o *object) unchanged(src *origin) error {
+	if _, ok := store.As[store.Versioned](src.file); ok {
+		return nil
+	}
+	fi, err := src.file.Stat()
+	if err == nil && (fi.Size() != src.info.Size() || !fi.ModTime().Equal(src.info.ModTime())) {
+		err = store.ErrChanged
+	}
+	return err
+}
+
+// openOrigin opens the object's version of the file at the source.
+func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
+	c := o.c
+	c.mu.Lock()
+	for i, s := range o.idle {
+		if s.at == at || i == len(o.idle)-1 {
+			o.idle = slices.Delete(o.idle, i, i+1)
+			c.mu.Unlock()
+			return s, nil
+		}
+	}
+	from := o.from
+	c.mu.Unlock()
+	src, version, err := from.openSource(ctx, o.name)
+	if err != nil {
+		return nil, err
+	}
+	if version != o.version || src.info.Size() != o.size {
+		src.close()
+		return nil, store.ErrChanged
+	}
+	return src, nil
+}
+
+// release ends the use of an object by a reader. The last one ends all that is under way.
+func (o *object) release() {
+	c := o.c
+	c.mu.Lock()
+	o.readers--
+	var open []*origin
+	last := o.readers == 0
+	if last {
+		open = o.leave()
+		o.forget()
+	}
+	gone := last && o.gone
+	c.mu.Unlock()
+	for _, s := range open {
+		s.close()
+	}
+	if gone {
+		c.clearGone(o)
+	}
 }

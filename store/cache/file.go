@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/haul-project/haul/store"
 )
@@ -24,35 +23,14 @@ type file struct {
 	closed chan struct{}
 	once   sync.Once
 
-	at   int64 // Cache.mu: the block that was read last; -1 before the first
-	span int64 // Cache.mu: how many blocks behind that are fetched ahead
+	at   int64 // state.mu: the block that was read last; -1 before the first
+	span int64 // state.mu: how many blocks behind that are fetched ahead
 }
 
 // newFile opens an object. The caller holds mu.
 func (o *object) newFile(ctx context.Context) *file {
 	o.readers++
 	return &file{o: o, ctx: ctx, closed: make(chan struct{}), at: -1}
-}
-
-// release ends the use of an object by a reader. The last one ends all that is under way.
-func (o *object) release() {
-	c := o.c
-	c.mu.Lock()
-	o.readers--
-	var open []*origin
-	last := o.readers == 0
-	if last {
-		open = o.leave()
-		o.forget()
-	}
-	gone := last && o.gone
-	c.mu.Unlock()
-	for _, s := range open {
-		s.close()
-	}
-	if gone {
-		c.clearGone(o)
-	}
 }
 
 func (f *file) Close() error {
@@ -265,7 +243,7 @@ func (f *file) await(done <-chan struct{}) error {
 }
 
 // copyFetched copies what has come. The caller holds mu, and a use of t.
-func (c *Cache) copyFetched(t *fetch, p []byte, from int) int {
+func (c *state) copyFetched(t *fetch, p []byte, from int) int {
 	data := t.buf[from:t.filled]
 	if t.kept != nil {
 		c.kept.MoveToBack(t.kept)
@@ -355,37 +333,6 @@ func (f *file) open(b *block) error {
 	return nil
 }
 
-// openFile opens the file of a block, whose directory may have got another name meanwhile, and
-// compares its checksum if it has to. A block that cannot be used is dropped.
-func (c *Cache) openFile(b *block, dir string) (store.File, error) {
-	f, err := c.disk.openBlock(dir, b.index, b.sum)
-	for errors.Is(err, fs.ErrNotExist) {
-		c.mu.Lock()
-		was := dir
-		dir = b.o.dir
-		c.mu.Unlock()
-		if dir == was {
-			break
-		}
-		f, err = c.disk.openBlock(dir, b.index, b.sum)
-	}
-	if err == nil {
-		if err = c.verify(b, f); err == nil {
-			return f, nil
-		}
-		_ = f.Close()
-	}
-	if !isOutOfFiles(err) {
-		c.drop(b, err)
-	}
-	return nil, err
-}
-
-// isOutOfFiles reports whether too many files are open, which says nothing about one of them.
-func isOutOfFiles(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
-}
-
 // A crossing is the end of a TryReadAt that began in another block, kept for the next one.
 type crossing struct{ bufs [][]byte }
 
@@ -473,7 +420,7 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 
 // scatter copies what has come of a block to bufs. The caller holds mu, which is unlocked
 // then.
-func (c *Cache) scatter(t *fetch, bufs [][]byte, from int) int {
+func (c *state) scatter(t *fetch, bufs [][]byte, from int) int {
 	data := t.buf[from:t.filled]
 	t.refs++
 	c.mu.Unlock()

@@ -2,182 +2,20 @@ package cache
 
 import (
 	"context"
-	"encoding/hex"
+	"errors"
 	"io/fs"
-	"strconv"
 	"time"
 
 	"github.com/haul-project/haul/store"
 )
 
 const (
-	maxNames     = 1 << 16  // names of one source that are remembered, absent ones included
-	maxNameBytes = 16 << 20 // of them together: clients choose names, of up to 4 kB
-	maxInUse     = 64       // names that are looked at in vain for some to forget
-	maxVersion   = 1 << 10  // bytes of a version that is remembered: a server may send an ETag of any length
+	maxNameLen = 4096 // bytes of a name that is remembered
 
 	// staleRetry is how long a source is not asked again after it has failed, where the answer
 	// that is there may be used instead.
 	staleRetry = time.Second
-
-	// A file that has changed within the time that its source cannot tell two changes
-	// apart is not kept: ticks of a system's clock where the system has identities, or
-	// seconds where there are times of modification only.
-	tickTime   = 50 * time.Millisecond
-	secondTime = 2 * time.Second
 )
-
-// A front is the cache in front of one source.
-type front struct {
-	c        *Cache
-	location string
-	source   store.Store
-	names    map[string]*entry // guarded by Cache.mu
-	bytes    int               // Cache.mu: of the names
-	running  int               // Cache.mu: fetches under way
-}
-
-// An entry is what is known of a name of the source. All fields are guarded by Cache.mu.
-type entry struct {
-	object  *object     // the version that is there, if it is kept
-	info    fs.FileInfo // of a file, from a description
-	checked time.Time   // when the source said so; zero to ask it again
-	known   time.Time   // the same, but not reset: for Config.Stale
-	failed  time.Time   // when the source could not be asked last
-	absent  time.Time   // until when there is no such file
-	writers int         // handles that write in place
-	open    *ask
-	stat    *ask
-}
-
-// versionOf returns what distinguishes the version of a file or a description. It reports
-// false if nothing does.
-func (s *front) versionOf(f any, fi fs.FileInfo) (string, bool) {
-	if v, ok := store.As[store.Versioned](f); ok {
-		version := v.Version()
-		return "v " + version, version != "" && len(version) <= maxVersion
-	}
-	if i, ok := store.As[store.Identifier](f); ok {
-		if id, ok := i.Identity(); ok {
-			sum := id.Digest()
-			return "i " + hex.EncodeToString(sum[:16]), s.c.settled(id.Changed(), tickTime)
-		}
-	}
-	t := fi.ModTime()
-	return "t " + strconv.FormatInt(t.UnixNano(), 10), !t.IsZero() && s.c.settled(t, secondTime)
-}
-
-// openSource opens a file of the source, which stays open whatever becomes of ctx after
-// that, until the cache is closed. version is "" if it cannot be kept.
-func (s *front) openSource(ctx context.Context, name string) (o *origin, version string, err error) {
-	s.c.count.asks.Add(1)
-	own, cancel := context.WithCancel(s.c.ctx)
-	stop := context.AfterFunc(ctx, cancel)
-	f, err := s.source.Open(own, name)
-	if err != nil {
-		cancel()
-		return nil, "", err
-	}
-	if !stop() {
-		cancel()
-		_ = f.Close()
-		return nil, "", context.Cause(ctx)
-	}
-	fi, err := f.Stat()
-	if err != nil {
-		cancel()
-		_ = f.Close()
-		return nil, "", err
-	}
-	version, ok := s.versionOf(f, fi)
-	if !ok || fi.Size() < 0 || !fi.Mode().IsRegular() || len(identity{s.location, name, version, fi.Size()}.String()) > maxInfo {
-		version = ""
-	}
-	return &origin{file: f, info: fi, cancel: cancel}, version, nil
-}
-
-// entry returns what is known of a name, which is nothing at first. The caller holds mu.
-func (s *front) entry(name string) *entry {
-	n := s.names[name]
-	if n == nil {
-		n = &entry{}
-		s.names[name] = n
-		s.bytes += len(name)
-		s.tidy(name)
-	}
-	return n
-}
-
-// tidy forgets some names if they are too many or too long, but not that one. It gives up after
-// maxInUse names that are in use. The caller holds mu.
-func (s *front) tidy(but string) {
-	inUse := 0
-	for other, n := range s.names {
-		switch {
-		case len(s.names) <= maxNames && s.bytes <= maxNameBytes || inUse > maxInUse:
-			return
-		case other == but || n.writers > 0 || n.open != nil || n.stat != nil || n.object != nil && n.object.readers > 0:
-			inUse++
-		default:
-			s.lead(n, nil)
-			delete(s.names, other)
-			s.bytes -= len(other)
-		}
-	}
-}
-
-// leadToFound has names lead to the objects of an earlier process: of several versions to
-// the one that was used last. The source is asked whether that is still right. The caller
-// holds mu.
-func (s *front) leadToFound() {
-	latest := map[string]*object{}
-	for _, o := range s.c.objects {
-		if other := latest[o.name]; o.source == s.location && o.readers == 0 && (other == nil || o.lastUse().After(other.lastUse())) {
-			latest[o.name] = o
-		}
-	}
-	for name, o := range latest {
-		if len(s.names) >= maxNames || s.bytes >= maxNameBytes {
-			return
-		}
-		if n := s.entry(name); n.object == nil {
-			s.lead(n, o)
-		}
-	}
-}
-
-// lastUse returns when a block was used last. The caller holds mu.
-func (o *object) lastUse() (last time.Time) {
-	for _, b := range o.blocks {
-		if b.used.After(last) {
-			last = b.used
-		}
-	}
-	return last
-}
-
-// lead has a name lead to an object, or to none. The caller holds mu.
-func (s *front) lead(n *entry, o *object) {
-	if n.object == o {
-		return
-	}
-	if old := n.object; old != nil {
-		old.named = false
-		old.forget()
-	}
-	if n.object = o; o != nil {
-		o.named = true
-	}
-}
-
-// expire has the source asked again for a file that could not be read.
-func (s *front) expire(o *object) {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	if n := s.names[o.name]; n != nil && n.object == o {
-		n.checked = time.Time{}
-	}
-}
 
 // enter begins to open or to describe a name, and returns what is known of it, with mu held.
 // It returns nothing, and does not hold mu, if the source itself has to answer, as what writes
@@ -238,24 +76,6 @@ func (s *front) Open(ctx context.Context, name string) (store.File, error) {
 	return s.source.Open(ctx, name)
 }
 
-// readable reports whether the object can be read without opening it at the source first.
-// The caller holds mu.
-func (o *object) readable() bool {
-	return o.complete() || len(o.idle) > 0 || len(o.streams) > 0
-}
-
-// fresh reports whether the source need not be asked. The caller holds mu.
-func (s *front) fresh(n *entry) bool {
-	return !n.checked.IsZero() && s.c.now().Sub(n.checked) < s.c.cfg.Fresh
-}
-
-// mayStale reports whether what is known may be used if the source cannot be asked. The
-// caller holds mu.
-func (s *front) mayStale(n *entry) bool {
-	return s.c.cfg.Stale > 0 && n.object != nil && !n.known.IsZero() &&
-		s.c.now().Sub(n.known) < max(s.c.cfg.Fresh, 0)+s.c.cfg.Stale
-}
-
 // askOpen opens a file at the source.
 func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 	c := s.c
@@ -291,9 +111,9 @@ func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 	}
 	if valid {
 		n.checked, n.known, n.failed, n.absent = c.now(), c.now(), time.Time{}, time.Time{}
-		n.info = nil
+		n.info, o.suspect = nil, false
 	}
-	o.from = s
+	o.from = s.upstream
 	if src != nil {
 		o.info = src.info
 		o.idle = append(o.idle, src)
@@ -378,14 +198,6 @@ func (s *front) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return nil, err
 }
 
-// described returns what is known of a file. The caller holds mu.
-func (n *entry) described() fs.FileInfo {
-	if n.object != nil && n.object.info != nil {
-		return n.object.info
-	}
-	return n.info
-}
-
 // askStat has the source describe a name.
 func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 	c := s.c
@@ -411,8 +223,57 @@ func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 		}
 		n.info, n.checked = fi, c.now()
 		if n.object != nil {
-			n.known = n.checked
+			n.known, n.object.suspect = n.checked, false
 		}
 	}
 	c.finish(a, nil, nil, err)
+}
+
+// failed notes that the source has answered with an error. The caller holds mu.
+func (s *front) failed(n *entry, valid bool, err error, name string) {
+	c := s.c
+	if errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
+		return // nobody waits any more
+	}
+	if isAnswer(err) {
+		if valid {
+			s.lead(n, nil)
+			n.info = nil
+			n.checked, n.known = time.Time{}, time.Time{}
+			if errors.Is(err, fs.ErrNotExist) && c.cfg.Absent > 0 {
+				n.absent = c.now().Add(c.cfg.Absent)
+			}
+		}
+		return
+	}
+	n.failed = c.now()
+	c.count.sourceErrors.Add(1)
+	c.start(func() { c.trouble("a source cannot be reached", err, "source", s.location, "file", name) })
+}
+
+// isAnswer reports whether an error says something about the name, rather than that the
+// source could not be asked.
+func isAnswer(err error) bool {
+	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// check returns an error for a name that there cannot be, or if nothing can be opened.
+func (s *front) check(ctx context.Context, op, name string) error {
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case !store.ValidName(name) || len(name) > maxNameLen:
+		err = fs.ErrInvalid
+	case s.c.isClosed.Load():
+		err = fs.ErrClosed
+	}
+	if err != nil {
+		return &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	return nil
 }

@@ -11,29 +11,6 @@ import (
 
 var errNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
 
-// A direct file is one of the source that the cache does not keep.
-type direct struct {
-	src  *origin
-	stop func() bool
-}
-
-// newDirect returns a file of the source, which ends with ctx.
-func newDirect(ctx context.Context, src *origin) *direct {
-	return &direct{src, context.AfterFunc(ctx, src.cancel)}
-}
-
-func (d *direct) ReadAt(p []byte, off int64) (int, error) { return d.src.file.ReadAt(p, off) }
-func (d *direct) Stat() (fs.FileInfo, error)              { return d.src.file.Stat() }
-
-// Location returns where the source has opened the file.
-func (d *direct) Location() store.Location { return store.LocationOf(d.src.file) }
-
-func (d *direct) Close() error {
-	d.stop()
-	defer d.src.cancel()
-	return d.src.file.Close()
-}
-
 // A writtenHandle is a file of the source that is written in place.
 type writtenHandle struct {
 	store.Handle
@@ -79,4 +56,51 @@ func (h *readHandle) SetAttr(a store.Attr) error {
 		return h.fail("setattr", errNotWriting)
 	}
 	return h.t.SetAttr(h.ctx, h.name, a, true)
+}
+
+// OpenFile opens a file of the source to be written in place. The cache has nothing of it
+// until that is closed. To be read only, it is opened as Open does.
+func (t treeFront) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	if !a.Writes() {
+		return t.openToRead(ctx, name, a)
+	}
+	s := t.front
+	s.c.mu.Lock()
+	n := s.entry(name)
+	n.writers++
+	if n.object != nil {
+		n.object.written.Store(true)
+	}
+	s.c.mu.Unlock()
+	h, err := t.tree.OpenFile(ctx, name, a)
+	s.changed(name)
+	if err != nil {
+		s.unwritten(n)
+		return nil, err
+	}
+	return &writtenHandle{Handle: h, s: s, name: name, n: n}, nil
+}
+
+// unwritten notes that a handle that wrote in place is closed.
+func (s *front) unwritten(n *entry) {
+	s.c.mu.Lock()
+	n.writers--
+	s.c.mu.Unlock()
+}
+
+// openToRead opens a file to be read where it is.
+func (t treeFront) openToRead(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	if err := a.Check(); err != nil {
+		return t.tree.OpenFile(ctx, name, a) // which has the right error
+	}
+	f, err := t.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	cached, ok := store.As[*file](f)
+	if !ok {
+		_ = f.Close()
+		return t.tree.OpenFile(ctx, name, a)
+	}
+	return &readHandle{cached, t, ctx, name}, nil
 }

@@ -2,10 +2,13 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
 )
+
+var errNoRoom = errors.New("its size cannot be brought below the bound")
 
 // load takes in what is on the disk. The directory is this process's.
 func (c *Cache) load(ctx context.Context) error {

@@ -2,25 +2,92 @@ package cache
 
 import (
 	"context"
-	"hash/crc32"
-	"io"
+	"encoding/hex"
 	"io/fs"
-	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/store"
 )
 
 const (
-	// Bytes that a stream reads from a source at once: few at first, since somebody waits for
-	// the first that come. Then twice as many each time, as long as that takes less than
-	// quickPiece; half as many if it takes more than slowPiece.
-	minPiece   = 8 << 10
-	maxPiece   = 256 << 10
-	quickPiece = 5 * time.Millisecond
-	slowPiece  = 20 * time.Millisecond
+	maxVersion = 1 << 10 // bytes of a version that is remembered: a server may send an ETag of any length
+
+	// A file that has changed within the time that its source cannot tell two changes
+	// apart is not kept: ticks of a system's clock where the system has identities, or
+	// seconds where there are times of modification only.
+	tickTime   = 50 * time.Millisecond
+	secondTime = 2 * time.Second
 )
+
+// An upstream is a store whose files the cache keeps.
+type upstream struct {
+	location string
+	source   store.Store
+	life     context.Context // of the cache
+	asks     *atomic.Uint64  // of counters
+	times    *times
+	running  int // state.mu: fetches under way
+}
+
+// versionOf returns what distinguishes the version of a file or a description. It reports
+// false if nothing does.
+func (s *upstream) versionOf(f any, fi fs.FileInfo) (string, bool) {
+	if v, ok := store.As[store.Versioned](f); ok {
+		version := v.Version()
+		return "v " + version, version != "" && len(version) <= maxVersion
+	}
+	if i, ok := store.As[store.Identifier](f); ok {
+		if id, ok := i.Identity(); ok {
+			sum := id.Digest()
+			return "i " + hex.EncodeToString(sum[:16]), s.times.settled(id.Changed(), tickTime)
+		}
+	}
+	t := fi.ModTime()
+	return "t " + strconv.FormatInt(t.UnixNano(), 10), !t.IsZero() && s.times.settled(t, secondTime)
+}
+
+// openSource opens a file of the source, which stays open whatever becomes of ctx after
+// that, until the cache is closed. version is "" if it cannot be kept.
+func (s *upstream) openSource(ctx context.Context, name string) (o *origin, version string, err error) {
+	s.asks.Add(1)
+	own, cancel := context.WithCancel(s.life)
+	stop := context.AfterFunc(ctx, cancel)
+	f, err := s.source.Open(own, name)
+	if err != nil {
+		cancel()
+		return nil, "", err
+	}
+	if !stop() {
+		cancel()
+		_ = f.Close()
+		return nil, "", context.Cause(ctx)
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		cancel()
+		_ = f.Close()
+		return nil, "", err
+	}
+	version, ok := s.versionOf(f, fi)
+	if !ok || fi.Size() < 0 || !fi.Mode().IsRegular() || len(identity{s.location, name, version, fi.Size()}.String()) > maxInfo {
+		version = ""
+	}
+	return &origin{file: f, info: fi, cancel: cancel}, version, nil
+}
+
+// times says what time it is, and whether two versions of a file may have the same time.
+type times struct {
+	now  func() time.Time
+	racy bool // for tests: believe that no file changes twice at one time
+}
+
+// settled reports whether a file that has changed at a time has another time if it changes again.
+func (t *times) settled(changed time.Time, within time.Duration) bool {
+	return t.racy || t.now().Sub(changed) > within
+}
 
 // An origin is a file that is open at the source.
 type origin struct {
@@ -39,105 +106,26 @@ func (s *origin) close() {
 	})
 }
 
-// fill reads the bytes of a fetch that are missing.
-func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
-	if s.asked = time.Now(); s.src == nil {
-		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))
-		if err != nil {
-			return err
-		}
-		o.setSource(ctx, s, src)
-	}
-	defer func() {
-		if err != nil {
-			s.src.close()
-			o.setSource(ctx, s, nil)
-		}
-	}()
-	for at := t.filled; at < n; { // filled is this stream's to change
-		s.asked = time.Now()
-		got, err := s.src.file.ReadAt(t.buf[at:min(at+s.piece, n)], t.index*blockSize+int64(at))
-		s.pace(time.Since(s.asked))
-		o.c.count.bytesFetched.Add(uint64(got))
-		sum := crc32.Update(t.sum, castagnoli, t.buf[at:at+got]) // while the processor has them
-		at += got
-		s.src.at = t.index*blockSize + int64(at)
-		switch {
-		case at == n:
-			if err := o.unchanged(s.src); err != nil {
-				return err
-			}
-		case err == io.EOF:
-			return errShort
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		}
-		if got == 0 {
-			return io.ErrNoProgress
-		}
-		o.c.mu.Lock()
-		t.filled, t.sum = at, sum
-		t.advance()
-		o.c.mu.Unlock()
-	}
-	return nil
+// A direct file is one of the source that the cache does not keep.
+type direct struct {
+	src  *origin
+	stop func() bool
 }
 
-// pace notes how long a piece has taken.
-func (s *stream) pace(took time.Duration) {
-	switch {
-	case took < quickPiece:
-		s.piece = min(2*s.piece, maxPiece)
-	case took > slowPiece:
-		s.piece = max(s.piece/2, minPiece)
-	}
+// newDirect returns a file of the source, which ends with ctx.
+func newDirect(ctx context.Context, src *origin) *direct {
+	return &direct{src, context.AfterFunc(ctx, src.cancel)}
 }
 
-// setSource has a stream read from src. If the last reader has left meanwhile, src is closed.
-func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
-	o.c.mu.Lock()
-	s.src = src
-	o.c.mu.Unlock()
-	if src != nil && ctx.Err() != nil {
-		src.close()
-	}
-}
+func (d *direct) ReadAt(p []byte, off int64) (int, error) { return d.src.file.ReadAt(p, off) }
 
-// unchanged returns store.ErrChanged if the file at the source was written to in place. A
-// store whose files have versions sees that itself.
-func (o *object) unchanged(src *origin) error {
-	if _, ok := store.As[store.Versioned](src.file); ok {
-		return nil
-	}
-	fi, err := src.file.Stat()
-	if err == nil && (fi.Size() != src.info.Size() || !fi.ModTime().Equal(src.info.ModTime())) {
-		err = store.ErrChanged
-	}
-	return err
-}
+func (d *direct) Stat() (fs.FileInfo, error) { return d.src.file.Stat() }
 
-// openOrigin opens the object's version of the file at the source.
-func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
-	c := o.c
-	c.mu.Lock()
-	for i, s := range o.idle {
-		if s.at == at || i == len(o.idle)-1 {
-			o.idle = slices.Delete(o.idle, i, i+1)
-			c.mu.Unlock()
-			return s, nil
-		}
-	}
-	from := o.from
-	c.mu.Unlock()
-	src, version, err := from.openSource(ctx, o.name)
-	if err != nil {
-		return nil, err
-	}
-	if version != o.version || src.info.Size() != o.size {
-		src.close()
-		return nil, store.ErrChanged
-	}
-	return src, nil
+// Location returns where the source has opened the file.
+func (d *direct) Location() store.Location { return store.LocationOf(d.src.file) }
+
+func (d *direct) Close() error {
+	d.stop()
+	defer d.src.cancel()
+	return d.src.file.Close()
 }

@@ -16,7 +16,7 @@ import (
 func TestNextReaderAtClose(t *testing.T) {
 	_, f := warm(t, 100)
 	o := f.(*file).o
-	c := o.c
+	c := &Cache{state: o.c}
 	b := o.blocks[0]
 	wantBytes(t, f, version{}, 0, 100) // it is open
 	b.refs.Add(1)
@@ -81,7 +81,7 @@ func TestOpenPart(t *testing.T) {
 	}
 	endOther()
 	o := f.(*file).o
-	c := o.c
+	c := &Cache{state: o.c}
 	before := c.Stats().Held
 	b := o.blocks[0]
 	b.refs.Add(1)
@@ -115,7 +115,7 @@ func (n noFiles) Open(context.Context, string) (store.File, error) { return nil,
 func TestTooManyOpen(t *testing.T) {
 	_, f := warm(t, 100)
 	o := f.(*file).o
-	c, b := o.c, o.blocks[0]
+	c, b := &Cache{state: o.c}, o.blocks[0]
 	disk := c.disk.files
 	wantBytes(t, f, version{}, 0, 100) // it is open
 	parts := f.(store.PartOpener)

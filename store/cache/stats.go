@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,32 +14,15 @@ type counters struct {
 	corrupt, diskErrors, unstored, evictions        atomic.Uint64
 }
 
-// Stats returns the counters.
-func (c *Cache) Stats() Stats {
-	n := &c.count
-	s := Stats{
-		Hits: n.hits.Load(), Misses: n.misses.Load(), BytesServed: n.bytesServed.Load(), BytesFetched: n.bytesFetched.Load(),
-		Asks: n.asks.Load(), Fetches: n.fetches.Load(), FetchErrors: n.fetchErrors.Load(), SourceErrors: n.sourceErrors.Load(), Stale: n.stale.Load(),
-		Corrupt: n.corrupt.Load(), DiskErrors: n.diskErrors.Load(), Unstored: n.unstored.Load(), Evictions: n.evictions.Load(),
-		Size: c.cfg.Size,
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.Held, s.Memory, s.Fetching, s.Writing = c.held, c.memory, c.running, c.writing
-	s.Objects, s.Blocks = len(c.objects), c.blocks.Len()
-	if last := c.blocks.Back(); last != nil {
-		s.Oldest = max(0, c.now().Sub(last.Value.(*block).used))
-	}
-	return s
-}
-
 // logEvery is the time between two lines of one kind in the log.
 const logEvery = 10 * time.Second
 
 // troubles are the lines in the log of late.
 type troubles struct {
-	mu   sync.Mutex
-	last map[string]*trouble // mu: by message, of which the package has a few
+	log   *slog.Logger
+	times *times
+	mu    sync.Mutex
+	last  map[string]*trouble // mu: by message, of which the package has a few
 }
 
 // A trouble is a kind of line in the log.
@@ -48,29 +32,29 @@ type trouble struct {
 }
 
 // trouble logs a warning, unless there was one with that message a moment ago.
-func (c *Cache) trouble(message string, err error, args ...any) {
-	if c.cfg.Log == nil {
+func (l *troubles) trouble(message string, err error, args ...any) {
+	if l.log == nil {
 		return
 	}
-	now := c.now()
-	c.log.mu.Lock()
-	t := c.log.last[message]
+	now := l.times.now()
+	l.mu.Lock()
+	t := l.last[message]
 	if t == nil {
-		if c.log.last == nil {
-			c.log.last = map[string]*trouble{}
+		if l.last == nil {
+			l.last = map[string]*trouble{}
 		}
 		t = &trouble{}
-		c.log.last[message] = t
+		l.last[message] = t
 	}
 	if now.Sub(t.at) < logEvery {
 		t.since++
-		c.log.mu.Unlock()
+		l.mu.Unlock()
 		return
 	}
 	if t.since > 0 {
 		args = append(args, "repeated", t.since)
 	}
 	t.at, t.since = now, 0
-	c.log.mu.Unlock()
-	c.cfg.Log.Warn(message, append([]any{"error", err}, args...)...)
+	l.mu.Unlock()
+	l.log.Warn(message, append([]any{"error", err}, args...)...)
 }

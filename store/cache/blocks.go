@@ -1,13 +1,10 @@
 package cache
 
 import (
-	"container/list"
 	"errors"
 	"io/fs"
 	"path"
-	"sync"
-	"sync/atomic"
-	"time"
+	"syscall"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
@@ -22,99 +19,7 @@ const (
 	openReleased = 16
 )
 
-// An object is one version of a file. It is in Cache.objects as long as it may be found:
-// while it has blocks or readers, or a name leads to it.
-type object struct {
-	identity
-	c    *Cache
-	from *front
-
-	saving  sync.Mutex  // held to make and to remove the directory; taken before Cache.mu
-	opening sync.Mutex  // held to open live; taken before Cache.mu
-	written atomic.Bool // in place, through the cache: then its readers read the source
-
-	// All below is guarded by Cache.mu.
-
-	info    fs.FileInfo // as the source has described it; nil until it was asked
-	dir     string      // on the disk, if there is one
-	onDisk  bool        // there is
-	gone    bool        // it was replaced: its blocks go with its last reader
-	named   bool        // a name leads to it
-	readers int
-	blocks  map[int64]*block
-	fetching
-}
-
-// A block is a part of an object that is on the disk.
-type block struct {
-	o     *object
-	index int64
-	sum   uint32
-	size  int
-
-	refs    atomic.Int32 // readers, and the one that opens it; grows with mu held
-	dropped atomic.Bool  // it is in no list; set with mu held
-	deleted atomic.Bool
-
-	// All below is guarded by Cache.mu.
-
-	file    store.File // if it is open
-	try     store.TryReader
-	lent    bool           // a reader has the offset of file
-	checked bool           // its checksum was right, or this process has written it
-	seen    store.Identity // of its file then; zero where the system has none
-	opening chan struct{}  // closed when the file is ready, or the block cannot be used
-	used    time.Time
-	place   *list.Element // in Cache.blocks
-	opened  *list.Element // in Cache.open
-}
-
-func (b *block) cost() int64  { return blockCost(b.size) }
-func (b *block) name() string { return blockName(b.index, b.sum) }
-
-// ready reports whether the file of a block can be read: it is open, and its checksum was right
-// when somebody looked last. The caller holds Cache.mu.
-func (b *block) ready() bool { return b.file != nil && b.checked }
-
-// newObject returns an object without blocks. The caller holds mu.
-func (c *Cache) newObject(i identity) *object {
-	return &object{identity: i, c: c, dir: i.id(), blocks: map[int64]*block{}, fetching: newFetching()}
-}
-
-// object returns the object of an identity, which may be new. The caller holds mu.
-func (c *Cache) object(i identity) *object {
-	id := i.id()
-	o := c.objects[id]
-	if o == nil {
-		o = c.newObject(i)
-		c.objects[id] = o
-	}
-	return o
-}
-
-// forget drops an object that nothing leads to. The caller holds mu.
-func (o *object) forget() {
-	if len(o.blocks) == 0 && !o.onDisk && o.readers == 0 && !o.named && o.c.objects[o.id()] == o {
-		delete(o.c.objects, o.id())
-		for _, t := range o.fetches {
-			if t.ended {
-				o.lose(t)
-			}
-		}
-	}
-}
-
-// complete reports whether all blocks are on the disk, or in memory: those that are being
-// stored, and those that cannot be. The caller holds mu.
-func (o *object) complete() bool {
-	there := int64(len(o.blocks))
-	for _, t := range o.fetches {
-		if t.buf != nil && t.filled == len(t.buf) && o.blocks[t.index] == nil {
-			there++
-		}
-	}
-	return there == blocksOf(o.size)
-}
+var errNotStored = errors.New("the cache has no room for it")
 
 // add puts a block on the list of those that there are. The caller holds mu.
 func (o *object) add(b *block) {
@@ -123,7 +28,7 @@ func (o *object) add(b *block) {
 }
 
 // use notes that a block is used. The caller holds mu.
-func (c *Cache) use(b *block) {
+func (c *state) use(b *block) {
 	if b.place != nil && c.blocks.Front() != b.place {
 		c.blocks.MoveToFront(b.place)
 	}
@@ -134,7 +39,7 @@ func (c *Cache) use(b *block) {
 
 // detach takes a block from all lists. The caller holds mu, and closes and removes the
 // file: its room is given back only then.
-func (c *Cache) detach(b *block) {
+func (c *state) detach(b *block) {
 	if b.place != nil {
 		c.blocks.Remove(b.place)
 		b.place = nil
@@ -146,7 +51,7 @@ func (c *Cache) detach(b *block) {
 }
 
 // closeFile closes the file of a block, which nobody reads. The caller holds mu.
-func (c *Cache) closeFile(b *block) {
+func (c *state) closeFile(b *block) {
 	if b.opened != nil {
 		c.open.Remove(b.opened)
 		b.opened = nil
@@ -159,7 +64,7 @@ func (c *Cache) closeFile(b *block) {
 
 // keepOpen notes the open file of a block, and closes others if they are too many. The
 // caller holds mu.
-func (c *Cache) keepOpen(b *block, f store.File) {
+func (c *state) keepOpen(b *block, f store.File) {
 	b.file = f
 	b.try, _ = store.As[store.TryReader](f)
 	b.opened = c.open.PushFront(b)
@@ -168,7 +73,7 @@ func (c *Cache) keepOpen(b *block, f store.File) {
 
 // closeSome closes open files that are too many, those used longest ago first. The caller
 // holds mu.
-func (c *Cache) closeSome() {
+func (c *state) closeSome() {
 	most := maxOpen
 	if !c.writing {
 		most = openReleased
@@ -183,7 +88,7 @@ func (c *Cache) closeSome() {
 
 // done ends a use of a block. A block that was dropped meanwhile goes with the last. The
 // caller does not hold mu.
-func (c *Cache) done(b *block) {
+func (c *state) done(b *block) {
 	switch {
 	case b.refs.Add(-1) > 0:
 	case b.dropped.Load():
@@ -199,7 +104,7 @@ func (c *Cache) done(b *block) {
 
 // drop takes a block away from readers to come, since it cannot be used. The caller uses
 // it itself, and calls done then.
-func (c *Cache) drop(b *block, err error) {
+func (c *state) drop(b *block, err error) {
 	c.mu.Lock()
 	first := b.place != nil
 	c.detach(b)
@@ -219,7 +124,7 @@ func (c *Cache) drop(b *block, err error) {
 // delete removes a detached block that nobody uses from the disk, and gives its room back.
 // The directory of the object goes with its last block. The caller holds neither mu nor
 // saving.
-func (c *Cache) delete(b *block) {
+func (c *state) delete(b *block) {
 	if b.deleted.Swap(true) { // the last reader has left just as the block was dropped
 		return
 	}
@@ -273,7 +178,7 @@ func (o *object) removeDir(dir string) {
 
 // reserve sets aside n bytes of the directory, and removes for that what was not used for
 // the longest time. It reports false if there is not so much. The caller does not hold mu.
-func (c *Cache) reserve(n int64) bool {
+func (c *state) reserve(n int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.writing && (c.held+n > c.cfg.Size || c.blocks.Len() >= maxBlocks) {
@@ -294,7 +199,7 @@ func (c *Cache) reserve(n int64) bool {
 }
 
 // victim returns the block to be removed next; nil if all are in use. The caller holds mu.
-func (c *Cache) victim() *block {
+func (c *state) victim() *block {
 	for e := c.blocks.Back(); e != nil; e = e.Prev() {
 		if b := e.Value.(*block); b.refs.Load() == 0 {
 			return b
@@ -304,7 +209,7 @@ func (c *Cache) victim() *block {
 }
 
 // unreserve gives back room that was not used.
-func (c *Cache) unreserve(n int64) {
+func (c *state) unreserve(n int64) {
 	c.mu.Lock()
 	c.held -= n
 	c.mu.Unlock()
@@ -380,7 +285,7 @@ func (o *object) roomFor(n int) int64 {
 
 // replace takes an object away from readers to come. Those that have it open keep its
 // blocks. A new object may have the same identity, so the directory gets another name.
-func (c *Cache) replace(o *object) {
+func (c *state) replace(o *object) {
 	c.storing.Lock()
 	c.mu.Lock()
 	gone := o.gone
@@ -406,7 +311,7 @@ func (c *Cache) replace(o *object) {
 }
 
 // clearGone removes what an object has that was replaced, if nobody reads it any more.
-func (c *Cache) clearGone(o *object) {
+func (c *state) clearGone(o *object) {
 	c.mu.Lock()
 	var all []*block
 	if o.gone && o.readers == 0 {
@@ -425,7 +330,7 @@ func (c *Cache) clearGone(o *object) {
 
 // isIntact reports whether the file of a block is as it was when its checksum was right. It
 // waits for no disk, since the file is open.
-func (c *Cache) isIntact(b *block, f store.File) bool {
+func (c *state) isIntact(b *block, f store.File) bool {
 	id := identityOf(f)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -435,7 +340,7 @@ func (c *Cache) isIntact(b *block, f store.File) bool {
 
 // verify returns errBadBlock for the file of a block that is not what was stored. It reads the
 // file if something has changed that, or its attributes, since it was read last.
-func (c *Cache) verify(b *block, f store.File) error {
+func (c *state) verify(b *block, f store.File) error {
 	if c.isIntact(b, f) {
 		return nil
 	}
@@ -458,7 +363,7 @@ func identityOf(f store.File) (id store.Identity) {
 }
 
 // put writes a block and opens it, unless too many files are open: then it returns no file.
-func (c *Cache) put(dir string, b *block, data []byte) (store.File, error) {
+func (c *state) put(dir string, b *block, data []byte) (store.File, error) {
 	if err := c.disk.write(path.Join(dir, b.name()), data); err != nil {
 		return nil, err
 	}
@@ -472,4 +377,35 @@ func (c *Cache) put(dir string, b *block, data []byte) (store.File, error) {
 	}
 	b.checked, b.seen = true, identityOf(f)
 	return f, nil
+}
+
+// openFile opens the file of a block, whose directory may have got another name meanwhile, and
+// compares its checksum if it has to. A block that cannot be used is dropped.
+func (c *state) openFile(b *block, dir string) (store.File, error) {
+	f, err := c.disk.openBlock(dir, b.index, b.sum)
+	for errors.Is(err, fs.ErrNotExist) {
+		c.mu.Lock()
+		was := dir
+		dir = b.o.dir
+		c.mu.Unlock()
+		if dir == was {
+			break
+		}
+		f, err = c.disk.openBlock(dir, b.index, b.sum)
+	}
+	if err == nil {
+		if err = c.verify(b, f); err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+	if !isOutOfFiles(err) {
+		c.drop(b, err)
+	}
+	return nil, err
+}
+
+// isOutOfFiles reports whether too many files are open, which says nothing about one of them.
+func isOutOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
