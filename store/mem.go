@@ -59,7 +59,7 @@ func (m *memStore) Open(ctx context.Context, name string) (File, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, err := m.regular(name)
+	n, err := m.root.regular(name)
 	if err != nil {
 		return nil, memFail("open", name, err)
 	}
@@ -78,7 +78,7 @@ func (m *memStore) stat(ctx context.Context, op, name string, follow bool) (fs.F
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, err := m.find(name, follow)
+	n, err := m.root.find(name, follow)
 	if err != nil {
 		return nil, memFail(op, name, err)
 	}
@@ -101,7 +101,7 @@ func (m *memStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, err
 func (m *memStore) list(name string) ([]fs.DirEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	dir, err := m.directory(name)
+	dir, err := m.root.directory(name)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (m *memStore) Create(ctx context.Context, name string, c Create) (Upload, e
 // place returns the place of a file that is to be published, and its permission bits, or an error
 // if it may not have that name. The caller holds mu.
 func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
-	p, err := m.walk(name, !c.Exclusive)
+	p, err := m.root.walk(name, !c.Exclusive)
 	switch {
 	case err != nil:
 		return p, 0, err

@@ -48,7 +48,7 @@ type frozenFile struct {
 func (m *memStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p, err := m.walk(name, !a.Exclusive)
+	p, err := m.root.walk(name, !a.Exclusive)
 	switch {
 	case err != nil:
 	case p.node != nil && a.Exclusive:
@@ -255,7 +255,7 @@ func (h *memHandle) beginWrite() error {
 func (m *memStore) setAttr(name string, a Attr, follow bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, err := m.find(name, follow)
+	n, err := m.root.find(name, follow)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (m *memStore) make(ctx context.Context, op, name string, n *memNode) error 
 func (m *memStore) makeNode(name string, n *memNode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p, err := m.vacant(name)
+	p, err := m.root.vacant(name)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (m *memStore) Readlink(ctx context.Context, name string) (string, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, err := m.find(name, false)
+	n, err := m.root.find(name, false)
 	if err == nil && n.mode.Type() != fs.ModeSymlink {
 		err = rules.ErrNotLink
 	}
@@ -117,7 +117,7 @@ func (m *memStore) remove(ctx context.Context, op, name string, refuse func(*mem
 func (m *memStore) removeNode(name string, refuse func(*memNode) error) (*memFile, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p, err := m.walk(name, false)
+	p, err := m.root.walk(name, false)
 	if err == nil && p.node == nil {
 		err = fs.ErrNotExist
 	}
@@ -160,14 +160,14 @@ func checkBoth(ctx context.Context, from, to string) error {
 func (m *memStore) rename(from, to string, replace bool) (gone *memFile, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old, err := m.walk(from, false)
+	old, err := m.root.walk(from, false)
 	if err == nil && old.node == nil {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
 		return nil, err
 	}
-	p, err := m.walk(to, false)
+	p, err := m.root.walk(to, false)
 	switch {
 	case err != nil:
 		return nil, err
@@ -207,11 +207,11 @@ func (m *memStore) Link(ctx context.Context, from, to string) error {
 func (m *memStore) link(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, err := m.find(from, false)
+	n, err := m.root.find(from, false)
 	if err != nil {
 		return err
 	}
-	p, err := m.vacant(to)
+	p, err := m.root.vacant(to)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (m *memStore) removeIf(ctx context.Context, name string, was fs.FileInfo) e
 		if n.mode.IsDir() {
 			return rules.ErrIsDir
 		}
-		if n, err := m.find(name, true); err != nil || !unchanged(n.info(name), was) {
+		if n, err := m.root.find(name, true); err != nil || !unchanged(n.info(name), was) {
 			return ErrChanged
 		}
 		return nil
@@ -271,7 +271,7 @@ func (m *memStore) OpenDir(ctx context.Context, name string) (Entries, error) {
 func (m *memStore) openDir(name string) (*memEntries, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	dir, err := m.directory(name)
+	dir, err := m.root.directory(name)
 	if err != nil {
 		return nil, err
 	}

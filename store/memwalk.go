@@ -19,10 +19,10 @@ type memPlace struct {
 	node *memNode // the node of that name, or nil
 }
 
-// walk finds the place that name leads to. With follow, it follows a symbolic link at the end. The
-// caller holds mu.
-func (m *memStore) walk(name string, follow bool) (memPlace, error) {
-	dir, rest, links := m.root, name, 0
+// walk finds the place that name leads to, in the tree below root. With follow, it follows a symbolic
+// link at the end. The caller holds memStore.mu, here and below.
+func (root *memNode) walk(name string, follow bool) (memPlace, error) {
+	dir, rest, links := root, name, 0
 	for {
 		elem, after, more := strings.Cut(rest, "/")
 		if elem == ".." {
@@ -62,37 +62,36 @@ func (m *memStore) walk(name string, follow bool) (memPlace, error) {
 	}
 }
 
-// find returns the node of a name. The caller holds mu.
-func (m *memStore) find(name string, follow bool) (*memNode, error) {
-	p, err := m.walk(name, follow)
+// find returns the node of a name.
+func (root *memNode) find(name string, follow bool) (*memNode, error) {
+	p, err := root.walk(name, follow)
 	if err == nil && p.node == nil {
 		err = fs.ErrNotExist
 	}
 	return p.node, err
 }
 
-// regular returns the file of that name. The caller holds mu.
-func (m *memStore) regular(name string) (*memNode, error) {
-	n, err := m.find(name, true)
+// regular returns the file of that name.
+func (root *memNode) regular(name string) (*memNode, error) {
+	n, err := root.find(name, true)
 	if err == nil && !n.mode.IsRegular() {
 		err = ErrNotRegular
 	}
 	return n, err
 }
 
-// directory returns the directory of that name. The caller holds mu.
-func (m *memStore) directory(name string) (*memNode, error) {
-	n, err := m.find(name, true)
+// directory returns the directory of that name.
+func (root *memNode) directory(name string) (*memNode, error) {
+	n, err := root.find(name, true)
 	if err == nil && !n.mode.IsDir() {
 		err = fs.ErrNotExist
 	}
 	return n, err
 }
 
-// vacant returns the place for a new node of that name, in an existing directory. The caller holds
-// mu.
-func (m *memStore) vacant(name string) (memPlace, error) {
-	p, err := m.walk(name, false)
+// vacant returns the place for a new node of that name, in an existing directory.
+func (root *memNode) vacant(name string) (memPlace, error) {
+	p, err := root.walk(name, false)
 	switch {
 	case err != nil:
 	case p.node != nil:
