@@ -56,8 +56,6 @@ var toCut = []string{
 	"sftp/internal/wire arrows",
 	"sftp/internal/wire.appendCheckFile parameters",
 	"sftp/sftpclient.Client methods",
-	"store/s3 arrows",
-	"store/s3.Store methods",
 	"tftp/tftpclient arrows",
 	"tftp/tftpclient.poolLoop fields",
 	"tftp/tftpclient.poolState fields",

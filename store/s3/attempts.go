@@ -34,17 +34,17 @@ const (
 type attempts struct{ tries, silences int }
 
 // do sends a request, and retries it until there is a final answer. call sends it once.
-func (s *Store) do(ctx context.Context, call func(context.Context) error) error {
+func (c *client) do(ctx context.Context, call func(context.Context) error) error {
 	var last error // says more than the error that the time is over
 	for e := new(attempts); ; {
-		err := s.once(ctx, call)
+		err := c.once(ctx, call)
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil && last != nil {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
 		}
-		pause, again := s.again(e, err)
+		pause, again := c.again(e, err)
 		if !again {
 			return given(err, e.tries)
 		}
@@ -57,19 +57,19 @@ func (s *Store) do(ctx context.Context, call func(context.Context) error) error 
 
 // once sends a request. If the keys are not accepted, it asks for new ones, and if it gets some,
 // sends the request once more.
-func (s *Store) once(ctx context.Context, call func(context.Context) error) error {
-	if err := s.life.Err(); err != nil {
+func (c *client) once(ctx context.Context, call func(context.Context) error) error {
+	if err := c.life.Err(); err != nil {
 		return fs.ErrClosed
 	}
-	before := max(1, s.signer.asked.Load()) // the first keys are fetched by the first request
-	err := s.send(ctx, call)
-	if err != nil && ctx.Err() == nil && mayBeKeys(err) && s.signer.renew(ctx, before) {
-		err = s.send(ctx, call)
+	before := max(1, c.signer.asked.Load()) // the first keys are fetched by the first request
+	err := c.send(ctx, call)
+	if err != nil && ctx.Err() == nil && mayBeKeys(err) && c.signer.renew(ctx, before) {
+		err = c.send(ctx, call)
 	}
 	return err
 }
 
-func (s *Store) send(ctx context.Context, call func(context.Context) error) error {
+func (c *client) send(ctx context.Context, call func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -96,7 +96,7 @@ func mayBeKeys(err error) bool {
 }
 
 // again reports whether to retry a request that failed with err, and after which pause.
-func (s *Store) again(e *attempts, err error) (pause time.Duration, again bool) {
+func (c *client) again(e *attempts, err error) (pause time.Duration, again bool) {
 	e.tries++
 	r, refused := errors.AsType[*RefusedError](err)
 	switch {
@@ -104,7 +104,7 @@ func (s *Store) again(e *attempts, err error) (pause time.Duration, again bool) 
 		return 0, false
 	case !refused && !isLoss(err):
 		return 0, false
-	case !refused && !s.reached.Load() && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)):
+	case !refused && !c.http.reached.Load() && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)):
 		return 0, false // there was never a server
 	}
 	if errors.Is(err, ErrStalled) {
@@ -115,13 +115,13 @@ func (s *Store) again(e *attempts, err error) (pause time.Duration, again bool) 
 	if e.tries >= maxTries {
 		return 0, false
 	}
-	d := min(s.pause<<min(e.tries-1, 10), maxPause)
+	d := min(c.pause<<min(e.tries-1, 10), maxPause)
 	pause = d/2 + rand.N(d) // so that requests that failed together are not retried together
 	if refused {
 		pause = max(pause, r.After)
 	}
-	if s.config.Waiting != nil {
-		s.config.Waiting(err, pause)
+	if c.config.Waiting != nil {
+		c.config.Waiting(err, pause)
 	}
 	return pause, true
 }

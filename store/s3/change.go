@@ -1,17 +1,11 @@
 package s3
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
-	"sync"
-
-	"github.com/minio/minio-go/v7"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/internal/rules"
@@ -96,12 +90,6 @@ func (s *Store) remove(ctx context.Context, name string) error {
 	return s.removeKey(ctx, s.prefix+name)
 }
 
-func (s *Store) removeKey(ctx context.Context, key string) error {
-	return s.do(ctx, func(ctx context.Context) error {
-		return s.server.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{})
-	})
-}
-
 // RemoveDir removes a directory that consists only of an object whose key ends in a slash, as
 // consoles make them.
 func (s *Store) RemoveDir(ctx context.Context, name string) error {
@@ -170,24 +158,6 @@ func (s *Store) removeAll(ctx context.Context, name string) error {
 	}
 }
 
-// removeKeys removes objects in one request.
-func (s *Store) removeKeys(ctx context.Context, keys []string) error {
-	return s.do(ctx, func(ctx context.Context) error {
-		objects := make(chan minio.ObjectInfo, len(keys))
-		for _, k := range keys {
-			objects <- minio.ObjectInfo{Key: k}
-		}
-		close(objects)
-		var first error
-		for e := range s.server.RemoveObjects(ctx, s.bucket, objects, minio.RemoveObjectsOptions{}) {
-			if first == nil {
-				first = e.Err
-			}
-		}
-		return first
-	})
-}
-
 // Rename copies a file and then removes the original, as S3 has no other way. So both names exist
 // for a while, or for good if the process dies in between. Renaming a directory is
 // errors.ErrUnsupported. Without replace, a name that is taken meanwhile is not replaced.
@@ -234,114 +204,4 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 		return fmt.Errorf("it is at %s now, and could not be removed here: %w", s.URL(to), err)
 	}
 	return nil
-}
-
-// copy makes the server copy an object of a bucket.
-func (s *Store) copy(ctx context.Context, bucket, from, to string, i info, replace bool) error {
-	src := minio.CopySrcOptions{Bucket: bucket, Object: from, MatchETag: i.etag}
-	if i.etag == "" {
-		src.MatchUnmodifiedSince = i.unmodifiedSince()
-	}
-	if replace && i.size <= maxCopy {
-		return s.do(withPatience(ctx, maxJoin), func(ctx context.Context) error {
-			// CopyObject of Core would not send the ETag.
-			_, err := s.server.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: s.bucket, Object: to}, src)
-			return err
-		})
-	}
-	var o minio.ObjectInfo
-	err := s.do(ctx, func(ctx context.Context) (err error) {
-		o, err = s.server.StatObject(ctx, bucket, from, minio.StatObjectOptions{})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if now, err := infoOf(i.name, o); err != nil || !now.same(i) {
-		return cmp.Or(err, store.ErrChanged)
-	}
-	put := minio.PutObjectOptions{ContentType: o.ContentType, UserMetadata: o.UserMetadata, ContentEncoding: o.Metadata.Get("Content-Encoding")}
-	guarded := minio.PutObjectOptions{ContentType: put.ContentType, UserMetadata: put.UserMetadata, ContentEncoding: put.ContentEncoding, DisableContentSha256: true}
-	if !replace {
-		guarded.SetMatchETagExcept("*")
-	}
-	if i.size == 0 {
-		return taken(s.do(ctx, func(ctx context.Context) error {
-			_, err := s.server.PutObject(ctx, s.bucket, to, bytes.NewReader(nil), 0, "", s.contentHash(nil), guarded)
-			return err
-		}))
-	}
-	var id string
-	err = s.do(ctx, func(ctx context.Context) (err error) {
-		id, err = s.server.NewMultipartUpload(ctx, s.bucket, to, put)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	list, err := s.copyParts(ctx, bucket, from, to, id, i)
-	if err == nil && i.etag == "" { // an older file may have the name now, and match unmodifiedSince
-		if now, e := s.head(ctx, i.name, from); e != nil || !now.same(i) {
-			err = cmp.Or(e, store.ErrChanged)
-		}
-	}
-	if err == nil {
-		join := minio.PutObjectOptions{}
-		if !replace {
-			join.SetMatchETagExcept("*")
-		}
-		err = taken(s.do(withPatience(ctx, maxJoin), func(ctx context.Context) error {
-			_, err := s.server.CompleteMultipartUpload(ctx, s.bucket, to, id, list, join)
-			return err
-		}))
-	}
-	if err != nil {
-		u := &upload{s: s, key: to, ctx: ctx}
-		u.abort(id)
-	}
-	return err
-}
-
-// taken converts the refusal of a name that must be free to fs.ErrExist.
-func taken(err error) error {
-	if errors.Is(err, store.ErrChanged) {
-		return fs.ErrExist
-	}
-	return err
-}
-
-// copyParts makes the server copy an object into the parts of a multipart upload.
-func (s *Store) copyParts(ctx context.Context, bucket, from, to, id string, i info) ([]minio.CompletePart, error) {
-	size := max(copyPart, i.size/maxParts+1)
-	list := make([]minio.CompletePart, (i.size+size-1)/size)
-	ctx, cancel := context.WithCancelCause(withPatience(ctx, maxJoin))
-	defer cancel(nil)
-	guard := map[string]string{"x-amz-copy-source-if-match": i.etag}
-	if i.etag == "" {
-		guard = map[string]string{"x-amz-copy-source-if-unmodified-since": i.unmodifiedSince().Format(http.TimeFormat)}
-	}
-	lanes := make(chan struct{}, copyLanes)
-	var work sync.WaitGroup
-	for n := range list {
-		lanes <- struct{}{}
-		work.Go(func() {
-			defer func() { <-lanes }()
-			off := int64(n) * size
-			err := s.do(ctx, func(ctx context.Context) (err error) {
-				list[n], err = s.server.CopyObjectPart(ctx, bucket, from, s.bucket, to, id, n+1, off, min(size, i.size-off), guard)
-				if err == nil && list[n].ETag == "" {
-					err = fmt.Errorf("%w: a copied part has no ETag", ErrProtocol)
-				}
-				return err
-			})
-			if err != nil {
-				cancel(err)
-			}
-		})
-	}
-	work.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return list, nil
 }

@@ -9,27 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 
 	"github.com/haul-project/haul/store"
 )
 
-const (
-	// maxForget bounds how long a server may take to discard an upload.
-	maxForget = 10 * time.Second
-
-	// maxJoin bounds how long a server may take to join parts to one object, or to copy one.
-	maxJoin = 15 * time.Minute
-)
+const ()
 
 // Commit sends the remaining data, and gives the file its name. With Exclusive it fails with
 // fs.ErrExist if the name is taken.
 func (u *upload) Commit() error {
 	err := u.commit()
 	if err != nil {
-		return u.s.fail("put", u.name, err)
+		return u.c.fail("put", u.name, err)
 	}
 	return nil
 }
@@ -55,7 +48,7 @@ func (u *upload) commit() error {
 	var err error
 	switch {
 	case source != nil:
-		err = u.s.copy(u.ctx, source.s.bucket, source.key, u.key, source.info, !u.create.Exclusive)
+		err = u.c.copy(u.ctx, source.c.bucket, source.key, u.key, source.info, !u.create.Exclusive)
 	case multi:
 		err = u.commitParts(size)
 	default:
@@ -82,8 +75,8 @@ func (u *upload) putOptions() minio.PutObjectOptions {
 func (u *upload) commitWhole(data []byte) error {
 	sum := md5.Sum(data)
 	return u.publish(u.ctx, func(ctx context.Context) error {
-		_, err := u.s.server.PutObject(ctx, u.s.bucket, u.key, bytes.NewReader(data), int64(len(data)),
-			base64.StdEncoding.EncodeToString(sum[:]), u.s.contentHash(data), u.putOptions())
+		_, err := u.c.server.PutObject(ctx, u.c.bucket, u.key, bytes.NewReader(data), int64(len(data)),
+			base64.StdEncoding.EncodeToString(sum[:]), u.c.contentHash(data), u.putOptions())
 		return err
 	}, hex.EncodeToString(sum[:]))
 }
@@ -124,7 +117,7 @@ func (u *upload) commitParts(size int64) error {
 		return err
 	}
 	err = u.publish(withPatience(u.ctx, maxJoin), func(ctx context.Context) error {
-		_, err := u.s.server.CompleteMultipartUpload(ctx, u.s.bucket, u.key, id, list, u.putOptions())
+		_, err := u.c.server.CompleteMultipartUpload(ctx, u.c.bucket, u.key, id, list, u.putOptions())
 		return err
 	}, fmt.Sprintf("%x-%d", sums.Sum(nil), count))
 	if err == nil {
@@ -163,7 +156,7 @@ func (u *upload) sendGaps(count, size int64) error {
 // already have the name: then the ETag of that name is etag.
 func (u *upload) publish(ctx context.Context, call func(context.Context) error, etag string) error {
 	tries := 0
-	err := u.s.do(ctx, func(ctx context.Context) error {
+	err := u.c.do(ctx, func(ctx context.Context) error {
 		tries++
 		return call(ctx)
 	})
@@ -182,6 +175,6 @@ func (u *upload) publish(ctx context.Context, call func(context.Context) error, 
 
 // isThere reports whether the object of that name has this ETag.
 func (u *upload) isThere(etag string) bool {
-	i, err := u.s.head(u.ctx, u.name, u.key)
+	i, err := u.c.head(u.ctx, u.name, u.key)
 	return err == nil && i.etag == etag
 }

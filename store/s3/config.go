@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -64,4 +65,26 @@ type Config struct {
 
 	// Getenv, if set, is used instead of os.Getenv.
 	Getenv func(key string) string
+}
+
+// fill sets fields that are zero to their defaults.
+func (c *Config) fill() {
+	for _, d := range []struct {
+		field *time.Duration
+		usual time.Duration
+	}{{&c.ConnectTimeout, DefaultConnectTimeout}, {&c.AnswerTimeout, DefaultAnswerTimeout}, {&c.StallTimeout, DefaultStallTimeout}} {
+		if *d.field <= 0 {
+			*d.field = d.usual
+		}
+	}
+	if c.Conns <= 0 {
+		c.Conns = DefaultConns
+	}
+	if c.Lanes <= 0 {
+		c.Lanes = DefaultLanes
+	}
+	if c.Memory <= 0 {
+		c.Memory = DefaultMemory
+	}
+	c.UserAgent = cmp.Or(c.UserAgent, "haul")
 }

@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 // maxConfigFile is the most bytes that a file of the AWS tools may have.
@@ -252,4 +256,53 @@ func uncomment(value string) string {
 		value, _, _ = strings.Cut(value, mark)
 	}
 	return value
+}
+
+// machineKeys returns a function that gets the keys of this machine or container from the cloud's
+// service.
+func (e *environment) machineKeys() func(context.Context) (Keys, error) {
+	iam := &credentials.IAM{
+		Endpoint: e.get("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+		Client: &http.Client{Timeout: keysTimeout, Transport: &http.Transport{
+			DialContext: (&net.Dialer{Timeout: metadataTimeout}).DialContext, ResponseHeaderTimeout: keysTimeout, MaxResponseHeaderBytes: maxHeader,
+			IdleConnTimeout: maxIdle,
+		}},
+	}
+	return func(ctx context.Context) (Keys, error) {
+		v, err := iam.RetrieveWithCredContext(&credentials.CredContext{Client: iam.Client, Context: ctx})
+		if err != nil {
+			return Keys{}, fmt.Errorf("%w; the service that has those of a machine: %w", errNoKeys, plain(err))
+		}
+		return Keys{ID: v.AccessKeyID, Secret: v.SecretAccessKey, Token: v.SessionToken, Expires: v.Expiration}, nil
+	}
+}
+
+// errNoKeys says that no keys were found.
+var errNoKeys = fmt.Errorf("%w: there are none: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws/credentials", ErrLogin)
+
+// keys returns the keys of the environment.
+func (e *environment) keys(ctx context.Context) (Keys, error) {
+	if id, secret := e.get("AWS_ACCESS_KEY_ID"), e.get("AWS_SECRET_ACCESS_KEY"); id != "" && secret != "" {
+		return Keys{ID: id, Secret: secret, Token: e.get("AWS_SESSION_TOKEN")}, nil
+	}
+	files, err := e.read()
+	if err != nil {
+		return Keys{}, err
+	}
+	for _, p := range []section{files.credentials, files.config} {
+		if id, secret := p["aws_access_key_id"], p["aws_secret_access_key"]; id != "" && secret != "" {
+			return Keys{ID: id, Secret: secret, Token: p["aws_session_token"]}, nil
+		}
+	}
+	for _, p := range []section{files.credentials, files.config} {
+		for _, kind := range []string{"role_arn", "sso_session", "sso_start_url", "credential_process"} {
+			if p[kind] != "" {
+				return Keys{}, fmt.Errorf("%w: the profile %q has %s, which haul does not follow: eval \"$(aws configure export-credentials --format env)\" sets the keys that come of it", ErrLogin, e.profile(), kind)
+			}
+		}
+	}
+	if e.get("AWS_EC2_METADATA_DISABLED") == "true" {
+		return Keys{}, errNoKeys
+	}
+	return e.machine(ctx)
 }

@@ -280,18 +280,3 @@ func (e *TransferError) Error() string {
 
 // Unwrap returns the reason.
 func (e *TransferError) Unwrap() error { return e.Err }
-
-// fail adds the operation and the name to an error, once.
-func (s *Store) fail(op, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = p.Err
-	}
-	_, marked := errors.AsType[remoteError](err)
-	if !marked && !errors.Is(err, context.Canceled) && !errors.Is(err, fs.ErrClosed) {
-		err = remoteError{err}
-	}
-	return &fs.PathError{Op: op, Path: s.URL(name), Err: err}
-}

@@ -45,9 +45,9 @@ type download struct {
 func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	switch {
 	case f.ctx.Err() != nil:
-		return 0, f.s.fail("read", f.name, fs.ErrClosed)
+		return 0, f.c.fail("read", f.name, fs.ErrClosed)
 	case off < 0:
-		return 0, f.s.fail("read", f.name, fs.ErrInvalid)
+		return 0, f.c.fail("read", f.name, fs.ErrInvalid)
 	case off >= f.info.size:
 		return 0, nil
 	}
@@ -55,7 +55,7 @@ func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	defer context.AfterFunc(f.ctx, func() { x.cancel(context.Cause(f.ctx)) })()
-	lanes := min(f.s.config.Lanes, pipeline.MaxLanes)
+	lanes := min(f.c.config.Lanes, pipeline.MaxLanes)
 	x.plan = pipeline.New(pipeline.Config{
 		Link: pipeline.NewLink(pipeline.Limits{
 			LaneBytes: fetchChunk, MinBytes: min(fetchLanes, lanes) * fetchChunk, MaxBytes: lanes * fetchChunk, Lanes: lanes,
@@ -75,7 +75,7 @@ func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	defer x.mu.Unlock()
 	at := x.plan.Contiguous()
 	if x.err != nil {
-		return at - off, &TransferError{Op: "read", URL: f.s.URL(f.name), Offset: at, Local: x.local, Err: x.err}
+		return at - off, &TransferError{Op: "read", URL: f.c.url(f.name), Offset: at, Local: x.local, Err: x.err}
 	}
 	return at - off, nil
 }
@@ -134,7 +134,7 @@ func (x *download) part(q pipeline.Request) {
 		}
 		pause, again := time.Duration(0), false
 		if !local {
-			pause, again = x.f.s.again(e, err)
+			pause, again = x.f.c.again(e, err)
 			err = given(err, e.tries)
 		}
 		if again {
@@ -154,13 +154,13 @@ func (x *download) part(q pipeline.Request) {
 // copy writes data from an open answer that reaches off, or from a new request for the range. It
 // returns how many bytes it wrote.
 func (x *download) copy(off, end int64) (n int64, local bool, err error) {
-	st := x.f.s.streams.take(x.f, off)
+	st := x.f.c.streams.take(x.f.ctx, off)
 	if st == nil {
 		body, err := x.f.get(x.ctx, off, end-off)
 		if err != nil {
 			return 0, false, err
 		}
-		st = &stream{f: x.f, body: body, at: off, end: end}
+		st = &stream{file: x.f.ctx, body: body, at: off, end: end}
 	}
 	defer st.body.Close()
 	defer context.AfterFunc(x.ctx, func() { _ = st.body.Close() })()

@@ -34,7 +34,7 @@ const (
 // A file is an object that is open for reading. Each request states its ETag, or else the time of
 // its last change, as a condition.
 type file struct {
-	s      *Store
+	c      *client
 	name   string
 	key    string
 	info   info
@@ -73,7 +73,7 @@ func (s *Store) openListed(ctx context.Context, name string, listed fs.FileInfo)
 	if err != nil {
 		return nil, s.fail("open", name, err)
 	}
-	f := &file{s: s, name: name, key: key, info: i, listed: true, told: i.told, md5: i.md5}
+	f := &file{c: s.client, name: name, key: key, info: i, listed: true, told: i.told, md5: i.md5}
 	f.ctx, f.cancel = context.WithCancelCause(context.Background())
 	return f, nil
 }
@@ -86,7 +86,7 @@ func (s *Store) open(ctx context.Context, name string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{s: s, name: name, key: key}
+	f := &file{c: s.client, name: name, key: key}
 	f.ctx, f.cancel = context.WithCancelCause(context.Background())
 	opening := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
 	body, err := f.getAll()
@@ -95,7 +95,7 @@ func (s *Store) open(ctx context.Context, name string) (*file, error) {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		s.streams.put(&stream{f: f, body: body, end: f.info.size})
+		s.streams.put(&stream{file: f.ctx, body: body, end: f.info.size})
 		return f, nil
 	}
 	f.cancel(fs.ErrClosed)
@@ -111,8 +111,8 @@ func (s *Store) open(ctx context.Context, name string) (*file, error) {
 func (f *file) getAll() (body io.ReadCloser, err error) {
 	a := new(answer)
 	ctx := context.WithValue(context.WithValue(f.ctx, wholeKey{}, true), answerKey{}, a)
-	err = f.s.do(ctx, func(ctx context.Context) error {
-		b, o, h, err := f.s.server.GetObject(ctx, f.s.bucket, f.key, minio.GetObjectOptions{})
+	err = f.c.do(ctx, func(ctx context.Context) error {
+		b, o, h, err := f.c.server.GetObject(ctx, f.c.bucket, f.key, minio.GetObjectOptions{})
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (f *file) getAll() (body io.ReadCloser, err error) {
 // Stat describes the object as it was when it was opened.
 func (f *file) Stat() (fs.FileInfo, error) {
 	if f.ctx.Err() != nil {
-		return nil, f.s.fail("stat", f.name, fs.ErrClosed)
+		return nil, f.c.fail("stat", f.name, fs.ErrClosed)
 	}
 	return f.info, nil
 }
@@ -149,7 +149,7 @@ func (f *file) Version() string { return f.info.version() }
 
 // Identity is derived from the server, the key and the ETag.
 func (f *file) Identity() (store.Identity, bool) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", f.s.host, f.s.bucket, f.key, f.info.etag))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", f.c.host, f.c.bucket, f.key, f.info.etag))
 	at := f.info.time.UnixNano()
 	return store.Identity{
 		Device: binary.BigEndian.Uint64(sum[:]), Inode: binary.BigEndian.Uint64(sum[8:]), Size: f.info.size, Ctime: at, Mtime: at,
@@ -157,7 +157,7 @@ func (f *file) Identity() (store.Identity, bool) {
 }
 
 // Location returns the URL.
-func (f *file) Location() store.Location { return store.Location{Path: f.s.URL(f.name)} }
+func (f *file) Location() store.Location { return store.Location{Path: f.c.url(f.name)} }
 
 // Hash returns the MD5 of the whole file if that is its ETag. For a file that was listed, and not
 // read yet, it asks the server whether it is. If MD5 is not among the algorithms, it asks for the
@@ -174,12 +174,12 @@ func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (st
 	told, isMD5 := f.told, f.md5
 	f.mu.Unlock()
 	if !told {
-		i, err := f.s.head(ctx, f.name, f.key)
+		i, err := f.c.head(ctx, f.name, f.key)
 		if err == nil && !i.same(f.info) {
 			err = store.ErrChanged
 		}
 		if err != nil {
-			return "", nil, f.s.fail("hash", f.name, err)
+			return "", nil, f.c.fail("hash", f.name, err)
 		}
 		f.tell(i)
 		isMD5 = i.md5
@@ -198,8 +198,8 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 		return "", nil, errors.ErrUnsupported
 	}
 	var o minio.ObjectInfo
-	err := f.s.do(ctx, func(ctx context.Context) (err error) {
-		o, err = f.s.server.StatObject(ctx, f.s.bucket, f.key, minio.StatObjectOptions{Checksum: true})
+	err := f.c.do(ctx, func(ctx context.Context) (err error) {
+		o, err = f.c.server.StatObject(ctx, f.c.bucket, f.key, minio.StatObjectOptions{Checksum: true})
 		return err
 	})
 	var now info
@@ -210,7 +210,7 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 		err = store.ErrChanged
 	}
 	if err != nil {
-		return "", nil, f.s.fail("hash", f.name, err)
+		return "", nil, f.c.fail("hash", f.name, err)
 	}
 	kept := map[string]string{"sha256": o.ChecksumSHA256, "sha1": o.ChecksumSHA1}
 	sizes := map[string]int{"sha256": sha256.Size, "sha1": sha1.Size}
@@ -233,10 +233,10 @@ func (f *file) tell(i info) {
 // Close ends all reads under way.
 func (f *file) Close() error {
 	if f.ctx.Err() != nil {
-		return f.s.fail("close", f.name, fs.ErrClosed)
+		return f.c.fail("close", f.name, fs.ErrClosed)
 	}
 	f.cancel(fs.ErrClosed)
-	f.s.streams.closeOf(f)
+	f.c.streams.closeOf(f.ctx)
 	return nil
 }
 
@@ -257,8 +257,8 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 		ctx = context.WithValue(ctx, wholeKey{}, true) // the answer may be the whole file, of any size
 	}
 	var body io.ReadCloser
-	err := f.s.once(ctx, func(ctx context.Context) error {
-		b, got, h, err := f.s.server.GetObject(ctx, f.s.bucket, f.key, o)
+	err := f.c.once(ctx, func(ctx context.Context) error {
+		b, got, h, err := f.c.server.GetObject(ctx, f.c.bucket, f.key, o)
 		if err != nil {
 			return err
 		}
@@ -302,9 +302,9 @@ func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
 func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	switch {
 	case f.ctx.Err() != nil:
-		return 0, f.s.fail("read", f.name, fs.ErrClosed)
+		return 0, f.c.fail("read", f.name, fs.ErrClosed)
 	case off < 0:
-		return 0, f.s.fail("read", f.name, fs.ErrInvalid)
+		return 0, f.c.fail("read", f.name, fs.ErrInvalid)
 	case off >= f.info.size:
 		return 0, io.EOF
 	}
@@ -322,14 +322,14 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 			continue
 		}
 		if f.ctx.Err() != nil {
-			return n, f.s.fail("read", f.name, context.Cause(f.ctx))
+			return n, f.c.fail("read", f.name, context.Cause(f.ctx))
 		}
-		pause, again := f.s.again(e, err)
+		pause, again := f.c.again(e, err)
 		if !again {
-			return n, f.s.fail("read", f.name, given(err, e.tries))
+			return n, f.c.fail("read", f.name, given(err, e.tries))
 		}
 		if err := rate.Sleep(f.ctx, pause); err != nil {
-			return n, f.s.fail("read", f.name, err)
+			return n, f.c.fail("read", f.name, err)
 		}
 	}
 	if end {
@@ -340,13 +340,13 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 
 // readSome reads a piece at off, from an open answer that reaches off, or from a new one.
 func (f *file) readSome(p []byte, off int64) (int, error) {
-	st := f.s.streams.take(f, off)
+	st := f.c.streams.take(f.ctx, off)
 	if st == nil {
 		body, n, err := f.begin(off, int64(len(p)))
 		if err != nil {
 			return 0, err
 		}
-		st = &stream{f: f, body: body, at: off, end: off + n}
+		st = &stream{file: f.ctx, body: body, at: off, end: off + n}
 	}
 	if int64(len(p)) > st.end-off {
 		p = p[:st.end-off]
@@ -359,7 +359,7 @@ func (f *file) readSome(p []byte, off int64) (int, error) {
 		_ = st.body.Close()
 		return n, err
 	}
-	f.s.streams.put(st)
+	f.c.streams.put(st)
 	return n, nil
 }
 
@@ -394,13 +394,16 @@ func (s *Store) OpenFile(ctx context.Context, name string, a store.Access) (stor
 	if err != nil {
 		return nil, s.fail("open", name, err)
 	}
-	return handle{f}, nil
+	return handle{f, s}, nil
 }
 
 // A handle is a file that can only be read.
-type handle struct{ *file }
+type handle struct {
+	*file
+	s *Store
+}
 
-func (h handle) refuse(op string) error { return h.s.fail(op, h.name, rules.ErrNotWriting) }
+func (h handle) refuse(op string) error { return h.c.fail(op, h.name, rules.ErrNotWriting) }
 
 // WriteAt returns an error.
 func (h handle) WriteAt([]byte, int64) (int, error) { return 0, h.refuse("write") }

@@ -23,7 +23,7 @@ const listPage = 1000
 // A listing lists the keys below a prefix, page by page. Without recursive, a key that ends in a
 // slash stands for all keys that begin with it.
 type listing struct {
-	s         *Store
+	c         *client
 	ctx       context.Context
 	prefix    string
 	recursive bool
@@ -33,10 +33,10 @@ type listing struct {
 	stop func()
 }
 
-func (s *Store) list(ctx context.Context, prefix string, recursive bool) *listing {
+func (c *client) list(ctx context.Context, prefix string, recursive bool) *listing {
 	// All pages are requested with the context of the first.
 	ctx = context.WithValue(ctx, answerKey{}, new(answer))
-	return &listing{s: s, ctx: ctx, prefix: prefix, recursive: recursive}
+	return &listing{c: c, ctx: ctx, prefix: prefix, recursive: recursive}
 }
 
 func (l *listing) close() {
@@ -53,7 +53,7 @@ func (l *listing) begin(ctx context.Context) {
 	if o.StartAfter = l.key; l.dir > l.key {
 		o.StartAfter = l.dir + string(utf8.MaxRune)
 	}
-	l.next, l.stop = iter.Pull(l.s.server.ListObjectsIter(ctx, l.s.bucket, o))
+	l.next, l.stop = iter.Pull(l.c.server.ListObjectsIter(ctx, l.c.bucket, o))
 }
 
 // entry returns the next key, or io.EOF after the last. If a page is lost, it is requested again.
@@ -63,7 +63,7 @@ func (l *listing) entry() (o minio.ObjectInfo, err error) {
 			return o, context.Cause(l.ctx)
 		}
 		more := false
-		err := l.s.once(l.ctx, func(ctx context.Context) error {
+		err := l.c.once(l.ctx, func(ctx context.Context) error {
 			if l.next == nil {
 				l.begin(ctx)
 			}
@@ -74,7 +74,7 @@ func (l *listing) entry() (o minio.ObjectInfo, err error) {
 		})
 		switch {
 		case err != nil:
-			pause, again := l.s.again(e, err)
+			pause, again := l.c.again(e, err)
 			if !again {
 				return o, given(err, e.tries)
 			}
@@ -149,7 +149,7 @@ type entries struct {
 // Next implements [store.Entries].
 func (e *entries) Next(into []fs.FileInfo) (n int, err error) {
 	if e.ended {
-		return 0, e.l.s.fail("readdir", e.name, fs.ErrClosed)
+		return 0, e.l.c.fail("readdir", e.name, fs.ErrClosed)
 	}
 	for n < len(into) {
 		fi, err := e.entry()
@@ -160,7 +160,7 @@ func (e *entries) Next(into []fs.FileInfo) (n int, err error) {
 			return 0, io.EOF
 		}
 		if err != nil {
-			return n, e.l.s.fail("readdir", e.name, err)
+			return n, e.l.c.fail("readdir", e.name, err)
 		}
 		into[n] = fi
 		n++
@@ -198,7 +198,7 @@ func (e *entries) entry() (fs.FileInfo, error) {
 // Close ends the listing.
 func (e *entries) Close() error {
 	if e.ended {
-		return e.l.s.fail("close", e.name, fs.ErrClosed)
+		return e.l.c.fail("close", e.name, fs.ErrClosed)
 	}
 	e.ended = true
 	e.l.close()

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/minio/minio-go/v7"
 
@@ -23,35 +22,10 @@ const (
 	maxCandidates  = 16
 )
 
-// sources is the set of keys that have a resumable upload under way.
-type sources struct {
-	mu   sync.Mutex
-	keys map[string]bool // mu
-}
-
-func (k *sources) enter(key string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.keys[key] {
-		return false
-	}
-	if k.keys == nil {
-		k.keys = map[string]bool{}
-	}
-	k.keys[key] = true
-	return true
-}
-
-func (k *sources) leave(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.keys, key)
-}
-
 // find looks for a multipart upload of an earlier run. If the keys do not allow listing them, it
 // finds none.
 func (u *upload) find() error {
-	if !u.s.uploads.enter(u.key) {
+	if !u.c.uploads.enter(u.key) {
 		return store.ErrBusy
 	}
 	err := u.look()
@@ -59,7 +33,7 @@ func (u *upload) find() error {
 		err = nil
 	}
 	if err != nil {
-		u.s.uploads.leave(u.key)
+		u.c.uploads.leave(u.key)
 	}
 	return err
 }
@@ -72,8 +46,8 @@ func (u *upload) look() error {
 	var after, marker string
 	for range maxUploadPages {
 		var page minio.ListMultipartUploadsResult
-		err := u.s.do(u.ctx, func(ctx context.Context) (err error) {
-			page, err = u.s.server.ListMultipartUploads(ctx, u.s.bucket, u.key, after, marker, "", 0)
+		err := u.c.do(u.ctx, func(ctx context.Context) (err error) {
+			page, err = u.c.server.ListMultipartUploads(ctx, u.c.bucket, u.key, after, marker, "", 0)
 			return err
 		})
 		if err != nil {
@@ -111,8 +85,8 @@ func (u *upload) partsOf(id string) (map[int64]minio.ObjectPart, error) {
 	marker := 0
 	for {
 		var page minio.ListObjectPartsResult
-		err := u.s.do(u.ctx, func(ctx context.Context) (err error) {
-			page, err = u.s.server.ListObjectParts(ctx, u.s.bucket, u.key, id, marker, 0)
+		err := u.c.do(u.ctx, func(ctx context.Context) (err error) {
+			page, err = u.c.server.ListObjectParts(ctx, u.c.bucket, u.key, id, marker, 0)
 			return err
 		})
 		if err != nil {
@@ -148,13 +122,13 @@ func (*resumable) Resumed() int64 { return 0 }
 // match returns how many bytes of the source, from its start, an earlier run has sent. It reads
 // them, and compares the MD5 of each part with the one that the server reports. Writing continues
 // after them. Further parts on the server are compared when they are written.
-func (*Store) match(ctx context.Context, to store.Upload, src io.ReaderAt) (int64, error) {
+func match(ctx context.Context, to store.Upload, src io.ReaderAt) (int64, error) {
 	u, ok := store.As[*upload](to)
 	if !ok || len(u.known) == 0 {
 		return 0, nil
 	}
 	if err := u.reserve(); err != nil {
-		return 0, u.s.fail("resume", u.name, err)
+		return 0, u.c.fail("resume", u.name, err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"context"
 	"io"
 	"slices"
 	"sync"
@@ -22,7 +23,7 @@ const (
 
 // A stream is an answer to a request for a range.
 type stream struct {
-	f       *file
+	file    context.Context // of the file, which no other file shares
 	body    io.ReadCloser
 	at, end int64
 	since   time.Time // when it was put back into streams
@@ -46,16 +47,17 @@ func (st *stream) Read(p []byte) (int, error) {
 
 // streams holds the answers that are kept, oldest first.
 type streams struct {
+	most  int // constant: how many are kept
 	mu    sync.Mutex
 	kept  []*stream   // mu
 	timer *time.Timer // guarded by mu: closes old answers
 }
 
 // take returns an answer of a file that reaches off, or nil.
-func (k *streams) take(f *file, off int64) *stream {
+func (k *streams) take(file context.Context, off int64) *stream {
 	k.mu.Lock()
 	i := slices.IndexFunc(k.kept, func(st *stream) bool {
-		return st.f == f && st.at <= off && off < st.end && off-st.at <= maxSkip
+		return st.file == file && st.at <= off && off < st.end && off-st.at <= maxSkip
 	})
 	if i < 0 {
 		k.mu.Unlock()
@@ -83,18 +85,18 @@ func (k *streams) put(st *stream) {
 	st.since = time.Now()
 	k.kept = append(k.kept, st)
 	var old []*stream
-	if most := max(1, st.f.s.config.Conns/maxOfConns); len(k.kept) > most {
-		old = slices.Clone(k.kept[:len(k.kept)-most])
+	if len(k.kept) > k.most {
+		old = slices.Clone(k.kept[:len(k.kept)-k.most])
 		k.kept = slices.Delete(k.kept, 0, len(old))
 	}
 	if k.timer == nil {
 		k.timer = time.AfterFunc(streamPatience, k.expire)
 	}
-	closed := st.f.ctx.Err() != nil
+	closed := st.file.Err() != nil
 	k.mu.Unlock()
 	closeStreams(old)
 	if closed {
-		k.closeOf(st.f)
+		k.closeOf(st.file)
 	}
 }
 
@@ -109,8 +111,10 @@ func (k *streams) expire() {
 	}
 }
 
-func (k *streams) closeOf(f *file) { k.closeIf(func(st *stream) bool { return st.f == f }) }
-func (k *streams) closeAll()       { k.closeIf(func(*stream) bool { return true }) }
+func (k *streams) closeOf(file context.Context) {
+	k.closeIf(func(st *stream) bool { return st.file == file })
+}
+func (k *streams) closeAll() { k.closeIf(func(*stream) bool { return true }) }
 
 func (k *streams) closeIf(is func(*stream) bool) {
 	k.mu.Lock()

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -27,38 +26,17 @@ const (
 	maxTags   = 48 << 10
 )
 
-// An answer holds the facts about an answer that package minio does not pass on.
-type answer struct {
-	method string // of the request
-	status int
-	leads  string        // scheme and host of its Location; "" if it has none
-	after  time.Duration // its Retry-After
-	date   time.Time     // on the server's clock; zero if the answer does not say
-	came   time.Time     // on our clock
-}
-
-type answerKey struct{}
-
-// wholeKey is the context key that marks a request for all of a file.
-type wholeKey struct{}
-
-type patienceKey struct{}
-
-// withPatience returns a context for requests that a server may take up to d to answer.
-func withPatience(ctx context.Context, d time.Duration) context.Context {
-	return context.WithValue(ctx, patienceKey{}, d)
-}
-
 // A transport sends requests, and aborts those that make no progress.
 type transport struct {
-	s    *Store
-	http *http.Transport
-	pace pace
-	trip atomic.Int64 // the shortest time from a request to its answer; 0 before the first one
+	config  *Config
+	life    context.Context // the requests end with it
+	http    *http.Transport
+	pace    pace
+	reached atomic.Bool  // whether the server has ever answered
+	trip    atomic.Int64 // the shortest time from a request to its answer; 0 before the first one
 }
 
-func newTransport(s *Store) *transport {
-	c := &s.config
+func newTransport(c *Config, life context.Context) *transport {
 	dial := c.Dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: c.ConnectTimeout}).DialContext
@@ -79,7 +57,7 @@ func newTransport(s *Store) *transport {
 	if c.TLS != nil {
 		t.TLSClientConfig = c.TLS.Clone()
 	}
-	made := &transport{s: s, http: t}
+	made := &transport{config: c, life: life, http: t}
 	made.pace.init(c.Conns)
 	return made
 }
@@ -88,14 +66,14 @@ func newTransport(s *Store) *transport {
 // when there is no progress for too long. Time in which the caller does not read the answer does
 // not count.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	c := &t.s.config
+	c := t.config
 	ctx, cancel := context.WithCancelCause(req.Context())
 	patience := c.AnswerTimeout
 	if d, ok := ctx.Value(patienceKey{}).(time.Duration); ok {
 		patience = max(patience, d)
 	}
 	x := &exchange{ctx: ctx, cancel: cancel, stall: c.StallTimeout}
-	x.unlink = context.AfterFunc(t.s.life, func() { cancel(fs.ErrClosed) })
+	x.unlink = context.AfterFunc(t.life, func() { cancel(fs.ErrClosed) })
 	// Waiting for a connection means waiting for other requests, which have their own timers.
 	x.timer = time.AfterFunc(math.MaxInt64, func() { cancel(ErrStalled) })
 	var sent time.Time
@@ -126,7 +104,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x.timer.Stop()
 	t.noteTrip(time.Since(sent))
-	t.s.reached.Store(true)
+	t.reached.Store(true)
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		*a = answer{method: req.Method, status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		a.date, _ = http.ParseTime(resp.Header.Get("Date"))
@@ -148,17 +126,6 @@ func (t *transport) noteTrip(d time.Duration) {
 			return
 		}
 	}
-}
-
-// retryAfter parses a Retry-After (RFC 9110 §10.2.3); it returns 0 if there is none.
-func retryAfter(s string, now time.Time) time.Duration {
-	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	if at, err := http.ParseTime(s); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }
 
 // An exchange is a request and its answer.

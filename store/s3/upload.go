@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -20,7 +19,7 @@ import (
 // An upload is a file that is being written. If it fits in one part, it is held until Commit and
 // sent with one PUT; otherwise each part is sent when it is full.
 type upload struct {
-	s      *Store
+	c      *client
 	name   string
 	key    string
 	create store.Create
@@ -51,68 +50,12 @@ type upload struct {
 
 var _ store.Located = (*upload)(nil)
 
-// Create begins a file. Its size may differ from the announced one, up to 10,000 parts. With a
-// server that does not support If-None-Match, as old ones do not, an Exclusive name is checked
-// here, and not at Commit. With Resume, the upload is a [store.Resumer], even if there is no
-// earlier upload: see Match of [store.Capabilities].
-func (s *Store) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
-	u, err := s.create(ctx, name, c)
-	if err != nil {
-		return nil, s.fail("create", name, err)
-	}
-	if c.Resume != "" {
-		return &resumable{u}, nil
-	}
-	return u, nil
-}
-
-func (s *Store) create(ctx context.Context, name string, c store.Create) (*upload, error) {
-	switch {
-	case name == "." && c.Exclusive:
-		return nil, fs.ErrExist
-	case name == ".":
-		return nil, store.ErrNotRegular
-	}
-	key, err := s.key(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	size, err := partFor(c.Size)
-	if err != nil {
-		return nil, err
-	}
-	if c.Exclusive {
-		switch _, err := s.stat(ctx, name); {
-		case err == nil:
-			return nil, fs.ErrExist
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission): // a user who may write need not be allowed to read
-			return nil, err
-		}
-	}
-	if c.Resume != "" {
-		size = markedPart(size, c)
-	}
-	u := &upload{s: s, name: name, key: key, create: c, part: size, most: buffersOf(size), parts: map[int64]*part{}}
-	u.moved = sync.NewCond(&u.mu)
-	u.ctx, u.cancel = context.WithCancelCause(ctx)
-	u.reserve = sync.OnceValue(u.takeMemory)
-	u.start = sync.OnceValues(u.begin)
-	if c.Resume != "" {
-		if err := u.find(); err != nil {
-			u.cancel(nil)
-			return nil, err
-		}
-	}
-	context.AfterFunc(u.ctx, func() { u.fail(context.Cause(u.ctx)) })
-	return u, nil
-}
-
 // Location returns the URL.
-func (u *upload) Location() store.Location { return store.Location{Path: u.s.URL(u.name)} }
+func (u *upload) Location() store.Location { return store.Location{Path: u.c.url(u.name)} }
 
 // takeMemory waits for memory for several parts.
 func (u *upload) takeMemory() error {
-	if err := u.s.memory.take(u.ctx, u.weight()); err != nil {
+	if err := u.c.memory.take(u.ctx, u.weight()); err != nil {
 		return err
 	}
 	u.mu.Lock()
@@ -121,7 +64,7 @@ func (u *upload) takeMemory() error {
 	return nil
 }
 
-func (u *upload) weight() int64 { return min(int64(u.most)*u.part, u.s.config.Memory) }
+func (u *upload) weight() int64 { return min(int64(u.most)*u.part, u.c.config.Memory) }
 
 // begin begins a multipart upload, unless there is one already.
 func (u *upload) begin() (id string, err error) {
@@ -131,8 +74,8 @@ func (u *upload) begin() (id string, err error) {
 	if id != "" {
 		return id, nil
 	}
-	err = u.s.do(u.ctx, func(ctx context.Context) error {
-		id, err = u.s.server.NewMultipartUpload(ctx, u.s.bucket, u.key, minio.PutObjectOptions{})
+	err = u.c.do(u.ctx, func(ctx context.Context) error {
+		id, err = u.c.server.NewMultipartUpload(ctx, u.c.bucket, u.key, minio.PutObjectOptions{})
 		return err
 	})
 	u.mu.Lock()
@@ -143,10 +86,10 @@ func (u *upload) begin() (id string, err error) {
 
 // clone makes the server copy all of an object at Commit, so that nothing has the name before. Both
 // objects must be in buckets of one server, and accessible with the same keys.
-func (*Store) clone(_ context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
+func clone(_ context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
 	u, isUpload := store.As[*upload](to)
 	src, isFile := store.As[*file](from)
-	if !isUpload || !isFile || src.s.host != u.s.host || src.s.secure != u.s.secure || src.info.version() == "" || src.info.etag == "" && src.s.bucket != u.s.bucket {
+	if !isUpload || !isFile || src.c.host != u.c.host || src.c.secure != u.c.secure || src.info.version() == "" || src.info.etag == "" && src.c.bucket != u.c.bucket {
 		return 0, errors.ErrUnsupported
 	}
 	u.mu.Lock()
@@ -178,20 +121,20 @@ func (u *upload) usable() error {
 // full.
 func (u *upload) WriteAt(p []byte, off int64) (n int, err error) {
 	if off < 0 || off > maxParts*maxPart {
-		return 0, u.s.fail("write", u.name, fs.ErrInvalid)
+		return 0, u.c.fail("write", u.name, fs.ErrInvalid)
 	}
 	if end := off + int64(len(p)); end > u.part {
 		if end > maxParts*u.part {
-			return 0, u.s.fail("write", u.name, fmt.Errorf("%w: %d parts of %d bytes were begun", errTooLarge, maxParts, u.part))
+			return 0, u.c.fail("write", u.name, fmt.Errorf("%w: %d parts of %d bytes were begun", errTooLarge, maxParts, u.part))
 		}
 		if err := u.reserve(); err != nil {
-			return 0, u.s.fail("write", u.name, err)
+			return 0, u.c.fail("write", u.name, err)
 		}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.usable(); err != nil {
-		return 0, u.s.fail("write", u.name, err)
+		return 0, u.c.fail("write", u.name, err)
 	}
 	for n < len(p) {
 		at := off + int64(n)
@@ -199,7 +142,7 @@ func (u *upload) WriteAt(p []byte, off int64) (n int, err error) {
 		piece := p[n:min(len(p), n+int(u.part-within))]
 		t, err := u.open(number)
 		if err != nil {
-			return n, u.s.fail("write", u.name, err)
+			return n, u.c.fail("write", u.name, err)
 		}
 		t.write(piece, within)
 		u.writes++
@@ -325,9 +268,9 @@ func (u *upload) put(number int64, data, sum []byte) (etag string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = u.s.do(u.ctx, func(ctx context.Context) error {
-		o := minio.PutObjectPartOptions{Md5Base64: base64.StdEncoding.EncodeToString(sum), Sha256Hex: u.s.contentHash(data), DisableContentSha256: true}
-		p, err := u.s.server.PutObjectPart(ctx, u.s.bucket, u.key, id, int(number)+1, bytes.NewReader(data), int64(len(data)), o)
+	err = u.c.do(u.ctx, func(ctx context.Context) error {
+		o := minio.PutObjectPartOptions{Md5Base64: base64.StdEncoding.EncodeToString(sum), Sha256Hex: u.c.contentHash(data), DisableContentSha256: true}
+		p, err := u.c.server.PutObjectPart(ctx, u.c.bucket, u.key, id, int(number)+1, bytes.NewReader(data), int64(len(data)), o)
 		etag = p.ETag
 		return err
 	})
@@ -337,26 +280,16 @@ func (u *upload) put(number int64, data, sum []byte) (etag string, err error) {
 	return etag, err
 }
 
-// contentHash returns the SHA-256 of a request's body, for the signature, or "" if TLS protects the
-// body.
-func (s *Store) contentHash(data []byte) string {
-	if s.secure {
-		return ""
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
 // Truncate sets the size. Parts that were sent already can only be removed as a whole.
 func (u *upload) Truncate(size int64) error {
 	if size < 0 || size > maxParts*u.part {
-		return u.s.fail("truncate", u.name, fs.ErrInvalid)
+		return u.c.fail("truncate", u.name, fs.ErrInvalid)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for {
 		if err := u.usable(); err != nil {
-			return u.s.fail("truncate", u.name, err)
+			return u.c.fail("truncate", u.name, err)
 		}
 		busy := false
 		for n, t := range u.parts {
@@ -369,7 +302,7 @@ func (u *upload) Truncate(size int64) error {
 	}
 	last, within := size/u.part, size%u.part
 	if t := u.parts[last]; t != nil && t.state == sent && within > 0 && size < u.size && t.size > within {
-		return u.s.fail("truncate", u.name, errSent)
+		return u.c.fail("truncate", u.name, errSent)
 	}
 	for n, t := range u.parts {
 		switch {
@@ -410,22 +343,12 @@ func (u *upload) finish(abort bool) {
 	u.taken, u.parts, u.free = false, nil, nil
 	u.mu.Unlock()
 	if taken {
-		u.s.memory.give(u.weight())
+		u.c.memory.give(u.weight())
 	}
 	if u.create.Resume != "" {
-		u.s.uploads.leave(u.key)
+		u.c.uploads.leave(u.key)
 	}
 	if id != "" && abort {
-		u.abort(id)
+		u.c.abort(u.ctx, u.key, id)
 	}
-}
-
-// abort discards a multipart upload on the server. If that fails, a lifecycle rule of the bucket
-// has to do it: see docs/guide.md.
-func (u *upload) abort(id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
-	defer cancel()
-	_ = u.s.once(ctx, func(ctx context.Context) error {
-		return u.s.server.AbortMultipartUpload(ctx, u.s.bucket, u.key, id)
-	})
 }

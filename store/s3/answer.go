@@ -1,0 +1,41 @@
+package s3
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// An answer holds the facts about an answer that package minio does not pass on.
+type answer struct {
+	method string // of the request
+	status int
+	leads  string        // scheme and host of its Location; "" if it has none
+	after  time.Duration // its Retry-After
+	date   time.Time     // on the server's clock; zero if the answer does not say
+	came   time.Time     // on our clock
+}
+
+type answerKey struct{}
+
+// wholeKey is the context key that marks a request for all of a file.
+type wholeKey struct{}
+
+type patienceKey struct{}
+
+// withPatience returns a context for requests that a server may take up to d to answer.
+func withPatience(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, patienceKey{}, d)
+}
+
+// retryAfter parses a Retry-After (RFC 9110 §10.2.3); it returns 0 if there is none.
+func retryAfter(s string, now time.Time) time.Duration {
+	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(s); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,157 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+// maxKey is the most bytes that a key may have.
+const maxKey = 1024
+
+// A client sends requests about the objects below a prefix of a bucket. The files object.go and
+// attempts.go have its requests, and the rules by which one is sent again.
+type client struct {
+	bucket  string
+	prefix  string // "", or it ends in a slash
+	config  Config
+	server  *minio.Core
+	host    string
+	secure  bool // TLS
+	signer  *signer
+	http    *transport
+	life    context.Context // cancelled by Store.Close
+	end     context.CancelCauseFunc
+	pause   time.Duration // firstPause, except in tests
+	streams streams
+	memory  memory // bytes of uploads
+	uploads keySet // keys that have a resumable upload under way
+}
+
+// connect makes the client of package minio, which does not connect yet.
+func (c *client) connect(e *environment) error {
+	files, err := e.read()
+	if err != nil {
+		return err
+	}
+	endpoint := cmp.Or(c.config.Endpoint, e.endpoint(files), "https://s3.amazonaws.com")
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("%w: the endpoint is no URL of a server, such as https://s3.example.com", fs.ErrInvalid)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+		return fmt.Errorf("%w: the endpoint is to have a host and nothing else, such as https://s3.example.com", fs.ErrInvalid)
+	}
+	c.host, c.secure = u.Host, u.Scheme == "https"
+	region := cmp.Or(c.config.Region, e.region(files))
+	if region == "" && !isAmazon(u.Hostname()) {
+		region = "us-east-1"
+	}
+	o := &minio.Options{Secure: c.secure, Transport: c.http, Region: region, MaxRetries: 1, BucketLookup: minio.BucketLookupAuto}
+	switch {
+	case c.config.Anonymous:
+		c.signer = &signer{creds: credentials.NewStaticV4("", "", "")} // no keys
+	case c.config.Keys != nil:
+		c.signer = newSigner(c.config.Keys, nil)
+	default:
+		c.signer = newSigner(e.keys, e.changed)
+	}
+	o.Creds = c.signer.creds
+	if c.server, err = minio.NewCore(u.Host, o); err != nil {
+		return fmt.Errorf("%w: %w", fs.ErrInvalid, err)
+	}
+	return nil
+}
+
+// isAmazon reports whether a host is one of Amazon's, which can be asked for the region of a
+// bucket.
+func isAmazon(host string) bool {
+	return strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
+}
+
+// key returns the key of a name, or fs.ErrInvalid if no key can have it.
+func (c *client) key(ctx context.Context, name string) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	key := c.prefix + name
+	if err := rules.CheckName(ctx, name); err != nil {
+		return "", err
+	}
+	if len(key) > maxKey || !utf8.ValidString(key) || strings.TrimSpace(key) == "" {
+		return "", fmt.Errorf("%w: a key has 1 to %d bytes of UTF-8, and not white space alone", fs.ErrInvalid, maxKey)
+	}
+	return key, nil
+}
+
+// dirPrefix returns the prefix of the keys in a directory.
+func (c *client) dirPrefix(ctx context.Context, name string) (string, error) {
+	if name == "." {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		return c.prefix, nil
+	}
+	key, err := c.key(ctx, name)
+	return key + "/", err
+}
+
+// url returns the URL of a name, for messages.
+func (c *client) url(name string) string {
+	if name == "." {
+		name = ""
+	}
+	return "s3://" + c.bucket + "/" + c.prefix + name
+}
+
+// fail adds the operation and the name to an error, once.
+func (c *client) fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	_, marked := errors.AsType[remoteError](err)
+	if !marked && !errors.Is(err, context.Canceled) && !errors.Is(err, fs.ErrClosed) {
+		err = remoteError{err}
+	}
+	return &fs.PathError{Op: op, Path: c.url(name), Err: err}
+}
+
+// A keySet is a set of keys.
+type keySet struct {
+	mu   sync.Mutex
+	keys map[string]bool // mu
+}
+
+func (k *keySet) enter(key string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.keys[key] {
+		return false
+	}
+	if k.keys == nil {
+		k.keys = map[string]bool{}
+	}
+	k.keys[key] = true
+	return true
+}
+
+func (k *keySet) leave(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.keys, key)
+}

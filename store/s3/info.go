@@ -1,0 +1,92 @@
+package s3
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/haul-project/haul/store"
+)
+
+// An info describes an object, or a directory.
+type info struct {
+	name string // the last element
+	dir  bool
+	size int64
+	time time.Time
+	etag string // without quotes; "" if there is none
+	md5  bool   // whether the ETag is the MD5 of the content
+	told bool   // whether md5 is known: an answer about this object says it, a listing does not
+
+	// settled says that the server's clock is at least settleTime after time, so that a later write
+	// gets another time. Only then can time distinguish versions without an ETag (RFC 9110
+	// §8.8.2.2).
+	settled bool
+}
+
+const settleTime = 2 * time.Second
+
+// unmodifiedSince returns a time for a condition on an object without an ETag: its last change is
+// before that time, and any later change is not. The second is added because versitygw treats a
+// change at exactly the given time as later.
+func (i info) unmodifiedSince() time.Time { return i.time.UTC().Add(time.Second) }
+
+// errUnsettled says that two versions of an object cannot be distinguished.
+var errUnsettled = fmt.Errorf("%w (%w): it has no ETag, as files that were not put there by S3, and by the server's clock it has changed within the last 2 s, or will; open it again later", store.ErrUnsettled, ErrProtocol)
+
+// version returns a string that two objects of one name share only if they have the same content,
+// or "" if nothing shows that.
+func (i info) version() string {
+	if i.etag == "" && i.settled {
+		return i.time.UTC().Format(http.TimeFormat)
+	}
+	return i.etag
+}
+
+// same reports whether two descriptions are of the same version.
+func (i info) same(o info) bool {
+	return i.etag == o.etag && i.size == o.size && (i.etag != "" || i.time.Equal(o.time))
+}
+
+// settledInfo describes the object that an answer is about. From the date of the answer it also
+// determines whether the object is settled.
+func settledInfo(name string, o minio.ObjectInfo, a *answer) (info, error) {
+	i, err := infoOf(name, o)
+	i.settled = !a.date.IsZero() && !i.time.After(a.date.Add(-settleTime))
+	return i, err
+}
+
+func infoOf(name string, o minio.ObjectInfo) (info, error) {
+	if o.Size < 0 {
+		return info{}, fmt.Errorf("%w: it has no size", ErrProtocol)
+	}
+	i := info{name: path.Base(name), size: o.Size, time: o.LastModified, etag: o.ETag, told: true}
+	encrypted := o.Metadata.Get("X-Amz-Server-Side-Encryption")
+	i.md5 = len(o.ETag) == 32 && (encrypted == "" || encrypted == "AES256") && o.Metadata.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm") == ""
+	return i, nil
+}
+
+func (i info) Name() string { return i.name }
+
+func (i info) Size() int64 { return i.size }
+
+func (i info) ModTime() time.Time { return i.time }
+
+func (i info) IsDir() bool { return i.dir }
+
+func (i info) Sys() any { return nil }
+
+// Version returns the ETag, as for an open file.
+func (i info) Version() string { return i.etag }
+
+// Mode returns default permissions, as S3 has none.
+func (i info) Mode() fs.FileMode {
+	if i.dir {
+		return fs.ModeDir | 0o755
+	}
+	return 0o644
+}
