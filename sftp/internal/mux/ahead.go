@@ -7,22 +7,20 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A further session asks for data along with its handshake. It opens the file with the most
-// left of those that are being moved, and reads from the handle that the server is known to
-// give out first. To wait for each answer would take three round trips more. The data of such
-// a READ is used if that is the handle of the file, and the file is still the one that the
-// other sessions read.
+// A further session sends READs along with its handshake, before it knows the handle of the file.
+// It opens the file that has the most bytes left to move, and guesses that the server gives it the
+// handle that it gives out first. This saves three round trips. The data is used if the guess turns
+// out right, and if the file is still the one that the other sessions read.
 
-// learnHandle notes which handle the server gives out first, if h is one that servers are known
-// to give out first.
+// learnHandle records which handle the server gives out first, if h is one of guessedHandles.
 func (m *Mux) learnHandle(h string) {
 	if slices.Contains(guessedHandles[:], h) {
 		m.firstHandle = h
 	}
 }
 
-// greeting opens a file, and asks for data of it, in a session that has still to shake hands.
-// The handshake sends the requests.
+// greeting adds an OPEN and READs of a file to the handshake of a new session. The handshake sends
+// these requests.
 func (m *Mux) greeting(s *Session) {
 	t := m.transfers.neediest(s.conn)
 	if t == nil || s.err != nil {
@@ -48,8 +46,7 @@ func (m *Mux) greeting(s *Session) {
 	}
 }
 
-// discard drops the answer to a READ that was sent on a guess that is wrong, or not yet known
-// to be right.
+// discard drops the answer to a READ whose guessed handle is wrong, or not confirmed yet.
 func (m *Mux) discard(now time.Time, a *request, t *transfer) {
 	if !a.void {
 		m.link.Lost(a.inner)

@@ -6,9 +6,9 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The following functions check the answers of calls and store what they say. For a STATUS
-// that refuses they return a *wire.StatusError, which Config.Refused replaces. A reply of an
-// unexpected type is an ErrProtocol.
+// The following functions check the answer of a call and store its content. If the answer is a
+// STATUS with an error code, they return a *wire.StatusError, which Config.Refused replaces. If the
+// answer has an unexpected type, they return an ErrProtocol.
 
 // Unexpected returns the error of an answer that is not of the type wanted.
 func Unexpected(p *wire.Reply, want wire.Type) error {

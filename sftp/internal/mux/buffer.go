@@ -6,11 +6,12 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// bufferSizes are the sizes of buffers for data, in bytes: for a small file, for the request
-// that every server takes, and for the largest one. Each has room for a header in front.
+// bufferSizes lists the sizes of data buffers in bytes: one for a small file, one for a request of
+// the size that every server accepts, and one for the largest request. Each has room for a header
+// in front.
 var bufferSizes = [...]int{4<<10 + WriteHead, wire.SureData + WriteHead, wire.MaxPacket + WriteHead}
 
-// WriteHead is room for the header of a WRITE with the longest handle, in bytes.
+// WriteHead is the room in bytes for the header of a WRITE with the longest handle.
 const WriteHead = wire.HeaderSize + 4 + wire.MaxHandle + 8 + 4
 
 var bufferPools [len(bufferSizes)]sync.Pool
@@ -18,10 +19,10 @@ var bufferPools [len(bufferSizes)]sync.Pool
 // A Buffer is memory from a pool.
 type Buffer struct {
 	Bytes []byte
-	size  int // in bufferSizes
+	size  int // index in bufferSizes
 }
 
-// NewBuffer returns a buffer of n bytes or more, at most the largest size.
+// NewBuffer returns a buffer of at least n bytes. n is at most the largest size.
 func NewBuffer(n int) *Buffer {
 	size := 0
 	for bufferSizes[size] < n {

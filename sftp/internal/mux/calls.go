@@ -9,33 +9,33 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A Call is a request that carries no data of a file and has one answer.
+// A Call is a request that carries no file data and has one answer.
 type Call struct {
 	Build func(b []byte, id uint32) []byte // appends the request
-	Take  func(p *wire.Reply) error        // takes the answer, which is invalid afterwards
+	Take  func(p *wire.Reply) error        // reads the answer, which is invalid afterwards
 
-	Session *Session // where it has to go; nil for any session
+	Session *Session // the session that must carry it; nil for any session
 	Slow    bool     // the answer may take long
-	Again   bool     // it may be carried out twice, so another session may repeat it
+	Again   bool     // it may be executed twice, so another session may repeat it
 
-	// Behind sends the call after the data that waits to be sent in its session. Other calls
-	// overtake that data.
+	// Behind sends the call after the data that is queued in its session. Other calls overtake that
+	// data.
 	Behind bool
 
-	// Orphan is called in place of then if the call succeeds and nobody waits for it any
-	// more. It runs under the lock of the mux.
+	// Orphan is called instead of then if the call succeeds and nobody waits for it any more. It
+	// runs under the lock of the mux.
 	Orphan func()
 
 	// Under mu:
 	calls *calls
 	then  func(err error) // is called once, with the result
-	at    *Session        // where it went
+	at    *Session        // the session that carried it
 	state callState
 	tries int
 	done  chan error
 }
 
-// A callState says how far a call has come.
+// A callState is the progress of a call.
 type callState uint8
 
 const (
@@ -59,7 +59,8 @@ func (k *Call) end(err error) {
 // At returns the session that the call went to, or nil.
 func (k *Call) At() *Session { return k.at }
 
-// sessionLost repeats a call whose session has ended before the answer, or ends it.
+// sessionLost is called when the session of a call has ended before the answer arrived. It repeats
+// the call or ends it.
 func (k *Call) sessionLost(inner uint32, err error) {
 	c := k.calls
 	c.ops.Lost(inner)
@@ -77,11 +78,11 @@ type Handle struct {
 	Handle  string
 }
 
-// minCalls is how many requests without data may be in flight before it is known how many
-// make sense.
+// minCalls is how many requests without data may be in flight until their best number has been
+// measured.
 const minCalls = 128
 
-// calls has the requests without data of a mux.
+// calls sends the requests without data of a mux.
 type calls struct {
 	*core
 	opener *opener
@@ -91,8 +92,8 @@ type calls struct {
 
 	// Under mu:
 	waiting queue[*Call]  // not sent yet
-	closing int           // CLOSEs that nobody waits for, and that are not answered
-	drained chan struct{} // closed when drain should look again; nil if nobody waits
+	closing int           // CLOSEs that are not answered and that nobody waits for
+	drained chan struct{} // wakes drain when it is closed; nil if drain is not waiting
 }
 
 // submit sends a call as soon as that is possible.
@@ -139,7 +140,7 @@ func (c *calls) send(now time.Time) {
 	}
 }
 
-// failAll fails the calls that were not sent.
+// failAll fails the calls that are still queued.
 func (c *calls) failAll(err error) {
 	for {
 		k, ok := c.waiting.pop()
@@ -159,7 +160,7 @@ func (c *calls) start(list ...*Call) {
 	}
 }
 
-// await waits for the end of a call that was started. It takes mu.
+// await waits until a call that was started has ended. It takes mu.
 func (c *calls) await(ctx context.Context, k *Call) error {
 	select {
 	case err := <-k.done:
@@ -178,7 +179,7 @@ func (c *calls) await(ctx context.Context, k *Call) error {
 	return context.Cause(ctx)
 }
 
-// do sends a call and waits for its end. It takes mu.
+// do sends a call and waits until it has ended. It takes mu.
 func (c *calls) do(ctx context.Context, k *Call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -189,10 +190,10 @@ func (c *calls) do(ctx context.Context, k *Call) error {
 	return c.await(ctx, k)
 }
 
-// closeHandle has the server close a handle, and does not wait.
+// closeHandle asks the server to close a handle, and does not wait for the answer.
 func (c *calls) closeHandle(h Handle) {
 	if h.Session.err != nil || c.err != nil {
-		return // the handle has ended with the session
+		return // the handle became invalid when its session ended
 	}
 	c.closing++
 	c.submit(&Call{Session: h.Session, Take: TakeOK, then: c.handleClosed, Build: func(b []byte, id uint32) []byte {
@@ -206,12 +207,12 @@ func (c *calls) handleClosed(error) {
 	c.wakeDrain()
 }
 
-// drainTimeout is how long drain waits at most.
+// drainTimeout is the longest time that drain waits.
 const drainTimeout = time.Second
 
-// drain waits, for a second at most, until the server has answered the CLOSEs that nobody
-// waits for. If there is one, it is enough that it was sent: Drain of the client has the
-// reason. It takes mu.
+// drain waits until the server has answered the CLOSEs that nobody waits for, but at most a second.
+// If there is only one, drain waits only until it has been sent: see Drain of the client. It takes
+// mu.
 func (c *calls) drain() {
 	timer := time.NewTimer(drainTimeout)
 	defer timer.Stop()
@@ -247,7 +248,7 @@ func (c *calls) allSent() bool {
 	return true
 }
 
-// wakeDrain lets drain look again.
+// wakeDrain makes drain check its condition again.
 func (c *calls) wakeDrain() {
 	if c.drained != nil {
 		close(c.drained)

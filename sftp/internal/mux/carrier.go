@@ -10,22 +10,22 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Carrier is what sessions are opened on: an SSH connection, or a stream that is itself
-// the only session.
+// A Carrier opens sessions. It is either an SSH connection, or a stream that is itself the only
+// session.
 type Carrier interface {
-	// Open begins an SFTP session. If sequential, it waits until the server has agreed to
-	// speak SFTP, which takes a round trip. The error is ErrNoSession if the server allows
-	// no more sessions. Close of a session may block if the connection does.
+	// Open begins an SFTP session. If sequential is set, it waits until the server has accepted the
+	// subsystem, which takes a round trip. The error is ErrNoSession if the server allows no more
+	// sessions. Close of a session may block while the connection blocks.
 	Open(ctx context.Context, sequential bool) (io.ReadWriteCloser, error)
 
-	// Ping returns once the server has answered something, or cannot. The error is
-	// [errors.ErrUnsupported] if only a session could ask the server.
+	// Ping returns when the server has answered, or when it can answer no more. The error is
+	// [errors.ErrUnsupported] if the server can be asked only within a session.
 	Ping() error
 
 	Close() error
 }
 
-// Errors of a connection on which no session can be opened.
+// Errors of a connection on which no session could be opened.
 var (
 	// ErrNoSession means that the server allows no more sessions on a connection.
 	ErrNoSession = errors.New("server opens no further session")
@@ -54,7 +54,7 @@ func (s *stream) Open(context.Context, bool) (io.ReadWriteCloser, error) {
 
 func (s *stream) Ping() error { return errors.ErrUnsupported }
 
-// An sshConn is a connection of x/crypto.
+// An sshConn is a carrier over a connection of x/crypto/ssh.
 type sshConn struct {
 	client *ssh.Client
 	ended  <-chan struct{} // closed when the connection has ended
@@ -102,12 +102,12 @@ func (s sshConn) Open(ctx context.Context, sequential bool) (io.ReadWriteCloser,
 		return nil, context.Cause(ctx)
 	case <-s.ended:
 		select {
-		case r := <-opened: // an answer that came before
+		case r := <-opened: // an answer that arrived earlier
 			return done(r)
 		default:
 		}
-		// Package ssh drops the channels that wait for an answer before it refuses to
-		// open others. A channel opened in between waits for ever, and so does its
+		// When a connection ends, package ssh first drops the channels that wait for an answer and
+		// only then refuses new ones. A channel opened in between waits for ever, and so does its
 		// goroutine.
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -124,8 +124,8 @@ func (s sshConn) session(sequential bool) (ssh.Channel, error) {
 	go ssh.DiscardRequests(requests)
 	// Unread bytes of stderr use up the channel's window, which the data needs.
 	go func() { _, _ = io.Copy(io.Discard, ch.Stderr()) }()
-	// If not sequential, the first packet goes out right behind the request, as with
-	// OpenSSH's client.
+	// If not sequential, the first packet is sent right after the request, without waiting for the
+	// answer, as OpenSSH's client does.
 	ok, err := ch.SendRequest("subsystem", sequential, ssh.Marshal(struct{ Name string }{"sftp"}))
 	if err == nil && sequential && !ok {
 		err = errNoSubsystem

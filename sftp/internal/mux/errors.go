@@ -8,8 +8,8 @@ import (
 
 // Errors of a connection.
 var (
-	// ErrConnectionLost means that the connection is gone and there is no other. The
-	// server may have carried out the requests under way, or not.
+	// ErrConnectionLost means that the connection has ended and there is no other. The server may
+	// have executed the requests in flight, or not.
 	ErrConnectionLost = errors.New("connection lost")
 
 	// ErrStalled means that the server was silent for too long: see [Config].
@@ -22,12 +22,12 @@ var (
 	ErrClosed = errors.New("SFTP client closed")
 )
 
-// lost returns the error of a stream that has ended.
+// lost returns the error of a stream on which op failed with err.
 func lost(op string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrConnectionLost, op, noEOF(err))
 }
 
-// noEOF replaces io.EOF: callers must not take the end of a connection for the end of a file.
+// noEOF replaces io.EOF: callers must not mistake the end of a connection for the end of a file.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -35,7 +35,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// Violation makes an ErrProtocol of what is wrong with a packet.
+// Violation wraps the error of an invalid packet in an ErrProtocol. It returns nil if err is nil.
 func Violation(err error) error {
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -43,11 +43,12 @@ func Violation(err error) error {
 	return err
 }
 
-// ErrSessionLost is the error of a request whose session has ended, or that had to go to
-// one that has. Another session may carry it.
+// ErrSessionLost is the error of a request whose session has ended. Another session may repeat the
+// request.
 var ErrSessionLost = errors.New("session ended")
 
-// Plain returns an error as callers of the client see it, who know of no sessions.
+// Plain converts an error for callers of the client, which know nothing of sessions: it turns an
+// ErrSessionLost into an ErrConnectionLost.
 func Plain(err error) error {
 	if errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLost) && !errors.Is(err, ErrClosed) {
 		return fmt.Errorf("%w: %w", ErrConnectionLost, err)
@@ -55,34 +56,35 @@ func Plain(err error) error {
 	return err
 }
 
-// MaxTries is how many sessions in a row may be lost under one request before it fails.
+// MaxTries is how many sessions in a row may end while they carry a request before the request
+// fails.
 const MaxTries = 3
 
-// maxViolations is how often the server may break the protocol under one file, or under one
-// request, that is asked again: it may be the fault of one connection. A server that does so
-// twice will do so a third time.
+// maxViolations is how many protocol violations a file or a request survives. One may be the fault
+// of a single connection, so the request is repeated. A server that violates the protocol twice
+// will do so a third time.
 const maxViolations = 1
 
-// askAgain reports whether to make a request once more. tries is how many sessions have
-// ended under it, and err why the last one did.
+// askAgain reports whether to repeat a request. tries is how many sessions have ended while they
+// carried it, and err is the error of the last one.
 func askAgain(err error, tries int) bool {
 	return tries < MaxTries && (tries <= maxViolations || !errors.Is(err, ErrProtocol))
 }
 
-// A Failure is why a transfer has ended early.
+// A Failure is the error of a transfer that ended early.
 type Failure struct {
-	Offset int64 // all before it has moved
-	Local  bool  // the error is of this side: a reader, a writer or a context of the caller
+	Offset int64 // all bytes before it have moved
+	Local  bool  // the error comes from this side: from a reader, a writer or a context of the caller
 	Err    error
 }
 
-// Error returns the text of the reason.
+// Error returns the text of Err.
 func (f *Failure) Error() string { return f.Err.Error() }
 
-// Unwrap returns the reason.
+// Unwrap returns Err.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// asFailure makes a Failure of an error, or returns nil.
+// asFailure wraps err in a Failure. It returns nil if err is nil.
 func asFailure(offset int64, local bool, err error) error {
 	if err == nil {
 		return nil

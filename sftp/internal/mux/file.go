@@ -17,12 +17,12 @@ import (
 type File struct {
 	handleSet
 	mux     *Mux
-	Content []byte // all of the file, if that came with the handshake
+	Content []byte // the whole file, if it arrived with the handshake
 
 	life context.Context // ends with the file, or with the context it was opened with
 	end  context.CancelCauseFunc
 
-	old int64 // under mu: bytes the file had before it was opened; MaxInt64 if not known
+	old int64 // under mu: the size of the file before it was opened; MaxInt64 if unknown
 }
 
 // NewFile returns a file that is not open yet.
@@ -33,20 +33,20 @@ func (m *Mux) NewFile(name string, flags wire.OpenFlags) *File {
 	}}
 }
 
-// Live begins the life of a file that has been opened. It ends with ctx, and with cause
-// fs.ErrClosed by End. old is how many bytes the file had before, or MaxInt64 if that is not
-// known.
+// Live starts the life of a file that has been opened, and returns its context. The life ends with
+// ctx, or with cause fs.ErrClosed when End is called. old is the size of the file before it was
+// opened, or MaxInt64 if unknown.
 func (f *File) Live(ctx context.Context, old int64) context.Context {
 	f.life, f.end = context.WithCancelCause(ctx)
 	f.old = old
 	return f.life
 }
 
-// End ends all that is under way with the file. It stays open on the server until Close.
+// End aborts all operations on the file. The file stays open on the server until Close.
 func (f *File) End() { f.end(fs.ErrClosed) }
 
-// sizeFrom returns how many bytes the file had from off on when it was opened, or -1 if that
-// is not known.
+// sizeFrom returns how many bytes the file had after offset off when it was opened, or -1 if that
+// is unknown.
 func (f *File) sizeFrom(off int64) int64 {
 	if f.access != wire.OpenRead || f.old == math.MaxInt64 {
 		return -1
@@ -71,17 +71,17 @@ func (f *File) SetAttrs(ctx context.Context, a wire.Attrs) error {
 	return err
 }
 
-// cutTime is how long the request that cuts a file may take.
+// cutTime is how long the truncation request may take.
 const cutTime = 5 * time.Second
 
-// Cut cuts a file whose writing has failed to size, up to where it is known to be whole, but
-// not to less than it had when it was opened.
+// Cut truncates a file after a failed write. size is the length up to which the file is known to be
+// complete. A file that was longer when it was opened keeps that length.
 func (f *File) Cut(ctx context.Context, size int64) error {
 	f.mux.mu.Lock()
 	old, reach := f.old, f.reach
 	f.mux.mu.Unlock()
 	if f.single || old == math.MaxInt64 || reach <= max(size, old) {
-		return nil // nothing can be behind it, or it is not known what was
+		return nil // nothing was written after that offset, or the old size is unknown
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutTime)
 	defer cancel()
@@ -90,7 +90,7 @@ func (f *File) Cut(ctx context.Context, size int64) error {
 	return f.SetAttrs(ctx, a)
 }
 
-// First returns the handle that was opened first of those that there are.
+// First returns the oldest handle that is still valid.
 func (f *File) First() (Handle, bool) {
 	f.mux.mu.Lock()
 	defer f.mux.mu.Unlock()
@@ -102,15 +102,15 @@ func (f *File) First() (Handle, bool) {
 	return Handle{}, false
 }
 
-// Handle waits until the file is open somewhere, and returns where.
+// Handle waits until the file is open in some session, and returns its handle there.
 func (f *File) Handle(ctx context.Context) (Handle, error) {
 	f.mux.mu.Lock()
 	defer f.mux.mu.Unlock()
 	return f.await(ctx)
 }
 
-// Ask sends a call about the open file, and sends it again in another session if its own is
-// lost and k.Again is set.
+// Ask sends a call about the open file. If its session is lost and k.Again is set, it repeats the
+// call in another session.
 func (f *File) Ask(ctx context.Context, k Call, build func(b []byte, id uint32, handle string) []byte) error {
 	for tries := 1; ; tries++ {
 		h, err := f.Handle(ctx)
@@ -163,16 +163,16 @@ func (f *File) Close(ctx context.Context, wait bool) error {
 	return first
 }
 
-// A Closing is an FSETSTAT and the CLOSE behind it, which follow WRITEs without waiting for
-// the answers to these.
+// A Closing is an FSETSTAT followed by a CLOSE. They are sent after WRITEs without waiting for the
+// answers to these.
 type Closing struct {
 	file     *File
 	set, end *Call
 }
 
-// closeBehind sends an FSETSTAT and a CLOSE behind the WRITEs to the file, all of which were
-// sent. It returns nil, and sends nothing, unless the file is open in one session alone: only
-// there requests are processed in order ([Server].InOrder).
+// closeBehind sends an FSETSTAT and a CLOSE after the WRITEs to the file, all of which have been
+// sent. It returns nil, and sends nothing, unless the file is open in exactly one session: only
+// within a session are requests processed in order ([Server].InOrder).
 func (f *File) closeBehind(a wire.Attrs) *Closing {
 	if len(f.handles) != 1 || len(f.opening) > 0 || f.handles[0].Session.err != nil {
 		return nil
@@ -185,14 +185,14 @@ func (f *File) closeBehind(a wire.Attrs) *Closing {
 	c.end = &Call{Session: h.Session, Behind: true, Take: TakeOK, Build: func(b []byte, id uint32) []byte {
 		return wire.AppendClose(b, id, h.Handle)
 	}}
-	// Once it is closed, the server may give the handle to another file.
+	// Once the file is closed, the server may give the handle to another file.
 	f.ending = h
 	f.calls.start(c.set, c.end)
 	return c
 }
 
-// Await waits for both answers and returns the first error. If that is an ErrSessionLost,
-// neither may have been carried out.
+// Await waits for both answers and returns the first error. If it returns an ErrSessionLost, the
+// server may have executed neither request.
 func (c *Closing) Await(ctx context.Context) error {
 	m := c.file.mux
 	err := m.Await(ctx, c.set)
@@ -207,15 +207,16 @@ func (c *Closing) Await(ctx context.Context) error {
 	return err
 }
 
-// maxCopyData is how many bytes the server is asked to copy at once, so that a caller sees now
-// and then that it proceeds.
+// maxCopyData is how many bytes one copy-data request covers, so that callers see progress now and
+// then.
 const maxCopyData = 256 << 20
 
-// Clone has the server copy the first size bytes of a file to another, which is empty
-// (copy-data). copied is called with how many more bytes were copied. If the file has become
-// shorter, Clone copies what there is.
+// Clone has the server copy the first size bytes of the file to another file, which is empty
+// (copy-data). It calls copied with the number of bytes of each step. If the file has become
+// shorter, Clone copies the bytes that exist.
 func (f *File) Clone(ctx context.Context, to *File, size int64, copied func(n int64)) error {
-	// A handle is valid in its session only, and the request has two.
+	// A handle is valid in its session only, and the request contains two handles. So both files
+	// must be open in the same session.
 	b, err := to.Handle(ctx)
 	if err != nil {
 		return err
@@ -239,11 +240,12 @@ func (f *File) Clone(ctx context.Context, to *File, size int64, copied func(n in
 	return err
 }
 
-// fillConfig returns the plan for writing size bytes at off; -1 stands for as many as come.
+// fillConfig returns the plan for writing size bytes at off. A size of -1 means up to the end of
+// the data.
 func (f *File) fillConfig(off, size int64) pipeline.Config {
 	p := pipeline.Config{Offset: off, Size: size}
 	if f.single {
-		p.Span = int64(f.mux.Server.WriteChunk) // one WRITE after the other
+		p.Span = int64(f.mux.Server.WriteChunk) // one WRITE at a time
 	}
 	return p
 }

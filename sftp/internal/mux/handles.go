@@ -13,70 +13,70 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// maxReopen is how many times in a row a file that is open nowhere is opened again without
-// anything moving.
+// maxReopen is how many times in a row a file that is open in no session is reopened without any
+// data moving.
 const maxReopen = 3
 
-// A fileUser is a transfer of a file. Its methods run under mu.
+// A fileUser uses a file: it is a transfer. Its methods run under mu.
 type fileUser interface {
-	// fail ends the transfer: the file is open nowhere.
+	// fail ends the transfer because the file is open in no session.
 	fail(err error)
 
-	// ask lets the transfer ask for room again: the file was opened in a session.
+	// ask lets the transfer ask for room again, because the file was opened in a session.
 	ask(now time.Time)
 
-	// grantRoom lets all transfers use the room that there is.
+	// grantRoom lets all transfers use the available room.
 	grantRoom(now time.Time)
 }
 
-// A handleSet is where one file is open on the server: it has a handle for each session that
-// the file is open in, since a handle is valid in its session only.
+// A handleSet holds the handles of one file: one for each session in which the file is open, since
+// a handle is valid only in its session.
 type handleSet struct {
 	calls  *calls
-	name   string         // as the caller calls the file
-	Path   string         // as the server is asked for it
+	name   string         // the name that the caller uses
+	Path   string         // the path that is sent to the server
 	access wire.OpenFlags // OpenRead, OpenWrite or both
 
-	// Own is set if no other client knows the name. Then a file that is opened again is
-	// the same file, and is not compared.
+	// Own is set if no other client knows the name. Then a reopened file is the same file, and is
+	// not compared.
 	Own bool
 
-	// single is set if the file can be used only in the session it was opened in, as data
-	// that is appended has to come in order.
+	// single is set if the file can be used only in the session in which it was opened, because
+	// appended data must arrive in order.
 	single bool
 
 	// Under mu:
-	Known   wire.Attrs // the file as it was when it was opened
+	Known   wire.Attrs // the attributes of the file when it was opened
 	handles []Handle
-	ending  Handle // one of these whose CLOSE was sent: see Closing
+	ending  Handle // the handle whose CLOSE was sent: see Closing
 	guesses []*guess
 	opening []*Session // an entry for each OPEN under way; nil for any session
 	users   []fileUser
-	tries   int           // OPENs in a row whose session was lost
-	narrow  bool          // the server does not open it in further sessions
-	closed  bool          // and so is what an OPEN under way brings
-	err     error         // why it is open nowhere
-	changes chan struct{} // closed when handles or err have changed; nil if nobody waits
-	reach   int64         // the end of what has been written, at most
-	sure    int64         // the end of what the server has confirmed of that, at least
-	broke   int           // how many sessions in which it was open broke the protocol
+	tries   int           // how many OPENs in a row lost their session
+	narrow  bool          // the server refuses to open the file in further sessions
+	closed  bool          // the file was closed; a handle from an OPEN under way is closed too
+	err     error         // the reason that it is open in no session
+	changes chan struct{} // closed when handles or err change; nil if nobody waits
+	reach   int64         // upper bound for the end of the written data
+	sure    int64         // lower bound for the end of the confirmed data
+	broke   int           // how many sessions in which the file was open violated the protocol
 	brokeIn *Session      // the last of them
 }
 
-// A guess is the handle under which a file is open in a session, if the guess is right.
+// A guess is a handle that the client uses in a session before the server has confirmed it.
 type guess struct {
 	session *Session
 	handle  string
-	ids     []uint32 // of the requests that were sent on the guess
+	ids     []uint32 // the requests that were sent on the guess
 
-	// As answers come:
+	// Set as answers arrive:
 	open     bool // the handle is right
-	answered bool // attrs or why describe the file that the handle is of
+	answered bool // attrs or why holds the answer to the FSTAT of the handle
 	attrs    wire.Attrs
 	why      error
 }
 
-// guessIn returns the guess about the handle in a session that is still open, or nil.
+// guessIn returns the pending guess in a session, or nil.
 func (f *handleSet) guessIn(s *Session) *guess {
 	for _, g := range f.guesses {
 		if g.session == s {
@@ -91,12 +91,11 @@ func (f *handleSet) isOpenIn(s *Session) bool {
 	return slices.ContainsFunc(f.handles, func(h Handle) bool { return h.Session == s })
 }
 
-// widens reports whether the file can be opened in further sessions.
+// widens reports whether the file may be opened in further sessions.
 func (f *handleSet) widens() bool { return !f.narrow && !f.single }
 
-// idlest returns the handle in the session with the least to do, of the connection with the
-// least to do: the sessions of one share its path. Sessions that have room for n bytes come
-// first.
+// idlest returns the handle in the least busy session of the least busy connection: sessions of one
+// connection share its path. It prefers sessions that have room for n bytes.
 func (f *handleSet) idlest(n int) (best Handle, ok bool) {
 	type load struct{ full, conn, session int }
 	var least load
@@ -116,8 +115,8 @@ func (f *handleSet) idlest(n int) (best Handle, ok bool) {
 	return best, ok
 }
 
-// spread opens the file in further sessions, as far as there are any, until it is open in
-// want sessions, and in even sessions of each connection.
+// spread opens the file in further sessions until it is open in want sessions, and in even sessions
+// of each connection. It stops when there are no more sessions.
 func (f *handleSet) spread(want, even int) {
 	f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session.gone })
 	have := len(f.handles) + len(f.opening)
@@ -139,8 +138,8 @@ func (f *handleSet) spread(want, even int) {
 	}
 }
 
-// fresh returns a session in which the file is not open, of the connection on which it is open
-// in the fewest sessions. It returns nil if there is none.
+// fresh returns a session in which the file is not open. It chooses the connection on which the
+// file is open in the fewest sessions. It returns nil if there is no such session.
 func (f *handleSet) fresh() (best *Session) {
 	least := math.MaxInt
 	for _, s := range f.calls.pool.sessions {
@@ -154,7 +153,7 @@ func (f *handleSet) fresh() (best *Session) {
 	return best
 }
 
-// countOn returns in how many sessions of a connection the file is open, or about to be.
+// countOn returns in how many sessions of a connection the file is open or being opened.
 func (f *handleSet) countOn(conn *connection) int {
 	n := 0
 	for _, h := range f.handles {
@@ -170,14 +169,14 @@ func (f *handleSet) countOn(conn *connection) int {
 	return n
 }
 
-// fail makes the file unusable, unless it is open somewhere.
+// fail makes the file unusable, unless it is open in some session.
 func (f *handleSet) fail(err error) {
 	if f.err == nil && len(f.handles) == 0 {
 		f.endWith(Plain(err))
 	}
 }
 
-// endWith makes the file unusable even if it is open somewhere.
+// endWith makes the file unusable even if it is open in some session.
 func (f *handleSet) endWith(err error) {
 	f.err = err
 	f.notifyWaiting()
@@ -194,8 +193,7 @@ func (f *handleSet) notifyWaiting() {
 	}
 }
 
-// awaitChange calls begin, and waits until handles or err have changed. It unlocks mu while
-// it waits.
+// awaitChange calls begin, and waits until handles or err change. It unlocks mu while it waits.
 func (f *handleSet) awaitChange(ctx context.Context, begin func()) (err error) {
 	if f.changes == nil {
 		f.changes = make(chan struct{})
@@ -212,7 +210,7 @@ func (f *handleSet) awaitChange(ctx context.Context, begin func()) (err error) {
 	return err
 }
 
-// await waits until the file is open somewhere, and returns where.
+// await waits until the file is open in some session, and returns its handle there.
 func (f *handleSet) await(ctx context.Context) (Handle, error) {
 	for {
 		if h, ok := f.idlest(0); ok {
@@ -225,7 +223,8 @@ func (f *handleSet) await(ctx context.Context) (Handle, error) {
 			return Handle{}, f.calls.err
 		}
 		err := f.awaitChange(ctx, func() {
-			// A session that has failed takes some time to end, and only transfers hear of it.
+			// A session that has failed takes some time to end, and only transfers are notified of
+			// the end.
 			f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session.err != nil })
 			f.spread(1, 0)
 		})
@@ -235,7 +234,7 @@ func (f *handleSet) await(ctx context.Context) (Handle, error) {
 	}
 }
 
-// awaitIn waits until the file is open in a session, and returns the handle there.
+// awaitIn waits until the file is open in a session, and returns its handle there.
 func (f *handleSet) awaitIn(ctx context.Context, s *Session) (Handle, error) {
 	for asked := false; ; asked = true {
 		if i := slices.IndexFunc(f.handles, func(h Handle) bool { return h.Session == s }); i >= 0 && s.err == nil {
@@ -259,7 +258,7 @@ func (f *handleSet) awaitIn(ctx context.Context, s *Session) (Handle, error) {
 	}
 }
 
-// sessionLost forgets the handle in a session that has ended.
+// sessionLost removes the handle in a session that has ended.
 func (f *handleSet) sessionLost(s *Session) {
 	f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session == s })
 	if len(f.handles)+len(f.opening) == 0 && f.err == nil {
@@ -268,7 +267,7 @@ func (f *handleSet) sessionLost(s *Session) {
 	}
 }
 
-// violated notes that the server broke the protocol in a session.
+// violated records that the server violated the protocol in a session.
 func (f *handleSet) violated(s *Session) {
 	if f.err != nil || f.brokeIn == s || !f.isOpenIn(s) {
 		return
@@ -279,7 +278,7 @@ func (f *handleSet) violated(s *Session) {
 	}
 }
 
-// mayAskAgain counts violations of the protocol, and reports whether to continue after err.
+// mayAskAgain counts protocol violations, and reports whether to continue after err.
 func (f *handleSet) mayAskAgain(err error) bool {
 	if errors.Is(err, ErrProtocol) {
 		f.broke++
@@ -287,7 +286,7 @@ func (f *handleSet) mayAskAgain(err error) bool {
 	return f.broke <= maxViolations
 }
 
-// reopen opens a file that is open nowhere, if it is in use.
+// reopen opens the file again if it is in use and open in no session.
 func (f *handleSet) reopen() {
 	switch {
 	case len(f.users) == 0 && f.changes == nil:
@@ -302,7 +301,7 @@ func (f *handleSet) reopen() {
 	f.openIn(nil)
 }
 
-// openIn opens the file in another session, or in the idlest one if s is nil.
+// openIn opens the file in session s, or in the least busy session if s is nil.
 func (f *handleSet) openIn(s *Session) *Call {
 	f.opening = append(f.opening, s)
 	h := Handle{Session: s}
@@ -330,7 +329,7 @@ func (f *handleSet) openIn(s *Session) *Call {
 	return k
 }
 
-// opened ends an OPEN that was under way.
+// opened handles the end of an OPEN.
 func (f *handleSet) opened(h Handle, err error) {
 	i := slices.Index(f.opening, h.Session)
 	f.opening = slices.Delete(f.opening, i, i+1)
@@ -343,7 +342,7 @@ func (f *handleSet) opened(h Handle, err error) {
 	case err == nil && h.Session.err == nil:
 		f.handles = append(f.handles, h)
 	case len(f.handles)+len(f.opening) > 0:
-		// It continues with the handles that there are, and in sessions to come.
+		// The file stays open in its other sessions, or in those where an OPEN is under way.
 		f.narrow = f.narrow || !errors.Is(err, ErrSessionLost)
 	case f.calls.err == nil && (err == nil || errors.Is(err, ErrSessionLost) && f.mayAskAgain(err)):
 		f.tries++
@@ -362,8 +361,8 @@ func (f *handleSet) opened(h Handle, err error) {
 	}
 }
 
-// guessOpened takes the answer to the OPEN in a session that has a guess, and reports whether
-// the guess may be right.
+// guessOpened handles the answer to the OPEN in a session that has a guess, and reports whether the
+// guess may be right.
 func (f *handleSet) guessOpened(g *guess, h Handle, err error) bool {
 	if err != nil || h.Handle != g.handle {
 		if err == nil {
@@ -377,15 +376,15 @@ func (f *handleSet) guessOpened(g *guess, h Handle, err error) bool {
 	return true
 }
 
-// compareGuess compares the file once both answers about it have come.
+// compareGuess compares the file once both answers have arrived.
 func (f *handleSet) compareGuess(g *guess) {
 	if g.open && g.answered {
 		f.described(Handle{g.session, g.handle}, g.attrs, g.why)
 	}
 }
 
-// endGuess ends a guess. If it was wrong, the requests that were sent on it are void, and
-// others are sent in their place.
+// endGuess removes a guess. If it was wrong, the requests that were sent on it are void, and their
+// ranges are requested again.
 func (f *handleSet) endGuess(g *guess, right bool) {
 	f.guesses = slices.DeleteFunc(f.guesses, func(other *guess) bool { return other == g })
 	if right {
@@ -399,15 +398,16 @@ func (f *handleSet) endGuess(g *guess, right bool) {
 	}
 }
 
-// compare finds out whether a handle is of this file, or of another that has its name by now.
-// Version 3 has no number of a file, so size, owner, mode and times have to do: as they were
-// when the file was opened, or, if they have changed since, as they are now where it is open.
+// compare finds out whether a handle belongs to this file, or to another file that has taken its
+// name. Version 3 has no file ids, so compare uses size, owner, mode and times: those from when the
+// file was opened. If they have changed since, it uses the present ones of a handle that is known
+// to be right.
 func (f *handleSet) compare(h Handle) {
 	now := new(wire.Attrs)
 	f.fstat(h, now, func(err error) { f.described(h, *now, err) })
 }
 
-// described takes the attributes of the file that a handle is of.
+// described handles the attributes of the file to which a handle belongs.
 func (f *handleSet) described(h Handle, now wire.Attrs, err error) {
 	if old, ok := f.idlest(0); err == nil && !f.same(f.Known, now, f.sure) && ok {
 		f.compareWith(h, old)
@@ -416,7 +416,7 @@ func (f *handleSet) described(h Handle, now wire.Attrs, err error) {
 	f.compared(h, err, f.Known, now, f.sure)
 }
 
-// compareWith compares a handle with another, old, that is known to be of the file.
+// compareWith compares handle h with old, which is known to belong to the file.
 func (f *handleSet) compareWith(h, old Handle) {
 	var now, then wire.Attrs
 	sure, missing := f.sure, 2
@@ -431,14 +431,14 @@ func (f *handleSet) compareWith(h, old Handle) {
 	f.fstat(h, &now, done)
 }
 
-// fstat asks for the attributes of a handle.
+// fstat requests the attributes of a handle.
 func (f *handleSet) fstat(h Handle, a *wire.Attrs, then func(error)) {
 	f.calls.submit(&Call{Session: h.Session, Take: TakeAttrs(a), then: then, Build: func(b []byte, id uint32) []byte {
 		return wire.AppendFstat(b, id, h.Handle)
 	}})
 }
 
-// compared accepts a handle, or closes it.
+// compared handles the result of a comparison: it accepts the handle, or closes it.
 func (f *handleSet) compared(h Handle, err error, then, now wire.Attrs, sure int64) {
 	if err == nil && !f.same(then, now, sure) {
 		err = fmt.Errorf("%s is another file by now", f.name)
@@ -452,8 +452,8 @@ func (f *handleSet) compared(h Handle, err error, then, now wire.Attrs, sure int
 	f.opened(h, err)
 }
 
-// same reports whether now describes the same file as then. sure is up to where the file was
-// written for certain when the server was asked.
+// same reports whether now and then describe the same file. sure is the offset up to which the
+// server had confirmed the data when it was asked.
 func (f *handleSet) same(then, now wire.Attrs, sure int64) bool {
 	both := then.Flags & now.Flags
 	if both&wire.AttrOwner != 0 && (then.UID != now.UID || then.GID != now.GID) ||
@@ -461,8 +461,8 @@ func (f *handleSet) same(then, now wire.Attrs, sure int64) bool {
 		return false
 	}
 	if f.access&wire.OpenWrite != 0 {
-		// WRITEs are under way. The size is between what is confirmed and what was sent;
-		// that of another file is only by chance.
+		// WRITEs are in flight, so the size is between what is confirmed and what was sent. The
+		// size of another file would be in that range only by chance.
 		return now.Has(wire.AttrSize) && now.Size >= max(f.Known.Size, sure) && now.Size <= max(f.Known.Size, f.reach)
 	}
 	const known = wire.AttrSize | wire.AttrTimes

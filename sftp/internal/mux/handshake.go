@@ -13,19 +13,19 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A greeting says how to begin a session.
+// A greeting holds the options of a session's handshake.
 type greeting struct {
-	// sequential makes each request wait for the answer to the one before. Otherwise the
-	// request for limits and those for a first file are sent along with INIT: a server that
-	// does not know them refuses them.
+	// sequential makes each request wait for the answer to the one before. Otherwise the requests
+	// for limits and for a first file are sent together with INIT. A server that does not support
+	// them refuses them.
 	sequential bool
 
-	first  string           // a file to ask for; "" for none
-	server *Server          // what the first session has found; nil in that one
+	first  string           // a file to request; "" for none
+	server *Server          // what the first session has learned; nil in that session
 	large  func(size int64) // called if the first file is open and large
 }
 
-// handshake exchanges INIT and VERSION, and finds out what the server can do.
+// handshake exchanges INIT and VERSION, and determines what the server can do.
 func (s *Session) handshake(ctx context.Context, how greeting) (announcement, error) {
 	stop := context.AfterFunc(ctx, func() { _ = s.stream.Close() })
 	g, err := s.exchange(how)
@@ -47,7 +47,7 @@ func (s *Session) exchange(how greeting) (g announcement, err error) {
 	}
 	sent := s.send(b)
 	err = s.awaitPacket()
-	if sent != nil && !errors.Is(err, ErrProtocol) { // else the server has said why it ends
+	if sent != nil && !errors.Is(err, ErrProtocol) { // otherwise err already holds the server's reason
 		err = lost("write", sent)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Session) exchange(how greeting) (g announcement, err error) {
 	if p.Version < wire.ProtocolVersion {
 		return g, fmt.Errorf("the server speaks version %d of SFTP, and the client version %d", p.Version, wire.ProtocolVersion)
 	}
-	if s.conn.isStream() { // up to here it may have been a login, with questions to a user
+	if s.conn.isStream() { // until here, a login may have questioned a user
 		late := time.AfterFunc(s.core.config.Timeout, func() { _ = s.stream.Close() })
 		defer func() {
 			if !late.Stop() {
@@ -95,15 +95,15 @@ func (s *Session) exchange(how greeting) (g announcement, err error) {
 	return g, nil
 }
 
-// errOtherServer is the error of a further session on what seems to be another server behind
-// the same name.
+// errOtherServer means that a further session seems to have reached another server behind the same
+// name.
 var errOtherServer = fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
 
-// maxText is how many bytes of text an error shows that came in place of VERSION.
+// maxText is how many bytes an error shows of a text that arrived in place of VERSION.
 const maxText = 80
 
-// awaitPacket waits for the first packet. If text comes in its place, the error shows it:
-// taken for a length, its first letters would announce a packet of a gigabyte or more.
+// awaitPacket waits for the first packet. If text arrives instead, the error shows it: read as a
+// length, its first letters would announce a packet of a gigabyte or more.
 func (s *Session) awaitPacket() error {
 	head, err := s.in.Peek(wire.HeaderSize)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Session) awaitPacket() error {
 	return fmt.Errorf("%w: it sends text where SFTP begins: %q; if a startup file of the account's shell prints that, such as .bashrc, it must not do so without a terminal", ErrProtocol, words)
 }
 
-// limits reads the answer to the request for limits, and the answers to requests that were
-// sent along with it.
+// limits reads the answer to the request for limits, and the answers to requests that were sent
+// together with it.
 func (s *Session) limits(g *announcement) error {
 	for {
 		h, err := s.header()
@@ -154,7 +154,7 @@ func (s *Session) limits(g *announcement) error {
 	}
 }
 
-// takeLimits takes the answer to the request for limits.
+// takeLimits handles the answer to the request for limits.
 func (g *announcement) takeLimits(p *wire.Reply) (err error) {
 	switch {
 	case p.ID != limitsID || p.Type != wire.TypeStatus && p.Type != wire.TypeExtendedReply:
@@ -165,9 +165,9 @@ func (g *announcement) takeLimits(p *wire.Reply) (err error) {
 	return Violation(err)
 }
 
-// prefetch reads the answers to the requests for limits and for a first file. It does not
-// wait for the data of a large file: that takes a round trip more than TCP's first flight,
-// and the transfer of the file asks for it again.
+// prefetch reads the answers to the requests for limits and for a first file. It does not wait for
+// the data of a large file: that takes one more round trip than TCP's first flight, and the
+// transfer of the file requests the data again.
 func (s *Session) prefetch(g *announcement, large func(size int64)) error {
 	f := g.prefetched
 	for seen := 0; seen != prefetchIDs; {
@@ -192,7 +192,7 @@ func (s *Session) prefetch(g *announcement, large func(size int64)) error {
 			return err
 		}
 	}
-	// A file that cannot be opened is not moved, however large it is.
+	// Do not prepare for a file that cannot be opened, because it will not be transferred.
 	if large != nil && f.isLarge() {
 		large(f.attrs.Size)
 	}
@@ -200,8 +200,8 @@ func (s *Session) prefetch(g *announcement, large func(size int64)) error {
 	return nil
 }
 
-// isLate reports whether an answer is one that the handshake did not wait for, once for each
-// such answer. Only the reader calls it.
+// isLate reports whether an answer is one for which the handshake did not wait. It returns true
+// once for each such answer. Only the reader calls it.
 func (s *Session) isLate(id uint32) bool {
 	if id >= prefetchReadID+uint32(len(guessedHandles)) || s.late&(1<<id) == 0 {
 		return false
@@ -210,8 +210,8 @@ func (s *Session) isLate(id uint32) bool {
 	return true
 }
 
-// skip reads past the data of a first file for which the handshake did not wait. Only the
-// reader calls it.
+// skip discards the data of a first file for which the handshake did not wait. Only the reader
+// calls it.
 func (s *Session) skip(n, extra int) error {
 	if n > prefetchData {
 		return fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, n, prefetchData)

@@ -13,47 +13,47 @@ import (
 )
 
 const (
-	// maxListAhead is how many READDIRs may be in flight for one directory. A listing begins
-	// with two, of which the second brings the end of a short one.
+	// maxListAhead is how many READDIRs may be in flight for one directory. A listing begins with
+	// two: the second receives the end of a short directory.
 	maxListAhead = 64
 
-	// maxListEmpty is how many answers in a row may have no names but "." and "..".
+	// maxListEmpty is how many answers in a row may contain only "." and "..", or nothing.
 	maxListEmpty = 16
 
-	// maxListUnsafe is how many answers may have names that no entry may have.
+	// maxListUnsafe is how many answers may contain names that no entry may have.
 	maxListUnsafe = 64
 
-	// maxListHeld is how many entries may have come and not been taken before no more are
-	// asked for: some 4 MiB. The answers in flight come on top.
+	// maxListHeld is how many entries may wait to be taken before READDIRs stop, some 4 MiB. The
+	// answers in flight are not counted.
 	maxListHeld = 16 << 10
 )
 
-// A ListParser describes the entries of one answer. count is how many names there are besides
-// "." and "..". unsafe is an error about the first name that no entry may have.
+// A ListParser parses the entries of one answer. count is how many names the answer has besides "."
+// and "..". unsafe is an error about the first name that no entry may have.
 type ListParser func(names wire.Names) (list []fs.FileInfo, count int, unsafe error)
 
-// A Listing is a directory that is open to be listed. It has several requests in flight. Next
-// and Close must not be called at the same time.
+// A Listing is an open directory. It keeps several requests in flight. Next and Close must not be
+// called at the same time.
 type Listing struct {
 	mux   *Mux
 	parse ListParser
 	at    Handle
-	ctx   context.Context // ends it
+	ctx   context.Context // ends the listing
 
 	// Under mu:
 	entries  queue[fs.FileInfo]
 	ahead    int   // how many requests may be in flight
-	asked    []int // the numbers of the requests that are, in the order of asking
+	asked    []int // the numbers of those in flight, in the order of asking
 	last     int   // the latest number
-	endedAt  int   // the number of the request whose answer was the end
-	empty    int   // answers without names in a row
-	end      error // why nothing more is asked; io.EOF at the end
+	endedAt  int   // the number of the request whose answer marked the end
+	empty    int   // answers in a row without names
+	end      error // the reason to ask no more; io.EOF at the end
 	unsafe   error // about the first name that no entry may have
 	bad      int   // how many answers had such names
 	notified chan struct{}
 }
 
-// OpenDir opens a directory to be listed. ctx ends the listing too.
+// OpenDir opens a directory for listing. The listing ends when ctx ends.
 func (m *Mux) OpenDir(ctx context.Context, path string, parse ListParser) (*Listing, error) {
 	var h string
 	var err error
@@ -71,7 +71,7 @@ func (m *Mux) OpenDir(ctx context.Context, path string, parse ListParser) (*List
 	return &Listing{mux: m, parse: parse, at: Handle{k.at, h}, ahead: 2, notified: make(chan struct{}, 1), ctx: ctx}, nil
 }
 
-// ask asks for more.
+// ask sends READDIRs up to the number that may be in flight.
 func (d *Listing) ask() {
 	for len(d.asked) < d.ahead && d.end == nil && d.entries.length() < maxListHeld {
 		d.last++
@@ -104,12 +104,12 @@ func (d *Listing) ask() {
 	}
 }
 
-// over reports whether nothing more can come: answers to requests after the end have no names.
+// over reports whether no more entries can arrive: answers to requests after the end have no names.
 func (d *Listing) over() bool {
 	return d.end != nil && (len(d.asked) == 0 || d.end == io.EOF && d.asked[0] > d.endedAt)
 }
 
-// answer takes the answer to one request.
+// answer handles the answer to one request.
 func (d *Listing) answer(number int, list []fs.FileInfo, count int, err error) {
 	if i, ok := slices.BinarySearch(d.asked, number); ok {
 		d.asked = slices.Delete(d.asked, i, i+1)
@@ -138,8 +138,8 @@ func (d *Listing) answer(number int, list []fs.FileInfo, count int, err error) {
 	}
 }
 
-// Next describes the next entries, and returns how many: see store.Entries. If some names were
-// unsafe, the error after the last of the others says so.
+// Next fills into with the next entries, and returns their number: see store.Entries. If some names
+// were unsafe, it reports that after the last entry.
 func (d *Listing) Next(into []fs.FileInfo) (int, error) {
 	mu := &d.mux.mu
 	mu.Lock()
@@ -177,7 +177,7 @@ func (d *Listing) Next(into []fs.FileInfo) (int, error) {
 	}
 }
 
-// Close closes the directory, and does not wait for the server.
+// Close closes the directory, without waiting for the server.
 func (d *Listing) Close() {
 	d.mux.mu.Lock()
 	defer d.mux.mu.Unlock()

@@ -4,20 +4,20 @@ import (
 	"time"
 )
 
-// A server may end sessions as often as it likes and move a little data each time. That must
-// not be enough to make the client log in again and again without a pause.
+// A server may end sessions again and again, and move a little data each time. That must not make
+// the client log in again and again without a pause.
 const (
-	// firstPause is how long the client waits after the second loss in a row before it
-	// opens another session. After the first it does not wait. The pause doubles with
-	// each loss, up to maxPause.
+	// firstPause is how long the client waits before it opens another session after the second loss
+	// in a row. After the first loss it does not wait. The pause doubles with each loss, up to
+	// maxPause.
 	firstPause = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 
-	// calmTime is the time after which one loss is forgotten.
+	// calmTime is the time after which one loss no longer counts.
 	calmTime = 30 * time.Second
 
-	// maxLosses is how many losses in a row the client makes good. For each calmBytes
-	// that move, one loss less counts. The length of the pauses does not depend on that.
+	// maxLosses is how many losses in a row the client tolerates. For each calmBytes that move, one
+	// loss less counts. Moved bytes do not shorten the pauses.
 	maxLosses = 10
 	calmBytes = 1 << 20
 )
@@ -25,18 +25,18 @@ const (
 // losses counts the sessions that ended unexpectedly. Sessions that end together count as
 // one loss: an epoch begins with each loss, and sessions of an earlier epoch do not count.
 type losses struct {
-	epoch int       // how many losses there were
-	level int       // losses that are not forgotten
-	spent int       // losses that neither time nor moved bytes made up for
+	epoch int       // the number of losses so far
+	level int       // recent losses; it sets the length of the pause
+	spent int       // losses that neither time nor moved bytes have compensated
 	moved int64     // bytes of files since the last loss
 	last  time.Time // when the last loss was
-	until time.Time // no session is opened before
+	until time.Time // no session is opened before this time
 }
 
-// forgotten returns how many losses time has made up for.
+// forgotten returns how many losses the time since the last one has compensated.
 func (s *losses) forgotten(now time.Time) int { return int(now.Sub(s.last) / calmTime) }
 
-// add counts the loss of a session that was opened in an epoch.
+// add counts the loss of a session that was opened in the given epoch.
 func (s *losses) add(now time.Time, epoch int) {
 	if epoch != s.epoch {
 		return
@@ -51,5 +51,5 @@ func (s *losses) add(now time.Time, epoch int) {
 	}
 }
 
-// tooMany reports whether to give up opening sessions.
+// tooMany reports whether to stop opening sessions.
 func (s *losses) tooMany(now time.Time) bool { return s.spent-s.forgotten(now) > maxLosses }

@@ -1,13 +1,13 @@
 package mux
 
-// A bufferUse counts what the buffers of all files hold: data that was read ahead, or written
-// and not confirmed. It is used under mu, and so are the types below.
+// A bufferUse counts the bytes in the buffers of all files: data that was read ahead, or written
+// and not confirmed. It is used under mu, as are the types below.
 type bufferUse struct {
 	held int64      // bytes
-	free []*segment // segments that are not in use
+	free []*segment // unused segments
 }
 
-// reserve takes n of most bytes, if there are that many.
+// reserve adds n bytes to held if the total stays within most, and reports whether it did.
 func (u *bufferUse) reserve(n, most int64) bool {
 	if u.held+n > most {
 		return false
@@ -16,7 +16,7 @@ func (u *bufferUse) reserve(n, most int64) bool {
 	return true
 }
 
-// newSegment returns a segment of a file, if possible one that is not in use any more.
+// newSegment returns a segment for a file. It reuses a free one if possible.
 func (u *bufferUse) newSegment() *segment {
 	n := len(u.free)
 	if n == 0 {
@@ -27,7 +27,7 @@ func (u *bufferUse) newSegment() *segment {
 	return s
 }
 
-// sureSegments is how many segments a file may have whatever others hold.
+// sureSegments is how many segments a file may always have, however much memory others hold.
 const sureSegments = 2
 
 // A segmentUse counts the segments of one file.
@@ -37,35 +37,35 @@ type segmentUse struct {
 	held     int64 // bytes in their buffers
 }
 
-// mayHold reports whether the file may have a segment of size bytes more. memory is how many
-// bytes all files may hold, and path how many one file may.
+// mayHold reports whether the file may have another segment of size bytes. memory is how many bytes
+// all files together may hold, and path how many this file may hold.
 func (u *segmentUse) mayHold(size, memory, path int64) bool {
 	return u.segments < sureSegments || u.all.held+size <= memory && u.held+size <= path
 }
 
-// hold counts segments and the bytes of their buffers.
+// hold adds to the counts of segments and of bytes in their buffers.
 func (u *segmentUse) hold(segments int, bytes int64) {
 	u.segments += segments
 	u.held += bytes
 	u.all.held += bytes
 }
 
-// A segment is some of the bytes of a run of a WriteBehind. It is kept until the server has
-// confirmed it, as its session may be lost.
+// A segment is a part of a run of a WriteBehind. It is kept until the server has confirmed it, so
+// that it can be sent again if its session is lost.
 type segment struct {
 	use     *segmentUse
 	off     int64
 	n       int // bytes
-	room    int // for how many bytes there is room
+	room    int // capacity in bytes
 	buffer  *Buffer
-	asked   bool // it was sent, so nothing is added to it
-	writing int  // how many packets of sessions are in buffer
-	done    bool // only those packets need it
+	asked   bool // it was sent, so no more data is added
+	writing int  // how many queued packets refer to buffer
+	done    bool // nothing but those packets needs it
 }
 
 func (s *segment) end() int64 { return s.off + int64(s.n) }
 
-// written is called when a packet in the buffer has been sent.
+// written is called when a packet that refers to the buffer has been sent.
 func (s *segment) written() {
 	s.writing--
 	s.release()

@@ -8,13 +8,13 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A Mux has the connections to one server, and what is under way on them. Each part has a
-// file; the package comment says which.
+// A Mux holds the connections to one server, and everything that is in flight on them. Each part
+// has a file: see the package comment.
 type Mux struct {
 	core
 	Server    *Server
-	link      *pipeline.Link // how many bytes may be in flight
-	ops       *pipeline.Ops  // and how many requests without data
+	link      *pipeline.Link // bounds the bytes in flight
+	ops       *pipeline.Ops  // bounds the requests without data in flight
 	table     requestTable
 	pool      pool
 	opener    opener
@@ -22,15 +22,15 @@ type Mux struct {
 	transfers transfers
 	buffers   bufferUse
 
-	prefetched *prefetched // under mu: nil if there is none, or it was used
+	prefetched *prefetched // under mu: nil if there is none, or if it was used
 }
 
-// ExpectFirst as [Config].Expect stands for the size of [Config].First.
+// ExpectFirst, as the value of [Config].Expect, stands for the size of the file [Config].First.
 const ExpectFirst = -1
 
-// New begins with one session on one connection. If owned, the connection is closed with the
-// mux, or if New fails. Over a stream, a deadline of ctx replaces the time for a handshake:
-// the handshake may include a login, with questions to a user.
+// New opens one session on one connection. If owned is set, the connection is closed with the mux,
+// or if New fails. Over a stream, a deadline of ctx replaces the time limit of the handshake,
+// because the handshake may include a login that questions a user.
 func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, error) {
 	m := &Mux{core: core{config: config}}
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
@@ -69,7 +69,7 @@ func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, e
 	return m, nil
 }
 
-// learn takes what the server has announced, and bounds what may be in flight.
+// learn stores what the server has announced, and bounds the bytes and requests in flight.
 func (m *Mux) learn(s *Server) {
 	limits := pipeline.Limits{MaxBytes: m.config.Memory, Lanes: m.config.Sessions * m.config.Conns}
 	if n := m.config.Requests; n > 0 {
@@ -84,8 +84,8 @@ func (m *Mux) learn(s *Server) {
 	m.pool.setFloor(0)
 }
 
-// Close ends the mux, after what [Mux.Drain] waits for. Calls under way fail with [ErrClosed],
-// which is also the error of a second Close.
+// Close ends the mux, after [Mux.Drain]. Calls under way fail with [ErrClosed]. A second Close
+// returns [ErrClosed] too.
 func (m *Mux) Close() error {
 	m.Drain()
 	if ended := m.opener.closeAll(ErrClosed); errors.Is(ended, ErrClosed) {
@@ -94,29 +94,29 @@ func (m *Mux) Close() error {
 	return nil
 }
 
-// Drain waits, for a second at most, until the server has answered the CLOSEs for which no
-// caller waits: see Drain of the client.
+// Drain waits until the server has answered the CLOSEs that nobody waits for, but at most a second:
+// see Drain of the client.
 func (m *Mux) Drain() { m.calls.drain() }
 
-// A State is what a mux has under way, and what it knows of the path to the server.
+// A State describes the activity of a mux, and what it has measured of the path to the server.
 type State struct {
 	Conns, Sessions int // how many are open
 	Window          int // how many bytes may be in flight
 	InFlight        int // how many bytes are in flight
 	RoundTrip       time.Duration
-	Rate            int64 // bytes a second
+	Rate            int64 // bytes per second
 
 	Transfers  int
-	Requests   bool   // requests are to be answered or sent
-	Closing    int    // CLOSEs that nobody waits for, and that are not answered
-	Unsent     bool   // some requests without data were not sent
-	Held       int64  // bytes in buffers of files, read ahead or not confirmed
-	LastLoss   error  // why a session failed last
+	Requests   bool   // requests wait for an answer or to be sent
+	Closing    int    // CLOSEs that are not answered and that nobody waits for
+	Unsent     bool   // some requests without data have not been sent
+	Held       int64  // bytes in buffers of files: read ahead, or written and not confirmed
+	LastLoss   error  // the error of the session that failed last
 	Guesses    bool   // the server gives out handles in a known order
-	Prefetched []byte // data that came with the handshake; nil if there was none, or it was used
+	Prefetched []byte // data that arrived with the handshake; nil if there was none, or if it was used
 }
 
-// State returns what is under way now.
+// State returns the present state.
 func (m *Mux) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +135,7 @@ func (m *Mux) State() State {
 	return s
 }
 
-// RoundTrip returns what is known of the round trip to the server, or 0.
+// RoundTrip returns the best estimate of the round trip to the server, or 0 if there is none.
 func (m *Mux) RoundTrip() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,17 +152,18 @@ func (m *Mux) Start(list ...*Call) {
 	m.calls.start(list...)
 }
 
-// Await waits for the end of a call that was started.
+// Await waits until a call that was started has ended.
 func (m *Mux) Await(ctx context.Context, k *Call) error { return m.calls.await(ctx, k) }
 
-// Do sends a call and waits for its end.
+// Do sends a call and waits until it has ended.
 func (m *Mux) Do(ctx context.Context, k *Call) error { return m.calls.do(ctx, k) }
 
-// CloseHandle has the server close a handle, and does not wait. It is for [Call].Orphan, which
-// runs under the lock.
+// CloseHandle asks the server to close a handle, and does not wait. It is meant for [Call].Orphan,
+// which runs under the lock.
 func (m *Mux) CloseHandle(h Handle) { m.calls.closeHandle(h) }
 
-// The events of sessions follow, as sessionOwner and openerEvents describe them.
+// The following methods handle the events of sessions, which sessionOwner and openerEvents
+// describe.
 
 func (m *Mux) sent() { m.calls.wakeDrain() }
 

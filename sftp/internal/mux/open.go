@@ -8,18 +8,19 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// OpenOptions says how Open opens a file. By default it asks at the same time what the file is
-// like.
+// OpenOptions says how Open opens a file. By default Open also requests the attributes of the file
+// at the same time.
 type OpenOptions struct {
-	Also   *Call       // to be sent in place of the question what the file is like
-	Listed *wire.Attrs // what the file is like, so that nothing is asked
+	Also   *Call       // sent in place of the request for attributes
+	Listed *wire.Attrs // the known attributes of the file: they are not requested
 
-	// Patient waits for the answer even if the context has ended, for callers that have to
-	// know whether the file exists.
+	// Patient makes Open wait for the answer even if the context has ended, for callers that have
+	// to know whether the file exists.
 	Patient bool
 }
 
-// Open opens the file for the first time. was is why it is not known what was there before.
+// Open opens the file for the first time. was is the error of the request for the attributes that
+// the file had before.
 func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how OpenOptions) (was, err error) {
 	m := f.mux
 	if flags == wire.OpenRead && how.Also == nil {
@@ -69,8 +70,8 @@ func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs,
 	}
 }
 
-// takePrefetched returns what is known of a first file, once, if name is that file and its
-// session is alive.
+// takePrefetched returns the prefetched first file, if name is its name and its session is alive.
+// It returns it only once.
 func (m *Mux) takePrefetched(name string) *prefetched {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,8 +89,8 @@ func (m *Mux) takePrefetched(name string) *prefetched {
 	return nil
 }
 
-// PrefetchedAttrs returns the answer to the STAT of a first file, a few times. ok is false if
-// there is none for that name.
+// PrefetchedAttrs returns the answer to the STAT of a first file, at most prefetchStats times. ok
+// is false if there is no answer for that name.
 func (m *Mux) PrefetchedAttrs(name string) (a wire.Attrs, err error, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

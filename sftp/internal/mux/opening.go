@@ -10,32 +10,32 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// eagerTime is how long a server may take to answer a handshake that sends requests ahead.
-// After that, another session is begun with a sequential handshake.
+// eagerTime is how long a server may take to answer a handshake that sends requests before it is
+// answered. After that, the client begins another session with a sequential handshake.
 const eagerTime = 5 * time.Second
 
-// loginGrace is how long a login under way may still take after the mux has ended, or
-// loginTrips on a long path. It is short, as a user may have interrupted a copy.
+// loginGrace is how long a login under way may still take after the mux has ended; on a long path,
+// loginTrips round trips if that is longer. It is short, as a user may have interrupted a copy.
 const loginGrace = 2 * time.Second
 
-// openerEvents is what an opener reports. All of it is called under mu.
+// openerEvents receives the events of an opener. All methods are called under mu.
 type openerEvents interface {
-	// greeting is called for a session that has a number and is about to shake hands.
-	// Requests may be sent on it.
+	// greeting is called for a session that has a number and is about to start its handshake. The
+	// method may add requests to it.
 	greeting(s *Session)
 
 	// opened is called for a session that is ready for requests.
 	opened(s *Session)
 
-	// broken is called for a session that has failed in its handshake, after its requests
-	// were taken back.
+	// broken is called for a session whose handshake has failed, after its requests were taken
+	// back.
 	broken(s *Session)
 
-	// starved is called when whatever needs a session has to fail.
+	// starved is called when there is no session any more: everything that needs one has to fail.
 	starved(err error)
 }
 
-// An opener opens connections and sessions, and takes them away when they end.
+// An opener opens connections and sessions, and removes them when they end.
 type opener struct {
 	*core
 	pool   *pool
@@ -50,11 +50,11 @@ type opener struct {
 	losses     losses
 }
 
-// openFirst opens a session on the first connection. It finds out what the server can do, and
-// how its sessions have to be opened. It takes mu.
+// openFirst opens a session on the first connection. It determines what the server can do, and how
+// its sessions have to be opened. It takes mu.
 func (o *opener) openFirst(ctx context.Context, conn *connection) (*Session, announcement, error) {
 	if conn.isStream() {
-		return o.open(ctx, conn, false, o.config.First) // a stream cannot begin again
+		return o.open(ctx, conn, false, o.config.First) // a second handshake is impossible on a stream
 	}
 	eager, cancel := context.WithTimeoutCause(ctx, eagerTime, ErrHandshakeTime)
 	defer cancel()
@@ -62,26 +62,26 @@ func (o *opener) openFirst(ctx context.Context, conn *connection) (*Session, ann
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNoSession) {
 		return s, g, err
 	}
-	// The server does not serve files, or is slow, or fails on requests that come before it
-	// has answered INIT. Try again, and wait for each answer.
+	// Perhaps the server does not offer SFTP, or is slow, or fails on requests that arrive before
+	// it has answered INIT. Try again with a handshake that waits for each answer.
 	if hasEnded(eager, conn.carrier) {
 		return nil, announcement{}, err
 	}
 	o.sequential = true
 	s, g, again := o.open(ctx, conn, true, "")
 	if again != nil && !errors.Is(again, errNoSubsystem) && ctx.Err() == nil {
-		again = err // the first error says why the connection ended
+		again = err // the first error states why the connection ended
 	}
 	return s, g, again
 }
 
-// hasEnded reports whether a connection has ended. A channel must not be opened right after
-// that: package ssh first drops the channels that wait for an answer, and only then refuses to
-// open others, so a channel opened in between would wait for ever. A request of the connection
-// does not. Without an answer in time, the connection counts as alive.
+// hasEnded reports whether a connection has ended. It sends a request of the connection to find
+// out. Opening a channel would not do: when a connection ends, package ssh first drops the channels
+// that wait for an answer and only then refuses new ones, so a channel opened in between would wait
+// for ever. If there is no answer in time, the connection counts as alive.
 func hasEnded(ctx context.Context, c Carrier) bool {
 	answered := make(chan error, 1)
-	go func() { answered <- c.Ping() }() // it ends when the server answers, or the connection ends
+	go func() { answered <- c.Ping() }() // Ping returns when the server answers or the connection ends
 	select {
 	case err := <-answered:
 		return err != nil
@@ -133,10 +133,10 @@ func (o *opener) enlist(s *Session) {
 	s.epoch = o.losses.epoch
 }
 
-// isEnlisted reports whether a session has a number.
+// isEnlisted reports whether a session has its number.
 func (o *opener) isEnlisted(s *Session) bool { return slices.Contains(o.pool.sessions, s) }
 
-// strike takes away a session that has failed in its handshake, and its requests.
+// strike removes a session whose handshake has failed, and its requests.
 func (o *opener) strike(s *Session, err error) {
 	s.timer.Stop()
 	if s.gone || !o.isEnlisted(s) {
@@ -149,7 +149,7 @@ func (o *opener) strike(s *Session, err error) {
 	o.events.broken(s)
 }
 
-// begin gives a session its goroutines.
+// begin starts the goroutines of a session.
 func (o *opener) begin(s *Session) {
 	s.conn.opening--
 	s.conn.open = append(s.conn.open, s)
@@ -164,8 +164,8 @@ func (o *opener) begin(s *Session) {
 	o.events.opened(s)
 }
 
-// grow opens sessions until there are want of them, if that is possible. left is how many
-// bytes are still to be moved over them.
+// grow opens sessions until there are want of them, as far as possible. left is how many bytes they
+// still have to move.
 func (o *opener) grow(want int, left int64) {
 	if o.err != nil {
 		return
@@ -178,7 +178,7 @@ func (o *opener) grow(want int, left int64) {
 	}
 	conns, each := o.pool.worth(want, left)
 	if o.pool.streams {
-		want = min(want, max(conns, 1)) // each costs a login
+		want = min(want, max(conns, 1)) // each session costs a login
 	}
 	o.connect(conns)
 	for _, conn := range o.pool.conns {
@@ -189,7 +189,7 @@ func (o *opener) grow(want int, left int64) {
 	for n := o.pool.usable(); n < want; n++ {
 		conn, wait := o.pool.place()
 		if wait {
-			return // until the connection under way has sessions, or fails
+			return // the connection being opened will have sessions, or will fail
 		}
 		if conn == nil && o.pool.isFull() {
 			if n == 0 {
@@ -213,8 +213,8 @@ func (o *opener) connect(conns int) {
 	}
 }
 
-// expect begins further connections if they help to move left bytes, even before the first
-// one has a session. It takes mu.
+// expect begins further connections if they help to move left bytes, even before the first one has
+// a session. It takes mu.
 func (o *opener) expect(left int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -224,15 +224,15 @@ func (o *opener) expect(left int64) {
 	}
 }
 
-// startOpening begins to open a session.
+// startOpening starts a goroutine that opens a session.
 func (o *opener) startOpening(conn *connection) {
 	conn.opening++
 	o.pool.opening++
 	o.work.Go(func() { o.openOn(conn) })
 }
 
-// openOn opens a session on a connection, which it makes first if it has no carrier. It takes
-// mu.
+// openOn opens a session on a connection. If the connection has no carrier, it connects first. It
+// takes mu.
 func (o *opener) openOn(conn *connection) {
 	err := o.pause(o.ctx)
 	if err == nil && conn.carrier == nil {
@@ -252,10 +252,10 @@ func (o *opener) openOn(conn *connection) {
 	conn.opening--
 	switch {
 	case errors.Is(err, ErrNoSession) && len(conn.open) > 0:
-		conn.limit = len(conn.open) // the server is never asked for more again
+		conn.limit = len(conn.open) // the server is not asked for more sessions again
 	case len(conn.open) == 0 && conn.opening == 0:
 		if o.drop(conn); conn.carrier == nil || conn.isStream() && !conn.served {
-			o.pool.maxConns = max(1, len(o.pool.conns)) // no other can be made
+			o.pool.maxConns = max(1, len(o.pool.conns)) // no other connection can be opened
 		}
 	default:
 		conn.limit = len(conn.open)
@@ -267,7 +267,7 @@ func (o *opener) openOn(conn *connection) {
 		o.grow(1, 0)
 		return
 	}
-	// No session is left. With Connect a later call may try again.
+	// No session is left. If there is a Connect, a later call may try again.
 	err = fmt.Errorf("%w, and there is no other: %w", ErrConnectionLost, noEOF(err))
 	if o.config.Connect == nil {
 		o.fail(err)
@@ -276,7 +276,7 @@ func (o *opener) openOn(conn *connection) {
 	o.events.starved(err)
 }
 
-// pause waits until another session may be opened. It takes mu.
+// pause waits until the next session may be opened. It takes mu.
 func (o *opener) pause(ctx context.Context) error {
 	o.mu.Lock()
 	d := time.Until(o.losses.until)
@@ -284,16 +284,16 @@ func (o *opener) pause(ctx context.Context) error {
 	return rate.Sleep(ctx, d)
 }
 
-// makeConnection logs in once more. It does not abort the login when the mux ends: from
-// OpenSSH 9.8 on, sshd refuses sources whose connections end before they have logged in. It
-// takes mu.
+// makeConnection opens a connection and logs in. When the mux ends, it does not abort the login:
+// OpenSSH 9.8 and later refuse source addresses whose connections end before they have logged in.
+// It takes mu.
 func (o *opener) makeConnection(conn *connection) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(o.ctx), o.config.Timeout, ErrHandshakeTime)
 	defer cancel()
 	stop := context.AfterFunc(o.ctx, func() { time.AfterFunc(max(loginGrace, loginTrips*o.config.Trip), cancel) })
 	defer stop()
 	made, err := o.config.Connect(ctx)
-	<-o.ready // what follows depends on the first session, even after a refusal
+	<-o.ready // the following depends on the first session, even if the connection was refused
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (o *opener) makeConnection(conn *connection) error {
 	return nil
 }
 
-// openFurther opens a session that is not the first. It takes mu.
+// openFurther opens a session other than the first. It takes mu.
 func (o *opener) openFurther(conn *connection) (*Session, error) {
 	ctx, cancel := context.WithTimeoutCause(o.ctx, o.config.Timeout, ErrHandshakeTime)
 	defer cancel()
@@ -318,11 +318,11 @@ func (o *opener) openFurther(conn *connection) (*Session, error) {
 	return s, err
 }
 
-// drop forgets a connection without sessions.
+// drop removes a connection that has no sessions.
 func (o *opener) drop(conn *connection) {
 	i := slices.Index(o.pool.conns, conn)
 	if i < 0 {
-		return // the client was closed
+		return // the client was closed meanwhile
 	}
 	o.pool.conns = slices.Delete(o.pool.conns, i, i+1)
 	if carrier := conn.carrier; carrier != nil && conn.owned {
@@ -330,25 +330,24 @@ func (o *opener) drop(conn *connection) {
 	}
 }
 
-// noteEnd notes that a session has ended: no reply of it will come, and no request on it will
-// be sent.
+// noteEnd records that a session has ended: it receives no more replies and sends no more requests.
 func (o *opener) noteEnd(s *Session, now time.Time) {
 	s.conn.open = slices.DeleteFunc(s.conn.open, func(other *Session) bool { return other == s })
 	if s.conn.isStream() {
-		s.conn.limit = 0 // it has no other session
+		s.conn.limit = 0 // a stream has no other session
 	}
 	o.losses.add(now, s.epoch)
 }
 
-// dropIdle drops the connection of a session that has ended, if that was its last one and
-// another connection can be used: it is suspect.
+// dropIdle drops the connection of a session that has ended, if that was its last session and
+// another connection can be used. Such a connection is probably broken.
 func (o *opener) dropIdle(conn *connection) {
 	if len(conn.open)+conn.opening == 0 && (o.config.Connect != nil || len(o.pool.conns) > 1) {
 		o.drop(conn)
 	}
 }
 
-// takeBack frees the number of a session, and takes its requests back.
+// takeBack frees the number of a session, and removes its requests so that others can repeat them.
 func (o *opener) takeBack(s *Session) {
 	s.gone = true
 	again := o.table.removeAll(s)
@@ -360,7 +359,7 @@ func (o *opener) takeBack(s *Session) {
 	}
 }
 
-// fail ends everything that is under way.
+// fail ends all sessions with err.
 func (o *opener) fail(err error) {
 	if o.err == nil {
 		o.err = err
@@ -373,8 +372,8 @@ func (o *opener) fail(err error) {
 	o.events.starved(o.err)
 }
 
-// closeAll ends everything with err, and closes the connections that belong to the mux. It
-// returns why the mux had ended before, or nil. It takes mu.
+// closeAll ends everything with err, and closes the connections that the mux owns. It returns the
+// error that had ended the mux before, or nil. It takes mu.
 func (o *opener) closeAll(err error) (ended error) {
 	o.mu.Lock()
 	ended = o.err
@@ -384,7 +383,7 @@ func (o *opener) closeAll(err error) (ended error) {
 	o.mu.Unlock()
 	o.stop(err)
 	for _, conn := range conns {
-		if conn.owned && conn.carrier != nil { // a connection that is being made ends by itself
+		if conn.owned && conn.carrier != nil { // a connection that is being opened ends by itself
 			_ = conn.carrier.Close()
 		}
 	}

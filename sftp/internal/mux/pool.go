@@ -8,63 +8,63 @@ import (
 )
 
 const (
-	// farTrip is the shortest round trip at which TCP's window may limit a connection. With
-	// the common window of 4 MiB, one connection moves a gigabyte a second at this round
-	// trip, and less at longer ones.
+	// farTrip is the shortest round trip at which TCP's window may limit a connection. With the
+	// common window of 4 MiB, one connection moves a gigabyte per second at this round trip, and
+	// less at longer ones.
 	farTrip = 4 * time.Millisecond
 
-	// With farBytes left on such a path, all allowed connections are made at once, each with
-	// farSessions. To find out one by one that they help takes longer than to move so much.
+	// If farBytes are left on such a path, all allowed connections are opened at once, each with
+	// farSessions sessions. To find out one by one whether they help would take longer than moving
+	// that much data.
 	farBytes    = 64 << 20
 	farSessions = 2
 
-	// A server that accepted the connection within farTrip, or that a stream leads to, counts
-	// as far only after lateBytes have moved, and only if it answered no request within
-	// farTrip. A server that is short of processor time answers late too, but not always,
-	// and each further login costs it more of that time.
+	// A server may seem far because it is short of processor time: then it answers late, but not
+	// always, and each further login costs it more of that time. So if the server accepted the
+	// connection within farTrip, or if it is reached over a stream, it counts as far only after
+	// lateBytes have moved, and only if it answered no request within farTrip.
 	lateBytes = 8 << 20
 
-	// nearWrites is the window's floor if all transfers are uploads and the server is near.
-	// With the common floor sshd needs 1.5 times the processor time for a byte, presumably
-	// because data waits there until it has left the processor's cache.
+	// nearWrites is the minimum window if all transfers are uploads and the server is near. With
+	// the common minimum, sshd needs 1.5 times the processor time per byte, presumably because data
+	// waits there until it has left the processor's cache.
 	nearWrites = 3 * wire.CommonData
 
-	// someConns bounds the connections on paths shorter than longTrip. On longer ones each
-	// connection carries some 40 MB/s, and all allowed connections are made.
+	// someConns bounds the connections on paths shorter than longTrip. On longer paths each
+	// connection carries some 40 MB/s, and all allowed connections are opened.
 	someConns = 4
 	longTrip  = 50 * time.Millisecond
 
-	// loginTrips is how many round trips pass before a further connection carries its share:
-	// up to thirteen to log in and to open a session, and seven of TCP's slow start.
+	// loginTrips is how many round trips pass before a further connection carries its share: up to
+	// thirteen to log in and to open a session, and seven for TCP's slow start.
 	loginTrips = 20
 
-	// From cipherRate on, in bytes a second, a connection is likely to be limited by the
-	// core that encrypts it: it is more than a link of 1 Gb/s carries, and less than most
-	// cores encrypt. Further connections are made if cipherBytes are left. A login costs
-	// some 70 ms of a core on both sides, and if the server is short of cores, its sessions
-	// slow each other down.
+	// A connection that moves cipherRate bytes per second is probably limited by the core that
+	// encrypts it: the rate is above a link of 1 Gb/s, and below the speed of most cores. Then
+	// further connections are opened if cipherBytes are left. A login costs some 70 ms of a core on
+	// both sides, and if the server is short of cores, its sessions slow each other down.
 	cipherRate  = 150 << 20
 	cipherBytes = 512 << 20
 )
 
-// A pool has the connections and sessions of a mux, and decides how many are worth having.
-// It has no goroutines: the opener opens what the pool finds worth it.
+// A pool holds the connections and sessions of a mux, and decides how many are worth having. It has
+// no goroutines: the opener opens them.
 type pool struct {
-	link *pipeline.Link // nil until it is known what the server can do
-	ops  *pipeline.Ops  // the same
+	link *pipeline.Link // nil until the server's abilities are known
+	ops  *pipeline.Ops  // nil until then as well
 
-	canConnect   bool          // further connections can be made
-	seed         time.Duration // the round trip until one is measured; 0 if it is not known
-	maxConns     int           // the most connections
-	sessionsEach int           // the most sessions of a connection
-	streams      bool          // connections are streams, of one session each
+	canConnect   bool          // further connections can be opened
+	seed         time.Duration // the round trip until one is measured; 0 if unknown
+	maxConns     int           // the largest number of connections
+	sessionsEach int           // the largest number of sessions per connection
+	streams      bool          // connections are streams, with one session each
 
 	conns    []*connection
-	sessions []*Session // by number; nil where there is none
-	opening  int        // sessions
+	sessions []*Session // by number; nil where a number is free
+	opening  int        // sessions that are being opened
 }
 
-// isFull reports whether no further connection can be made.
+// isFull reports whether no further connection can be opened.
 func (p *pool) isFull() bool { return !p.canConnect || len(p.conns) >= p.maxConns }
 
 // open returns how many sessions are open.
@@ -100,10 +100,10 @@ func (p *pool) outstandingOn(conn *connection) int {
 	return n
 }
 
-// worth returns how many connections to make even before the channels of the first are used
-// up, and how many sessions each should have at least, if left bytes remain and want sessions
-// would help. Several connections help on a long path, where the peers' TCP windows limit each
-// of them, often to less than four sessions have room for. They help on a fast path because
+// worth returns how many connections to open even before the channels of the first are used up, and
+// the least number of sessions for each. left is how many bytes remain, and want is how many
+// sessions would help. Several connections help on a long path, where the peers' TCP windows limit
+// each of them, often to less than four sessions have room for. They help on a fast path because
 // one core encrypts each connection.
 func (p *pool) worth(want int, left int64) (conns, each int) {
 	trip := p.trip()
@@ -128,8 +128,8 @@ func (p *pool) worth(want int, left int64) (conns, each int) {
 // within farTrip.
 func (p *pool) isNear() bool { return p.seed > 0 && p.seed < farTrip }
 
-// trip returns the shortest round trip known, of requests with data and without. Before the
-// first answer it is the time that it took to connect. For a near server it is that until
+// trip returns the shortest known round trip, of requests with and without data. Before the first
+// answer it returns the time that it took to connect. For a near server it returns that time until
 // lateBytes have moved.
 func (p *pool) trip() time.Duration {
 	if p.link == nil {
@@ -151,7 +151,7 @@ func (p *pool) trip() time.Duration {
 	return min(data, calls)
 }
 
-// setFloor sets the window's floor. reads is how many transfers read.
+// setFloor sets the minimum window. reads is how many transfers are downloads.
 func (p *pool) setFloor(reads int) {
 	n := pipeline.DefaultMinBytes
 	if reads == 0 && p.isNear() && p.trip() < farTrip {
@@ -160,9 +160,9 @@ func (p *pool) setFloor(reads int) {
 	p.link.SetFloor(n)
 }
 
-// widen enlarges the window for further connections, whose rate is not known yet: slow ones
-// must not take the room of fast ones. Connections without a session do not count, as others
-// would take their room meanwhile.
+// widen enlarges the window for further connections, whose rate is not known yet: slow connections
+// must not take the room of fast ones. Connections without a session do not count, as others would
+// take their room meanwhile.
 func (p *pool) widen() {
 	used := map[*connection]bool{}
 	for _, s := range p.sessions {
@@ -173,8 +173,8 @@ func (p *pool) widen() {
 	p.link.Widen(max(len(used)-1, 0) * pipeline.DefaultLaneBytes)
 }
 
-// even returns on how many sessions of each connection a file should be open at least. It
-// should be open on want sessions in all, and left bytes of it remain.
+// even returns in how many sessions of each connection a file should be open at least. want is the
+// number of sessions for the file, and left is how many of its bytes remain.
 func (p *pool) even(want int, left int64) int {
 	conns, each := p.worth(want, left)
 	if conns == 1 {
@@ -183,8 +183,8 @@ func (p *pool) even(want int, left int64) int {
 	return max(each, (want+len(p.conns)-1)/len(p.conns))
 }
 
-// usable returns how many sessions there are or soon will be. On a far path, sessions of
-// connections under way do not count.
+// usable returns how many sessions are open or soon will be. On a far path, it does not count
+// sessions of connections that are still being opened.
 func (p *pool) usable() int {
 	n := p.open() + p.opening
 	if p.link != nil && p.trip() >= farTrip && p.open() > 0 {
@@ -203,8 +203,8 @@ func (p *pool) newConnection() *connection {
 	return conn
 }
 
-// place returns the connection with the fewest sessions that has room for another, or nil. If
-// it is nil, wait says whether a connection is about to be made.
+// place returns the connection with the fewest sessions among those that have room for another. If
+// there is none, best is nil, and wait reports whether a connection is being opened.
 func (p *pool) place() (best *connection, wait bool) {
 	for _, conn := range p.conns {
 		if conn.carrier == nil {
@@ -218,7 +218,7 @@ func (p *pool) place() (best *connection, wait bool) {
 	return best, wait && best == nil
 }
 
-// idlest returns the session with the least to do, or nil.
+// idlest returns the least busy session, or nil.
 func (p *pool) idlest() *Session {
 	var best *Session
 	least := 0

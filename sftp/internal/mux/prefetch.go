@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// prefetchData is how many bytes of a first file are asked for: as many as every server
-	// must answer, and more than most small files have.
+	// prefetchData is how many bytes of a first file are requested: as many as every server must
+	// return, and more than most small files have.
 	prefetchData = wire.SureData
 
-	// prefetchLife is how long the answers about a first file are used. A later Open has to
-	// see the file as it is then.
+	// prefetchLife is how long the answers about a first file are used. A later Open must see the
+	// file as it is then.
 	prefetchLife = 5 * time.Second
 
-	// prefetchStats is how many times a Stat is answered by them: copies look for the file,
-	// and check that it is a file before they open it.
+	// prefetchStats is how many Stat calls the answers serve: a copy looks for the file, and then
+	// checks that it is a regular file before it opens it.
 	prefetchStats = 2
 )
 
@@ -26,38 +26,38 @@ const (
 // which does no harm. A READ of the right handle saves a round trip.
 var guessedHandles = [...]string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"}
 
-// The ids of requests that are sent before a session starts.
+// The ids of requests that are sent in the handshake.
 const (
-	limitsID       = 1 // for limits
+	limitsID       = 1 // the request for limits
 	prefetchStatID = limitsID + iota
 	prefetchOpenID
-	prefetchReadID // the first of the READs, one for each of guessedHandles
+	prefetchReadID // the first of the READs; there is one for each of guessedHandles
 )
 
-// prefetchIDs has a bit for each request behind INIT, and prefetchKnows for those whose
-// answers describe the file.
+// prefetchIDs has a bit for each request sent after INIT. prefetchKnows has those whose answers
+// describe the file.
 const (
 	prefetchIDs   = 1<<(prefetchReadID+len(guessedHandles)) - 1<<limitsID
 	prefetchKnows = 1<<prefetchReadID - 1<<limitsID
 )
 
-// A prefetched is a file that was asked for along with the handshake.
+// A prefetched is a file that was requested together with the handshake.
 type prefetched struct {
 	name    string
 	session *Session
 	until   time.Time
-	stats   int // how many Stats were answered
+	stats   int // how many Stat calls were answered
 
 	attrs  wire.Attrs
-	stat   error // why they are not known
+	stat   error // why attrs is unknown
 	handle string
-	open   error // why there is no handle
+	open   error // why handle is unknown
 	data   []byte
 	begins bool // data is the beginning of the file
 	read   [len(guessedHandles)][]byte
 }
 
-// ask appends the requests.
+// ask appends the requests to b.
 func (f *prefetched) ask(b []byte) []byte {
 	b = wire.AppendStat(b, prefetchStatID, f.name)
 	b = wire.AppendOpen(b, prefetchOpenID, f.name, wire.OpenRead, wire.Attrs{})
@@ -67,7 +67,7 @@ func (f *prefetched) ask(b []byte) []byte {
 	return b
 }
 
-// take takes the answer to one of the requests.
+// take stores the answer to one of the requests.
 func (f *prefetched) take(p *wire.Reply) error {
 	switch p.ID {
 	case prefetchStatID:
@@ -87,7 +87,7 @@ func (f *prefetched) take(p *wire.Reply) error {
 	return nil
 }
 
-// finish chooses the data that was read from the handle of the file.
+// finish selects the data that was read with the handle of the file.
 func (f *prefetched) finish(now time.Time) {
 	for i, h := range guessedHandles {
 		if f.open == nil && f.handle == h && f.read[i] != nil {
@@ -97,12 +97,12 @@ func (f *prefetched) finish(now time.Time) {
 	f.until = now.Add(prefetchLife)
 }
 
-// isLarge reports whether the file is open, and has more than comes with the handshake.
+// isLarge reports whether the file is open, and has more data than arrives with the handshake.
 func (f *prefetched) isLarge() bool {
 	return f.open == nil && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size >= prefetchData
 }
 
-// whole returns the content of the file if all of it came with the handshake, or nil.
+// whole returns the content of the file if all of it arrived with the handshake, or nil.
 func (f *prefetched) whole() []byte {
 	if f.begins && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size == int64(len(f.data)) && len(f.data) < prefetchData {
 		return f.data

@@ -2,7 +2,7 @@ package mux
 
 import "slices"
 
-// A queue is first in, first out, at constant cost for each item.
+// A queue is a FIFO queue with a constant cost per item.
 type queue[T any] struct {
 	items []T
 	head  int
@@ -21,7 +21,7 @@ func (q *queue[T]) push(v T) {
 	q.items = append(q.items, v)
 }
 
-// pop removes the first item, if there is one.
+// pop removes the first item. ok is false if there is none.
 func (q *queue[T]) pop() (v T, ok bool) {
 	if q.length() == 0 {
 		return v, false

@@ -9,44 +9,45 @@ import (
 )
 
 const (
-	// aheadGrowth is by how much the distance grows that is read ahead, each time that the
-	// reader has shown that it continues.
+	// aheadGrowth is the factor by which the read-ahead distance grows each time that the reader
+	// has shown that it continues.
 	aheadGrowth = 4
 
-	// aheadShown is which part of a block a reader has to take to show it: a quarter.
+	// aheadShown is the fraction of a block, a quarter, that a reader must take to show that it
+	// continues.
 	aheadShown = 4
 
-	// maxJoin is the longest answer, in bytes, that is copied to the end of the one before:
-	// a server that answers byte by byte must not cost a buffer for each byte.
+	// maxJoin is the length in bytes up to which an answer is copied to the end of the previous
+	// one: a server that answers byte by byte must not cost a buffer for each byte.
 	maxJoin = 4 << 10
 )
 
-// A ReadAhead reads a file for a reader that takes it in order. Its methods must not be called
-// at the same time; they take mu.
+// A ReadAhead reads a file for a reader that reads sequentially. Its methods must not be called at
+// the same time; they take mu.
 type ReadAhead struct {
 	f     *File
 	t     *transfer
 	pos   int64 // the next byte to be taken
-	start int64 // where it began
-	ahead int64 // how many bytes beyond pos to ask for
+	start int64 // where reading began
+	ahead int64 // how many bytes after pos to request
 	shown bool  // the reader has taken enough of the block to show that it continues
-	block block // the one that is taken from
+	block block // the block that is being read
 
 	// Under mu:
 	blocks []block // in order of their offsets
-	limit  int64   // up to here may be asked
-	held   int64   // how much of what all files hold belongs to this one
+	limit  int64   // bytes up to here may be requested
+	held   int64   // this file's share of bufferUse.held
 }
 
-// A block is bytes that have come.
+// A block holds bytes that have arrived.
 type block struct {
-	off    int64 // of the first byte that is left
+	off    int64 // offset of the first byte in b
 	b      []byte
-	size   int     // how many bytes there were
-	buffer *Buffer // that b is in
+	size   int     // the original number of bytes
+	buffer *Buffer // the buffer of b
 }
 
-// ReadAhead begins to read at an offset. It asks for the next ahead bytes.
+// ReadAhead begins to read at offset off. It requests the next ahead bytes.
 func (f *File) ReadAhead(off, ahead int64) *ReadAhead {
 	r := &ReadAhead{f: f, pos: off, start: off, limit: off, ahead: ahead}
 	r.t = &transfer{file: &f.handleSet, sink: r}
@@ -60,7 +61,7 @@ func (f *File) ReadAhead(off, ahead int64) *ReadAhead {
 // Pos returns the offset of the next byte.
 func (r *ReadAhead) Pos() int64 { return r.pos }
 
-// Ahead sets how many bytes to ask for beyond those that were taken.
+// Ahead sets how many bytes to request beyond those that were taken.
 func (r *ReadAhead) Ahead(n int64) { r.ahead = n }
 
 func (r *ReadAhead) place(pipeline.Request) []byte { return nil }
@@ -83,16 +84,16 @@ func (r *ReadAhead) received(now time.Time, id uint32, off int64, buf *Buffer, n
 	r.blocks = slices.Insert(r.blocks, i, block{off, buf.Bytes[:n], n, buf})
 }
 
-// ask asks for what the reader may want next.
+// ask requests the bytes that the reader may want next.
 func (r *ReadAhead) ask() {
 	m := r.f.mux
 	held := &m.buffers.held
 	chunk := int64(r.t.plan.Chunk())
-	// Beyond what the path holds, more would only fill memory.
+	// More than fits on the path would only use memory.
 	r.ahead = min(r.ahead, int64(m.link.Window())+2*chunk)
 	want := r.pos + r.ahead
 	if over := *held - r.held + (want - r.pos) - int64(m.config.Memory); over > 0 {
-		want = max(want-over, r.pos+1) // each file may have one request
+		want = max(want-over, r.pos+1) // each file may have one request in flight
 	}
 	want = r.start + (want-r.start+chunk-1)/chunk*chunk
 	r.limit = max(r.limit, want)
@@ -103,7 +104,7 @@ func (r *ReadAhead) ask() {
 	r.t.advance(time.Now())
 }
 
-// Drop ends reading ahead. Nothing else may be called afterwards.
+// Drop ends reading ahead. No method may be called afterwards.
 func (r *ReadAhead) Drop() {
 	m := r.f.mux
 	m.mu.Lock()
@@ -119,9 +120,9 @@ func (r *ReadAhead) Drop() {
 	r.blocks = nil
 }
 
-// Next returns the bytes at Pos that have come, at least one; if there are none, it waits for
-// some. They are valid until Took is called for all of them. At the end of the file the error
-// is io.EOF; others are a [*Failure].
+// Next returns at least one byte at Pos. It waits if none has arrived. The bytes are valid until
+// Took has been called for all of them. At the end of the file the error is io.EOF; other errors
+// are a [*Failure].
 func (r *ReadAhead) Next() ([]byte, error) {
 	if len(r.block.b) == 0 {
 		if err := r.fill(); err != nil {
@@ -131,7 +132,7 @@ func (r *ReadAhead) Next() ([]byte, error) {
 	return r.block.b, nil
 }
 
-// fill waits until there is a block to take from.
+// fill waits until there is a block to read.
 func (r *ReadAhead) fill() error {
 	m := r.f.mux
 	m.mu.Lock()
@@ -168,7 +169,7 @@ func (r *ReadAhead) fill() error {
 	}
 }
 
-// Took notes that the reader has taken n of the bytes that Next has returned.
+// Took records that the reader has taken n of the bytes that Next returned.
 func (r *ReadAhead) Took(n int) {
 	b := &r.block
 	b.b, b.off = b.b[n:], b.off+int64(n)

@@ -9,9 +9,9 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The reader of a session calls takeData and takeReply without mu; they take it themselves.
+// The reader of a session calls takeData and takeReply without mu. They take it themselves.
 
-// find returns the request that a reply is for.
+// find returns the request to which a reply belongs.
 func (m *Mux) find(s *Session, t wire.Type, id uint32) (*request, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -23,8 +23,8 @@ func (m *Mux) find(s *Session, t wire.Type, id uint32) (*request, error) {
 	return a, nil
 }
 
-// takeData takes a DATA packet whose header has been read. The data goes from the channel
-// straight to where it belongs.
+// takeData handles a DATA packet whose header has been read. The data is read from the channel
+// straight into its destination.
 func (m *Mux) takeData(s *Session) error {
 	if _, err := io.ReadFull(s.in, s.head[wire.HeaderSize:]); err != nil {
 		return lost("read", err)
@@ -52,16 +52,16 @@ func (m *Mux) takeData(s *Session) error {
 	return m.took(s, p, got, err)
 }
 
-// A destination is where the data of a request goes.
+// A destination says where the data of a request is stored.
 type destination struct {
 	a      *request
 	t      *transfer
-	to     []byte  // nil if the data is of no use
-	b      *Buffer // what to is in, if it is for the sink
-	unsure bool    // the data may be of another file, and is discarded
+	to     []byte  // nil if the data is not needed
+	b      *Buffer // the buffer of to, if the sink takes buffers
+	unsure bool    // the data may belong to another file, and is discarded
 }
 
-// placeOf checks that n bytes may come for a request, and returns where they go.
+// placeOf checks that a request may receive n bytes, and returns their destination.
 func (m *Mux) placeOf(s *Session, id uint32, n int) (destination, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,8 +89,7 @@ func (m *Mux) placeOf(s *Session, id uint32, n int) (destination, error) {
 	return p, nil
 }
 
-// took gives data to its transfer, after got bytes have been read. err is why that ended
-// early.
+// took passes data to its transfer after got bytes have been read. err is why the read ended early.
 func (m *Mux) took(s *Session, p destination, got int, err error) error {
 	now := time.Now()
 	m.mu.Lock()
@@ -102,7 +101,7 @@ func (m *Mux) took(s *Session, p destination, got int, err error) error {
 			b.Free()
 		}
 		if t.gone {
-			t.notify() // the reader waits for its memory
+			t.notify() // the goroutine that owns the memory waits for this
 		}
 		return lost("read", err)
 	}
@@ -122,7 +121,7 @@ func (m *Mux) took(s *Session, p destination, got int, err error) error {
 		t.plan.Reply(now, inner, got)
 		t.changed(now)
 		if t.gone {
-			t.notify() // the reader waits for its memory
+			t.notify() // the goroutine that owns the memory waits for this
 		}
 		return nil
 	}
@@ -131,13 +130,13 @@ func (m *Mux) took(s *Session, p destination, got int, err error) error {
 	return nil
 }
 
-// takeReply takes any other packet, which is in body.
+// takeReply handles a packet of any other type, which is in body.
 func (m *Mux) takeReply(s *Session) error {
 	var err error
 	if s.parsed, err = wire.ParseReply(s.body); err != nil {
 		return Violation(err)
 	}
-	p := &s.parsed // no allocation for each reply
+	p := &s.parsed // s.parsed is reused to avoid an allocation for each reply
 	if s.isLate(p.ID) {
 		return nil
 	}
@@ -171,7 +170,7 @@ func (m *Mux) takeReply(s *Session) error {
 	return nil
 }
 
-// takeStatus takes the answer to a READ or a WRITE that is not DATA, under mu.
+// takeStatus handles an answer to a READ or a WRITE that is not DATA. It runs under mu.
 func (m *Mux) takeStatus(now time.Time, s *Session, a *request, p *wire.Reply) error {
 	t := a.of.(*transfer)
 	if p.Type != wire.TypeStatus || !t.writes() && p.Status == wire.OK {

@@ -13,97 +13,99 @@ import (
 )
 
 const (
-	// sessionBuffer is how many bytes of replies are read ahead: enough for many short
-	// ones, and so few that most of the data of a long one is read straight into its place.
+	// sessionBuffer is the size in bytes of the buffer for replies: it has room for many short
+	// ones, and is so small that most of the data of a long reply is read straight into its
+	// destination.
 	sessionBuffer = 4 << 10
 
-	// maxSend is the most bytes in one Write to a channel.
+	// maxSend is the largest number of bytes in one Write to a channel.
 	maxSend = 256 << 10
 
-	// maxGather is the longest packet of data, in bytes, that is copied to others so that
-	// one Write sends them all.
+	// maxGather is the length in bytes up to which a packet of data is copied behind other packets
+	// so that one Write sends them all.
 	maxGather = 16 << 10
 
-	// maxSpare is the largest buffer for requests that is kept, in bytes.
+	// maxSpare is the size in bytes up to which a buffer for requests is kept for reuse.
 	maxSpare = 64 << 10
 
-	// longAnswer is how long a server may be silent over a slow request, such as to hash a
-	// file, on a connection that cannot be checked.
+	// longAnswer is how long a server may be silent during a slow request, such as hashing a file,
+	// on a connection that cannot be checked.
 	longAnswer = time.Hour
 
-	// sessionEnd is how long a session that has failed may take to end. Then its connection
+	// sessionEnd is how long a session that has failed may take to end. After that, its connection
 	// is closed.
 	sessionEnd = 5 * time.Second
 )
 
-// A sessionOwner handles what happens in a session. Its methods run under mu, except
-// takeData and takeReply, which the reader of the session calls without it.
+// A sessionOwner handles the events of a session. Its methods run under mu, except takeData and
+// takeReply, which the reader of the session calls without it.
 type sessionOwner interface {
-	// takeData reads the rest of a DATA packet, whose header has been read, and handles it.
+	// takeData reads the rest of a DATA packet whose header has been read, and handles the packet.
 	takeData(s *Session) error
 
-	// takeReply handles any other packet, which is in body.
+	// takeReply handles a packet of any other type, which is in body.
 	takeReply(s *Session) error
 
 	// sent is called when requests without data have been sent.
 	sent()
 
-	// ended is called when both goroutines of a session have ended.
+	// ended is called when both goroutines of the session have ended.
 	ended(s *Session)
 }
 
-// A Session is one SFTP session on an SSH channel, or on a stream. One goroutine reads the
-// replies and one writes the requests: one Write sends all that have gathered since the last.
+// A Session is an SFTP session on an SSH channel or on a stream. One goroutine reads the replies
+// and one writes the requests. One Write sends all requests that have gathered since the last
+// Write.
 //
-// Only the writer may wait for the server to read. If the reader waited for that, and the
-// server for the reader, both would wait for ever.
+// Only the writer may wait until the server reads. If the reader waited for that while the server
+// waited for the reader, both would wait for ever.
 type Session struct {
 	core   *core
 	owner  sessionOwner
 	conn   *connection
 	stream io.ReadWriteCloser
-	moved  atomic.Int64 // when a byte last went either way, in nanoseconds since 1970
+	moved  atomic.Int64 // when a byte was last sent or received, in nanoseconds since 1970
 
-	// Of the reader:
+	// Used by the reader only:
 	in     *bufio.Reader
 	head   [wire.DataHeaderSize]byte
-	body   []byte     // the packet that is read
-	parsed wire.Reply // what it says
-	late   int        // answers that the handshake did not wait for: see isLate
+	body   []byte     // the packet being read
+	parsed wire.Reply // the content of body
+	late   int        // a bit for each answer that the handshake did not wait for: see isLate
 
 	// Under mu:
 	n       int  // its number in the pool
-	ready   bool // the handshake is over, and the goroutines run
-	epoch   int  // of losses, when it was opened
+	ready   bool // the handshake is over, and the goroutines are running
+	epoch   int  // the epoch of losses in which the session was opened
 	due     sync.Cond
 	text    []byte // requests to be sent
 	spare   []byte
-	sending bool            // the writer sends what was in text
-	bulk    queue[outgoing] // packets of data, and what must not overtake them; sent after text
-	pending int             // requests to be answered
-	slow    int             // of these, requests that may take long
-	running int             // goroutines
+	sending bool            // the writer is sending what was in text
+	bulk    queue[outgoing] // packets of data, and requests that must not overtake them; sent after text
+	pending int             // requests that wait for an answer
+	slow    int             // those of them that may take long
+	running int             // running goroutines
 	timer   *time.Timer     // calls look
-	err     error           // why it ends
-	gone    bool            // it has ended
+	err     error           // the reason that the session ends
+	gone    bool            // the session has ended, and its requests were taken back
 }
 
-// A memory is what a packet of data is in. written is called, under mu, when no session
-// reads the packet any more.
+// A memory holds a packet of data. written is called, under mu, when no session reads the packet
+// any more.
 type memory interface{ written() }
 
-// noMemory is the memory of a packet that needs no release.
+// noMemory is the memory of a packet that need not be released.
 type noMemory struct{}
 
 func (noMemory) written() {}
 
-// An outgoing is a packet of data that is to be sent, or a request behind one.
+// An outgoing is a packet of data to be sent, or a request that must follow one.
 type outgoing struct {
 	b      []byte
-	memory memory // what b is in
+	memory memory // the memory that holds b
 }
 
-// newSession returns a session that only its caller knows.
+// newSession returns a session that is not in the pool yet.
 func newSession(c *core, owner sessionOwner, conn *connection, stream io.ReadWriteCloser) *Session {
 	s := &Session{core: c, owner: owner, conn: conn, stream: stream}
 	s.due.L = &c.mu
@@ -113,7 +115,7 @@ func newSession(c *core, owner sessionOwner, conn *connection, stream io.ReadWri
 	return s
 }
 
-// A sessionReader notes when bytes come.
+// A sessionReader records when bytes arrive.
 type sessionReader struct{ s *Session }
 
 func (r sessionReader) Read(p []byte) (int, error) {
@@ -133,7 +135,7 @@ func (s *Session) start() {
 	s.core.work.Go(func() { s.end(s.write()) })
 }
 
-// end ends one of the goroutines. It takes mu.
+// end is called when one of the goroutines ends. It takes mu.
 func (s *Session) end(err error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -144,15 +146,15 @@ func (s *Session) end(err error) {
 	}
 }
 
-// fail makes a session end.
+// fail ends a session with err.
 func (s *Session) fail(err error) {
 	if s.err != nil {
 		return
 	}
 	s.err, s.core.last = err, err
 	s.due.Signal()
-	// Closing a channel may block for as long as the connection does. If it takes too long,
-	// look closes the connection.
+	// Closing a channel may block as long as its connection does. If it takes too long, look closes
+	// the connection.
 	s.core.work.Go(func() { _ = s.stream.Close() })
 	s.timer.Reset(sessionEnd)
 }
@@ -196,7 +198,7 @@ func (s *Session) write() error {
 	}
 }
 
-// send writes b to the stream, without mu.
+// send writes b to the stream. It is called without mu.
 func (s *Session) send(b []byte) error {
 	for len(b) > 0 {
 		n, err := s.stream.Write(b[:min(len(b), maxSend)])
@@ -224,7 +226,7 @@ func (s *Session) discardBulk() {
 func (s *Session) push(o outgoing) {
 	switch {
 	case s.err != nil:
-		o.memory.written() // it will never be sent
+		o.memory.written() // the packet will never be sent
 	case len(o.b) <= maxGather:
 		s.text = append(s.text, o.b...)
 		o.memory.written()
@@ -234,8 +236,7 @@ func (s *Session) push(o outgoing) {
 	s.due.Signal()
 }
 
-// takeText returns requests that wait to be sent, appended to b. They are not sent any more.
-// It takes mu.
+// takeText removes the requests that wait to be sent, and returns them appended to b. It takes mu.
 func (s *Session) takeText(b []byte) []byte {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -244,7 +245,7 @@ func (s *Session) takeText(b []byte) []byte {
 	return b
 }
 
-// expect counts a request that is sent.
+// expect counts a request that is being sent.
 func (s *Session) expect(slow bool) {
 	if stall := s.core.config.Stall; s.pending == 0 && stall > 0 && s.err == nil {
 		s.noteMoved()
@@ -256,7 +257,7 @@ func (s *Session) expect(slow bool) {
 	}
 }
 
-// answered counts an answer to such a request.
+// answered counts the answer to a request that expect has counted.
 func (s *Session) answered(slow bool) {
 	s.pending--
 	if slow {
@@ -267,8 +268,8 @@ func (s *Session) answered(slow bool) {
 	}
 }
 
-// look checks a session whose server may have stalled, or that should have ended by now. The
-// timer calls it; it takes mu.
+// look checks a session whose server may have stalled, or that should have ended by now. The timer
+// calls it. It takes mu.
 func (s *Session) look() {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -286,8 +287,8 @@ func (s *Session) look() {
 	case idle < stall:
 		s.timer.Reset(stall - idle)
 	case s.slow > 0 && (!s.conn.isStream() || idle < longAnswer):
-		// It takes long to copy or to hash a large file, and the requests behind it wait.
-		// Check whether the connection is alive.
+		// Copying or hashing a large file takes long, and later requests wait for it. So check
+		// whether the connection is alive.
 		s.conn.ping(&s.core.mu)
 		s.timer.Reset(stall)
 	default:
@@ -295,7 +296,7 @@ func (s *Session) look() {
 	}
 }
 
-// read takes replies until one cannot be read or is invalid.
+// read handles replies until one cannot be read or is invalid.
 func (s *Session) read() error {
 	for {
 		h, err := s.header()
@@ -335,7 +336,7 @@ func (s *Session) header() (wire.Header, error) {
 	return h, Violation(err)
 }
 
-// rest reads what follows the header of a packet. Then body is all of the packet.
+// rest reads the part of a packet after its header. Then body holds the whole packet.
 func (s *Session) rest(h wire.Header) error {
 	if cap(s.body) < h.Size {
 		s.body = make([]byte, h.Size)
@@ -348,34 +349,34 @@ func (s *Session) rest(h wire.Header) error {
 	return nil
 }
 
-// A connection has sessions.
+// A connection carries sessions.
 type connection struct {
-	carrier Carrier // nil until it is made
-	owned   bool    // to be closed with the client
+	carrier Carrier // nil until the connection is open
+	owned   bool    // it is closed with the client
 
 	// Under mu:
 	open    []*Session
 	opening int
-	limit   int  // sessions that the server allows, as far as known
+	limit   int  // the largest number of sessions that the server allows, as far as known
 	served  bool // it has had a session
 	pinging bool
 }
 
-// isStream reports whether a connection is a stream, which has a single session.
+// isStream reports whether a connection is a stream, which has only one session.
 func (c *connection) isStream() bool {
 	_, is := c.carrier.(*stream)
 	return is
 }
 
-// ping checks whether a connection is alive, and abandons it if the answer has not come by
-// the next call. mu is the lock of the mux.
+// ping checks whether a connection is alive. If the answer has not arrived by the next call, that
+// call abandons the connection. mu is the lock of the mux.
 func (c *connection) ping(mu *sync.Mutex) {
 	if c.pinging {
 		c.abandon()
 		return
 	}
 	c.pinging = true
-	go func() { // it ends with the connection
+	go func() { // it ends when the connection does
 		err := c.carrier.Ping()
 		mu.Lock()
 		defer mu.Unlock()
@@ -386,7 +387,7 @@ func (c *connection) ping(mu *sync.Mutex) {
 	}()
 }
 
-// abandon closes a connection under all of its sessions.
+// abandon closes a connection and fails all of its sessions.
 func (c *connection) abandon() {
 	c.limit = 0
 	go func() { _ = c.carrier.Close() }()

@@ -2,38 +2,38 @@ package mux
 
 import "slices"
 
-// A requester is a transfer or a call, which has made a request. The answer goes to it.
+// A requester has made a request and gets the answer. It is a transfer or a call.
 type requester interface {
-	// sessionLost is called when the session of a request has ended before the answer.
-	// inner is the request's name in the plan's link, or in the Ops.
+	// sessionLost is called when the session of a request has ended before the answer arrived.
+	// inner is the request's id in the plan's link, or in the Ops.
 	sessionLost(inner uint32, err error)
 }
 
-// A request is a request that is to be answered.
+// A request waits for an answer.
 type request struct {
 	id      uint32    // on the wire
 	session *Session  // nil while the request is free
-	inner   uint32    // its name in the plan's link, or in the Ops
-	of      requester // what it is for
-	sent    bool      // a WRITE that was granted may not have been sent yet
+	inner   uint32    // its id in the plan's link, or in the Ops
+	of      requester // the transfer or call that made it
+	sent    bool      // false while a WRITE that was granted has not been sent
 
-	off     int64    // of a transfer: where in the file
-	n       int      // bytes
-	to      []byte   // of a READ: where the data goes; nil for a buffer
-	filling bool     // a session writes to it
-	void    bool     // of a READ: the handle was guessed wrongly, and the plan has it back
+	off     int64    // in a transfer: the offset in the file
+	n       int      // in a transfer: the number of bytes
+	to      []byte   // for a READ: where the data is stored; nil for a buffer
+	filling bool     // a session is writing to that memory
+	void    bool     // for a READ: the guessed handle was wrong, and the plan has taken the range back
 	next    *request // the next free one
 }
 
-// A requestTable finds requests by their ids. An id is used again after the request was
-// answered or its session has ended, and not before all other ids of the same slot.
+// A requestTable finds requests by their ids. An id is reused after the request was answered or its
+// session has ended, and only when all other ids of the same slot have been used.
 type requestTable struct {
 	all  []*request
 	free *request
 }
 
-// tableBits is enough for all that a Link and an Ops can have outstanding, which is
-// 4096 requests each.
+// tableBits has room for all requests that a Link and an Ops can have outstanding, which is 4096
+// each.
 const tableBits = 13
 
 func (t *requestTable) add(s *Session, inner uint32, of requester) *request {
@@ -72,7 +72,7 @@ func (t *requestTable) removeAll(s *Session) (removed []request) {
 	return removed
 }
 
-// used returns how many requests are to be answered.
+// used returns how many requests wait for an answer.
 func (t *requestTable) used() int {
 	n := 0
 	for _, a := range t.all {
@@ -83,7 +83,7 @@ func (t *requestTable) used() int {
 	return n
 }
 
-// isFilling reports whether a session writes to memory of a transfer.
+// isFilling reports whether a session is writing to memory of a transfer.
 func (t *requestTable) isFilling(of requester) bool {
 	return slices.ContainsFunc(t.all, func(a *request) bool { return a.of == of && a.filling })
 }

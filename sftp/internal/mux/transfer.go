@@ -12,60 +12,61 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// minChunk is the least that is asked for at once beyond the end of a file, in bytes.
+// minChunk is the least number of bytes that one request asks for beyond the end of a file.
 const minChunk = 4 << 10
 
-// errAbandoned stops the plan of a transfer whose result is not needed.
+// errAbandoned stops the plan of a transfer whose result is not needed any more.
 var errAbandoned = errors.New("transfer abandoned")
 
-// A sink is where the data of READs goes. Its methods run under mu.
+// A sink receives the data of READs. Its methods run under mu.
 type sink interface {
-	// place returns where the data of a READ goes. If it is nil, the data goes to a buffer
-	// and then to received.
+	// place returns the memory for the data of a READ. If it returns nil, the data is read into a
+	// buffer and passed to received.
 	place(q pipeline.Request) []byte
 
-	// received takes n bytes in a buffer, and the buffer too. It has to report them to the plan.
+	// received takes n bytes in a buffer, and owns the buffer from then on. It must report the
+	// bytes to the plan.
 	received(now time.Time, id uint32, off int64, b *Buffer, n int)
 }
 
-// A source is where the data of WRITEs comes from. Its methods run under mu.
+// A source supplies the data of WRITEs. Its methods run under mu.
 type source interface {
 	// ready reports whether another WRITE may be granted.
 	ready() bool
 
-	// granted takes a WRITE that may be sent.
+	// granted receives the grant of a WRITE that may be sent.
 	granted(g grant)
 
-	// changed is called when an answer has come, and when the transfer has failed.
+	// changed is called when an answer has arrived, and when the transfer has failed.
 	changed()
 }
 
-// A transfer moves one range of one file, as its plan says. The goroutine that needs it waits
-// on notified, and then checks how far the transfer is.
+// A transfer moves one range of one file according to its plan. The goroutine that needs the result
+// waits on notified, and then checks the progress of the transfer.
 type transfer struct {
 	all      *transfers
 	file     *handleSet
-	sink     sink   // one of these two
-	source   source //
+	sink     sink   // set if the transfer reads
+	source   source // set if it writes
 	notified chan struct{}
 
 	// Under mu:
 	plan   *pipeline.Plan
-	queued bool  // it waits for room
+	queued bool  // it is in the queue for room
 	gone   bool  // it was abandoned: answers are dropped
-	local  error // what has gone wrong on this side
-	err    error // why it cannot continue, other than by its plan
+	local  error // the first error of this side
+	err    error // an error that is not in the plan and ends the transfer
 }
 
-// A grant is a WRITE for which there is room.
+// A grant allows one WRITE, for which there is room.
 type grant struct {
 	pipeline.Request
 	to    Handle
 	asked *request
-	id    uint32 // of asked, as long as it is the same request
+	id    uint32 // the id of asked; it differs if asked has been reused for another request
 }
 
-// transfers has the transfers of a mux, and gives them room in turn.
+// transfers holds the transfers of a mux, and gives them room in turn.
 type transfers struct {
 	*core
 	opener *opener
@@ -76,8 +77,8 @@ type transfers struct {
 
 	// Under mu:
 	list  map[*transfer]struct{}
-	queue queue[*transfer] // transfers that may have something to ask
-	reads int              // how many transfers read
+	queue queue[*transfer] // transfers that may have a request to send
+	reads int              // how many transfers are downloads
 }
 
 // begin begins a transfer.
@@ -87,7 +88,7 @@ func (ts *transfers) begin(t *transfer, p pipeline.Config) {
 	if t.writes() {
 		p.Chunk = ts.server.WriteChunk
 	} else if p.UntilEOF && p.Size >= 0 {
-		// To see that a small file ends where it should, ask for little: requests take room
+		// Use small requests to check that a small file ends where it should: requests take room
 		// even for bytes that do not exist.
 		p.Chunk = min(p.Chunk, max(int(min(p.Size, math.MaxInt32)), minChunk))
 	}
@@ -107,7 +108,7 @@ func (ts *transfers) begin(t *transfer, p pipeline.Config) {
 	}
 }
 
-// finish forgets a transfer. Answers that are still to come are dropped. It is called once.
+// finish abandons a transfer. Answers that arrive later are dropped. It is called once.
 func (t *transfer) finish() {
 	t.gone = true
 	t.plan.Stop(errAbandoned)
@@ -115,7 +116,7 @@ func (t *transfer) finish() {
 	t.forget()
 }
 
-// forget takes a transfer out of the list if nothing of it is outstanding.
+// forget removes a transfer from the list if no request of it is outstanding.
 func (t *transfer) forget() {
 	if _, ok := t.all.list[t]; ok && t.plan.Outstanding() == 0 {
 		delete(t.all.list, t)
@@ -123,7 +124,7 @@ func (t *transfer) forget() {
 	}
 }
 
-// countReads adds n to the count of transfers that read, if t is one.
+// countReads adds n to the number of downloads, if t is one.
 func (ts *transfers) countReads(t *transfer, n int) {
 	if !t.writes() {
 		ts.reads += n
@@ -139,7 +140,7 @@ func (t *transfer) notify() {
 	}
 }
 
-// fail ends a transfer that cannot continue.
+// fail ends a transfer with err.
 func (t *transfer) fail(err error) {
 	if t.gone {
 		return
@@ -153,7 +154,7 @@ func (t *transfer) fail(err error) {
 // writes reports whether data goes to the server.
 func (t *transfer) writes() bool { return t.source != nil }
 
-// answered lets the local end of the transfer look at what has changed.
+// answered notifies the source, and the waiting goroutine if the transfer is over.
 func (t *transfer) answered() {
 	if t.source != nil {
 		t.source.changed()
@@ -163,7 +164,7 @@ func (t *transfer) answered() {
 	}
 }
 
-// localFailed notes that a request has failed on this side.
+// localFailed records that a request has failed on this side.
 func (t *transfer) localFailed(id uint32, err error) {
 	if t.local == nil {
 		t.local = err
@@ -171,7 +172,7 @@ func (t *transfer) localFailed(id uint32, err error) {
 	t.plan.LocalFailed(id, err)
 }
 
-// halt ends a transfer for a reason of this side.
+// halt ends a transfer because of an error of this side.
 func (t *transfer) halt(err error) {
 	if t.local == nil {
 		t.local = err
@@ -179,7 +180,7 @@ func (t *transfer) halt(err error) {
 	t.plan.Stop(err)
 }
 
-// over reports whether nothing more will come.
+// over reports whether no more answers or requests are needed.
 func (t *transfer) over() bool { return t.err != nil || t.plan.Done() }
 
 // failed reports whether the transfer cannot continue.
@@ -188,7 +189,7 @@ func (t *transfer) failed() bool {
 	return remote != nil || local != nil || t.err != nil
 }
 
-// failure returns the error of a transfer that is over, and whether it is of this side.
+// failure returns the error of a transfer that is over, and whether it comes from this side.
 func (t *transfer) failure() (local bool, err error) {
 	remote, here := t.plan.Err()
 	switch {
@@ -200,7 +201,7 @@ func (t *transfer) failure() (local bool, err error) {
 	return false, Plain(t.err)
 }
 
-// changed continues after an answer, or when there is more to ask for.
+// changed continues the transfer after an answer, or when there is more to request.
 func (t *transfer) changed(now time.Time) {
 	if t.gone {
 		t.forget()
@@ -219,7 +220,7 @@ func (t *transfer) advance(now time.Time) {
 	t.grantRoom(now)
 }
 
-// spread gets more sessions for a transfer that has use for them.
+// spread opens the file in more sessions if the transfer can use them.
 func (t *transfer) spread() {
 	if t.over() {
 		return
@@ -239,11 +240,11 @@ func (t *transfer) ask(time.Time) {
 	}
 }
 
-// grantRoom lets all transfers use the room that there is.
+// grantRoom lets all transfers use the available room.
 func (t *transfer) grantRoom(now time.Time) { t.all.grantRoom(now) }
 
-// grantRoom gives the room that there is to the transfers that ask for it, in turn and for one
-// request at a time.
+// grantRoom gives the available room to the queued transfers, in turn and for one request at a
+// time.
 func (ts *transfers) grantRoom(now time.Time) {
 	for refused := 0; refused < ts.queue.length(); {
 		t, _ := ts.queue.pop()
@@ -260,12 +261,12 @@ func (ts *transfers) grantRoom(now time.Time) {
 			refused++
 			t.ask(now)
 		default:
-			// It needs nothing now, and asks again when that changes.
+			// The transfer needs nothing now. It asks again when that changes.
 		}
 	}
 }
 
-// isFull reports whether a transfer may have got nothing in a session for want of room.
+// isFull reports whether lack of room may be the reason that a transfer got nothing in a session.
 func (ts *transfers) isFull(s *Session, chunk int) bool {
 	out := ts.pool.outstanding()
 	return out > 0 && out+chunk > ts.link.Window() ||
@@ -273,8 +274,8 @@ func (ts *transfers) isFull(s *Session, chunk int) bool {
 		ts.link.Full()
 }
 
-// next asks for the next range, if there is room, in the session with the least to do. It
-// returns that session, or nil if the file is open in none.
+// next requests the next range, if there is room, in the least busy session. It returns that
+// session, or nil if the file is open in none. ok reports whether it made a request.
 func (t *transfer) next(now time.Time) (*Session, bool) {
 	h, ok := t.file.idlest(t.plan.Chunk())
 	if !ok {
@@ -284,8 +285,8 @@ func (t *transfer) next(now time.Time) (*Session, bool) {
 	return h.Session, t.nextIn(now, h) != nil
 }
 
-// nextIn asks for the next range under a handle, and returns the request, or nil if there is
-// nothing to ask or no room.
+// nextIn requests the next range with a handle, and returns the request. It returns nil if there is
+// nothing to request, or no room.
 func (t *transfer) nextIn(now time.Time, h Handle) *request {
 	if t.source != nil && !t.source.ready() {
 		return nil
@@ -308,7 +309,7 @@ func (t *transfer) nextIn(now time.Time, h Handle) *request {
 	return a
 }
 
-// repeatLate asks again, where there is room, for what a session is late with.
+// repeatLate requests late ranges again in other sessions, where there is room.
 func (t *transfer) repeatLate(now time.Time) {
 	for _, h := range t.file.handles {
 		for t.nextIn(now, h) != nil {
@@ -316,8 +317,8 @@ func (t *transfer) repeatLate(now time.Time) {
 	}
 }
 
-// send sends the WRITE of a grant. Its n bytes of data begin at b[WriteHead], and the header
-// goes in front of them. in is what b is in.
+// send sends the WRITE of a grant. Its n bytes of data begin at b[WriteHead]; the header is put in
+// front of them. in is the memory that holds b.
 func (g grant) send(t *transfer, b []byte, n int, in memory) {
 	at := WriteHead - wire.WriteHeaderSize(g.to.Handle)
 	wire.AppendWriteHeader(b[at:at:WriteHead], g.asked.id, g.to.Handle, g.Offset, n)
@@ -330,11 +331,11 @@ func (g grant) send(t *transfer, b []byte, n int, in memory) {
 // isValid reports whether the WRITE of a grant may still be sent: its session has not ended.
 func (g grant) isValid(t *transfer) bool { return t.all.table.find(g.id) == g.asked }
 
-// withdraw returns a grant for which there is no data. The caller reports that to the plan.
+// withdraw returns a grant for which there is no data. The caller must report that to the plan.
 func (g grant) withdraw(t *transfer) { t.all.table.remove(g.asked) }
 
-// wait waits until something has changed, or until a time that is not zero. The end of ctx or
-// of life ends the wait with an error. It unlocks mu while it waits.
+// wait waits until something has changed, or until the given time unless it is zero. It returns an
+// error if ctx or life ends. It unlocks mu while it waits.
 func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
 	t.all.mu.Unlock()
 	defer t.all.mu.Lock()
@@ -356,17 +357,17 @@ func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
 	}
 }
 
-// contextError returns the error of the first context that has ended, or nil. A transfer that
-// always has something to do, as to a disk slower than the network, never calls wait, which
-// would report it.
+// contextError returns the error of the first context that has ended, or nil. Callers need it
+// because a transfer that always has something to do, for example with a disk slower than the
+// network, never calls wait, which would report that error.
 func contextError(ctx, life context.Context) error {
 	return cmp.Or(context.Cause(ctx), context.Cause(life))
 }
 
-// sessionLost does nothing: the plan has its ranges back from the link.
+// sessionLost does nothing: the link has already returned the ranges to the plan.
 func (t *transfer) sessionLost(uint32, error) {}
 
-// sessionLost lets all transfers ask again for what was under way in a session that has ended.
+// sessionLost lets all transfers request again what was in flight in a session that has ended.
 func (ts *transfers) sessionLost(s *Session) {
 	for t := range ts.list {
 		t.file.sessionLost(s)
@@ -387,14 +388,15 @@ func (ts *transfers) spreadAll() {
 	}
 }
 
-// violated notes for all files in use that the server broke the protocol in a session.
+// violated records, for all files in use, that the server violated the protocol in a session.
 func (ts *transfers) violated(s *Session) {
 	for t := range ts.list {
 		t.file.violated(s)
 	}
 }
 
-// failAll fails all transfers whose file is open nowhere, or all if the mux has failed.
+// failAll fails all transfers whose file is open in no session. It fails all transfers if the mux
+// has failed.
 func (ts *transfers) failAll(err error) {
 	for t := range ts.list {
 		if len(t.file.handles) == 0 || ts.err != nil {
@@ -404,7 +406,7 @@ func (ts *transfers) failAll(err error) {
 	}
 }
 
-// neediest returns the transfer with the most left of those that have use for another session
+// neediest returns the transfer with the most bytes left among those that could use another session
 // on a connection, or nil.
 func (ts *transfers) neediest(conn *connection) (best *transfer) {
 	for t := range ts.list {
