@@ -67,12 +67,11 @@ func (r *relay) open() { close(r.all) }
 // hostPort returns the address of a plain HTTP server.
 func (s *httpChild) hostPort() string { return strings.TrimPrefix(s.at, "http://") }
 
-// killAndRestart kills an HTTP server, and restarts it at the same address after a while.
-func (s *httpChild) killAndRestart(gone time.Duration, args ...string) *httpChild {
+// killAndRestart kills an HTTP server, and restarts it at the same address.
+func (s *httpChild) killAndRestart(args ...string) *httpChild {
 	s.t.Helper()
 	s.signal(syscall.SIGKILL)
 	s.wantExit(-1)
-	time.Sleep(gone)
 	again := &httpChild{child: runChild(s.t, childOptions{}, append([]string{"serve", "--http", s.hostPort()}, args...)...)}
 	again.awaitHTTP("http")
 	return again
@@ -107,7 +106,7 @@ func TestHTTPServerRestartedGet(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the get did not begin")
 	}
-	s = s.killAndRestart(5*time.Second, dir)
+	s = s.killAndRestart(dir)
 	between.open()
 	c.wantExit(0)
 	wantFile(t, filepath.Join(here, "big"), string(content))
@@ -131,7 +130,7 @@ func TestHTTPServerRestartedPut(t *testing.T) {
 	between := startRelay(t, s.hostPort(), restartedSize/2)
 	c := runChild(t, childOptions{}, "put", file, "http://"+between.addr+"/big")
 	awaitHidden(t, dir, ".mark", func(b []byte) bool { return len(b) > 0 })
-	s = s.killAndRestart(time.Second, dir, "--upload", "create")
+	s = s.killAndRestart(dir, "--upload", "create")
 	between.open()
 	c.wantExit(0)
 	wantFile(t, filepath.Join(dir, "big"), string(content))

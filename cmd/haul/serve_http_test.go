@@ -177,37 +177,6 @@ func TestServeHTTPDrains(t *testing.T) {
 	s.wantExit(0)
 }
 
-// No upload in progress is lost either, even if there are many.
-func TestServeHTTPDrainsUploads(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	const n = 50
-	dir := servedDir(t, nil)
-	s := startHTTP(t, dir, "--grace", "1m", "--upload", "create", "--metrics", "127.0.0.1:0")
-	var conns []net.Conn
-	for i := range n {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		c.SetDeadline(time.Now().Add(patience))
-		fmt.Fprintf(c, "PUT /f%d HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", i)
-		conns = append(conns, c)
-	}
-	s.wantMetric(fmt.Sprintf("haul_http_requests %d", n))
-	s.signal(syscall.SIGTERM)
-	awaitRefused(t, conns[0].RemoteAddr().String())
-	for i, c := range conns {
-		fmt.Fprint(c, "cde")
-		answer, err := io.ReadAll(c)
-		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 201") || !strings.Contains(string(answer), "Connection: close") {
-			t.Errorf("upload %d: %q, %v", i, answer, err)
-		}
-		wantFile(t, filepath.Join(dir, fmt.Sprintf("f%d", i)), "abcde")
-	}
-	s.wantExit(0)
-}
-
 // Requests on connections that exist when the end begins are answered, however slowly they arrive:
 // each is half sent at the signal, and the rest follows long after the server has asked HTTP/2
 // clients to leave.

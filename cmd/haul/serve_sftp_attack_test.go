@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -101,60 +100,6 @@ func TestServeSFTPNothingElse(t *testing.T) {
 	if strings.Contains(said, "file=/none") || strings.Contains(said, "operation=env") {
 		t.Error("the log has a line that is no refusal")
 	}
-}
-
-// A client of OpenSSH shows the same, and that the server answers as such clients expect.
-func TestServeSFTPStock(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	dir := servedDir(t, map[string]string{"kernel": "image", "deep/b": "below"})
-	s := startSFTP(t, childOptions{}, dir)
-	local := filepath.Join(t.TempDir(), "local")
-	writeFile(t, local, "sent")
-	to := "haul@127.0.0.1"
-	out, code := s.stock("get kernel "+local+".got\nput "+local+" log\nput "+local+" deep/log\nmkdir d\nrename log d/log\nln -s d/log l\nls -l\nrm deep/b\n", "sftp", to)
-	if code != 0 {
-		t.Errorf("sftp: exit code %d, %s", code, out)
-	}
-	wantFile(t, local+".got", "image")
-	wantFile(t, filepath.Join(dir, "l"), "sent")
-	wantNames(t, filepath.Join(dir, "deep"), "log")
-	if out, code := s.stock("", "scp", "-r", to+":deep", local+".dir"); code != 0 {
-		t.Errorf("scp from here: exit code %d, %s", code, out)
-	}
-	wantFile(t, filepath.Join(local+".dir", "log"), "sent")
-	if out, code := s.stock("", "scp", "-p", local, to+":copy"); code != 0 {
-		t.Errorf("scp to here: exit code %d, %s", code, out)
-	}
-	wantFile(t, filepath.Join(dir, "copy"), "sent")
-	for _, args := range [][]string{{to, "id"}, {"-tt", to}, {"-A", to, "id"}, {"-o", "ExitOnForwardFailure=yes", "-N", "-R", "0:127.0.0.1:1", to}, {"-W", "127.0.0.1:22", to}} {
-		if out, code := s.stock("id\n", "ssh", args...); code == 0 || strings.Contains(out, "uid=") {
-			t.Errorf("ssh %q: exit code %d, %s", args, code, out)
-		}
-	}
-	s.stop()
-}
-
-// At the first signal, clients with an open file may still close it, and no new ones are accepted.
-// Connections without an open file end at once.
-func TestServeSFTPGrace(t *testing.T) {
-	dir := servedDir(t, nil)
-	s := startSFTP(t, childOptions{}, dir, "--grace", "1h", "--metrics", "127.0.0.1:0")
-	idle := s.login(s.once())
-	f := s.files(s.once())
-	file, err := f.OpenFile(t.Context(), "log", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.signal(syscall.SIGTERM)
-	idle.Wait()
-	s.wantDraining()
-	s.wantNoLogin(s.once())
-	_, err = file.Write([]byte("text"))
-	f.want("write", errors.Join(err, file.Close()))
-	if said := s.wantExit(0); !strings.Contains(said, "result=done direction=write file=/log") {
-		t.Error("the log does not have the upload")
-	}
-	wantFile(t, filepath.Join(dir, "log"), "text")
 }
 
 // Clients that have not logged in when the server ends get no grace, however little they send.

@@ -3,15 +3,12 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -238,35 +235,4 @@ func writeUsers(t *testing.T, path, text string) {
 	if err = errors.Join(err, os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// stock runs OpenSSH's sftp, ssh or scp, with the password of the user for one run. It skips the
-// test if the program is missing.
-func (s *sftpChild) stock(input, program string, args ...string) (out string, code int) {
-	s.t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		s.t.Skipf("%s is missing: %v", program, err)
-	}
-	ask := filepath.Join(s.t.TempDir(), "ask")
-	writeProgram(s.t, ask, "#!/bin/sh\necho "+s.password+"\n")
-	port := "-p"
-	if program != "ssh" {
-		port = "-P"
-	}
-	_, number, _ := strings.Cut(s.at, ":")
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	options := []string{port, number, "-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-		"-o", "NumberOfPasswordPrompts=1", "-o", "PreferredAuthentications=password", "-o", "LogLevel=ERROR"}
-	cmd := exec.CommandContext(ctx, path, append(options, args...)...)
-	cmd.Env = append(os.Environ(), "SSH_ASKPASS="+ask, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=:none", "SSH_AUTH_SOCK=")
-	cmd.Stdin = strings.NewReader(input)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	err = cmd.Run()
-	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
-		s.t.Fatalf("%s: %v", program, err)
-	}
-	return said.String(), cmd.ProcessState.ExitCode()
 }
