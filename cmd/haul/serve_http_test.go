@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
@@ -218,47 +217,4 @@ func TestServeHTTPSDrains(t *testing.T) {
 	}
 	wantFile(t, filepath.Join(dir, "new"), "abcde")
 	s.wantExit(0)
-}
-
-// A source may have as many connections as --http-conns-per-source says, and a new one once it has
-// closed one of them.
-func TestServeHTTPConnsPerSource(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}), "--http-conns-per-source", "2", "--metrics", "127.0.0.1:0")
-	ask := func() (net.Conn, error) {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
-		if err != nil {
-			return nil, err // a refusal may already show here
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(c, "GET /kernel HTTP/1.1\r\nHost: h\r\n\r\n") // a refusal shows when reading
-		r, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err == nil && r.StatusCode != http.StatusOK {
-			t.Errorf("status %d", r.StatusCode)
-		}
-		return c, err
-	}
-	var first net.Conn
-	for i, want := range []bool{true, true, false, false} {
-		c, err := ask()
-		if (err == nil) != want {
-			t.Errorf("connection %d: %v", i+1, err)
-		}
-		if i == 0 {
-			if first = c; first == nil {
-				t.FailNow()
-			}
-		}
-	}
-	s.await("http: connections turned away", `cause="too many connections of this source"`)
-	s.wantMetric(`haul_refused_total{protocol="http",reason="address"} 2`)
-	_ = first.Close()
-	eventually(t, "a place for another connection", func() bool { _, err := ask(); return err == nil })
-	s.stop()
-	for _, n := range []string{"-1", "65537"} {
-		if code, _, message := haul(t, "serve", t.TempDir(), "--http", "127.0.0.1:0", "--http-conns-per-source", n); code != exitUsage || !strings.Contains(message, "0 to 65536") {
-			t.Errorf("%s: exit code %d, %s", n, code, message)
-		}
-	}
 }
