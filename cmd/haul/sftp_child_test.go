@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
@@ -194,8 +195,8 @@ func (f *sftpFiles) names(dir string) string {
 // newLogin creates a login key, and the line that permits it.
 func newLogin(t *testing.T) (login ssh.AuthMethod, line string) {
 	t.Helper()
-	signer := newKey(t)
-	return ssh.PublicKeys(signer), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+	key, _ := servetest.NewKey(t)
+	return ssh.PublicKeys(key), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey())))
 }
 
 // usersFile writes a users file in a directory of its own. Only this user may enter it, and for

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
 	_ "embed"
 	"encoding/pem"
 	"errors"
@@ -68,7 +67,7 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 	if o.tree != nil {
 		l.files = o.tree(l.files)
 	}
-	host := newKey(t)
+	host, _ := servetest.NewKey(t)
 	l.host = host.PublicKey()
 	l.key = filepath.Join(l.home, "key")
 	write := writeKey
@@ -162,40 +161,15 @@ const labPatience = time.Minute
 // url returns the URL of a path.
 func (l *lab) url(path string) string { return "sftp://" + l.addr + path }
 
-// newKey creates a key.
-func newKey(t *testing.T) ssh.Signer {
-	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // writeKey writes a new private key to a file, and returns the public key as a line of
 // authorized_keys.
 func writeKey(t *testing.T, file string) string {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
+	key, private := servetest.NewKey(t)
+	if err := os.WriteFile(file, pem.EncodeToMemory(private), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	block, err := ssh.MarshalPrivateKey(key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	public, err := ssh.NewPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(ssh.MarshalAuthorizedKey(public))
+	return string(ssh.MarshalAuthorizedKey(key.PublicKey()))
 }
 
 // lockedKey is a private key of no use elsewhere, which ssh-keygen -a 1 has

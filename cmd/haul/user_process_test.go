@@ -19,15 +19,16 @@ import (
 // whole change or none of it.
 func TestUserProcesses(t *testing.T) {
 	t.Parallel()
+	keyLine := func() string { _, line := newLogin(t); return line }
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "real", "users"), filepath.Join(dir, "users")
 	text := "# kept\nuser alice\n"
 	var changes [][]string
 	for i := range 4 {
-		text += fmt.Sprintf("user old%d\n  key %s\n", i, keyLine(t))
+		text += fmt.Sprintf("user old%d\n  key %s\n", i, keyLine())
 		name := fmt.Sprintf("new%d", i)
 		changes = append(changes,
-			[]string{"add", name, "--key", keyLine(t)}, []string{"key", "add", "alice", keyLine(t) + " " + name}, []string{"remove", fmt.Sprintf("old%d", i)})
+			[]string{"add", name, "--key", keyLine()}, []string{"key", "add", "alice", keyLine() + " " + name}, []string{"remove", fmt.Sprintf("old%d", i)})
 	}
 	changes = append(changes, []string{"set", "alice", "--access", "read-only"}, []string{"disable", "alice"})
 	err := os.Mkdir(filepath.Dir(file), 0o755)
@@ -39,7 +40,7 @@ func TestUserProcesses(t *testing.T) {
 	}
 	var all, killed []*child
 	for i, change := range changes {
-		c := run([]string{"add", fmt.Sprintf("killed%d", i), "--key", keyLine(t)})
+		c := run([]string{"add", fmt.Sprintf("killed%d", i), "--key", keyLine()})
 		time.AfterFunc(time.Duration(i)*5*time.Millisecond, func() { _ = c.cmd.Process.Kill() })
 		killed = append(killed, c)
 		all = append(all, run(change))

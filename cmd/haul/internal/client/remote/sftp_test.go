@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"net"
@@ -36,19 +35,12 @@ func TestAdviceAfterLogin(t *testing.T) {
 // calls it "lab".
 func startSFTP(t *testing.T, password string) (config string) {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
+	host, _ := servetest.NewKey(t)
+	hash, err := users.HashPassword([]byte(password))
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	me := users.User{Name: "me"}
-	if me.Password, err = users.HashPassword([]byte(password)); err != nil {
-		t.Fatal(err)
-	}
-	who, err := users.New(me)
+	who, err := users.New(users.User{Name: "me", Password: hash})
 	if err != nil {
 		t.Fatal(err)
 	}

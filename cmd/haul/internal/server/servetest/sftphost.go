@@ -38,8 +38,8 @@ type SFTPHost struct {
 func NewSFTPHost(t testing.TB, a sftp.Account) *SFTPHost {
 	t.Helper()
 	h := &SFTPHost{Home: t.TempDir(), t: t, account: a}
-	host, _ := newKey(t)
-	user, private := newKey(t)
+	host, _ := NewKey(t)
+	user, private := NewKey(t)
 	h.config = &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		if !bytes.Equal(key.Marshal(), user.PublicKey().Marshal()) {
 			return nil, errors.New("another key")
@@ -62,7 +62,8 @@ func NewSFTPHost(t testing.TB, a sftp.Account) *SFTPHost {
 	return h
 }
 
-func newKey(t testing.TB) (ssh.Signer, *pem.Block) {
+// NewKey creates a key, also in the form of a private key file.
+func NewKey(t testing.TB) (ssh.Signer, *pem.Block) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
