@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// An Arrival is the curve by which machines are switched on. The zero Arrival switches all of them
-// on at once.
+// An Arrival is the curve by which machines are switched on. The zero Arrival switches on all of
+// them at once.
 type Arrival struct {
-	Over time.Duration // spread evenly over this time
-	Rate float64       // or this many a second on average, independent of each other
+	Over time.Duration // the machines are spread evenly over this time
+	Rate float64       // or this many machines a second on average, independent of each other
 }
 
 // maxArrival is the longest time over which machines arrive.
@@ -39,7 +39,7 @@ func ParseArrival(s string) (Arrival, error) {
 	return Arrival{}, fmt.Errorf("%q: must be all, linear:TIME (linear:10m) or poisson:RATE (poisson:20, machines a second)", s)
 }
 
-// String writes a as ParseArrival reads it.
+// String returns a in the form that ParseArrival reads.
 func (a Arrival) String() string {
 	switch {
 	case a.Over > 0:
@@ -68,8 +68,8 @@ func (a Arrival) Times(n int, seed uint64) []time.Duration {
 	return times
 }
 
-// When returns when the given part (0 to 1) of n machines was up. up has the sorted times at which
-// machines came up; ok is false if fewer machines did.
+// When returns the time by which the given fraction (0 to 1) of n machines was up. up has the
+// sorted times at which machines came up; ok is false if fewer machines did.
 func When(up []time.Duration, n int, part float64) (at time.Duration, ok bool) {
 	need := int(math.Ceil(part*float64(n) - 1e-9))
 	if need < 1 || need > len(up) {

@@ -18,7 +18,7 @@ import (
 type Firmware struct {
 	Name      string
 	BlockSize int // the blksize it asks for, in bytes
-	Window    int // the windowsize it asks for; 0: it does not ask, and the window is 1
+	Window    int // the windowsize it asks for; 0 means that it does not ask, and the window is 1
 
 	// Repeat is the shortest wait before a packet is sent again. Silence is how long the firmware
 	// waits without an answer before it gives up.
@@ -28,7 +28,7 @@ type Firmware struct {
 	Pause time.Duration
 }
 
-// The values of firmware in use.
+// The firmware in use, with its values.
 var (
 	// EDK2 is the UEFI firmware of most machines and of QEMU. edk2, NetworkPkg/UefiPxeBcDxe:
 	// PxeBcImpl.h has PXEBC_MTFTP_TIMEOUT 4 (s) and PXEBC_MTFTP_RETRIES 6, and
@@ -67,18 +67,18 @@ const (
 // A Plan has the settings that all machines of a fleet share.
 type Plan struct {
 	Firmware Firmware
-	Loaders  int // number of servers with the loader, from which a machine chooses one; 0: there is no loader
+	Loaders  int // number of servers with the loader, from which a machine chooses one; 0 means that there is no loader
 	Images   int // number of servers with the image
 
-	Lost     float64       // the part of the machines, 0 to 1, that lose power while they boot
+	Lost     float64       // the fraction of the machines, 0 to 1, that lose power while they boot
 	Away     time.Duration // how long these machines are off
 	Stall    time.Duration // the longest wait for more of the image
-	Tries    int           // most failures in a row
+	Tries    int           // number of failures in a row after which a machine stays off
 	NoResume bool          // an interrupted image is fetched from its start
 	Seed     uint64
 }
 
-// Check reports what is wrong with p. It names the flag of "haul bench boot".
+// Check returns an error if p is wrong. The error names the flag of "haul bench boot".
 func (p *Plan) Check() error {
 	switch {
 	case p.Tries < 1:
@@ -110,8 +110,8 @@ func (d *dice) part() float64 { return float64(d.next()>>11) / (1 << 53) }
 // below returns a number from 0 to n-1.
 func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
 
-// other returns one of n servers, and not the server "not" if there is another. A negative not
-// excludes none.
+// other returns one of n servers. If there are several, it does not return the server not. A
+// negative not excludes none.
 func (d *dice) other(n, not int) int {
 	if n == 1 || not < 0 {
 		return d.below(n)

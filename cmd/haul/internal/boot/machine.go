@@ -32,7 +32,7 @@ const (
 	Broken           // the server was silent or refused the connection, or the connection was lost
 	Busy             // the server is busy: HTTP 429 or 503
 	Denied           // the server refuses to send the file
-	Wrong            // the content differs from what other machines got
+	Wrong            // the content differs from the content that other machines received
 	Vanished         // Moved reported that the machine loses power
 )
 
@@ -45,9 +45,9 @@ type Machine struct {
 	got    int64
 	heard  time.Time // when data last arrived, or the transfer began
 	loses  Step      // the step in which it loses power; Off for none
-	losesA float64   // and the part of the file, 0 to 1, at which it does
+	losesA float64   // the part of that file, 0 to 1, at which it loses power
 
-	failures int // in a row
+	failures int // number of failures in a row
 	denied   int
 
 	count Count
@@ -87,7 +87,7 @@ func (m *Machine) PowerOn(now time.Time) {
 	m.begin(now, Fetch, -1)
 }
 
-// begin begins a transfer, from another server than not where possible.
+// begin begins a transfer, if possible from another server than not.
 func (m *Machine) begin(now time.Time, s Step, not int) {
 	servers := m.plan.Loaders
 	if s == Fetch {
@@ -119,8 +119,8 @@ func (m *Machine) Deadline() time.Time {
 	return time.Time{}
 }
 
-// Expire ends a pause that is over. During a transfer it reports whether to break the transfer off,
-// because nothing came for too long; the driver then reports Broken to Ended.
+// Expire ends a pause that is over. During a transfer, it returns true if no data has arrived for
+// too long. The driver then breaks the transfer off, and reports Broken to Ended.
 func (m *Machine) Expire(now time.Time) (breakOff bool) {
 	due := m.Deadline()
 	switch {
@@ -137,8 +137,8 @@ func (m *Machine) Expire(now time.Time) (breakOff bool) {
 }
 
 // Moved records that the first got of size bytes have arrived; size is 0 if it is not known. It
-// reports whether the machine loses power now. The driver then drops the transfer without a word to
-// the server, and reports Vanished to Ended.
+// reports whether the machine loses power now. In that case the driver drops the transfer without
+// telling the server, and reports Vanished to Ended.
 func (m *Machine) Moved(now time.Time, got, size int64) (vanish bool) {
 	m.heard = now
 	came := max(0, got-m.got)
@@ -160,8 +160,8 @@ func (m *Machine) Restarted(now time.Time) {
 	m.count.Again++
 }
 
-// Ended records how a transfer ended. cause is the reason for a failure, and one of few different
-// texts.
+// Ended records how a transfer ended. cause is the reason for a failure; there must be only few
+// different causes.
 func (m *Machine) Ended(now time.Time, how Outcome, cause string) {
 	at := m.order.Step
 	switch how {

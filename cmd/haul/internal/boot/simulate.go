@@ -21,36 +21,36 @@ type Simulated struct {
 // epoch is the start of a simulation as a machine sees it.
 var epoch = time.Unix(0, 0)
 
-// never is later than all other times, in seconds.
+// never is a time later than all others, in seconds.
 var never = math.Inf(1)
 
 // A site is a running simulation. Times are in seconds since its start.
 type site struct {
 	*Site
 	wire, cpu [2]float64
-	cap       [2]float64 // the most that one machine gets, in bytes of content a second
+	cap       [2]float64 // the highest rate of one machine, in bytes of content a second
 	now       float64
 	machines  []Machine
 	replicas  []replica
-	timers    heap // waiting machines, by the time at which Expire is due
-	live      int  // replicas
+	timers    heap // waiting machines, by the time at which to call Expire
+	live      int  // number of replicas that are not lost
 	out       Simulated
 	used      float64 // CPU, seconds
 	sent      float64 // bytes
 }
 
-// A replica serves loaders and images. All machines that fetch the same kind of file get the same
-// rate.
+// A replica serves loaders and images. All machines that fetch the same kind of file from it get
+// the same rate.
 type replica struct {
 	down  bool
 	since float64 // the time up to which served is computed
 	kinds [2]kind
 }
 
-// A kind has all transfers of one kind, loader or image, from one replica.
+// A kind holds all transfers of one kind, loader or image, from one replica.
 type kind struct {
 	flows  heap    // machines, by the value of served at which their transfer ends
-	served float64 // bytes that a machine would have got if it were connected from the start
+	served float64 // bytes that a machine would have received if it had been connected from the start
 	rate   float64 // bytes a second, for each machine
 	filled float64 // when the cache has the whole file; never until someone requests it
 }
@@ -142,8 +142,8 @@ func (s *site) over() bool { return len(s.out.Up)+s.out.Failed == len(s.machines
 
 func (s *site) time() time.Time { return epoch.Add(seconds(s.now)) }
 
-// nextTransfer returns the time and place of the next event among transfers: the end of a transfer,
-// or a cache that becomes full.
+// nextTransfer returns the time and place of the next event of a transfer: the end of a transfer,
+// or the moment when a cache has the whole file.
 func (s *site) nextTransfer() (at float64, replica, which int) {
 	at = never
 	for i := range s.replicas {
@@ -223,7 +223,7 @@ func (s *site) follow(n int) {
 }
 
 // route returns the replica that answers for a server, or -1 if none does. Replica 0 is the one
-// that is lost.
+// that may be lost.
 func (s *site) route(server int) int {
 	if !s.replicas[server].down {
 		return server
@@ -251,7 +251,7 @@ func (s *site) begin(n, r, k int) {
 	s.share(rep)
 }
 
-// fillRate is how fast a replica gets a file from the store while all replicas fetch.
+// fillRate is the rate at which a replica gets a file from the store while all replicas fetch.
 func (s *site) fillRate() float64 { return s.Store / s.wire[1] / float64(s.Replicas) }
 
 // advance moves the transfers of a replica up to now.
@@ -288,9 +288,9 @@ func (s *site) share(r *replica) {
 	}
 }
 
-// fair returns the rate that each transfer may have when they share a resource fairly. There are n
-// transfers of each kind, no faster than limit. A byte takes each of the resource, and have is the
-// total.
+// fair returns the rate that each transfer may have when all share a resource fairly. There are n
+// transfers of each kind, none faster than limit. A byte takes the part each of the resource, and
+// have is the whole resource.
 func fair(n, limit, each [2]float64, have float64) float64 {
 	low, high := 0, 1
 	if limit[1] < limit[0] {
@@ -299,7 +299,7 @@ func fair(n, limit, each [2]float64, have float64) float64 {
 	if x := have / (n[0]*each[0] + n[1]*each[1]); x <= limit[low] {
 		return x
 	}
-	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high]) // +Inf for none
+	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high]) // +Inf if there are no such transfers
 }
 
 // lose takes the first replica away. Its machines get no more data.
@@ -354,8 +354,8 @@ type entry struct {
 	machine int
 }
 
-// A heap has the least entry first. Of equal entries, that of the machine with the lowest number
-// comes first.
+// A heap has the entry with the smallest at first. Of equal entries, the entry of the machine
+// with the lowest number is first.
 type heap []entry
 
 func (h heap) less(i, j int) bool {

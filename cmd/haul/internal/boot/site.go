@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// These constants are what haul needs according to measurements: see docs/benchmarks.md, two cores
+// These constants are haul's costs according to measurements: see docs/benchmarks.md, two cores
 // of a virtual machine, loopback.
 const (
 	// PacketCPU is the server's CPU time for a DATA packet of TFTP and its ACK, with
@@ -30,14 +30,14 @@ const (
 // Gigabit is 1 Gb/s in bytes a second.
 const Gigabit = 1e9 / 8
 
-// MaxSimulated is the most machines of a Site, and MaxReplicas the most replicas.
+// MaxSimulated bounds the machines of a Site, and MaxReplicas the replicas.
 const (
 	MaxSimulated = 1_000_000
 	MaxReplicas  = 10_000
 )
 
-// maxContent is the most bytes that all machines together fetch, and maxSpan the longest time that
-// a site takes. Both leave ample room before an overflow, as machines fetch lost files again.
+// maxContent bounds the bytes that all machines together fetch, and maxSpan the time that a site
+// takes. Since machines fetch lost files again, both leave ample room before an overflow.
 const (
 	maxContent = 1 << 56
 	maxSpan    = 10 * 365 * 24 * time.Hour
@@ -48,16 +48,16 @@ const (
 type Site struct {
 	Machines    int
 	Arrival     Arrival
-	MachineLink float64       // of one machine
+	MachineLink float64       // the rate of one machine's link
 	RoundTrip   time.Duration // between a machine and a replica
 
 	Replicas int
-	Link     float64 // of one replica
+	Link     float64 // the rate of one replica's link
 	Cores    float64 // of one replica
 
 	Loader, Image int64 // bytes; 0: there is none
 
-	Store float64 // of the store's link, for all replicas together
+	Store float64 // the rate of the store's link, for all replicas together
 	Cache bool    // replicas keep the files that they have fetched
 
 	// LostAt is when one replica is lost, and BackAt when it returns with an empty cache. 0 means
@@ -79,7 +79,7 @@ func DefaultSite() Site {
 	}
 }
 
-// Check reports what is wrong with s. It names the flag of "haul bench boot".
+// Check returns an error if s is wrong. The error names the flag of "haul bench boot".
 func (s *Site) Check() error {
 	switch {
 	case s.Machines < 1 || s.Machines > MaxSimulated:
@@ -112,8 +112,8 @@ func (s *Site) Check() error {
 	return s.Plan.Check()
 }
 
-// perByte returns how much of the link, in bytes, and of the CPU, in seconds, a byte of content
-// takes, by TFTP (index 0) and by HTTP (1).
+// perByte returns the cost of a byte of content by TFTP (index 0) and by HTTP (1): on the link in
+// bytes, and on the CPU in seconds.
 func (s *Site) perByte() (wire, cpu [2]float64) {
 	block := float64(s.Plan.Firmware.BlockSize)
 	wire = [2]float64{(block + tftpOverhead) / block, float64(tcpPacket) / tcpSegment}
@@ -121,7 +121,7 @@ func (s *Site) perByte() (wire, cpu [2]float64) {
 	return wire, cpu
 }
 
-// span returns how long the slowest link or the cores take for all content, in seconds.
+// span returns the time that the slowest link or the cores need for all content, in seconds.
 func (s *Site) span() float64 {
 	wire, cpu := s.perByte()
 	n, l, i := float64(s.Machines), float64(s.Loader), float64(s.Image)
@@ -129,11 +129,12 @@ func (s *Site) span() float64 {
 	return max(n*one/s.Link, n*(l*cpu[0]+i*cpu[1])/s.Cores, n*one/s.Store, one/s.MachineLink)
 }
 
-// A Bound has lower bounds for the time of a site, by arithmetic alone. Simulate cannot be faster.
+// A Bound holds lower bounds for the time of a site, computed without a simulation. Simulate
+// cannot be faster.
 type Bound struct {
 	Bytes   int64         // of content, for all machines
-	Link    time.Duration // for all replicas' links to carry it
-	CPU     time.Duration // for all replicas' cores
+	Link    time.Duration // until the links of all replicas have carried it
+	CPU     time.Duration // until the cores of all replicas have sent it
 	Arrival time.Duration // until the last machine is switched on
 }
 
@@ -150,7 +151,7 @@ func (s *Site) Bound() Bound {
 	}
 }
 
-// ReplicasFor returns the least number of replicas whose links carry everything within a time.
+// ReplicasFor returns the smallest number of replicas whose links carry everything within a time.
 func (s *Site) ReplicasFor(within time.Duration) int {
 	one := *s
 	one.Replicas = 1

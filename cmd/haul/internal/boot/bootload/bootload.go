@@ -28,14 +28,15 @@ const (
 	MaxMachines = 10_000
 	MaxServers  = 64 // of the loader, and of the image
 
-	// maxCauses is how many different reasons a Report lists; the rest is counted as otherCauses.
+	// maxCauses is how many different reasons a Report lists; failures for further reasons are
+	// counted as otherCauses.
 	maxCauses   = 32
 	otherCauses = "other reasons"
 
-	// maxDallying is how many completed transfers of loaders may still answer repeated packets.
+	// maxDallying bounds the completed transfers of loaders that still answer repeated packets.
 	maxDallying = 1024
 
-	// maxHeader is the most bytes of the headers of an HTTP response.
+	// maxHeader bounds the headers of an HTTP response, in bytes.
 	maxHeader = 64 << 10
 
 	progressEvery = 200 * time.Millisecond
@@ -49,8 +50,9 @@ type Config struct {
 	// Plan describes the machines. Run sets its Loaders and Images.
 	Plan boot.Plan
 
-	// Loaders and Images are the URLs of the files. Several stand for one address with several
-	// servers behind it, of which a machine gets one. Either may be empty, but not both.
+	// Loaders and Images are the URLs of the files. Several URLs stand for one address with
+	// several servers behind it: a machine gets one of these servers. Either list may be empty,
+	// but not both.
 	Loaders []tftpclient.Target
 	Images  []*url.URL // of http or https
 
@@ -66,7 +68,7 @@ type Progress struct {
 	LoaderBytes, ImBytes int64
 }
 
-// Check reports what is wrong with c. It names the flag of "haul bench boot".
+// Check returns an error if c is wrong. The error names the flag of "haul bench boot".
 func (c *Config) Check() error {
 	switch {
 	case c.Machines < 1 || c.Machines > MaxMachines:
@@ -94,7 +96,7 @@ func (c *Config) Check() error {
 	return c.Plan.Check()
 }
 
-// A run is one fleet that boots.
+// A run boots one fleet.
 type run struct {
 	config *Config
 	plan   boot.Plan
@@ -109,7 +111,7 @@ type run struct {
 	mu     sync.Mutex
 	report Report     // mu
 	on     int        // mu: machines switched on
-	want   [2]*digest // mu: the loader and the image that the first machine got
+	want   [2]*digest // mu: the loader and the image that the first machine received
 }
 
 // Run boots the machines, and reports how they came up. Failed machines are not an error. It
@@ -254,7 +256,8 @@ func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, 
 	if r.heard.Load() {
 		return
 	}
-	// One of several servers may be down, so each has to fail twice.
+	// If one of several servers is down, a machine may try it first, so each server has to fail
+	// twice.
 	servers := r.report.Loaders
 	if step == boot.Fetch {
 		servers = r.report.Images
@@ -287,7 +290,7 @@ func (r *run) left(c *client) {
 	}
 }
 
-// count counts a cause, as otherCauses if there are too many.
+// count counts a cause. If there are too many different causes, it counts otherCauses.
 func count(causes map[string]int, cause string) {
 	if _, ok := causes[cause]; !ok && len(causes) >= maxCauses {
 		cause = otherCauses
@@ -295,7 +298,7 @@ func count(causes map[string]int, cause string) {
 	causes[cause]++
 }
 
-// same reports whether a complete file equals that of the first machine.
+// same reports whether a complete file equals the file that the first machine received.
 func (r *run) same(step boot.Step, d digest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,7 +27,7 @@ var (
 // A client runs one machine and its current transfer.
 type client struct {
 	run     *run
-	on, up  time.Duration // since the run began
+	on, up  time.Duration // times since the run began
 	content content       // owned by the goroutine or the pool's loop that moves the file
 
 	mu      sync.Mutex
@@ -90,7 +90,7 @@ func (c *client) attempt(ctx context.Context, o boot.Order) {
 	c.run.ended(o.Step, o.Server, how, cause, after.Loader-before.Loader+after.Image-before.Image, err)
 }
 
-// look cancels the transfer if nothing came for too long.
+// look cancels the transfer if no data has arrived for too long.
 func (c *client) look(cancel context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *client) look(cancel context.CancelCauseFunc) {
 	}
 }
 
-// moved records how much has arrived, and reports whether the machine loses power.
+// moved records how many bytes have arrived, and reports whether the machine loses power.
 func (c *client) moved(got, size int64) (vanish bool) {
 	c.run.heard.Store(true)
 	c.mu.Lock()
@@ -135,8 +135,8 @@ type loaderWriter struct {
 }
 
 // WriteBlock takes a block, and returns poolhooks.ErrVanish if the machine loses power. A writer
-// learns the size only at the end, so the part at which a machine loses power relates to the size
-// that the first machine got.
+// learns the size only at the end. So the position at which a machine loses power is computed
+// from the size of the file that the first machine received.
 func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	w.got += int64(len(data))
 	w.client.content.writeAt(off, data)
@@ -149,7 +149,7 @@ func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64)
 	return nil
 }
 
-// buffers are for reading images.
+// buffers holds buffers for reading images.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // fetch fetches the image, starting at the order's offset.
@@ -227,7 +227,7 @@ func (e statusError) Error() string {
 }
 
 // judge returns the outcome of a transfer, and the cause in a few words, so that causes can be
-// counted. end is the cause with which its context ended.
+// counted. end is the cause with which the transfer's context ended.
 func judge(err, end error) (boot.Outcome, string) {
 	if err == nil {
 		return boot.Whole, ""
@@ -259,8 +259,8 @@ func judge(err, end error) (boot.Outcome, string) {
 	return boot.Broken, reason(err)
 }
 
-// reason returns the innermost error of a chain, without addresses, which would make each one
-// different.
+// reason returns the innermost error of a chain, without addresses, because each address would
+// make a different reason.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -15,7 +15,7 @@ type digest struct {
 type content struct {
 	hash  maphash.Hash
 	at    int64
-	ahead []piece // pieces that arrived too early: less than a window
+	ahead []piece // pieces that arrived too early, in all less than a window
 }
 
 type piece struct {

@@ -15,8 +15,9 @@ type Report struct {
 	Failed   int // machines that gave up
 	Cut      int // machines that were not done when the run was interrupted
 
-	// Failures counts machines that failed, by reason, and Retried transfers that failed, whether
-	// or not the machine came up later. Each has at most maxCauses reasons, and one for the rest.
+	// Failures counts the machines that failed, by reason. Retried counts the transfers that
+	// failed, by reason, whether or not the machine came up later. Each has at most maxCauses
+	// reasons, and one for the rest.
 	Failures, Retried map[string]int
 
 	Count                 boot.Count // of all machines together
@@ -26,7 +27,7 @@ type Report struct {
 	CPU time.Duration // CPU time of this process
 
 	arrived, up []time.Duration // when machines were switched on, and came up, since the start; up is sorted at the end
-	took        []time.Duration // times from the one to the other, sorted at the end
+	took        []time.Duration // times from switching on until coming up, sorted at the end
 }
 
 // A Server has the counts of one server.
@@ -34,7 +35,7 @@ type Server struct {
 	URL       string `json:"url"`
 	Transfers int    `json:"transfers"` // that have ended
 	Failed    int    `json:"failed"`
-	Bytes     int64  `json:"bytes"` // of content
+	Bytes     int64  `json:"bytes"` // bytes of content
 }
 
 // server returns the counts of a server for the transfers of a step.
@@ -55,14 +56,14 @@ func (r *Report) finish(took, cpu time.Duration) {
 // Up returns how many machines came up.
 func (r *Report) Up() int { return len(r.up) }
 
-// When returns the time, from the start of the run, by which a part of the machines, 0 to 1, was
-// up; ok is false if fewer machines came up.
+// When returns the time, from the start of the run, by which a fraction of the machines, 0 to 1,
+// was up; ok is false if fewer machines came up.
 func (r *Report) When(part float64) (at time.Duration, ok bool) {
 	return boot.When(r.up, r.Machines, part)
 }
 
-// Took returns the time within which a part, 0 to 1, of the machines that came up did so, counted
-// from when each was switched on. It is 0 if none came up.
+// Took considers the machines that came up, and the time that each took since it was switched on.
+// It returns the time within which a fraction of them, 0 to 1, came up. It is 0 if none came up.
 func (r *Report) Took(part float64) time.Duration {
 	at, _ := boot.When(r.took, len(r.took), part)
 	return at

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// WriteSiteText writes for people how the machines of a site came up in the simulation, and the
-// bounds by arithmetic alone.
+// WriteSiteText writes, for people, how the machines of a site came up in the simulation, and the
+// bounds computed without it.
 func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
@@ -52,7 +52,7 @@ type siteResult struct {
 	ArrivalCurve string         `json:"arrival"`
 }
 
-// WriteSiteJSON writes the same as one JSON object.
+// WriteSiteJSON writes the same results as one JSON object.
 func WriteSiteJSON(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	b := s.Bound()
 	return json.NewEncoder(out).Encode(siteResult{

@@ -13,7 +13,7 @@ const (
 	svgLeft, svgRight    = 60, 16
 	svgTop, svgBottom    = 28, 44
 	svgAcross, svgUpward = svgWidth - svgLeft - svgRight, svgHeight - svgTop - svgBottom
-	svgPoints            = 400 // most points of a curve
+	svgPoints            = 400 // largest number of points of a curve
 )
 
 // WriteSVG draws two curves over time: machines switched on, and machines up. on and up are sorted

@@ -18,7 +18,7 @@ const (
 	maxOptions   = 2048 // bytes of a kernel's command line, as on x86 and arm64
 )
 
-// An Entry is something to boot: a kernel, its initrds, and its command line.
+// An Entry describes a system to boot: a kernel, its initrds, and its command line.
 type Entry struct {
 	Name    string // for [Menu.Default]: the name of its file without ".conf", or its directory
 	Title   string
@@ -94,7 +94,7 @@ func (e *Entry) addOptions(value string) {
 	e.Options = strings.TrimSpace(e.Options + " " + strings.Join(words, " "))
 }
 
-// check returns the reason if iPXE cannot boot an entry.
+// check returns an error if iPXE cannot boot an entry.
 func (e *Entry) check() error {
 	unsafe := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 	switch {
@@ -114,8 +114,8 @@ func (e *Entry) check() error {
 
 func isVariable(word string) bool { return word[0] == '$' }
 
-// entryPath returns the name of a file from an entry, in which names are absolute, from the top of
-// the tree.
+// entryPath returns the name of a file in an entry without leading slashes. The names in entries
+// are absolute, from the top of the tree.
 func entryPath(value string) (string, error) {
 	name := strings.TrimLeft(value, "/")
 	if name == "" || len(name) > maxPath || slices.Contains(strings.Split(name, "/"), "..") {

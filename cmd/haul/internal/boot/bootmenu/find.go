@@ -11,10 +11,10 @@ import (
 
 // Bounds of the search for entries.
 const (
-	// MaxEntries is the most entries of a menu.
+	// MaxEntries is the largest number of entries of a menu.
 	MaxEntries = 256
 
-	maxSearched = 1024 // most directories, and files of loader/entries, to look at
+	maxSearched = 1024 // bounds the directories, and the files of loader/entries, to look at
 	maxDepth    = 6    // levels of directories
 	maxProblems = 32
 )
@@ -135,8 +135,8 @@ func dirEntry(dir, prefix string, names []string) (Entry, bool) {
 	return e, len(e.Linux) <= maxPath && len(e.Initrds[0]) <= maxPath
 }
 
-// only returns the name for which the function is returns true. ok is false unless there is exactly
-// one such name.
+// only returns the name for which is returns true. ok is false unless there is exactly one such
+// name.
 func only(names []string, is func(string) bool) (found string, ok bool) {
 	for _, name := range names {
 		if is(strings.ToLower(name)) {
@@ -159,7 +159,8 @@ func isInitrd(name string) bool {
 	return !isAbout(name) && (strings.HasPrefix(name, "initrd") || strings.HasPrefix(name, "initramfs"))
 }
 
-// isAbout reports whether a name belongs to a directory, or to a file about another file.
+// isAbout reports whether a name belongs to a directory, or to a file that describes another
+// file.
 func isAbout(name string) bool {
 	for _, ending := range []string{"/", ".sig", ".asc", ".sha256", ".sha512", ".md5", ".txt", ".json"} {
 		if strings.HasSuffix(name, ending) {

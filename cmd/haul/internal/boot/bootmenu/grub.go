@@ -22,7 +22,8 @@ const GRUBName = "grub/grub.cfg"
 // cannot boot are left out: see [Menu.GRUBProblems]. An example is an entry with a backslash or a
 // single quote in its options, because GRUB puts a backslash in front of these.
 func (m *Menu) AppendGRUB(b []byte) []byte {
-	// After HTTP boot, this sends a GRUB without an HTTP driver here by TFTP.
+	// After HTTP boot, a GRUB without an HTTP driver loads this script by TFTP. These lines make
+	// it fetch the other files by TFTP as well.
 	b = append(b, `if [ "$config_directory" = "(tftp,$net_default_server)/grub" ]; then
 	set root="tftp,$net_default_server"
 fi
@@ -45,8 +46,8 @@ set default=`...)
 	return b
 }
 
-// GRUBProblems returns the entries that are in the menu for iPXE but not in that for GRUB, with the
-// reasons. It returns at most maxProblems.
+// GRUBProblems returns the reasons why entries that are in the menu for iPXE are missing in the
+// menu for GRUB. It returns at most maxProblems.
 func (m *Menu) GRUBProblems() (all []error) {
 	for i := range m.Entries {
 		e := &m.Entries[i]
@@ -57,11 +58,11 @@ func (m *Menu) GRUBProblems() (all []error) {
 	return all
 }
 
-// grubDisk boots the disk. When GRUB exits, firmware may show its setup instead of trying the next
-// device. So GRUB looks for the boot loaders of distributions itself, and then for UEFI's default
-// loader, whose name contains UEFI's name of the architecture (UEFI 2.10 §3.5.1.1). A GRUB that
-// loads its modules from the network cannot read partitions without the modules for them. GRUB's
-// names arm, riscv64 and loongarch64 are the same as those of UEFI.
+// grubDisk boots the disk. When GRUB exits, firmware may show its setup instead of trying the
+// next device. So GRUB looks for the boot loaders of distributions itself, and then for UEFI's
+// default loader. The name of that loader contains UEFI's name of the architecture (UEFI 2.10
+// §3.5.1.1). A GRUB that loads its modules from the network cannot read partitions without the
+// modules for them. GRUB's names arm, riscv64 and loongarch64 are the same as UEFI's.
 const grubDisk = `menuentry 'Disk of this machine' --id local {
 	set suffix=$grub_cpu
 	if [ "$grub_cpu" = x86_64 ]; then
@@ -86,7 +87,8 @@ const grubDisk = `menuentry 'Disk of this machine' --id local {
 }
 `
 
-// grubConditions are true where a kernel of an architecture runs, as conditions are for iPXE.
+// grubConditions maps architectures to conditions that are true on machines that can run a kernel
+// of that architecture, as conditions does for iPXE.
 var grubConditions = map[pxe.Arch]string{
 	pxe.IA32:        `"$grub_cpu" = i386`,
 	pxe.X64:         `"$grub_cpu" = x86_64 -o "$grub_platform" = pc`,
@@ -96,7 +98,7 @@ var grubConditions = map[pxe.Arch]string{
 	pxe.LoongArch64: `"$grub_cpu" = loongarch64`,
 }
 
-// checkGRUB returns why GRUB cannot boot the entry with the options as they are.
+// checkGRUB returns an error if GRUB cannot boot the entry with the options unchanged.
 func (e *Entry) checkGRUB() error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	switch {
@@ -162,8 +164,8 @@ func appendQuoted(b []byte, word string) []byte {
 	return append(b, '\'')
 }
 
-// kernelWords splits options into words as a kernel does, for which white space between double
-// quotes is part of a word. GRUB quotes such a word again.
+// kernelWords splits options into words as a kernel does: white space between double quotes is
+// part of a word. GRUB quotes such a word again.
 func kernelWords(options string) []string {
 	quoted := false
 	words := strings.FieldsFunc(options, func(r rune) bool {

@@ -36,8 +36,9 @@ func (m *Menu) Check() error {
 	return nil
 }
 
-// IPXEProblems returns the first entries that iPXE of early 2019, which Debian 12 has, cannot load.
-// By HTTP, such an iPXE requests a wrong name if the name in the script is not ASCII.
+// IPXEProblems returns, for the first such entries, why iPXE of early 2019, the version in Debian
+// 12, cannot load them. By HTTP, such an iPXE requests a wrong name if the name in the script is
+// not ASCII.
 func (m *Menu) IPXEProblems() (all []error) {
 	for _, e := range m.Entries {
 		if len(all) < maxProblems && strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
@@ -57,12 +58,13 @@ func (m *Menu) index(name string) int {
 }
 
 // AppendScript appends the menu as a script for iPXE, to be served as [pxe.ScriptName]. If
-// hosts/MAC.ipxe exists, the script runs that instead; a MAC is written as 52-54-00-12-34-56. All
-// files are fetched from the server of the script. To boot from the disk, iPXE exits with an error
-// on UEFI: after a success, firmware would show its menu instead of trying the next device.
+// hosts/MAC.ipxe exists, the script runs that file instead; a MAC is written as
+// 52-54-00-12-34-56. All files are fetched from the server of the script. To boot from the disk
+// on UEFI, iPXE exits with an error: after a success, firmware would show its menu instead of
+// trying the next device.
 //
-// Titles, names and options may have any content; none of it becomes an iPXE command. Entries that
-// iPXE cannot boot are left out, such as one with a control character in its options.
+// Titles, names and options may have any content; none of it becomes an iPXE command. Entries
+// that iPXE cannot boot are left out, such as one with a control character in its options.
 func (m *Menu) AppendScript(b []byte) []byte {
 	b = append(b, "#!ipxe\n"+
 		"chain --autofree --replace /hosts/${mac:hexhyp}.ipxe ||\n"+
@@ -113,8 +115,8 @@ func AppendAutoexec(b []byte) []byte {
 		"chain --autofree --replace /"+pxe.ScriptName+"\n"...)
 }
 
-// conditions are iPXE commands that succeed where a kernel of an architecture runs. On a BIOS, iPXE
-// has 32 bits, and starts 64-bit kernels as well.
+// conditions maps architectures to iPXE commands that succeed on machines that can run a kernel
+// of that architecture. On a BIOS, iPXE has 32 bits, and starts 64-bit kernels as well.
 var conditions = map[pxe.Arch]string{
 	pxe.IA32:        "iseq ${buildarch} i386",
 	pxe.X64:         "iseq ${buildarch} x86_64 || iseq ${platform} pcbios",
@@ -138,7 +140,7 @@ func (e *Entry) appendItem(b []byte, i int) []byte {
 }
 
 // appendBoot appends the commands that boot an entry. A UEFI kernel finds its initrds by their
-// names on its command line, or as iPXE passes them since 2020.
+// names on its command line. Since 2020, iPXE also passes them itself.
 func (e *Entry) appendBoot(b []byte, i int) []byte {
 	b = append(appendLabel(append(b, ':'), i), "\nimgfree ||\nkernel /"...)
 	b = urlpath.Append(b, e.Linux)
@@ -161,9 +163,9 @@ func appendInitrd(b []byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, "initrd"...), int64(n), 10), ".img"...)
 }
 
-// nothing is a setting that does not exist. iPXE expands settings only after it has split a line
-// into words and commands. So this setting separates characters that iPXE would join, and hides
-// words that it would interpret.
+// nothing refers to an iPXE setting that does not exist. iPXE expands settings only after it has
+// split a line into words and commands. So this setting can separate characters that iPXE would
+// join, and hide words that it would interpret.
 const nothing = "${nothing}"
 
 // appendWords appends each word of a text after a space, written so that iPXE passes it to the

@@ -39,13 +39,14 @@ func (a *advice) has(class pxe.Class) bool {
 	return slices.ContainsFunc(a.all, func(o Offering) bool { return o.Class == class })
 }
 
-// firmware are the classes that an offering for [pxe.PXEClient] covers.
+// firmware lists the classes that an offering for [pxe.PXEClient] covers.
 var firmware = []pxe.Class{pxe.PXEClient, pxe.UBoot}
 
 // number formats a value of option 93 in hexadecimal.
 func number(n uint16) string { return hex.EncodeToString(binary.BigEndian.AppendUint16(nil, n)) }
 
-// maxFile is the longest name that fits in the field file of a DHCP packet, in bytes.
+// maxFile is the length of the longest name that fits in the field file of a DHCP packet, in
+// bytes.
 const maxFile = 127
 
 // colons formats bytes as 06:01:08.

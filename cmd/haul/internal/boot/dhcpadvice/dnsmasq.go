@@ -9,8 +9,9 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// dnsmasq writes lines for dnsmasq, which assigns tags to clients by their options, and files by
-// tags. It may evaluate the lines in any order, so no client may match the tags of two files.
+// dnsmasq writes lines for dnsmasq, which assigns tags to clients by their options, and chooses
+// files by tags. It may evaluate the lines in any order, so no client may match the tags of two
+// files.
 func dnsmasq(a *advice) string {
 	var s strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }

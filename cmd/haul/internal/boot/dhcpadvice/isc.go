@@ -15,7 +15,7 @@ option ipxe-features code 175 = encapsulate ipxe;
 option ipxe.http code 19 = unsigned integer 8;
 `
 
-// isc writes one chain of conditions, of which dhcpd applies the first that holds.
+// isc writes one chain of conditions. dhcpd applies the first condition that holds.
 func isc(a *advice) string {
 	var s strings.Builder
 	s.WriteString(comment(a.about("isc", "filename, next-server")))
@@ -66,7 +66,7 @@ func (a *advice) iscCondition(o Offering) string {
 		case o.NoHTTP:
 			all = append(all, "not exists ipxe.http")
 		case a.noHTTP:
-			any = []string{"exists ipxe.http"} // clients without HTTP are handled before
+			any = []string{"exists ipxe.http"} // earlier conditions handle clients without HTTP
 		default:
 			any = append(any, "exists ipxe.http")
 		}

@@ -49,7 +49,7 @@ func kea(a *advice) string {
 		classes = append(classes, keaClass{Name: "haul-pi", Test: keaPi()})
 	}
 	for _, o := range a.all {
-		// Kea cannot match on the content of option 175.
+		// Kea cannot match the content of option 175.
 		if o.Class != pxe.NoClass && !o.NoHTTP {
 			classes = append(classes, a.keaClass(o))
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// An Offering is what certain clients get under [pxe.Rules]. A DHCP server that offers the same
-// lets them boot without this server: see [Offerings].
+// An Offering holds the options that certain clients get under [pxe.Rules]. A DHCP server that
+// offers the same options lets them boot without this server: see [Offerings].
 type Offering struct {
 	MAC dhcp.MAC // of the client; zero for all clients whose MAC has no other Offering
 
@@ -22,8 +22,8 @@ type Offering struct {
 	Class pxe.Class
 	Arch  pxe.Arch // of the clients; UnknownArch for all
 
-	// NoHTTP marks the Offering for iPXE without HTTP. If there is none, such an iPXE gets the same
-	// as any other.
+	// NoHTTP marks the Offering for iPXE without HTTP. If there is none, such an iPXE gets the
+	// same options as any other.
 	NoHTTP bool
 
 	File        string // option 67: a name on this server, or a URL; empty for none
@@ -32,12 +32,13 @@ type Offering struct {
 	Vendor      []byte // option 43; empty if the clients need none from a DHCP server
 }
 
-// Offerings returns what clients of each kind get from a [pxe.Server] with this address. The
-// offerings for single machines come first, in the order of their MACs. A machine that gets the
-// same as all others is left out.
+// Offerings returns the options that clients of each kind get from a [pxe.Server] with this
+// address. The offerings for single machines come first, in the order of their MACs. A machine
+// that gets the same as all others is left out.
 //
-// A Server first sends an iPXE that lacks a feature to a better iPXE. The Offering is what it gets
-// after that, because a DHCP server does not remember which clients it has redirected.
+// A Server first sends an iPXE that lacks a feature to a better iPXE. The Offering holds the
+// options that the client gets after that, because a DHCP server does not remember which clients
+// it has redirected.
 func Offerings(r pxe.Rules, server dhcp.Addr) ([]Offering, error) {
 	s, err := pxe.NewServer(r)
 	if err != nil {
@@ -67,7 +68,7 @@ func Offerings(r pxe.Rules, server dhcp.Addr) ([]Offering, error) {
 	return append(all, common...), nil
 }
 
-// strangerMAC returns a MAC without a rule.
+// strangerMAC returns a MAC that has no rule.
 func strangerMAC(r pxe.Rules) dhcp.MAC {
 	for n := uint32(0); ; n++ {
 		mac := dhcp.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, n))
@@ -77,14 +78,14 @@ func strangerMAC(r pxe.Rules) dhcp.MAC {
 	}
 }
 
-// An asker asks a server as machines of all kinds.
+// An asker asks a server in the role of machines of all kinds.
 type asker struct {
 	*pxe.Server
 	addr dhcp.Addr
 	now  time.Time
 }
 
-// all returns what a machine gets as each kind in turn.
+// all returns the offerings for a machine that asks as each kind in turn.
 func (q *asker) all(mac dhcp.MAC) (all []Offering) {
 	starts := dhcp.AppendOption(nil, dhcp.FeatureEFI, []byte{1})
 	without := q.class(pxe.IPXE, starts, mac)
@@ -100,8 +101,8 @@ func (q *asker) all(mac dhcp.MAC) (all []Offering) {
 	return all
 }
 
-// class returns what a machine of a class gets, for each architecture. features are the features of
-// iPXE.
+// class returns the offerings for a machine of a class, for each architecture. features are the
+// features of iPXE.
 func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Offering) {
 	for arch := range pxe.NumArchs {
 		if (class == pxe.Pi) != (arch == pxe.RaspberryPi) {
@@ -112,7 +113,7 @@ func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Off
 		case !ok:
 		case arch == pxe.UnknownArch || class == pxe.Pi:
 			o.Arch = pxe.UnknownArch
-			return []Offering{o} // it does not depend on the architecture
+			return []Offering{o} // the offering does not depend on the architecture
 		default:
 			all = append(all, o)
 		}
@@ -120,7 +121,7 @@ func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Off
 	return all
 }
 
-// ask asks the server as one machine.
+// ask asks the server in the role of one machine.
 func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MAC) (o Offering, ok bool) {
 	h := dhcp.Header{Op: dhcp.BootRequest, HType: 1}
 	h.HLen = uint8(copy(h.HardwareAddr[:], mac.Bytes()))
@@ -137,7 +138,7 @@ func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MA
 		if class == pxe.IPXE {
 			request = dhcp.AppendOption(request, dhcp.OptionIPXE, features)
 		}
-		q.now = q.now.Add(time.Second) // stays within the bounds for a second
+		q.now = q.now.Add(time.Second) // stays within the server's bounds on requests per second
 		a = q.Handle(q.now, dhcp.AppendEnd(request, 0), pxe.Arrival{Port: dhcp.PortServer, FromPort: dhcp.PortClient, Server: q.addr}, nil)
 	}
 	if a.Reason != pxe.Answered {

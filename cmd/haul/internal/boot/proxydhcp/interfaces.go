@@ -22,12 +22,12 @@ type Interface struct {
 	// does not.
 	Broadcasts bool
 
-	// Prefixes are its IPv4 networks, with the address of this machine in each.
+	// Prefixes are the interface's IPv4 networks, with the address of this machine in each.
 	Prefixes []netip.Prefix
 }
 
-// address returns the address of this machine that a peer can reach. If the peer is in none of the
-// networks, it is the first address.
+// address returns the address of this machine that a peer can reach. If the peer is in none of
+// the networks, address returns the first address.
 func (i Interface) address(peer netip.Addr) netip.Addr {
 	for _, p := range i.Prefixes {
 		if p.Contains(peer) {
@@ -59,14 +59,14 @@ func isBroadcast(p netip.Prefix, a netip.Addr) bool {
 	return host == 0 || host == hosts
 }
 
-// These constants say how often the interfaces are listed. newInterface applies while packets
-// arrive on an interface that is not in the list.
+// These constants say how often the list of interfaces is read. newInterface applies while
+// packets arrive on an interface that is not in the list.
 const (
 	interfacesEvery = 5 * time.Second
 	newInterface    = time.Second
 )
 
-// interfaces are the interfaces on which a server answers. They may disappear and come back. Any
+// interfaces holds the interfaces on which a server answers. They may disappear and reappear. Any
 // goroutine may call the methods; only refresh and follow wait for the system.
 type interfaces struct {
 	names []string // empty: all but loopback
@@ -123,7 +123,7 @@ func (t *interfaces) refresh() {
 	}
 }
 
-// lookUp is find in the present list. The caller holds mu.
+// lookUp finds an interface in the present list. The caller holds mu.
 func (t *interfaces) lookUp(index int) (Interface, bool) {
 	at := slices.IndexFunc(t.all, func(i Interface) bool { return i.Index == index })
 	if at < 0 || len(t.names) > 0 && !slices.Contains(t.names, t.all[at].Name) {
@@ -139,8 +139,9 @@ func (t *interfaces) broadcasts(a netip.Addr) bool {
 	return slices.ContainsFunc(t.all, func(i Interface) bool { return i.broadcasts(a) })
 }
 
-// Interfaces returns the interfaces with these names that are up and have an IPv4 address; without
-// names, all but loopback. It fails for a name that does not exist, and for an empty result.
+// Interfaces returns the interfaces with these names that are up and have an IPv4 address;
+// without names, it returns all but loopback. It returns an error for a name that does not exist,
+// and if there is no interface.
 func Interfaces(names []string) ([]Interface, error) {
 	all, err := listInterfaces()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// A Kind is a kind of machine that boots, as its packets show it.
+// A Kind is a kind of machine that boots, as a server sees it in the machine's packets.
 type Kind struct {
 	Name string // in settings, such as "x64"
 	Text string // for people, such as "UEFI x64"
@@ -19,7 +19,7 @@ type Kind struct {
 	ipxe   []byte // option 175
 }
 
-// Kinds are the kinds of machine as which [Ask] can ask. Their classes are those that firmware
+// Kinds lists the kinds of machines that [Ask] can imitate. Their classes are those that firmware
 // sends (PXE 2.1 §2.2.3, UEFI 2.10 §24.7.3), and their iPXE features are those of a build with
 // HTTP.
 var Kinds = []Kind{
@@ -60,9 +60,9 @@ func (k Kind) appendRequest(b []byte, kind uint8, mac dhcp.MAC, xid uint32, addr
 	h.HLen = uint8(copy(h.HardwareAddr[:], mac.Bytes()))
 	b = dhcp.AppendHeader(b, &h)
 	b = append(b, dhcp.OptionMessageType, 1, kind)
-	// It asks for mask, router, DNS, name, vendor options, server name and boot file.
+	// The machine asks for mask, router, DNS, name, vendor options, server name and boot file.
 	b = dhcp.AppendOption(b, 55, []byte{1, 3, 6, 12, 43, 54, 60, 66, 67})
-	b = dhcp.AppendOption(b, 57, []byte{0x05, 0xc0}) // it accepts 1472 bytes
+	b = dhcp.AppendOption(b, 57, []byte{0x05, 0xc0}) // the machine accepts 1472 bytes
 	id := []byte(k.id)
 	if len(id) == 0 {
 		id = make([]byte, 16)

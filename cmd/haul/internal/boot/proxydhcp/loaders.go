@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// loaderNames are the names of boot files, the best first: iPXE with a signed shim, iPXE with its
-// own drivers, and iPXE that uses the firmware's drivers.
+// loaderNames lists the names of boot files, the best first: iPXE with a signed shim, iPXE with
+// its own drivers, and iPXE that uses the firmware's drivers.
 var loaderNames = map[pxe.Arch][]string{
 	pxe.BIOS:        {"undionly.kpxe", "undionly.kkpxe"},
 	pxe.X64:         {"ipxe-shimx64.efi", "ipxe.efi", "snponly.efi"},
@@ -22,8 +22,8 @@ var loaderNames = map[pxe.Arch][]string{
 	pxe.LoongArch64: {"ipxe-loong64.efi"},
 }
 
-// findLoaders returns the boot file that a store has for each architecture. If the search for some
-// failed, it returns an error, and for these the file from before.
+// findLoaders returns the boot file that a store has for each architecture. If the search for
+// some architectures fails, it returns an error, and the files in before for these.
 func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]string) (found map[pxe.Arch]string, failed error) {
 	found = map[pxe.Arch]string{}
 	for arch, names := range loaderNames {
@@ -106,10 +106,10 @@ func firstFile(ctx context.Context, files store.Store, names []string) (string, 
 	return "", nil
 }
 
-// unlisted implements the part of a store that is common to read-only stores without a listing.
+// unlisted implements the methods that all read-only stores without a listing share.
 type unlisted struct{}
 
-// Capabilities only has a ReadDir that lists an empty directory.
+// Capabilities contains only a ReadDir that lists an empty directory.
 func (u unlisted) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: u.readDir} }
 
 func (unlisted) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {

@@ -13,9 +13,9 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// maxLines is the most log lines a second about boot clients that get no answer, or whose answer
-// cannot be sent. Strangers decide how many clients there are and how often they ask. Further lines
-// are left out, and counted in one line.
+// maxLines bounds the log lines per second about boot clients that get no answer, or whose answer
+// cannot be sent. Strangers decide how many clients there are and how often they ask. Further
+// lines are left out, and counted in one line.
 const maxLines = 20
 
 // An eventLog logs and counts the packets of boot clients and their results. It logs other DHCP
@@ -115,7 +115,7 @@ func (l *eventLog) takes(e Event) bool {
 	return l.takesLine(cause, e.Answer.MAC)
 }
 
-// takesLine is takes for lines without another bound.
+// takesLine does the same as takes, for lines that nothing else bounds.
 func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,7 @@ func (l *eventLog) Close() {
 	l.Log.Close()
 }
 
-// registerMetrics adds the counts, and the machines by stage.
+// registerMetrics adds the counters, and the machines by stage.
 func (l *eventLog) registerMetrics(r *meter.Registry, srv *Server) {
 	for arch := range l.replies {
 		for form := range l.replies[arch] {

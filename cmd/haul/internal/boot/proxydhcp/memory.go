@@ -31,8 +31,8 @@ func (s *Server) appendMemory(b []byte) []byte {
 	return b
 }
 
-// restore takes over the memory of a predecessor. It skips lines that it cannot read; the error
-// counts them. A predecessor may be another version, or broken.
+// restore takes over the memory of a predecessor. It skips lines that it cannot read, and returns
+// an error that counts them. A predecessor may be another version, or broken.
 func (s *Server) restore(memory []byte) error {
 	var all []pxe.Memory
 	var wrong error
@@ -60,8 +60,8 @@ func (s *Server) restore(memory []byte) error {
 	return fmt.Errorf("%d of %d machines are not remembered: %w", bad, lines, wrong)
 }
 
-// readMemory reads the file of appendMemory. The file may be anything, and only a regular file can
-// be read without blocking.
+// readMemory reads the file that a predecessor has filled by appendMemory. It reads only a
+// regular file, because another kind of file could block.
 func readMemory(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	switch {

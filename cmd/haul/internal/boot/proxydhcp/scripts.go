@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// scriptsHold is how long a script is kept. A new entry shows in the menu after that.
+	// scriptsHold is how long a script is kept. After that time, the menu shows new entries.
 	scriptsHold = 2 * time.Second
 
-	// menuTime bounds the reading of files for a menu.
+	// menuTime bounds the time to read files for a menu.
 	menuTime = 10 * time.Second
 )
 
-// AddFiles adds to each served store the other files that boot clients need: boot files from
-// loaders, and the scripts that are generated from the files, which are the menus for iPXE and GRUB
-// and autoexec.ipxe. The last element of served is for most clients. Clients with other files get
-// the same boot files, which all offers name, and scripts for their own files.
+// AddFiles adds to each served store the other files that boot clients need. These are the boot
+// files from loaders, and the scripts generated from the store's files: the menus for iPXE and
+// GRUB, and autoexec.ipxe. The last element of served is for most clients. Clients with other
+// files get the same boot files, because all offers name these, and scripts for their own files.
 func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
 	common := store.Layers(append([]store.Store{*served[len(served)-1]}, loaders...)...)
 	for i, files := range served {
@@ -39,7 +39,7 @@ func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
 	}
 }
 
-// scripts is a store of the scripts that are generated from other files.
+// scripts is a store with the scripts that are generated from other files.
 type scripts struct {
 	unlisted
 	files    store.Store
@@ -70,7 +70,7 @@ func (b *scripts) menu(ctx context.Context, name string) []byte {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), menuTime)
 		defer cancel()
 		menu := readMenu(ctx, b.files)
-		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // otherwise the files could not be read now
+		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // otherwise the files could not be read now, and the old menus are kept
 			menu.Default, menu.Timeout = b.standard, b.timeout
 			b.menus = map[string][]byte{pxe.ScriptName: menu.AppendScript(nil), bootmenu.GRUBName: menu.AppendGRUB(nil)}
 		}

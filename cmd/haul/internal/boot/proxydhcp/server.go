@@ -2,10 +2,10 @@
 // all interfaces, next to the DHCP server of the network, which may run on the same machine.
 //
 // From top to bottom: service.go puts everything together according to the user's settings, which
-// are in settings.go; log.go has its log and counts. server.go receives, decides and sends. ask.go
-// and kinds.go are the client side, which asks as machines do. scripts.go and loaders.go provide
-// the files that boot clients get besides the served ones. interfaces.go and networks_linux.go list
-// this machine's addresses. socket.go and share_linux.go have the sockets.
+// are in settings.go; log.go has its log and counts. server.go receives, decides and sends.
+// ask.go and kinds.go are the client side, which asks in the same way as machines. scripts.go and
+// loaders.go provide the files that boot clients get besides the served ones. interfaces.go and
+// networks_linux.go list this machine's addresses. socket.go and share_linux.go have the sockets.
 package proxydhcp
 
 import (
@@ -26,8 +26,9 @@ import (
 )
 
 const (
-	// errorPause is how long a socket rests after an error, for example because an interface
-	// disappeared. After maxErrors in a row, some 10 s, the server ends.
+	// errorPause is how long the server waits after an error of a socket, for example because an
+	// interface disappeared. After maxErrors errors in a row, which take some 10 s, the server
+	// ends.
 	errorPause = 100 * time.Millisecond
 	maxErrors  = 100
 )
@@ -54,14 +55,14 @@ type Config struct {
 	Staged func(m pxe.Machine, file string)
 }
 
-// An Event is a packet, and the result.
+// An Event is a packet, and the answer to it.
 type Event struct {
 	Answer    pxe.Answer
 	Interface string
 	Request   []byte // the packet, valid during the call
 	From      netip.AddrPort
 	Port      uint16 // of this server
-	Err       error  // the answer could not be sent
+	Err       error  // the reason why the answer could not be sent
 }
 
 // A Server answers boot clients. [Server.Open] or [Server.Adopt], [Server.Serve] and
@@ -146,7 +147,7 @@ func (s *Server) Files() (files []*os.File, err error) {
 		}
 		files = append(files, f)
 	}
-	// Without this memory a successor has to find out again which answers each machine understands.
+	// If this fails, a successor has to find out again which answers each machine understands.
 	if f, err := memoryFile(s.appendMemory(nil)); err == nil {
 		files = append(files, f)
 	}
@@ -286,7 +287,8 @@ func (s *Server) run(from *socket) error {
 	}
 }
 
-// handle decides about a packet. It returns the event with any answer, and how to send that answer.
+// handle decides about a packet. It returns the event with the answer, if there is one, and how
+// to send that answer.
 func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (Event, departure) {
 	now := time.Now()
 	e := Event{Request: packet, From: came.peer, Port: port}

@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// findLoadersEvery is how soon a new boot file is offered. On another machine each search costs
-	// some twenty requests, so findRemoteEvery applies there.
+	// findLoadersEvery is the time between two searches for boot files, and so the longest time
+	// until a new one is offered. If some of the files are on another machine, each search costs
+	// some twenty requests, so findRemoteEvery applies.
 	findLoadersEvery = 5 * time.Second
 	findRemoteEvery  = time.Minute
 
@@ -56,9 +57,9 @@ type Clients struct {
 	Remote bool        // some of the files are on another machine
 
 	// TFTP and HTTP are the addresses at which the files are served; an invalid address means all
-	// addresses of this machine. A client gets URLs with an HTTP address that it can reach: neither
-	// loopback nor one of another network. TFTP is assumed to be at the address that answers
-	// contain.
+	// addresses of this machine. A client gets URLs with an HTTP address that it can reach:
+	// neither loopback nor an address in another network. TFTP is assumed to be at the address
+	// that answers contain.
 	TFTP, HTTP []netip.AddrPort
 }
 
@@ -99,7 +100,7 @@ func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 // String names the interfaces.
 func (b *Service) String() string { return "boot clients on " + linkNames(b.links) }
 
-// RegisterMetrics adds the counts.
+// RegisterMetrics adds the counters.
 func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, b.Server) }
 
 // Listen opens the sockets, or takes over those of a predecessor, as [Server.Files] returned them,
@@ -127,7 +128,7 @@ func (b *Service) Close() {
 	b.log.Close()
 }
 
-// Announce looks for boot files. It prints with say which clients get which of them.
+// Announce looks for boot files. It prints which clients get which of them, by calling say.
 func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	b.clients = c
 	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
@@ -173,7 +174,7 @@ func (b *Service) reachHTTP() bool {
 	return r.HTTPPort != 0 || b.settings.Address.IsValid() && len(r.HTTPPorts) > 0 || slices.ContainsFunc(b.links, func(i Interface) bool { return slices.ContainsFunc(i.Prefixes, reached) })
 }
 
-// announceMenu prints with say the menu that iPXE will show.
+// announceMenu prints the menu that iPXE will show, by calling say.
 func (b *Service) announceMenu(ctx context.Context, say func(format string, args ...any)) {
 	m := readMenu(ctx, b.clients.Files)
 	m.Default, m.Timeout = b.settings.Default, b.settings.Timeout
@@ -204,8 +205,8 @@ func (b *Service) announceMenu(ctx context.Context, say func(format string, args
 
 const tftpPort = 69
 
-// Advise writes configuration lines with which the DHCP server of the settings sends boot clients
-// here itself. It opens and sends nothing.
+// Advise writes configuration lines for the DHCP server of the settings. With these lines, that
+// server itself sends boot clients here. Advise opens and sends nothing.
 func (b *Service) Advise(c Clients, out io.Writer) error {
 	addr := b.settings.Address
 	switch {
@@ -274,7 +275,7 @@ func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 	return r.Files
 }
 
-// takeMemory takes over the memory of a predecessor. If it cannot, machines still boot.
+// takeMemory takes over the memory of a predecessor. If that fails, machines still boot.
 func (b *Service) takeMemory(f *os.File) {
 	memory, err := readMemory(f)
 	if err == nil {

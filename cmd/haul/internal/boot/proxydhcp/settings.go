@@ -15,16 +15,17 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// Settings are the settings of a [Service]. They do not affect the DHCP server of the network: see
-// package pxe.
+// Settings holds the settings of a [Service]. They do not affect the DHCP server of the network:
+// see package pxe.
 type Settings struct {
 	Answer bool // answer boot clients, on UDP ports 67 and 4011
 
 	// With DryRun the service decides and logs as usual, but sends nothing and serves no files.
 	DryRun bool
 
-	// Advise is the DHCP server, one of [dhcpadvice.Servers], for which to write configuration
-	// lines instead of answering clients: see [Service.Advise]. It needs DryRun.
+	// Advise names a DHCP server, one of [dhcpadvice.Servers]. The service then writes
+	// configuration lines for that server instead of answering clients: see [Service.Advise]. It
+	// needs DryRun.
 	Advise string
 
 	Interfaces []string       // interfaces whose clients are answered; empty means all but loopback
@@ -68,9 +69,9 @@ func (s *Settings) LoaderDirs(dir string) (all []string) {
 	return all
 }
 
-// Check calls when for each rule about the settings. wrong says that the settings break the rule.
-// setting is the flag, and format and args are the message. servesFiles says that clients can fetch
-// files by TFTP or HTTP. Check opens nothing.
+// Check calls the function when for each rule about the settings. wrong says that the settings
+// break the rule. setting is the flag, and format and args are the message. servesFiles says that
+// clients can fetch files by TFTP or HTTP. Check opens nothing.
 func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	if !s.Answer {
 		when(s.DryRun, "boot", "%s and %s of haul boot go with %s", failure.Flag("dry-run"), failure.Flag("advise"), failure.Flag("boot"))
@@ -107,7 +108,7 @@ func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.R
 	for _, files := range []map[pxe.Arch]string{found, s.Files} {
 		maps.Copy(r.Files, files)
 	}
-	for _, at := range slices.Backward(http) { // with several, the first one counts
+	for _, at := range slices.Backward(http) { // of several addresses, the first one counts
 		switch addr := at.Addr().Unmap(); {
 		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // clients cannot reach it
 		case addr.Is4() && !addr.IsUnspecified() && (addr == s.Address || !s.Address.IsValid()):

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxPacket is the longest packet that is read, in bytes. A client's options take a few
-	// hundred. Longer packets are cut, and then malformed.
+	// maxPacket is the length of the longest packet that is read, in bytes. A client's options
+	// take a few hundred. Longer packets are cut, and then malformed.
 	maxPacket = 2048
 
 	// receiveBuffer is how many bytes of received packets the kernel is asked to keep: the packets
@@ -160,7 +160,7 @@ func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool)
 	if !ok || len(b) == 0 {
 		return nil, netip.AddrPort{}, false
 	}
-	b = b[min(int(b[0]&15)*4, len(b)):] // behind the IP header (RFC 791 §3.1)
+	b = b[min(int(b[0]&15)*4, len(b)):] // after the IP header (RFC 791 §3.1)
 	ip, ok := netip.AddrFromSlice(at.IP.To4())
 	h, whole := parseHeader(b)
 	if !ok || !whole || h.to != s.port {
@@ -176,13 +176,13 @@ type departure struct {
 	index int // of the interface; 0 lets the routes decide
 }
 
-// An outbox has the packets that one call sends.
+// An outbox holds the packets that one call sends.
 type outbox struct {
-	messages  []ipv4.Message // as many as there is room for
+	messages  []ipv4.Message // as many as the outbox has room for
 	errs      []*error       // where to report errors, one for each added message
 	datagrams [][]byte       // memory for packets with their headers
 
-	// The latest departure, and its form for the kernel. Many packets share it.
+	// last is the latest departure, and addr its form for the kernel. Many packets share it.
 	last departure
 	addr net.Addr
 	oob  []byte
@@ -219,7 +219,7 @@ func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
 func (s *socket) send(out *outbox) {
 	for at := 0; at < len(out.errs); {
 		n, err := s.conn.WriteBatch(out.messages[at:len(out.errs)], 0)
-		if n < 1 { // the first of them failed
+		if n < 1 { // the first of the remaining packets failed
 			*out.errs[at], n = fmt.Errorf("send to %v: %w", out.messages[at].Addr, err), 1
 		}
 		at += n

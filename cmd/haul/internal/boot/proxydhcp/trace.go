@@ -48,7 +48,7 @@ func packetAttr(key string, b []byte) slog.Attr {
 	return slog.Group(key, attrs...)
 }
 
-// messageType returns the name of a type of RFC 2131 §3.1, or its number.
+// messageType returns the name of a message type (RFC 2131 §3.1), or its number.
 func messageType(t uint8) string {
 	names := []string{"BOOTP", "DISCOVER", "OFFER", "REQUEST", "DECLINE", "ACK", "NAK", "RELEASE", "INFORM"}
 	if int(t) < len(names) {

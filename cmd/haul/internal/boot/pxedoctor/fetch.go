@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxFile is the most bytes to fetch of a boot file.
+	// maxFile bounds the part of a boot file that is fetched, in bytes.
 	maxFile = 256 << 20
 
 	// fetchTime bounds the time to fetch a boot file.
@@ -44,7 +44,7 @@ func fetchTFTP(ctx context.Context, url string) (int64, error) {
 	counted := &countedUpload{}
 	res, err := c.Get(ctx, target, func(int64) (store.Upload, error) { return counted, nil })
 	if res.Resent+res.Timeouts+res.Duplicates > 0 {
-		c.Wait() // on a lossy path the last packet may be lost too
+		c.Wait() // on a path that loses packets, the last acknowledgement may be lost; during Wait it is repeated
 	}
 	return counted.size, err
 }

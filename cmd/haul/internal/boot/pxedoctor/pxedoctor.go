@@ -1,5 +1,5 @@
-// Package pxedoctor asks a network as a booting machine would, follows the answers as firmware
-// does, and reports what the machine would do next. It implements "haul doctor pxe".
+// Package pxedoctor asks a network in the same way as a booting machine, follows the answers as
+// firmware does, and reports what the machine would do next. It implements "haul doctor pxe".
 //
 // From top to bottom: pxedoctor.go asks and evaluates the answers; fetch.go fetches boot files.
 package pxedoctor
@@ -33,17 +33,17 @@ type Diagnosis struct {
 // An Offer is one answer.
 type Offer struct {
 	Server  netip.Addr `json:"server"`
-	Address string     `json:"address,omitempty"` // the address that it gives
+	Address string     `json:"address,omitempty"` // the address that it gives to the machine
 	Class   string     `json:"class,omitempty"`   // "PXEClient" or "HTTPClient"
 	File    string     `json:"file,omitempty"`
-	From    string     `json:"from,omitempty"` // the server of the file
+	From    string     `json:"from,omitempty"` // the server that has the file
 	Form    string     `json:"form,omitempty"` // of an offer to a PXE client: see [pxe.Form]
 	Port    uint16     `json:"port"`           // of the server: 67 or 4011
 }
 
 // A Config says how to ask.
 type Config struct {
-	By    proxydhcp.Interface // to ask by
+	By    proxydhcp.Interface // the interface to ask on
 	MAC   dhcp.MAC            // of the machine
 	Wait  time.Duration       // for the answers to each request
 	Fetch bool                // whether to fetch the boot file
@@ -107,8 +107,8 @@ func (d *Diagnosis) add(offers []proxydhcp.Offer, port uint16) {
 }
 
 // choose returns the answer whose boot file the machine takes, or nil, and records problems.
-// Firmware takes an address from one server, and the file from the same server or from a ProxyDHCP
-// server. If there are several, it is chance which one it takes.
+// Firmware takes an address from one server, and the file from the same server or from a
+// ProxyDHCP server. If several servers could be chosen, the choice is left to chance.
 func (d *Diagnosis) choose(k proxydhcp.Kind, offers []proxydhcp.Offer) (file *proxydhcp.Offer) {
 	addresses := 0
 	for i := range offers {
@@ -149,8 +149,8 @@ func shownFile(o *proxydhcp.Offer) string {
 	return o.File + " from " + o.Next.String()
 }
 
-// chooseBoot returns the answer from port 4011 that the machine takes. Without an answer it takes
-// the file of the offer, if the offer has one.
+// chooseBoot returns the answer from port 4011 that the machine takes. If there is no answer, the
+// machine takes the file of the offer, if the offer has one.
 func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer) *proxydhcp.Offer {
 	switch {
 	case len(answers) > 0:

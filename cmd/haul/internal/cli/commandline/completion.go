@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wordsOfFlag is the annotation of a flag that lists its completions.
+// wordsOfFlag is a flag's annotation that lists its completions.
 const wordsOfFlag = "haul_words"
 
 // CompleteWords sets the words with which the shell completes a flag.
@@ -28,7 +28,7 @@ func (p *Program) addCompletion(root *cobra.Command) {
 		for _, shell := range cmd.Commands() {
 			shell.Short, shell.Example = "Print completions for "+shell.Name(), completionExamples[shell.Name()]
 			shell.Long = shell.Short + "."
-			shell.RunE = printCompletion // cobra's own would print to the output that was set when the command was made
+			shell.RunE = printCompletion // cobra's own function would print to the output that was set when the command was made
 		}
 	}
 }
@@ -101,9 +101,9 @@ func plainUsages(of *cobra.Command) {
 // BeforeRun silences package log, and prepares the commands that complete words for shells. Use it
 // as the root's PersistentPreRun.
 func BeforeRun(cmd *cobra.Command, _ []string) {
-	// http.Transport has no logger of its own. It logs here about servers, including bytes that
-	// they sent, and returns errors for everything that matters. Nothing else in haul uses package
-	// log.
+	// http.Transport logs by package log, because it has no logger of its own. It logs about
+	// servers, including bytes that they sent, and returns errors for everything that matters.
+	// Nothing else in haul uses package log.
 	log.SetOutput(io.Discard)
 	switch cmd.Name() {
 	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:

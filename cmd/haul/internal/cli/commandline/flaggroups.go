@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagGroups is the annotation of a flag that lists its groups. --help-all prints the flags by
-// group.
+// flagGroups is a flag's annotation that lists its groups. --help-all prints the flags by group.
 const flagGroups = "groups"
 
 // AddGroup calls add, which adds flags to a command, and assigns the new flags to the named groups.

@@ -36,7 +36,7 @@ func addHelp(cmd *cobra.Command) {
 		if _, err := strconv.ParseBool(value); err != nil {
 			return err
 		}
-		return cmd.Flags().Set("help", value) // before cobra checks the arguments, it looks at no other flag
+		return cmd.Flags().Set("help", value) // cobra has not checked the arguments yet, and looks at no other flag
 	})
 	for _, c := range cmd.Commands() {
 		addHelp(c)

@@ -157,7 +157,7 @@ func (p manPage) describe(of *Program, cmd *cobra.Command) {
 	p.seeAlso(also...)
 }
 
-// pageOf returns the name of a page for a text, such as haul-get(1).
+// pageOf returns the name of the page for some words, such as haul-get(1).
 func pageOf(words string, section int) string {
 	return fmt.Sprintf("%s(%d)", strings.ReplaceAll(words, " ", "-"), section)
 }

@@ -25,7 +25,7 @@ var valueKinds = map[string]string{
 	"duration": "it is a time with its unit, such as 300ms, 10s or 2m",
 }
 
-// otherNames maps flags of rclone, lftp, curl and rsync to ours with the same meaning.
+// otherNames maps flags of rclone, lftp, curl and rsync to our flags with the same meaning.
 var otherNames = map[string]string{
 	"transfers": "parallel", "checkers": "parallel", "jobs": "parallel",
 	"bwlimit": "limit", "limit-rate": "limit", "rate-limit": "limit",
@@ -55,8 +55,8 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
 }
 
-// FlagError returns the error for a wrong flag. Package pflag's own error would quote the parser of
-// the value, in words for programmers.
+// FlagError returns the error for a wrong flag. Package pflag's own error would quote the error
+// of the value's parser, which is in words for programmers.
 func FlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return unknownFlag(cmd, unknown)
@@ -76,8 +76,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: %s", f.Name, bad.GetValue(), kind)
 }
 
-// NoCommand returns an error if args begins with a word that is not a command of cmd. It suggests
-// our command for another program's command of that name (SuggestFor), or else the nearest command.
+// NoCommand returns an error if args begins with a word that is not a command of cmd. If another
+// program has a command of that name, the error suggests ours with the same meaning (SuggestFor),
+// or else the nearest command.
 func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

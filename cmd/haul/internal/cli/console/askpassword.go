@@ -28,7 +28,7 @@ func AskPassword(ctx context.Context, in *os.File, out io.Writer, prompt string)
 		err      error
 	}
 	typed := make(chan answer, 1)
-	go func() { // ends with the process if nothing is typed
+	go func() { // if nothing is typed, the goroutine ends with the process
 		password, err := term.ReadPassword(fd)
 		typed <- answer{password, err}
 	}()

@@ -8,7 +8,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// LineEvery is how often haul reports a transfer without a terminal.
+// LineEvery is the time between two lines about a transfer if there is no terminal.
 const LineEvery = 5 * time.Second
 
 // minLabel and maxLabel bound the label of a bar, in columns.
@@ -71,7 +71,7 @@ type RateMeter struct {
 // Add records the total number of bytes transferred by now.
 func (r *RateMeter) Add(now time.Time, bytes int64) {
 	if n := len(r.times); n > 0 && now.Sub(r.times[n-1]) < RedrawEvery {
-		return // keeps at most rateOver / RedrawEvery entries
+		return // so at most rateOver / RedrawEvery entries are kept
 	}
 	r.times, r.bytes = append(r.times, now), append(r.bytes, bytes)
 	for len(r.times) > 2 && now.Sub(r.times[1]) >= rateOver {

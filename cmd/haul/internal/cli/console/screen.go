@@ -69,7 +69,7 @@ func (s *Screen) Live() bool { return s.mode != plain }
 // ManyLines reports whether several lines can be redrawn.
 func (s *Screen) ManyLines() bool { return s.mode == full }
 
-// A Canvas is the space that lines must fit in.
+// A Canvas is the space that lines must fit into.
 type Canvas struct {
 	Columns, Rows int
 	Color         bool
@@ -147,8 +147,9 @@ func (s *Screen) replace(lines []string, columns int) {
 	s.shown = lines
 }
 
-// nextFrame returns the text that replaces lines by others. The cursor is at the beginning of the
-// line below them. If the terminal has become narrower, it has wrapped the old lines.
+// nextFrame returns the text that replaces the old lines with others. The cursor is at the
+// beginning of the line below the old ones. If the terminal has become narrower, it has wrapped
+// them.
 func nextFrame(old, lines []string, columns int) string {
 	var b strings.Builder
 	up := 0
@@ -167,8 +168,8 @@ func nextFrame(old, lines []string, columns int) string {
 	return b.String()
 }
 
-// nextLine is like nextFrame for at most one line, without escape sequences. The cursor is at the
-// end of the line.
+// nextLine does the same as nextFrame for at most one line, without escape sequences. The cursor
+// is at the end of the line.
 func nextLine(old, lines []string, columns int) string {
 	width, text := 0, strings.Join(lines, "")
 	if len(old) > 0 {
@@ -184,7 +185,7 @@ func nextLine(old, lines []string, columns int) string {
 // green begins the completed part of a bar, and plainText ends it.
 const green, plainText = "\x1b[32m", "\x1b[m"
 
-// Green returns a text in green.
+// Green returns text that is shown in green.
 func Green(text string) string { return green + text + plainText }
 
 // withoutColor removes the escape sequences of [Green] from a line.

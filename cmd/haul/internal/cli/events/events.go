@@ -48,8 +48,8 @@ type Config struct {
 	Classify func(error) (code int, cause string)
 }
 
-// A Log writes events. A goroutine writes the lines, so that a slow reader delays only callers that
-// find the queue full, and no running transfer.
+// A Log writes events. A goroutine writes the lines, so that a slow reader delays only callers
+// that find the queue full, and does not delay running transfers.
 type Log struct {
 	Config
 	ctx   context.Context
@@ -248,8 +248,8 @@ func (l *Log) queue(line []byte) {
 	}
 }
 
-// write writes the queued lines, as many as are waiting at a time. After a write error it discards
-// the rest, and the command continues.
+// write writes the queued lines, in batches of those that are waiting. After a write error it
+// discards the rest, and the command continues.
 func (l *Log) write() {
 	defer close(l.done)
 	var batch []byte

@@ -38,7 +38,7 @@ func (k Kind) Errorf(format string, args ...any) error {
 	return &Error{Kind: k, Err: Text(format, args...)}
 }
 
-// An Error is an error of a kind.
+// An Error is an error with a kind.
 type Error struct {
 	Kind Kind
 
@@ -89,8 +89,8 @@ type reworded struct {
 func (e *reworded) Error() string { return e.text }
 func (e *reworded) Unwrap() error { return e.err }
 
-// joined is the type of the errors that errors.Join returns. Other errors that wrap several have a
-// text of their own.
+// joined is the type of the errors that errors.Join returns. Other errors that wrap several have
+// their own text.
 var joined = reflect.TypeOf(errors.Join(io.EOF))
 
 // Joined returns the errors joined by [errors.Join], or nil for any other error.

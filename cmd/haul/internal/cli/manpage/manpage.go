@@ -54,9 +54,9 @@ func (p *Page) Verbatim(lines ...string) {
 	p.b.WriteString(".fi\n")
 }
 
-// Text writes paragraphs separated by empty lines. Indented lines become a list if each has a term,
-// two spaces and a text. If they are long, they become paragraphs of their own. Otherwise they are
-// written verbatim.
+// Text writes paragraphs separated by empty lines. Indented lines become a list if each has a
+// term, two spaces and a text. Otherwise they become paragraphs if they are long, and are written
+// verbatim if not.
 func (p *Page) Text(text string) {
 	for block := range strings.SplitSeq(text, "\n\n") {
 		lines := strings.Split(strings.Trim(block, "\n"), "\n")
@@ -87,7 +87,7 @@ func (p *Page) Text(text string) {
 // row matches a line of a list.
 var row = regexp.MustCompile(`^ +(\S.*?)  +(\S.*)$`)
 
-// listOf returns the terms and texts of a list, or nil if the lines are no list.
+// listOf returns the terms and texts of a list, or nil if the lines are not a list.
 func listOf(lines []string) (list [][2]string) {
 	column := -1
 	for _, line := range lines {
@@ -105,11 +105,12 @@ func listOf(lines []string) (list [][2]string) {
 	return list
 }
 
-// proseWidth is the smallest length of the longest line in indented prose. Examples are shorter.
+// proseWidth is the smallest length that the longest line of indented prose has. Lines of
+// examples are shorter.
 const proseWidth = 60
 
-// paragraphsOf returns the paragraphs of indented prose, or nil if the lines are no prose. If some
-// lines are indented more than others, each of the others begins a paragraph.
+// paragraphsOf returns the paragraphs of indented prose, or nil if the lines are not prose. If
+// some lines are indented more than others, each of the others begins a paragraph.
 func paragraphsOf(lines []string) (all []string) {
 	least, most, longest := indentOf(lines[0]), 0, 0
 	for _, line := range lines {
@@ -146,7 +147,7 @@ func (p *Page) macro(name string, arguments ...string) {
 // special replaces the characters that a formatter would interpret, or print as another character.
 var special = strings.NewReplacer(`\`, `\(rs`, "-", `\-`, `"`, `\(dq`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, "\n", " ", "\t", " ", "\r", " ")
 
-// escape escapes a text for one line that cannot begin a request.
+// escape escapes text for one line, so that the line cannot begin a request.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range special.Replace(text) {

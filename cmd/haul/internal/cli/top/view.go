@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// The size of a screen that is printed once. All rows have room on it.
+	// plainColumns and plainRows are the size of a screen that is printed once. It has room for
+	// all rows.
 	plainColumns = 120
 	plainRows    = 1000
 
@@ -22,10 +23,10 @@ const (
 	maxFailures = 5
 	maxMachines = 8
 
-	barWidth = 12 // of a transfer, with both ends
+	barWidth = 12 // the width of a transfer's bar, including both ends
 )
 
-// A column of the table of transfers. It is left out on a narrow terminal.
+// A column is a column of the table of transfers. It is left out on a narrow terminal.
 type column struct {
 	head  string
 	width int
@@ -51,7 +52,8 @@ func (s state) lines(c console.Canvas) []string {
 	if c.Rows < plainRows {
 		machines, failures = first(machines, maxMachines), first(failures, maxFailures)
 	}
-	// Users look for the transfers first. Other lines are dropped until four transfers have room.
+	// Users look for the transfers first. So the other lines are dropped until there is room for
+	// four transfers.
 	for len(head)+len(machines)+len(failures)+6 > c.Rows && len(machines)+len(failures) > 0 {
 		if len(failures) > 0 {
 			failures = failures[:len(failures)-1]
@@ -183,7 +185,7 @@ func (s state) transferLines(width, rows int) (lines []string) {
 	return lines
 }
 
-// label shortens a name from the beginning, since files of one directory often begin alike.
+// label shortens a name at its beginning, since files of one directory often begin alike.
 func label(name string, width int) string {
 	name = console.Visible(name)
 	if console.Columns(name) <= width {

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A Verb is the command that copies files. Messages name it, and it decides what a location stands
-// for.
+// A Verb is the command that copies files. It appears in messages, and decides which files a
+// location stands for.
 type Verb string
 
 // The commands that copy.
@@ -56,7 +56,7 @@ func (c *Config) setSync(to remote.Location) {
 	case c.Unchanged != treecopy.Never:
 	case keepsTimes:
 		c.Unchanged = treecopy.SizeAndTime
-	default: // a file gets the time of its upload, which says nothing about its content
+	default: // a file gets the time of its upload, which does not show whether its content has changed
 		c.Unchanged = treecopy.Hash
 	}
 }

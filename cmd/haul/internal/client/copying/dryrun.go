@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A dryRunPlan is the list of what a copy would do.
+// A dryRunPlan lists the actions that a copy would take.
 type dryRunPlan struct {
 	mu    sync.Mutex
 	bytes int64         // guarded by mu: total size of the files to copy
@@ -26,7 +26,7 @@ type plannedItem struct {
 	from, to string
 }
 
-// add records what would happen to an entry.
+// add records the action that a copy would take on an entry.
 func (p *dryRunPlan) add(i *treecopy.Item, o treecopy.Outcome, from, to string) {
 	if o.What == treecopy.Present || o.What == treecopy.Failed {
 		return
@@ -57,7 +57,7 @@ func (p *dryRunPlan) print(out io.Writer) error {
 	return nil
 }
 
-// would returns the words for what would happen to an entry.
+// would returns the words for the action that a copy would take on an entry.
 func would(w treecopy.What) string {
 	switch w {
 	case treecopy.Copied:

@@ -62,8 +62,8 @@ type localPlace struct {
 	at   func(name string) string // turns a name in the tree into one that a user could type
 }
 
-// target returns the tree, and the name in it, that files are copied to. Symbolic links in the name
-// that the user typed are followed; links below it are not.
+// target returns the place that files are copied to: a tree and a name in it. Symbolic links in
+// the name that the user typed are followed; links below it are not.
 func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	dir, name := local, ""
 	if local == "" {
@@ -73,7 +73,7 @@ func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	switch {
 	case err == nil && info.IsDir():
 		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
-			name = "./" // sources are copied below it, even if it is an unfinished copy of one of them
+			name = "./" // sources are copied below the directory, even if it is an unfinished copy of one of them
 		} else if f.Continue && f.Recursive && !f.DryRun {
 			// To set the mode of a resumed directory we need its parent.
 			if p, ok := f.inParent(dir); ok {
@@ -175,7 +175,7 @@ func (f *localFiles) check(info fs.FileInfo) error {
 	return nil
 }
 
-// source returns one file or directory as a source. A symbolic link is followed, and its target is
+// source returns one file or directory as a source. It follows a symbolic link, whose target is
 // copied under the link's name.
 func (f *localFiles) source(file string) (treecopy.Source, error) {
 	slashed := filepath.ToSlash(file)
@@ -233,8 +233,8 @@ func localMatches(ctx context.Context, pattern string) ([]string, error) {
 	return names, err
 }
 
-// localNames are the files of this machine, under names relative to a prefix. Symbolic links are
-// followed, as users expect on their own machine.
+// localNames represents the files of this machine, under names relative to a prefix. Symbolic
+// links are followed, as users expect on their own machine.
 type localNames string
 
 func (l localNames) path(name string) string { return filepath.FromSlash(string(l) + name) }
@@ -249,8 +249,8 @@ func (l localNames) Lstat(_ context.Context, name string) (fs.FileInfo, error) {
 	return os.Lstat(l.path(name))
 }
 
-// OpenDir lists a directory. With the trailing dot the system opens only directories: opening a
-// named pipe might block for ever.
+// OpenDir lists a directory. The trailing dot makes the system refuse anything but a directory:
+// opening a named pipe might block forever.
 func (l localNames) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	root, err := os.OpenRoot(l.path(name + "/."))
 	if errors.Is(err, syscall.ENOTDIR) {

@@ -89,8 +89,8 @@ func (s typedSource) below(name string) (rest string, ok bool) {
 }
 
 // failed returns the name of a failed entry in the form of the command line. ok is false if the
-// name is ambiguous: trees do not report which source an entry comes from, and an entry of a
-// pattern belongs to none.
+// name is ambiguous. Trees do not report which source an entry comes from, and an entry that a
+// pattern found belongs to no source.
 func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
 	for _, s := range n.list {
 		rest, below := s.below(path.Clean(e.From))
@@ -131,8 +131,9 @@ func (n *sourceNames) text(name string, e *treecopy.EntryError) string {
 	return fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), n.inTarget(e.Err, e.To, reason(e.Err)))
 }
 
-// inTarget adds the target's directory to the name of a local file in an error, since trees name
-// their files without it. to is the name in the target, or "" if the error has it.
+// inTarget adds the target's directory to the name of a local file in an error, since trees leave
+// it out of the names of their files. to is the name in the target, or "" if the error has that
+// name.
 func (n *sourceNames) inTarget(err error, to, text string) string {
 	p, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !n.toLocal || remote.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
@@ -142,9 +143,9 @@ func (n *sourceNames) inTarget(err error, to, text string) string {
 	return strings.Replace(text, p.Error(), full.Error(), 1)
 }
 
-// reason returns why an entry failed. A lost connection fails many entries, so it is reported
-// instead of each entry's operation. A failure on this machine keeps its own words, since package
-// sftpclient would name the operation on the server's file.
+// reason returns the reason why an entry failed. A lost connection fails many entries, so the
+// reason is the lost connection, and not each entry's operation. A failure on this machine keeps
+// its own text, since package sftpclient would name the operation on the server's file.
 func reason(err error) string {
 	for _, one := range failure.Joined(err) {
 		if errors.Is(one, sftpclient.ErrConnectionLost) {

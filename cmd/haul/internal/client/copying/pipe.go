@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// A stream is an Upload to a writer that cannot seek. It relies on Get to write in order.
+// A stream is an Upload to a writer that cannot seek. It requires that Get writes in order.
 type stream struct {
 	w  io.Writer
 	at int64
@@ -66,7 +66,7 @@ func newSpool(w io.Writer) (*spool, error) {
 	if err != nil {
 		return nil, failure.Local.Wrap(err)
 	}
-	_ = os.Remove(f.Name()) // the file exists until it is closed; where that is not possible, wait removes it
+	_ = os.Remove(f.Name()) // the file exists until it is closed; if it cannot be removed while it is open, wait removes it
 	s := &spool{file: f, grown: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan error, 1)}
 	s.w = f
 	go func() { s.done <- s.copy(w) }()
@@ -114,7 +114,8 @@ func (s *spool) wait(ctx context.Context) error {
 	}
 }
 
-// openPipe opens a pipe or a device for writing. A pipe waits for its reader until ctx ends.
+// openPipe opens a pipe or a device for writing. Opening a pipe waits for its reader, but only
+// until ctx ends.
 func openPipe(ctx context.Context, path string) (*os.File, error) {
 	type opened struct {
 		f   *os.File

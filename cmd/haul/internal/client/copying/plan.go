@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// plan finds out what each location means: it sets the job's sources and target, and their names
-// for messages. It begins with the local end, since mistakes there can be found without a
+// plan finds out which files each location means. It sets the job's sources and target, and their
+// names for messages. It begins with the local end, since mistakes there can be found without a
 // connection.
 func (r *run) plan(ctx context.Context, from []remote.Location, to remote.Location) (err error) {
 	if !to.IsRemote() {
@@ -136,7 +136,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 		}
 		if r.verb == Sync {
 			if same && treecopy.Nested(ctx, p.Tree, p.Name, r.job.To, r.job.Target) {
-				// Otherwise copies would be copied again, or the source would be deleted.
+				// Otherwise sync would copy the copies again, or delete the source.
 				return failure.Usage.Errorf("sync %v to %v: one is in the other", l, to)
 			}
 			s.Name = path.Join(s.Name, ".") + "/."
@@ -159,7 +159,8 @@ func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (
 	return r.servers.Connect(ctx, l, to)
 }
 
-// toRead returns the intent to read a file first; first is "" if the file is unknown.
+// toRead returns the intent to read files, beginning with first; first is "" if the file is
+// unknown.
 func (r *run) toRead(first string) remote.Intent {
 	i := remote.Intent{First: first}
 	if first != "" && r.movesAll() {
@@ -168,8 +169,8 @@ func (r *run) toRead(first string) remote.Intent {
 	return i
 }
 
-// toWrite returns the intent to write local files: the size of the largest, apart from files in
-// directories.
+// toWrite returns the intent to write local files. It contains the size of the largest file,
+// apart from files in directories.
 func (r *run) toWrite(from []remote.Location) (i remote.Intent) {
 	if from[0].IsRemote() || !r.movesAll() {
 		return i

@@ -19,8 +19,8 @@ const lineAfter = 300 * time.Millisecond
 // maxCurrent bounds the active files that a progress event names.
 const maxCurrent = 8
 
-// A progress shows the progress of a copy: on a terminal with lines that it redraws, otherwise with
-// a line from time to time, and for programs with events.
+// A progress shows the progress of a copy. On a terminal it redraws lines, otherwise it prints a
+// line from time to time, and for programs it writes events.
 type progress struct {
 	tracker
 	*console.Screen
@@ -78,7 +78,7 @@ func (p *progress) show() {
 	}
 }
 
-// update shows the present state. Before the first file is found there is nothing to show.
+// update shows the present state. There is nothing to show before the first file is found.
 func (p *progress) update(now time.Time) {
 	if p.log != nil {
 		if s := p.state(now, now); s.found.Files > 0 {

@@ -32,7 +32,7 @@ type run struct {
 	names sourceNames  // set by plan
 
 	refused  []error                  // errors of sources that are not copied at all
-	progress atomic.Pointer[progress] // nil before the copy starts
+	progress atomic.Pointer[progress] // nil until the copy starts
 	saidWhy  sync.Map                 // reasons why --continue cannot resume
 	empty    atomic.Int64             // directories left out because the server has no directories
 }
@@ -123,8 +123,8 @@ func (r *run) copy(ctx context.Context) error {
 	return r.explain(ctx, errors.Join(err, plan.print(r.Stdout)))
 }
 
-// worthSummary reports whether a summary adds anything to the error. After a missing source or a
-// server that does not answer, it would not.
+// worthSummary reports whether a summary adds anything to the error. It would not after an error
+// about a missing source, or a server that does not answer.
 func worthSummary(s treecopy.Result, err error) bool {
 	if remote.IsNoAnswer(err) {
 		return s.Copied+s.Same+s.Bytes > 0
@@ -197,7 +197,7 @@ func (r *run) way(i *treecopy.Item, o treecopy.Outcome) string {
 	return " (through this machine)"
 }
 
-// from returns the name that an entry was copied or renamed from, or "" if it was deleted.
+// from returns the name that an entry was copied or renamed from; "" if the entry was deleted.
 func (r *run) from(i *treecopy.Item, o treecopy.Outcome) string {
 	switch {
 	case i.Extra:

@@ -26,7 +26,7 @@ func isPipe(name string) bool {
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// onlyPlain returns an error for flags that have no meaning for a stream.
+// onlyPlain returns an error for flags that have no effect on a stream.
 func (r *run) onlyPlain(stream string) error {
 	for _, f := range []struct {
 		set  bool
@@ -122,7 +122,7 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	if err != nil {
 		return err
 	}
-	if to.Protocol != remote.HTTP { // a web server refuses a PUT to a directory, and may not say so before
+	if to.Protocol != remote.HTTP { // a web server refuses a PUT to a directory, but may not report the directory before
 		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}
@@ -134,8 +134,8 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	return show.complete(ctx, i, to.Text, singleResult{bytes: n, err: err})
 }
 
-// sendStream sends standard input to a file of that name. The file is a temporary file until it is
-// complete, unless the flags say otherwise.
+// sendStream sends standard input to a file of that name. It writes to a temporary file until the
+// file is complete, unless the flags say otherwise.
 func (r *run) sendStream(ctx context.Context, c remote.Server, name string, moved func(int64)) (int64, error) {
 	u, err := remote.Begin(ctx, c, name, r.InPlace)
 	if err != nil {

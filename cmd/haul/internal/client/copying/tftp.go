@@ -36,7 +36,7 @@ func copyTFTP(ctx context.Context, cfg *Config, from []remote.Location, to remot
 type transferJob struct {
 	name  string // on the server, or of the local file
 	shown string // the source as a user could type it
-	to    string // the target, likewise
+	to    string // the target, in the same form
 	run   func(context.Context, *tftpclient.Client) (tftpclient.Result, error)
 }
 
@@ -145,7 +145,7 @@ func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) er
 		return err
 	}
 	defer t.Close()
-	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName) // redrawn lines would mix with traced packets
+	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName) // redrawn lines would mix with the lines about packets
 	defer show.end()
 	show.expect(len(jobs))
 	var wg sync.WaitGroup
@@ -162,7 +162,7 @@ func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) er
 			res, err := j.run(ctx, c)
 			errs[n] = show.complete(ctx, i, j.to, singleResult{res.Bytes, res.Duration, res.Packets(), res.Resent, err})
 			if res.Resent+res.Timeouts+res.Duplicates > 0 {
-				c.Wait() // on a path that loses packets, the last one may be lost too
+				c.Wait() // on a path that loses packets, the last acknowledgement may be lost; during Wait it is repeated
 			}
 		})
 	}

@@ -10,11 +10,12 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// unknownSize is the size of an item whose size is unknown until it has been copied.
+// unknownSize is the size of an item whose size becomes known only when it has been copied.
 const unknownSize = -1
 
-// A tracker counts the progress of a copy. The code that transfers files calls it; for a tree,
-// through the hooks of a treecopy.Job. Its methods allocate nothing for a file that is active.
+// A tracker counts the progress of a copy. The code that transfers files calls its methods; a
+// tree calls them through the hooks of a treecopy.Job. They allocate nothing for a file that is
+// active.
 type tracker struct {
 	mu      sync.Mutex
 	found   treecopy.Totals              // guarded by mu
@@ -31,7 +32,7 @@ type underWay struct {
 	moved, size int64 // size is 0 if unknown
 }
 
-// setFound sets how much there is to copy.
+// setFound sets the number of files and bytes to copy.
 func (t *tracker) setFound(found treecopy.Totals) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +103,7 @@ func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 		if a.size == 0 && t.unsized > 0 {
 			t.sized(a.moved)
 		}
-		t.moved += max(a.size-a.moved, 0) // skipped or failed bytes do not remain to be copied
+		t.moved += max(a.size-a.moved, 0) // bytes that were skipped or failed do not remain to be copied
 	} else if i.Type == 0 {
 		t.moved += max(i.Size, 0)
 	}

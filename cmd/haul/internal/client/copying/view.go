@@ -12,20 +12,22 @@ const (
 	// maxFileLines bounds the files with a line of their own.
 	maxFileLines = 16
 
-	// barWidth is the width of a file's bar in columns, with both ends. The bar of a single file
-	// has minBar to maxBar columns.
+	// barWidth is the width of a file's bar in columns, including both ends. The bar of a single
+	// file has minBar to maxBar columns.
 	barWidth, minBar, maxBar = 22, 12, 40
 
-	// countersWidth is the width of "999.9 MB of 999.9 MB" with two spaces in front; percentWidth
-	// and sizeWidth are the widths of "100 %" and "999.9 MB" with one space.
+	// countersWidth is the width of "999.9 MB of 999.9 MB" with two spaces before it;
+	// percentWidth and sizeWidth are the widths of "100 %" and "999.9 MB" with one space.
 	countersWidth, percentWidth, sizeWidth = 22, 6, 9
 
-	// The number of columns from which on a file's line has counters, or also a bar.
+	// A file's line has counters if it has at least countersFrom columns, and also a bar from
+	// barFrom columns on.
 	countersFrom, barFrom = 38, 60
 )
 
-// lines returns the lines that show the state: one for each active file, the longest-running first,
-// as many as fit, and one for the total. If there is only one file, it is shown in a single line.
+// lines returns the lines that show the state: a line for each active file, the longest-running
+// first, as many as fit, and one for the total. If there is only one file, it is shown in a
+// single line.
 func (s copyState) lines(c console.Canvas) []string {
 	if s.found.Files == 1 && len(s.active) == 1 {
 		return []string{s.singleLine(c)}
@@ -50,7 +52,7 @@ func (s copyState) lines(c console.Canvas) []string {
 	return append(lines, total)
 }
 
-// columnsBeside returns the columns of a file's line beside the name.
+// columnsBeside returns the number of columns that a file's line needs beside the name.
 func columnsBeside(columns int) int {
 	switch {
 	case columns >= barFrom:
@@ -61,7 +63,7 @@ func columnsBeside(columns int) int {
 	return sizeWidth
 }
 
-// line returns the line of a file, which begins with label.
+// line returns the line of a file. The line begins with label.
 func (f activeFile) line(label string, c console.Canvas) string {
 	percent, counters := strings.Repeat(" ", percentWidth), console.FormatBytes(f.moved)
 	if f.size > 0 {

@@ -32,7 +32,7 @@ type permit struct {
 func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg ChmodConfig, out io.Writer) error {
 	p := &permit{ChmodConfig: cfg, out: out, name: console.NameFormat(out)}
 	for _, l := range at {
-		c, list, errs := entries(ctx, s, l, true) // named symbolic links are followed
+		c, list, errs := entries(ctx, s, l, true) // symbolic links that the user named are followed
 		if c != nil && c.Capabilities().NoModes {
 			return lacks("chmod", l, "set permissions")
 		}
@@ -50,8 +50,8 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 }
 
 // change changes an entry and, with inside, everything in it. A directory that loses read or
-// execute bits is changed after its contents, any other directory before: otherwise the rights to
-// reach the contents could be missing.
+// execute bits is changed after its contents, and any other directory before them. Otherwise haul
+// could lack the rights to reach the contents.
 func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bool, depth int) {
 	const enter = readAll | executeIt
 	old := console.UnixBits(e.Mode())
@@ -116,7 +116,7 @@ func (p *permit) set(ctx context.Context, c remote.Server, list []entry) {
 
 func (p *permit) setOne(ctx context.Context, c remote.Server, e entry) (changed bool, err error) {
 	mode := e.Mode()
-	if mode&fs.ModeIrregular != 0 { // the listing did not report it
+	if mode&fs.ModeIrregular != 0 { // the listing did not report the mode
 		fi, err := c.Lstat(ctx, e.path)
 		if err != nil || fi.Mode().Type() == fs.ModeSymlink {
 			return false, err

@@ -28,11 +28,11 @@ type entry struct {
 	modeless bool // the protocol has no modes
 }
 
-// sized reports whether the size of an entry is known. Over HTTP, directories have none.
+// sized reports whether the size of an entry is known. The size of a directory over HTTP is not.
 func (e entry) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
 
-// entries describes everything that a location stands for. With follow it describes the targets of
-// symbolic links.
+// entries describes everything that a location stands for. With follow it describes the targets
+// of symbolic links.
 func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []entry, errs []error) {
 	c, err := s.Connect(ctx, l, remote.Intent{})
 	if err != nil {
@@ -156,8 +156,8 @@ func describe(e entry, o owners) described {
 	return d
 }
 
-// sftpColumns is the number of columns of ls -l without the name. HTTP has three of them: type,
-// size and time.
+// sftpColumns is the number of columns of ls -l without the name. HTTP has only three of them:
+// type, size and time.
 const sftpColumns = 6
 
 // longRow returns the columns of ls -l without the name.

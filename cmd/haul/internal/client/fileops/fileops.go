@@ -1,5 +1,5 @@
-// Package fileops implements haul ls, tree, stat, sum, cat, probe, df, rm, mv, mkdir, chmod and ln:
-// what they do with a server's files, and what they print.
+// Package fileops implements haul ls, tree, stat, sum, cat, probe, df, rm, mv, mkdir, chmod and
+// ln: their operations on a server's files, and their output.
 package fileops
 
 import (
@@ -18,7 +18,7 @@ func below(dir, name string) string {
 	case strings.HasSuffix(dir, "/"):
 		return dir + name
 	}
-	return dir + "/" + name // not cleaned: the meaning of .. depends on links
+	return dir + "/" + name // not cleaned, because the meaning of .. depends on links
 }
 
 // lacks returns the error for an operation that a location's protocol does not support.

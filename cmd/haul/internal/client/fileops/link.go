@@ -102,8 +102,8 @@ type link struct {
 	c remote.Server
 }
 
-// make makes one link. With Force it makes the link under a temporary name and renames it, so that
-// the name always has the old or the new file.
+// make makes one link. With Force it makes the link under a temporary name and renames it, so
+// that the name always leads to the old file or the new one.
 func (l link) make(ctx context.Context, target, name string) error {
 	err := l.create(ctx, target, name)
 	if !l.Force || !errors.Is(err, fs.ErrExist) {
@@ -129,7 +129,8 @@ func (l link) make(ctx context.Context, target, name string) error {
 			err = l.c.Rename(ctx, temp, name, true)
 		}
 	}
-	// Renaming a file to another of its own names does nothing: rename(2).
+	// If both names already lead to the same file, rename does nothing, and the temporary name
+	// remains: rename(2).
 	if err != nil || !l.Symbolic {
 		if e := l.c.Remove(context.WithoutCancel(ctx), temp); err == nil && !errors.Is(e, fs.ErrNotExist) {
 			err = e

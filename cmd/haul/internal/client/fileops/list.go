@@ -26,7 +26,7 @@ type ListConfig struct {
 	Reverse   bool
 }
 
-// An Order is an order of entries. Entries that are equal in it are ordered by name.
+// An Order is an order of entries. Entries that are equal in this order are sorted by name.
 type Order int
 
 // The orders.
@@ -70,7 +70,7 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 		for _, e := range list {
 			if e.Mode().Type() == fs.ModeSymlink && !l.Long {
 				if to, err := c.Stat(ctx, e.path); err == nil && to.IsDir() {
-					e.FileInfo = to // as in ls
+					e.FileInfo = to // as in ls, a link to a directory is listed as the directory
 				}
 			}
 			if e.IsDir() {
@@ -136,7 +136,7 @@ func (l *lister) sort(list []entry) {
 	})
 }
 
-// detailed reports whether the entries need more than names.
+// detailed reports whether the output needs more than the names of the entries.
 func (l *lister) detailed() bool { return l.Long || l.JSON || l.Order != ByName }
 
 // print prints the entries of one directory.

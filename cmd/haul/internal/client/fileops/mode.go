@@ -80,7 +80,8 @@ func cutOctal(text string) (bits uint32, digits int, rest string) {
 	return uint32(n), digits, text[digits:]
 }
 
-// parseClause parses the part between two commas: whose permissions, and one or more changes.
+// parseClause parses the part between two commas: the letters for whose permissions change, and
+// one or more changes.
 func parseClause(s string) (steps []modeStep, ok bool) {
 	var affected uint32
 	for s != "" && strings.IndexByte("ugoa", s[0]) >= 0 {
@@ -123,7 +124,7 @@ func parseClause(s string) (steps []modeStep, ok bool) {
 func (m Mode) apply(old uint32, dir bool) uint32 {
 	bits := old & allBits
 	for _, s := range m.steps {
-		var keep uint32 // a directory keeps these unless mentioned
+		var keep uint32 // a directory keeps these bits unless they are mentioned
 		if dir {
 			keep = setIDs &^ s.mentioned
 		}

@@ -58,8 +58,8 @@ func (m *removal) note(err error) {
 	}
 }
 
-// gone reports that a file or a directory was removed, or would be. It prints the name unless an
-// earlier one could not be written.
+// gone reports that a file or a directory was removed, or in a dry run would be. It prints the
+// name, unless it could not print an earlier one.
 func (m *removal) gone(name string, t fs.FileMode) {
 	switch {
 	case m.Events != nil:
@@ -72,7 +72,7 @@ func (m *removal) gone(name string, t fs.FileMode) {
 	}
 	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
 		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
-		m.ended = m.DryRun // a dry run does nothing but print
+		m.ended = m.DryRun // a dry run has no other effect than printing
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// Move renames the file at one location to another. With keep it replaces no file.
+// Move renames the file at one location to another. With keep it does not replace an existing
+// file.
 func Move(ctx context.Context, s *remote.Servers, from, to remote.Location, keep bool) error {
 	if err := checkPrecious("mv", from); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Space prints the free space at locations, in KiB, or with human in larger units.
+// Space prints the free space at locations, in KiB, or in larger units with human.
 func Space(ctx context.Context, s *remote.Servers, at []remote.Location, human, asJSON bool, out io.Writer) error {
 	var errs []error
 	var rows [][]string

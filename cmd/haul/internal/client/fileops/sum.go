@@ -16,12 +16,12 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// maxSums bounds the files that are hashed at once.
+// maxSums bounds the files that are hashed at the same time.
 const maxSums = 8
 
 // A SumConfig says which sums haul sum computes, and how it prints or checks them.
 type SumConfig struct {
-	Algorithm string // such as "sha256"; "" means sha256, and for Check any
+	Algorithm string // such as "sha256"; "" means sha256, or with Check any algorithm
 	Recursive bool   // directories with everything in them
 	Read      bool   // compute each sum here instead of asking the server
 	Tag       bool   // print lines in the format of BSD
@@ -49,7 +49,7 @@ func (c *SumConfig) check() error {
 	return nil
 }
 
-// A sumJob is a file to hash, or the error why it cannot be hashed.
+// A sumJob is a file to hash, or the error that says why it cannot be hashed.
 type sumJob struct {
 	place sumPlace
 	name  string      // in place
@@ -157,8 +157,8 @@ func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []e
 	return true
 }
 
-// sum returns the sum of a file. It uses the server's sum if there is one of that algorithm, and
-// otherwise reads the file.
+// sum returns the sum of a file. It uses the server's sum if the server computes one by that
+// algorithm, and otherwise reads the file.
 func (s *summer) sum(ctx context.Context, j sumJob, a algorithm) ([]byte, error) {
 	if j.err != nil {
 		return nil, j.err
@@ -221,11 +221,11 @@ func sideOf(place dirLister) failure.Kind {
 	return failure.Remote
 }
 
-// serverFiles are the files of a server.
+// serverFiles represents the files of a server.
 type serverFiles struct{ remote.Server }
 
 func (p serverFiles) open(ctx context.Context, name string, fi fs.FileInfo) (_ store.File, err error) {
-	if open := p.Capabilities().OpenListed; open != nil { // Open may make the server send the file, which a sum does not need
+	if open := p.Capabilities().OpenListed; open != nil { // Open may make the server send the file, which is not needed for a sum
 		if fi == nil {
 			fi, err = p.Stat(ctx, name)
 		}
@@ -244,10 +244,11 @@ func (serverFiles) read(ctx context.Context, f store.File, w io.Writer) error {
 	return err
 }
 
-// localFiles are the files of this machine.
+// localFiles represents the files of this machine.
 type localFiles struct{}
 
-// maxLocalEntries bounds the entries of a local directory, like those of a directory on a server.
+// maxLocalEntries bounds the entries of a local directory. Directories on servers have such a
+// bound too.
 const maxLocalEntries = 1 << 20
 
 // List lists a directory. It always includes details.
@@ -279,9 +280,9 @@ func (localFiles) read(_ context.Context, f store.File, w io.Writer) error {
 	return err
 }
 
-// inOrder calls work for up to maxSums jobs at once, and use for each result in the order of the
-// jobs. It returns false if use does, or if the context ends. In these cases it does not wait for
-// running work: a pipe may never deliver more data.
+// inOrder calls work for up to maxSums jobs at once, and calls use for each result, in the order
+// of the jobs. It returns false if use returns false, or if the context ends. In these cases it
+// does not wait for running work: a pipe may never deliver more data.
 func (s *summer) inOrder(ctx context.Context, jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(sumJob, []byte, error) bool) bool {
 	type task struct {
 		sumJob

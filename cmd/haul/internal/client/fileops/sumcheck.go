@@ -109,7 +109,7 @@ func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) bool {
 	return all
 }
 
-// compare compares a file's sum with that of its line. It returns false if checking cannot
+// compare compares a file's sum with the sum on its line. It returns false if checking cannot
 // continue.
 func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error) bool {
 	if j.bad > 0 {

@@ -12,7 +12,8 @@ type algorithm struct {
 	bytes     int // length of a sum
 }
 
-// sumAlgorithms are the algorithms of sha256sum and its siblings. Each has a different length.
+// sumAlgorithms lists the algorithms of sha256sum and its siblings. The sums of each have a
+// different length.
 var sumAlgorithms = []algorithm{
 	{"md5", "MD5", 16}, {"sha1", "SHA1", 20}, {"sha224", "SHA224", 28},
 	{"sha256", "SHA256", 32}, {"sha384", "SHA384", 48}, {"sha512", "SHA512", 64},
@@ -27,7 +28,7 @@ func algorithmNamed(name string) (algorithm, bool) {
 	return sumAlgorithms[i], true
 }
 
-// escapes and unescapes translate characters that would end a line, and backslashes.
+// escapes and unescapes translate backslashes, and characters that would end a line.
 var (
 	escapes   = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
 	unescapes = map[byte]byte{'\\': '\\', 'n': '\n', 'r': '\r'}
@@ -61,8 +62,8 @@ func unescapeSumName(s string) (name string, ok bool) {
 	return string(b), true
 }
 
-// formatSum returns the line of a file as sha256sum writes it, without its end. With tag it uses
-// the BSD format; with raw it does not escape the name.
+// formatSum returns the line of a file as sha256sum writes it, without the line's end. With tag
+// it uses the BSD format; with raw it does not escape the name.
 func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
 	mark := ""
 	if !raw {

@@ -16,8 +16,9 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Bounds for listings, since a server can invent directories without end: the depth of directories,
-// the directories that a command lists, and the errors that it prints.
+// Bounds of listings, since a server can invent directories without end: the depth of
+// directories, the number of directories that a command lists, and the number of errors that it
+// prints.
 const (
 	maxListDepth  = 1000
 	maxListDirs   = treecopy.DefaultMaxDirs
@@ -59,8 +60,8 @@ type dirLister interface {
 
 // A walk lists the directories of one run, up to the bounds.
 type walk struct {
-	// flush writes the output of the run. It is nil for a run that continues after its output
-	// fails.
+	// flush writes the output of the run. It is nil for a run that continues after its output has
+	// failed.
 	flush func() error
 
 	dirs  int       // number of directories asked for
@@ -68,7 +69,8 @@ type walk struct {
 	lost  dirLister // the server whose connection was lost
 }
 
-// over reports whether no more directories of c are listed. An error has been reported by then.
+// over reports whether no more directories of c are to be listed. The reason has been reported
+// before.
 func (w *walk) over(c dirLister) bool { return w.ended || w.lost != nil && c == w.lost }
 
 // write writes the output of the run. The first error ends the walk, and is returned once.
@@ -128,17 +130,18 @@ func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, det
 	return list, errs
 }
 
-// lose records that a server is lost if the error says so.
+// lose records that a server is lost, if the error says so.
 func (w *walk) lose(c dirLister, err error) {
 	if remote.IsLost(err) {
 		w.lost = c
 	}
 }
 
-// maxQuestions bounds the concurrent requests to a server when there is one request for each entry.
+// maxQuestions bounds the concurrent requests to a server when each entry needs a request.
 const maxQuestions = 64
 
-// ask calls f concurrently for each entry that about selects. f makes a request to the server.
+// ask calls f concurrently for each entry for which about returns true. f makes a request to the
+// server.
 func ask(list []entry, about func(entry) bool, f func(i int, e entry)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxQuestions)

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// keepFor is how long the file of a run is kept if the run was killed or left temporary files
+	// keepFor is how long the file of a run is kept that was killed or left temporary files
 	// behind.
 	keepFor = 30 * 24 * time.Hour
 
@@ -31,7 +31,7 @@ const (
 type Runs struct {
 	dir  string
 	host string // name of this machine, since others may share the directory
-	most int    // most files in dir
+	most int    // maximum number of files in dir
 
 	begin sync.Once
 	id    string
@@ -136,13 +136,13 @@ func free(name string) bool {
 	return err == nil && locked
 }
 
-// Ended reports whether a run was on this machine and has ended. It returns false for runs of other
-// machines, and for runs that left nothing behind.
+// Ended reports whether a run was on this machine and has ended. It returns false for runs on
+// other machines, and for runs that left nothing behind.
 func (r *Runs) Ended(id string) bool {
 	if len(id) != tempname.RunBytes || r.dir == "" {
 		return false
 	}
-	r.mu.Lock() // otherwise a concurrent call would take our lock for a live run's
+	r.mu.Lock() // otherwise a concurrent call would mistake our lock for that of a live run
 	defer r.mu.Unlock()
 	if !r.ended[id] && free(r.name(id)) {
 		r.ended[id] = true
@@ -150,8 +150,8 @@ func (r *Runs) Ended(id string) bool {
 	return r.ended[id]
 }
 
-// NoteLeftover records that something may be left on a server, so that the next run will know that
-// this one has ended.
+// NoteLeftover records that this run may leave a temporary file on a server. The next run can
+// then find out that this one has ended.
 func (r *Runs) NoteLeftover() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

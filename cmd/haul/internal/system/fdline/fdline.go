@@ -6,6 +6,7 @@ const (
 	// MaxLine is the longest line, in bytes, including the line feed.
 	MaxLine = 64 << 10
 
-	// MaxFiles is how many files a line may carry. The kernel passes 253 descriptors at a time.
+	// MaxFiles is how many files a line may carry. The kernel passes at most 253 descriptors at a
+	// time.
 	MaxFiles = 201
 )

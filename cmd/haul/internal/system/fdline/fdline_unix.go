@@ -32,7 +32,7 @@ func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// Of returns the line that f is an end of. The caller closes both.
+// Of returns the line that has f as one end. The caller closes both.
 func Of(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {

@@ -18,7 +18,7 @@ func CPUTime() time.Duration {
 }
 
 // OpenFiles returns how many descriptors this process may have. The Go runtime has already raised
-// the soft limit to the hard one.
+// the soft limit to the hard limit.
 func OpenFiles() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

@@ -15,19 +15,19 @@ const (
 	readFile = landlock.AccessFSSet(ll.AccessFSReadFile)
 	readDir  = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSReadDir)
 
-	// The accesses of the store and its callers below an upload directory. They do not include
-	// running programs, devices, sockets, pipes and symbolic links.
+	// writeDir holds the accesses of the store and its callers below an upload directory. They do
+	// not include running programs, devices, sockets, pipes and symbolic links.
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
-	// The accesses in the directory of a log.
+	// writeLog holds the accesses in the directory of a log.
 	writeLog = readFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg
 
-	// The additional accesses below a user's own tree.
+	// makeLink holds the additional accesses below a user's own tree.
 	makeLink = landlock.AccessFSSet(ll.AccessFSMakeSym)
 
-	// Moving or linking a file to another directory. The first ABI always denies it, and does not
-	// support a rule set that grants it.
+	// moveDir allows moving or linking a file to another directory. The first ABI always denies
+	// that, and does not support a rule set that grants it.
 	moveDir    = landlock.AccessFSSet(ll.AccessFSRefer)
 	moveABI    = 2
 	networkABI = 4 // TCP
@@ -45,16 +45,16 @@ var restricted = landlock.MustConfig(
 	landlock.ScopedSet(ll.ScopeAbstractUnixSocket),
 ).BestEffort()
 
-// Confine uses Landlock to take the file system from all threads, except for the paths in c. After
-// that, no program can be run, no TCP port bound, and no TCP connection opened except to the ports
-// in c. Sockets bound before continue to listen and accept. Connections to systemd, to a resolver
-// or to any other Unix socket that c does not name have to be open already.
+// Confine uses Landlock to take access to the file system from all threads, except to the paths
+// in c. After that, no program can be run, no TCP port bound, and no TCP connection opened except
+// to the ports in c. Sockets bound before continue to listen and accept. Connections to systemd,
+// to a resolver or to any other Unix socket that c does not name have to be open already.
 //
-// It restricts as much as the kernel supports, and returns a description: "Landlock ABI 7: files,
-// TCP", or that Landlock is not available, which is not an error. It returns an error if a path
-// cannot be found or the kernel refused; nothing is restricted then. With [Confinement.Trees] the
-// first ABI (Linux 5.13 to 5.18) counts as not available, because it forbids moving a file to
-// another directory.
+// Confine restricts as much as the kernel supports, and returns a description: "Landlock ABI 7:
+// files, TCP", or that Landlock is not available, which is not an error. It returns an error if a
+// path cannot be found or the kernel refuses; nothing is restricted then. With
+// [Confinement.Trees] the first ABI (Linux 5.13 to 5.18) counts as not available, because it
+// forbids moving a file to another directory.
 //
 // Confine does not cover Multipath TCP (a limit of the kernel, as of ABI 7), nor calls that only
 // access names and attributes, such as stat and chmod.
@@ -100,7 +100,7 @@ func rulesFor(c Confinement, abi int) ([]landlock.Rule, error) {
 	for _, path := range c.Read {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, err // the text is like "stat /srv/tftp: permission denied"
+			return nil, err // the error's text is like "stat /srv/tftp: permission denied"
 		}
 		access := readFile
 		if info.IsDir() {

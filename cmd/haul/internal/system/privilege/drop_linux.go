@@ -168,7 +168,7 @@ func dropCapabilities() error {
 		}
 	}
 	// Ambient capabilities cannot outlive the permitted ones, but clear them explicitly. EINVAL
-	// means a kernel before Linux 4.3, which has none.
+	// means a kernel before Linux 4.3, which has no ambient capabilities.
 	err = allThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0)
 	if err != nil && !errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("ambient set: %w", err)
@@ -185,7 +185,7 @@ func dropCapabilities() error {
 	return nil
 }
 
-// sets are the effective, permitted and inheritable capabilities, in two halves of 32 bits.
+// sets holds the effective, permitted and inheritable capabilities, in two halves of 32 bits.
 type sets [2]unix.CapUserData
 
 // capabilities returns the capabilities of the calling thread.
@@ -213,7 +213,7 @@ func setNone() error {
 	return nil
 }
 
-// dropBounding empties the bounding set of all threads, which takes CAP_SETPCAP.
+// dropBounding empties the bounding set of all threads, which requires CAP_SETPCAP.
 func dropBounding() error {
 	for c := uintptr(0); c <= maxCapability; c++ {
 		err := allThreads(unix.PR_CAPBSET_DROP, c, 0)

@@ -29,7 +29,7 @@ import (
 	"path/filepath"
 )
 
-// A User is the user that the process should become. The zero value is root, and refused.
+// A User is the user that the process should become. The zero value is root, which is refused.
 type User struct {
 	Name   string // as requested, for messages
 	UID    int    // 1 to 4,294,967,294
@@ -37,10 +37,10 @@ type User struct {
 	Groups []int  // supplementary groups; may be empty
 }
 
-// Give makes u the owner of a directory and of everything in it that belongs to root, since root
-// has created it for a process that becomes u. It does not follow symbolic links, and leaves files
-// with several names as they are. A file of another user is an error. If the process is not root,
-// Give does nothing.
+// Give makes u the owner of a directory and of everything in it that belongs to root. It is for
+// files that root has created for a process that becomes u. It does not follow symbolic links,
+// and leaves files with several names unchanged. A file of another user is an error. If the
+// process is not root, Give does nothing.
 func Give(dir string, u User) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -76,8 +76,9 @@ func Give(dir string, u User) error {
 // A Confinement lists the parts of the file system, and the ports of other machines, that the
 // process still needs. The zero value denies everything.
 //
-// [Confine] looks the paths up once. If a file is later replaced by another one with the same name,
-// that is a different file. So for a file that is read again when it changes, name its directory.
+// [Confine] looks the paths up once. If a file is later replaced by another one with the same
+// name, that is a different file, without a rule. So for a file that is read again when it
+// changes, name its directory.
 type Confinement struct {
 	// Read names directories and files. Below the directories, files may be read and directories
 	// listed. The files may be read.
@@ -87,18 +88,18 @@ type Confinement struct {
 	// linked, renamed and removed.
 	Write []string
 
-	// Trees names directories below which, in addition to the rights of Write, symbolic links may
-	// be created: for users who arrange trees of their own.
+	// Trees names directories below which symbolic links may be created, in addition to the
+	// rights of Write. They are for users who arrange trees of their own.
 	Trees []string
 
-	// Logs names directories in which files may only be created, read and written: for a log that
-	// begins a new file when another program has renamed the old one.
+	// Logs names directories in which files may only be created, read and written. They are for a
+	// log that begins a new file when another program has renamed the old one.
 	Logs []string
 
-	// Sockets names unix sockets of other processes that may be connected to. Kernels before Linux
-	// 7.0 do not restrict these.
+	// Sockets names unix sockets of other processes that this process may connect to. Kernels
+	// before Linux 7.0 do not restrict these.
 	Sockets []string
 
-	// Connect lists the TCP ports that may be connected to, on any host.
+	// Connect lists the TCP ports that this process may connect to, on any host.
 	Connect []uint16
 }

@@ -14,13 +14,13 @@ import (
 // Read reads a regular file of up to most bytes.
 func Read(path string, most int64) ([]byte, error) { return read(path, most, 0) }
 
-// ReadTrusted is Read for a file that controls the program. It refuses a file that users other than
-// its owner and group may write to. It does not check this on Windows, where the mode of a file
-// does not show it.
+// ReadTrusted does the same as Read, for a file that controls the program. It refuses a file that
+// users other than its owner and group may write to. It does not check this on Windows, where the
+// mode of a file does not show these rights.
 func ReadTrusted(path string, most int64) ([]byte, error) { return read(path, most, 0o002) }
 
 func read(path string, most int64, forbidden fs.FileMode) ([]byte, error) {
-	info, err := os.Stat(path) // first: opening a pipe waits for a writer
+	info, err := os.Stat(path) // first, because opening a pipe waits for a writer
 	if err != nil {
 		return nil, err
 	}

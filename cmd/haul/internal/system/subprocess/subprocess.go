@@ -21,7 +21,8 @@ const (
 	// SIGHUP. After that it is killed.
 	endTime = 2 * time.Second
 
-	// statusTime is how long the end of the program's output waits for the end of the program.
+	// statusTime is how long Read waits for the program to end when the program's output has
+	// ended.
 	statusTime = endTime / 8
 )
 
@@ -32,23 +33,24 @@ type Process struct {
 	cmd   *exec.Cmd
 	group bool // it has its own process group
 
-	// Explain, if it is set before the first Read, returns the error of Read and Write after the
-	// program has ended by itself. how is the result of [exec.Cmd.Wait].
+	// Explain, if it is set before the first Read, returns the error that Read and Write return
+	// after the program has ended by itself. how is the result of [exec.Cmd.Wait].
 	Explain func(how error) error
 
 	grace atomic.Int64 // see SetGrace
 	done  chan struct{}
 	err   error // how it ended, once done is closed
 	once  sync.Once
-	ended atomic.Bool // by us
+	ended atomic.Bool // this process has ended it
 }
 
 // Start starts a program. Its standard input and output must not be set.
 func Start(cmd *exec.Cmd) (*Process, error) { return start(cmd, false) }
 
-// StartGroup is Start for a program with its own process group, if the system supports that.
-// Signals from the terminal do not reach the program, and ending it also ends the processes that it
-// has started. The program must not prompt on the terminal: the system would stop it.
+// StartGroup does the same as Start, for a program with its own process group, if the system
+// supports that. Signals from the terminal do not reach the program, and ending it also ends the
+// processes that it has started. The program must not prompt on the terminal: the system would
+// stop it.
 func StartGroup(cmd *exec.Cmd) (*Process, error) { return start(cmd, ownGroup(cmd)) }
 
 func start(cmd *exec.Cmd, group bool) (*Process, error) {
@@ -80,7 +82,7 @@ func start(cmd *exec.Cmd, group bool) (*Process, error) {
 // cannotStart says which program cannot be started, and what the user can do about it.
 func cannotStart(cmd *exec.Cmd, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err // its path is that of the program
+		err = e.Err // its path is the program's
 	}
 	advice := ""
 	switch {
@@ -98,7 +100,7 @@ func cannotStart(cmd *exec.Cmd, err error) error {
 // before it sends SIGHUP. The default is 0.
 func (p *Process) SetGrace(d time.Duration) { p.grace.Store(int64(d)) }
 
-// Read reads what the program writes.
+// Read reads data that the program has written to its standard output.
 func (p *Process) Read(b []byte) (int, error) {
 	n, err := p.in.Read(b)
 	if errors.Is(err, io.EOF) {
@@ -107,7 +109,7 @@ func (p *Process) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write writes what the program reads.
+// Write writes data to the program's standard input.
 func (p *Process) Write(b []byte) (int, error) {
 	n, err := p.out.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
@@ -116,8 +118,8 @@ func (p *Process) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// explain waits briefly until a program that has closed its end of a pipe ends, because its exit
-// status is useful in the error.
+// explain returns the error for a program that has closed its end of a pipe. It waits briefly for
+// the program to end, because the exit status is useful in the error.
 func (p *Process) explain(err error) error {
 	select {
 	case <-p.done:

@@ -43,8 +43,8 @@ func Split(line string) (words []string, err error) {
 	return words, nil
 }
 
-// unquote returns the text before a quotation mark, and its length in s including the mark; the
-// length is negative if there is no mark.
+// unquote returns the text before a quotation mark. It also returns the length of that text in s,
+// including the mark; the length is negative if there is no mark.
 func unquote(s string, mark byte) (text []byte, n int) {
 	for i := 0; i < len(s); i++ {
 		switch {
