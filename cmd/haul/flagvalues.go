@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 )
 
-// A filledFlag is a text that must not be empty. Otherwise an empty shell variable would make haul
-// trust every certificate that the system trusts.
+// A filledFlag is a string that must not be empty. Otherwise an empty shell variable would make
+// haul trust every certificate that the system trusts.
 type filledFlag string
 
 // Set sets the text.

@@ -69,7 +69,7 @@ func (a Arrival) Times(n int, seed uint64) []time.Duration {
 }
 
 // When returns the time by which the given fraction (0 to 1) of n machines was up. up has the
-// sorted times at which machines came up; ok is false if fewer machines did.
+// sorted times at which machines came up; ok is false if fewer machines came up.
 func When(up []time.Duration, n int, part float64) (at time.Duration, ok bool) {
 	need := int(math.Ceil(part*float64(n) - 1e-9))
 	if need < 1 || need > len(up) {

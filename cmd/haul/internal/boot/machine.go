@@ -60,7 +60,7 @@ type Count struct {
 	Reloads int   // loaders that were fetched again from their start
 	Resumes int   // images that were resumed after a loss
 	Again   int   // images that were fetched again from their start
-	Loader  int64 // bytes of loaders that arrived, including those of broken transfers
+	Loader  int64 // bytes of loaders that arrived, including bytes of broken transfers
 	Image   int64 // the same for images
 }
 

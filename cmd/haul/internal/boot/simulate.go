@@ -273,7 +273,7 @@ func (s *site) share(r *replica) {
 	for k := range r.kinds {
 		n[k], limit[k] = float64(len(r.kinds[k].flows)), s.cap[k]
 		if s.Cache && s.now < r.kinds[k].filled {
-			limit[k] = min(limit[k], s.fillRate()) // the replica passes on what the store sends
+			limit[k] = min(limit[k], s.fillRate()) // the replica passes on the bytes that the store sends
 		}
 	}
 	x := min(fair(n, limit, s.wire, s.Link), fair(n, limit, s.cpu, s.Cores))

@@ -55,7 +55,7 @@ type Site struct {
 	Link     float64 // the rate of one replica's link
 	Cores    float64 // of one replica
 
-	Loader, Image int64 // bytes; 0: there is none
+	Loader, Image int64 // bytes; 0 means that there is no such file
 
 	Store float64 // the rate of the store's link, for all replicas together
 	Cache bool    // replicas keep the files that they have fetched

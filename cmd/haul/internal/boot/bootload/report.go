@@ -69,7 +69,7 @@ func (r *Report) Took(part float64) time.Duration {
 	return at
 }
 
-// Bytes returns the bytes of content that arrived, including those of broken transfers.
+// Bytes returns the bytes of content that arrived, including bytes of broken transfers.
 func (r *Report) Bytes() int64 { return r.Count.Loader + r.Count.Image }
 
 // PerSecond returns the average rate of the whole run, in bytes a second.

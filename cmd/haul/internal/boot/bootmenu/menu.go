@@ -168,11 +168,11 @@ func appendInitrd(b []byte, n int) []byte {
 // join, and hide words that it would interpret.
 const nothing = "${nothing}"
 
-// appendWords appends each word of a text after a space, written so that iPXE passes it to the
+// appendWords appends each word of text after a space, written so that iPXE passes it to the
 // command unchanged. The text must not contain control characters or "${".
 //
-// iPXE has no quotes. It ends a command at the words ||, && and ;, treats a word that begins with #
-// as a comment, and joins a line that ends with a backslash to the next.
+// iPXE has no quotes. It ends a command at the words ||, && and ;, treats a word that begins with
+// # as a comment, and joins a line that ends with a backslash to the next.
 func appendWords(b []byte, text string) []byte {
 	for word := range strings.FieldsSeq(text) {
 		b = append(b, ' ')

@@ -8,7 +8,7 @@ import (
 // headerLen is the length of a UDP header: RFC 768.
 const headerLen = 8
 
-// A header is the header of a UDP datagram. Its checksum is not verified, because on a local
+// A header is the header of a UDP datagram. The checksum is not verified, because on a local
 // network the network cards may not have filled it in.
 type header struct {
 	from, to uint16

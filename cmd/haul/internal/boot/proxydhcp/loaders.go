@@ -41,8 +41,8 @@ func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]str
 // secondStages are files that boot files load from their own directory.
 var secondStages = []string{"grubx64.efi", "grubaa64.efi", "grubia32.efi"}
 
-// bootFiles returns a view of a store with only the boot files: those of the settings and the known
-// names.
+// bootFiles returns a view of a store that shows only boot files: the files of the settings, and
+// files with the known names.
 func (s *Settings) bootFiles(files store.Store) store.Store {
 	b := &bootFiles{files: files, names: map[string]bool{}}
 	add := func(names ...string) {

@@ -43,7 +43,7 @@ type Service struct {
 	links    []Interface // at the start
 	clients  Clients
 	found    map[pxe.Arch]string // boot files, at the latest search
-	failure  string              // of the latest search; "" for none
+	failure  string              // the error of the latest search; "" for none
 
 	// Staged is called when a machine has reached another stage; file names the requested file that
 	// caused it, if any. It must not block. Set it before Serve.
@@ -103,8 +103,8 @@ func (b *Service) String() string { return "boot clients on " + linkNames(b.link
 // RegisterMetrics adds the counters.
 func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, b.Server) }
 
-// Listen opens the sockets, or takes over those of a predecessor, as [Server.Files] returned them,
-// and closes these files.
+// Listen opens the sockets, or takes over the sockets of a predecessor, in the form that
+// [Server.Files] returned, and closes these files.
 func (b *Service) Listen(ctx context.Context, passed []*os.File) error {
 	if len(passed) > 0 {
 		defer closeFiles(passed)
@@ -255,8 +255,8 @@ func (b *Service) FindLoaders(ctx context.Context) {
 	}
 }
 
-// offer offers the boot files that exist and those of the settings, and returns them. It logs a
-// failed search once for each reason.
+// offer offers the boot files that exist and the boot files of the settings, and returns them. It
+// logs a failed search once for each reason.
 func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 	var err error
 	b.found, err = findLoaders(ctx, b.clients.Files, b.found)

@@ -215,7 +215,8 @@ func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
 	out.errs = append(out.errs, err)
 }
 
-// send sends the added packets in their order. If one cannot be sent, the others still are.
+// send sends the added packets in their order. If one packet cannot be sent, it still sends the
+// others.
 func (s *socket) send(out *outbox) {
 	for at := 0; at < len(out.errs); {
 		n, err := s.conn.WriteBatch(out.messages[at:len(out.errs)], 0)

@@ -57,7 +57,8 @@ func messageType(t uint8) string {
 	return strconv.Itoa(int(t))
 }
 
-// optionText formats the value of an option as text or numbers, or else as bytes in hexadecimal.
+// optionText formats the value of an option as characters or numbers, or else as bytes in
+// hexadecimal.
 func optionText(code uint8, value []byte) string {
 	switch code {
 	case 12, dhcp.OptionVendorClass, dhcp.OptionTFTPServer, dhcp.OptionBootFile, dhcp.OptionUserClass: // 12 is the client's name
@@ -78,7 +79,7 @@ func optionText(code uint8, value []byte) string {
 	return fmt.Sprintf("% x", value)
 }
 
-// text returns a text field, which a NUL may end.
+// text returns the content of a text field, which a NUL may end.
 func text(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return string(b)

@@ -33,7 +33,7 @@ func (k Kind) Wrap(err error) error {
 	return &Error{Kind: k, Err: err}
 }
 
-// Errorf returns an error of this kind, with a text made by [Text].
+// Errorf returns an error of this kind, with the text that [Text] returns.
 func (k Kind) Errorf(format string, args ...any) error {
 	return &Error{Kind: k, Err: Text(format, args...)}
 }
@@ -48,7 +48,7 @@ type Error struct {
 	Err error
 }
 
-// Mistake returns a usage error about a setting, with a text made by [Text].
+// Mistake returns a usage error about a setting, with the text that [Text] returns.
 func Mistake(setting Flag, format string, args ...any) error {
 	return &Error{Kind: Usage, Setting: setting, Err: Text(format, args...)}
 }

@@ -1,5 +1,5 @@
-// Package top shows on a terminal what a haul server does. It reads the JSON of the server's status
-// page: docs/status.md.
+// Package top shows on a terminal what a haul server is doing. It reads the JSON of the server's
+// status page: docs/status.md.
 package top
 
 import (

@@ -117,8 +117,8 @@ type described struct {
 	Target    string     `json:"target,omitempty"`
 }
 
-// fileSize returns the size to sort by. Directories sort after all files: the size that some
-// servers report for them does not describe their contents, and HTTP has none.
+// fileSize returns the size to sort by. Directories sort after all files: the sizes that some
+// servers report for directories do not describe their contents, and HTTP reports none.
 func (e entry) fileSize() int64 {
 	if e.IsDir() {
 		return math.MinInt64

@@ -65,7 +65,7 @@ func (a *authenticator) note(s string) {
 	}
 }
 
-// try records what the server is offered next.
+// try records the key or method that the server is offered next.
 func (a *authenticator) try(s string) { a.tried = append(a.tried, s) }
 
 func (a *authenticator) prompts() int {
@@ -297,7 +297,7 @@ func (a *authenticator) interact(name, instruction string, questions []string, e
 	return answers, nil
 }
 
-// banner shows a text that the server sends before the login.
+// banner shows a message that the server sends before the login.
 func (a *authenticator) banner(text string) error {
 	if a.banners++; a.banners > maxBanners {
 		return errors.New("the server sends banners without end")

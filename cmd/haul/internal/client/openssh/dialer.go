@@ -22,8 +22,8 @@ const (
 type Dialer struct {
 	Prompter Prompter // nil means Batch
 
-	// Notify receives texts for the user, including those of servers. They are safe to print. It
-	// must not block, since the connection waits for it. nil discards the texts.
+	// Notify receives messages for the user, including messages of servers. They are safe to
+	// print. Notify must not block, since the connection waits for it. nil discards the messages.
 	Notify func(text string)
 
 	// Wrap, if set, wraps every connection that SSH runs over. Close of the returned connection
@@ -39,7 +39,7 @@ type Dialer struct {
 	secrets sync.Map      // passwords, by Destination.way
 }
 
-// notify passes a text to Notify, if set.
+// notify passes a message to Notify, if set.
 func (d *Dialer) notify(text string) {
 	if d.Notify != nil {
 		d.Notify(text)

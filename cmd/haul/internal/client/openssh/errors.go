@@ -112,7 +112,7 @@ func (e *HostKeyError) Unwrap() []error { return classed(ErrHostKey, e.Err) }
 type AuthError struct {
 	User, Host string
 	Allowed    []string // methods with which the server would continue
-	Tried      []string // what the server was offered, in order
+	Tried      []string // keys and methods that the server was offered, in order
 	Notes      []string // why something was not offered
 	Unasked    bool     // there was no user to ask for a password: it is an [ErrBatch] too
 	Err        error    // further details; may be nil

@@ -197,8 +197,8 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	return nil
 }
 
-// decidePlain decides on a key without its certificate. If it had one, why says what is wrong with
-// the certificate.
+// decidePlain decides on a key without its certificate. If the key had a certificate, why says
+// what is wrong with the certificate.
 func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	if has(h.known.keys, key) != nil {
 		return nil

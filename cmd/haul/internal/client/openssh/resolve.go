@@ -273,7 +273,7 @@ func (r *reader) path(name string, t tokens) (string, error) {
 	return expand(path, t, r.sys.env)
 }
 
-// defaultIdentities are the key files to try if none is configured.
+// defaultIdentities lists the key files to try if none is configured.
 var defaultIdentities = []string{
 	"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk",
 }

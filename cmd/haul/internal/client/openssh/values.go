@@ -36,8 +36,8 @@ func many(args []string) error {
 	return nil
 }
 
-// files is like many, but "none" must be the only argument, and there may be no more than
-// maxKnownFiles.
+// files does the same as many. In addition, "none" must be the only argument, and there may be no
+// more than maxKnownFiles.
 func files(args []string) error {
 	if len(args) > 1 && slices.Contains(args, "none") {
 		return errors.New(`"none" must be alone`)

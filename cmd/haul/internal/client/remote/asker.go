@@ -97,7 +97,7 @@ func (a *asker) KeyboardInteractive(ctx context.Context, c openssh.Challenge) ([
 	return answers, nil
 }
 
-// ask shows a text and returns the line that the user types, or a program's answer.
+// ask shows a prompt and returns the line that the user types, or a program's answer.
 func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error) {
 	program, first := askpass()
 	if first {

@@ -97,13 +97,13 @@ func newNotices(say func(text string)) *notices {
 	return &notices{say: say, said: map[string]bool{}}
 }
 
-// printf prints a text unless it has been printed.
+// printf prints a message unless it has been printed before.
 func (n *notices) printf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	n.print(text, text)
 }
 
-// print prints a text if it is the first about its subject.
+// print prints a message if it is the first about its subject.
 func (n *notices) print(about, text string) {
 	n.mu.Lock()
 	first := !n.said[about]

@@ -110,7 +110,7 @@ func noSession(l Location, err error) error {
 	return kind.Errorf("%v: %w", l.server, err)
 }
 
-// clientConfig returns the settings that do not depend on what SFTP runs over.
+// clientConfig returns the settings that do not depend on the connection below SFTP.
 func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
 	return sftpclient.Config{
 		First: to.First, Expect: to.Expect, Conns: d.cfg.Conns,
@@ -159,8 +159,8 @@ func (d *sshDialer) identities() (names []string) {
 	return names
 }
 
-// destination returns a server as text for package openssh. It includes a given port even if that
-// is 22, since it has precedence over the configured one.
+// destination returns a server in the text form of package openssh. It includes a given port even
+// if that is 22, since it has precedence over the configured one.
 func destination(t openssh.Target) string {
 	if t.Port == 0 {
 		return t.String()

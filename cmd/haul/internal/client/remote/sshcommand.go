@@ -129,7 +129,8 @@ func (d *sshDialer) commandLine(t openssh.Target, batch bool) []string {
 	if d.cfg.Quiet {
 		add("-o", "LogLevel=ERROR")
 	}
-	// An SFTP session needs none of these, whatever the configuration says for other sessions.
+	// An SFTP session needs none of these features, whatever the configuration says for other
+	// sessions.
 	add("-o", "ForwardX11=no", "ForwardAgent=no", "ClearAllForwardings=yes", "PermitLocalCommand=no", "RemoteCommand=none", "RequestTTY=no")
 	return append(words, "-s", "--", t.Host, "sftp")
 }

@@ -94,7 +94,8 @@ func (r *Reporter) finish(e Event, file *store.Published) {
 	r.send(e)
 }
 
-// Requested reports an HTTP request that transfers no file: one that is neither GET, HEAD nor PUT.
+// Requested reports an HTTP request that transfers no file: its method is none of GET, HEAD and
+// PUT.
 func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Result) {
 	if r == nil {
 		return

@@ -32,7 +32,7 @@ type Setting struct {
 	words   []string // possible values, for completion
 	without string   // the value of a flag without an argument
 	value   *value
-	initial string // the default, as text
+	initial string // the default, in text form
 
 	origin  Origin
 	refused bool // the given value cannot be read
@@ -49,7 +49,7 @@ func (s *Setting) Variable() string {
 // LongFlag returns the other name of the flag, which is derived from the key.
 func (s *Setting) LongFlag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key) }
 
-// Default returns the default as text; "" if there is none.
+// Default returns the default in text form; "" if there is none.
 func (s *Setting) Default() string { return s.initial }
 
 // Words returns the possible values, if there are only a few.
@@ -87,7 +87,7 @@ func (o Origin) String() string {
 type Settings struct {
 	all    []*Setting
 	config settings.Config
-	file   string // that was read; "" if there was none
+	file   string // the path of the file that was read; "" if there was none
 
 	hookTables []Origin // the origins of the hooks, if tables of the file set them
 }

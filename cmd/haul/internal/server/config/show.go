@@ -123,7 +123,7 @@ func (v *value) toml() string {
 // character.
 func quote(s string) string {
 	b, err := json.Marshal(s)
-	if err != nil { // impossible for a text
+	if err != nil { // impossible for a string
 		return ""
 	}
 	return strings.ReplaceAll(string(b), "\x7f", `\u007F`)

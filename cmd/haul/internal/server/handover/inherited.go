@@ -72,7 +72,7 @@ func (p *Inherited) hasDatagram() bool {
 // names that their units give them (FileDescriptorName=).
 func (p *Inherited) activate(takesUnix bool) error {
 	files := activation.Files(true)
-	// This number must be a mistake. Some descriptors may be our own, so none is closed.
+	// This number must be a mistake. Some descriptors may be our own, so close none of them.
 	if len(files) > maxPassed {
 		return fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)
 	}

@@ -63,8 +63,8 @@ func (s *inherited) suits(service string) bool {
 	return slices.Contains(web, service) && slices.Contains(web, s.Service) && err == nil && port != 0
 }
 
-// fill assigns the open sockets to places. Sockets with the same configured address come first,
-// then those at the same address in another spelling.
+// fill assigns the open sockets to places. It first assigns sockets with the same configured
+// address, then sockets at the same address in another spelling.
 func fill(places, open []place) {
 	for _, same := range []func(place, string) bool{
 		func(g place, addr string) bool { return g.asked == addr },
@@ -114,9 +114,9 @@ func splitAddr(addr, network string) (host string, port int, err error) {
 	return strings.ToLower(host), port, err
 }
 
-// Rival returns the address of a socket that the predecessor handed over, that no service has
-// taken, and that has the same port as addr; nil if there is none. It may be the reason why addr
-// cannot be opened.
+// Rival returns the address of a socket from the predecessor that no service has taken and that
+// has the same port as addr; nil if there is none. This socket may be the reason why addr cannot
+// be opened.
 func (p *Inherited) Rival(network, addr string) net.Addr {
 	_, port, err := splitAddr(addr, network)
 	if err != nil || port == 0 {

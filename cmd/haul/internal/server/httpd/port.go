@@ -97,8 +97,8 @@ func (p *port) open(handler http.Handler, log *slog.Logger) {
 	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted.ServeHTTP(&lastWriter{w, &p.ending}, r)
 	})
-	// WriteTimeout limits only net/http's own answers, since the handler sets a limit for the
-	// others. With HTTP/2 it would limit uploads.
+	// WriteTimeout limits only net/http's own answers, since the handler sets a limit for its
+	// answers. With HTTP/2, WriteTimeout would limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
 	p.http2.Protocols = new(http.Protocols)
 	p.http2.Protocols.SetUnencryptedHTTP2(true) // a writebehind.Conn does TLS below it

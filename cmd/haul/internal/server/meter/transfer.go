@@ -113,7 +113,7 @@ type End struct {
 	Duplicates int64 // datagrams received again
 	Timeouts   int64 // times a timer ran out
 
-	// For Config.Ended only.
+	// These are only for Config.Ended.
 	File   string // the whole name, as the peer gave it; "" means Info.Name
 	Path   string // path of the file on disk; "" if it is not known
 	Stored string // the name that an upload got, if it differs from the peer's

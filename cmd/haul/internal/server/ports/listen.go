@@ -30,7 +30,7 @@ var listenAdvice = map[string]struct {
 	handover.Status:  {free: "127.0.0.1:9070"},
 }
 
-// ListenError adds to an error what the administrator can do about it. The name is that of the
+// ListenError adds to an error what the administrator can do about it. name is the name of the
 // service, and of the setting for its addresses. If this server itself had the port before a
 // reload, rival is the address with that port; otherwise it is nil.
 func ListenError(name string, err error, rival net.Addr) error {
@@ -43,7 +43,7 @@ func ListenError(name string, err error, rival net.Addr) error {
 	return failure.Listen.Errorf("%s: %w", name, err)
 }
 
-// adviceFor returns what the administrator can do about an error; nil if that is not known.
+// adviceFor returns what the administrator can do about an error; nil if nothing is known.
 func adviceFor(name string, err error, rival net.Addr) error {
 	setting, of := failure.Flag(name), listenAdvice[name]
 	switch {

@@ -37,7 +37,7 @@ type Files struct {
 }
 
 // Open opens the directories and reads the rules. Up to small.Max small files stay open for the
-// next reader; none if small is nil.
+// next reader; if small is nil, none do.
 func Open(cfg *settings.Config, env *service.Env, small *localdir.SmallFiles) (*Files, error) {
 	s := &Files{cfg: cfg, sources: &env.Sources, small: small, Site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access, Opened: env.Requested}}
 	if err := s.openRoots(); err != nil {

@@ -25,7 +25,7 @@ func LogCertificate(set *certs.Set, name string, say SayFunc) {
 }
 
 // WarnUnreadable logs if a certificate cannot be loaded again, because the user that this process
-// has become may not read its files. name is that of the service.
+// has become may not read its files. name is the name of the service.
 func WarnUnreadable(name string, pair certs.Pair, log *slog.Logger) {
 	for _, file := range slices.Compact([]string{pair.Cert, pair.Key}) {
 		if err := Unreadable(file); err != nil {

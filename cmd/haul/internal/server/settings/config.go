@@ -52,8 +52,8 @@ type Config struct {
 	// system's default. Only Linux offers a choice.
 	Congestion string
 
-	// Grace is how long transfers may continue once the server ends. It has to be above 0. The
-	// default is that of [tftp.Defaults].
+	// Grace is how long transfers may continue once the server ends. It has to be above 0. Its
+	// default is in [tftp.Defaults].
 	Grace time.Duration
 
 	// User is the user that the process changes to once its files and sockets are open:
@@ -106,8 +106,8 @@ type Files struct {
 	Upload    site.Policy
 	UploadDir string
 
-	// MaxUpload limits the size of an upload by TFTP or HTTP, also for users. It has to be above 0.
-	// The default is that of [tftp.Defaults].
+	// MaxUpload limits the size of an upload by TFTP or HTTP, also for users. It has to be above
+	// 0. Its default is in [tftp.Defaults].
 	MaxUpload int64
 }
 
@@ -133,13 +133,13 @@ type TFTP struct {
 	// the MTU that the kernel reports; -1 means any size that clients choose.
 	MTU int
 
-	MaxTransfers int   // at a time, 1 to 1,048,576; the default is that of tftp.Defaults
+	MaxTransfers int   // at a time, 1 to 1,048,576; the default is in tftp.Defaults
 	MaxPerClient int   // transfers at a time for one address; 0 means no limit
 	Rate         int   // requests a second from one address; 0 means the default of tftp.Defaults, -1 no limit
 	Loops        int   // event loops for each address, up to 1024; 0 means one for every two CPUs
-	Memory       int64 // for the buffers of all transfers, 1 MiB to 1 TiB; the default is that of tftp.Defaults
+	Memory       int64 // for the buffers of all transfers, 1 MiB to 1 TiB; the default is in tftp.Defaults
 	BlockSize    int   // the largest block, in bytes; 0 means any
-	WindowSize   int   // the largest window, 1 to 65535 blocks; the default is that of tftp.Defaults
+	WindowSize   int   // the largest window, 1 to 65535 blocks; the default is in tftp.Defaults
 
 	// BandwidthPerClient and Bandwidth limit the bytes a second in each direction, for one address
 	// and for all transfers together; 0 means no limit.
@@ -166,7 +166,7 @@ var ErrMTU = fmt.Errorf("it is auto, none, or %d to %d bytes", MinMTU, MaxMTU)
 type SFTP struct {
 	Listen []string // the addresses; none by default
 
-	// Users is the users file. The default is that of [DefaultUsersFile] if the file exists.
+	// Users is the users file. The default is the file of [DefaultUsersFile], if it exists.
 	// Otherwise there is one user, with a password for this run.
 	Users string
 
@@ -224,8 +224,8 @@ type HTTP struct {
 
 // Status has the settings of the status page.
 type Status struct {
-	// Listen is its address; "" means none. If other machines can reach the address, Users and Cert
-	// are required.
+	// Listen is the page's address; "" means that there is no page. If other machines can reach
+	// the address, Users and Cert are required.
 	Listen string
 
 	Users     string   // the users file for access to the page; "" lets everybody see it

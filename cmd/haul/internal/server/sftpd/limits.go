@@ -31,7 +31,8 @@ func Memory(cfg *settings.SFTP) int64 {
 func Threads(cfg *settings.SFTP) int { return cfg.MaxConns * sftp.DefaultMaxChannels }
 
 // An SSH connection needs descriptors for its socket and its open files. Users decide how many
-// files they open; the calculation assumes this many. One is added for the user's directory.
+// files they open; the calculation assumes filesPerConn. One descriptor is added for the user's
+// directory.
 const (
 	filesPerConn   = 4
 	handlesPerUser = sftp.DefaultMaxHandles

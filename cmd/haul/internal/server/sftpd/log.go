@@ -264,8 +264,8 @@ func (l *log) ended(t *sftp.Transfer) {
 	l.Say(level, "sftp", attrs...)
 }
 
-// direction returns, from the client's side, what a file was opened for. If it was opened for both,
-// direction returns what actually happened.
+// direction returns the purpose for which a file was opened, from the client's side. If it was
+// opened for reading and writing, direction returns what actually happened.
 func direction(t *sftp.Transfer) string {
 	switch {
 	case t.Read && t.Write && t.Sent() > 0 && t.Received() > 0:

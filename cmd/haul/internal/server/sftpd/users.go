@@ -13,11 +13,11 @@ import (
 type oneTimeUser struct {
 	password   string
 	access     users.Access
-	createOnly bool // the user may add files, but change none
+	createOnly bool // the user may add files, but must not change existing ones
 }
 
-// mayOnlyCreate reports whether a user may add files, but change none. u is nil for users from a
-// file, which defines their access.
+// mayOnlyCreate reports whether a user may add files, but must not change existing ones. u is nil
+// for users from a file, which defines their access.
 func (u *oneTimeUser) mayOnlyCreate() bool { return u != nil && u.createOnly }
 
 // mayDo describes the user's rights.

@@ -37,7 +37,7 @@ type Config struct {
 	Facility Facility // of syslog
 	Stderr   bool     // log to the standard error instead
 
-	syslog string // the socket of a syslog; "" means that of this machine
+	syslog string // the socket of a syslog; "" means this machine's
 }
 
 // Run serves one session on in and out, until the client ends it, which is not an error, or until

@@ -22,8 +22,8 @@ var errRule = errors.New(`write "allow" or "deny", then "read", "write" or "all"
 //
 //	allow|deny  read|write|all  whom  [pattern]
 //
-// such as "allow read 10.0.0.0/8 /boot/**" or "deny write *". Whom is as for
-// [ParseMatch], the pattern as for [ParsePattern].
+// such as "allow read 10.0.0.0/8 /boot/**" or "deny write *". The word whom has the form for
+// [ParseMatch], and the pattern the form for [ParsePattern].
 func ParseRule(s string) (Rule, error) {
 	words := strings.Fields(s)
 	if len(words) < 3 || len(words) > 4 {

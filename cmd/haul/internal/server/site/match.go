@@ -186,7 +186,8 @@ func parseMAC(s string) (MAC, bool) {
 	return mac, err == nil
 }
 
-// parsePrefix reads a network or an address. It returns false for a text that looks like neither.
+// parsePrefix reads a network or an address. It returns false for a string that looks like
+// neither.
 func parsePrefix(s string) (p netip.Prefix, ok bool, err error) {
 	if strings.Contains(s, "/") {
 		p, err = netip.ParsePrefix(s)

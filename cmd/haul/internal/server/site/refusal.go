@@ -40,8 +40,8 @@ func (r *Refusal) Unwrap() []error {
 	return []error{fs.ErrPermission, r.Reason}
 }
 
-// presentable makes a text fit for a client. It may contain parts of a name that a client has
-// invented.
+// presentable turns a message into one that a client may see. The message may contain parts of a
+// name that a client has invented.
 func presentable(s string) string {
 	b := []byte(s)
 	if len(b) > maxMessage {

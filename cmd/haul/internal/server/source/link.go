@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// While an upstream is away, each call keeps trying to reach it, for as long as a call may
-	// take. A server that restarts is soon back, and a waiting client need not start again. After
-	// the time patience, calls fail at once, except for one every probeEvery.
+	// While an upstream is unreachable, each call keeps trying to reach it, for as long as a call
+	// may take. A server that restarts is soon back, and a waiting client need not start again.
+	// After the time patience, calls fail at once, except for one every probeEvery.
 	patience   = 30 * time.Second
 	probeEvery = 5 * time.Second
 
@@ -29,7 +29,7 @@ const (
 	firstPause = 200 * time.Millisecond
 	mostPause  = 5 * time.Second
 
-	// logEvery is the minimum time between two log lines about an upstream that is away. It also
+	// logEvery is the minimum time between two log lines about an unreachable upstream. It also
 	// applies to lines about failed requests, and to lines about repeated requests.
 	logEvery = time.Minute
 )
@@ -59,9 +59,9 @@ type link struct {
 	conn    *conn     // mu: nil if there is none
 	dialing *dialing  // mu: nil if nobody connects
 	tries   int       // mu: failed tries to connect in a row
-	away    time.Time // mu: since when the upstream is away; zero if it is not
+	away    time.Time // mu: since when the upstream is unreachable; zero if it is reachable
 	probe   time.Time // mu: when the next try may begin, if it has been away for a long time
-	err     error     // mu: why it is away
+	err     error     // mu: why it is unreachable
 	logged  time.Time // mu: when that was logged
 	faulty  time.Time // mu: when a failed request was last logged
 	warned  time.Time // mu: when a repeated request was last logged
@@ -186,7 +186,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	}
 }
 
-// admit returns an error at once if the upstream is away for long.
+// admit returns an error at once if the upstream has been unreachable for a long time.
 func (l *link) admit() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -281,7 +281,7 @@ func (l *link) renew(c *conn, err error) {
 	}
 }
 
-// early logs that an upstream which has never answered is away, although the call is still
+// early logs that an upstream that has never answered is unreachable, although the call is still
 // retrying. An administrator who has just started the server looks at the log.
 func (l *link) early(err error) {
 	l.mu.Lock()
@@ -291,8 +291,8 @@ func (l *link) early(err error) {
 	}
 }
 
-// lost records that the upstream is away, and logs it, unless it was logged recently. The caller
-// holds mu.
+// lost records that the upstream is unreachable, and logs it, unless it was logged recently. The
+// caller holds mu.
 func (l *link) lost(err error) {
 	now := time.Now()
 	if l.away.IsZero() {

@@ -61,8 +61,8 @@ func existing(name string) []string {
 }
 
 // readable returns the path that has to be readable so that a file can be read again after it was
-// replaced. That is its directory, if the directory is meant for such files, like ~/.ssh. Otherwise
-// it is the file alone, which may then only be rewritten in place.
+// replaced. That is the file's directory, if the directory is meant for such files, like ~/.ssh.
+// Otherwise it is the file alone, which must then be rewritten in place and not replaced.
 func readable(name string) []string {
 	absolute, err := filepath.Abs(name)
 	if err != nil {

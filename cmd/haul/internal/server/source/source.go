@@ -30,7 +30,7 @@ import (
 const (
 	callTime  = 10 * time.Second // for an answer, including the login and the wait for a place
 	stallTime = 10 * time.Second // for the next byte of a file
-	awayTime  = 20 * time.Second // how long a transfer under way waits until a web server is back
+	awayTime  = 20 * time.Second // how long a transfer under way waits until a web server is reachable again
 
 	// maxCalls is how many calls of one upstream may wait for its server at a time. Others wait
 	// until one of these ends. maxConns is how many HTTP connections an upstream may have. An
@@ -64,10 +64,10 @@ func schemeOf(text string) string {
 	return ""
 }
 
-// IsRemote reports whether a text is a URL rather than the path of a directory.
+// IsRemote reports whether a string is a URL rather than the path of a directory.
 func IsRemote(text string) bool { return schemeOf(text) != "" }
 
-// Overlap reports whether two texts are URLs, one of which is below the other.
+// Overlap reports whether two strings are URLs, one of which is below the other.
 func Overlap(a, b string) bool {
 	if !IsRemote(a) || !IsRemote(b) {
 		return false
@@ -108,8 +108,8 @@ type Source struct {
 func (s *Source) Capabilities() store.Capabilities { return store.CapabilitiesOf(s.Tree) }
 
 // Open returns the source that a URL names. It reads the configuration of ssh and of other tools,
-// but does not connect, so that a file server can start while its upstream is away. Errors are
-// usage errors, or name the part of a configuration that cannot be used.
+// but does not connect, so that a file server can start while its upstream is unreachable. Errors
+// are usage errors, or name the part of a configuration that cannot be used.
 func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	l, err := parse(text)
 	if err != nil {

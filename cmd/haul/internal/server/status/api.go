@@ -79,7 +79,7 @@ type ProtocolSeries struct {
 	Ended    []int64 `json:"ended"`  // transfers
 	Failed   []int64 `json:"failed"` // transfers
 	Sent     []int64 `json:"sent"`   // packets, by transfers that have ended
-	Resent   []int64 `json:"resent"` // packets sent again, likewise
+	Resent   []int64 `json:"resent"` // packets sent again, by transfers that have ended
 }
 
 // Failures is the answer to /api/v1/failures.
@@ -213,10 +213,10 @@ func peerText(a netip.AddrPort) string {
 // seconds returns a duration in seconds, rounded to microseconds.
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e6 }
 
-// valid replaces invalid UTF-8 in a text, which a stranger may have sent.
+// valid replaces invalid UTF-8 in a string, which a stranger may have sent.
 func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-// invalid returns the bytes of a text that is not UTF-8; otherwise nil.
+// invalid returns the bytes of a string that is not UTF-8; otherwise nil.
 func invalid(s string) []byte {
 	if utf8.ValidString(s) {
 		return nil
@@ -224,7 +224,8 @@ func invalid(s string) []byte {
 	return []byte(s)
 }
 
-// clip returns at most this many bytes of the beginning of a text, without splitting a character.
+// clip returns at most this many bytes of the beginning of a string, without splitting a
+// character.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

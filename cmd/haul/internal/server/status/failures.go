@@ -74,7 +74,7 @@ func newFailure(e meter.Ended, now time.Time) Failure {
 	return f
 }
 
-// adviceOn returns what the administrator can do about a failure; "" if that is not known.
+// adviceOn returns what the administrator can do about a failure; "" if nothing is known.
 func adviceOn(e meter.Ended) string {
 	switch is := func(errs ...error) bool {
 		return slices.ContainsFunc(errs, func(one error) bool { return errors.Is(e.Err, one) })

@@ -8,8 +8,8 @@ const (
 	samples     = 720
 )
 
-// A sample is what one protocol did in a step: the differences of its counts, and the number of
-// transfers at its end.
+// A sample holds the work of one protocol in a step: the differences of its counts, and the
+// number of transfers at the end of the step.
 type sample struct{ bytes, ended, failed, sent, resent, live int64 }
 
 // A series holds the latest samples of each protocol.

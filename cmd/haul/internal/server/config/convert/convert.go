@@ -82,7 +82,7 @@ func (d *draft) note(line int, words, reason string) {
 	d.notes = append(d.notes, note{line, console.Visible(text + ": " + reason)})
 }
 
-// brief returns the beginning of a text from the old file.
+// brief returns the beginning of some text from the old file.
 func brief(words string) string {
 	if utf8.RuneCountInString(words) <= maxWords {
 		return words
@@ -130,8 +130,9 @@ func (d *draft) finish() (string, error) {
 	return b.String(), nil
 }
 
-// settings returns the settings of the new file. It turns those that haul refuses into comments,
-// and reports whether there were any. If so, the rest has to be tried again.
+// settings returns the settings of the new file. It turns settings that haul refuses into
+// comments, and reports whether there were any. If so, the remaining settings have to be tried
+// again.
 func (d *draft) settings() (s *config.Settings, refused bool) {
 	s = config.New()
 	for _, a := range slices.Clone(d.given) {

@@ -176,7 +176,7 @@ var cannot = map[byte]string{
 func (t *tftpd) apply(o option) {
 	v := &variable{name: o.words, value: o.value, line: o.line}
 	switch o.letter {
-	case 'l', 'L', 'v', verbosity: // haul does so anyway
+	case 'l', 'L', 'v', verbosity: // haul does this anyway
 	case '4', '6':
 		t.family = o.letter
 	case 'a':
