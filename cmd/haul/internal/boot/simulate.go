@@ -288,9 +288,9 @@ func (s *site) share(r *replica) {
 	}
 }
 
-// fair returns the rate that each transfer may have when all share a resource fairly. There are n
-// transfers of each kind, none faster than limit. A byte takes the part each of the resource, and
-// have is the whole resource.
+// fair returns the rate that each transfer may have when all share a resource fairly. For each
+// kind k, there are n[k] transfers, none faster than limit[k], and a byte takes each[k] of the
+// resource. have is the size of the resource.
 func fair(n, limit, each [2]float64, have float64) float64 {
 	low, high := 0, 1
 	if limit[1] < limit[0] {

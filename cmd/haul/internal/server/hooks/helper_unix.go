@@ -39,8 +39,8 @@ const (
 
 	firstLine = 3 // the descriptor of the first line
 
-	// maxInherited bounds the descriptors, inherited open from another program, that are marked
-	// close-on-exec.
+	// maxInherited is the number of descriptors that are marked close-on-exec. The program that
+	// started haul may have left them open.
 	maxInherited = 1024
 )
 

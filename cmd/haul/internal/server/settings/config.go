@@ -119,8 +119,8 @@ type Root struct {
 
 // TFTP has the settings of TFTP.
 type TFTP struct {
-	// Listen are the addresses; the default is ":69". Fallback is used if the process may not use
-	// them; "" means none.
+	// Listen lists the addresses; the default is ":69". Fallback is used if the process may not
+	// use them; "" means none.
 	Listen   []string
 	Fallback string
 
