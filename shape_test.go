@@ -59,9 +59,6 @@ var toCut = []string{
 	"tftp/tftpclient arrows",
 	"tftp/tftpclient.poolLoop fields",
 	"tftp/tftpclient.poolState fields",
-	"tftp/internal/protocol.Receiver fields",
-	"tftp/internal/protocol.Sender fields",
-	"tftp/internal/protocol.Sender methods",
 	"web.Handler fields",
 }
 

@@ -13,17 +13,9 @@ import (
 // It answers a write request (Answer) or makes a read request (Request). The
 // zero Receiver is ready for either.
 type Receiver struct {
+	side
 	phase   receiverPhase
-	answers bool // a server's side
-	heard   bool // something valid has come from the peer
-	reply   bool // the OACK or the request is due
 	inOrder bool // take no block before its predecessor; netascii needs this to know its offsets
-	firsts  int  // how often the first packet was sent
-
-	request transfer.Request // a client's side: what it asks for
-	agreed  transfer.Options
-	block   int64
-	window  int64
 
 	got   int64 // highest block received; all blocks before it have come too
 	acked int64 // highest block acknowledged; the window begins after it
@@ -36,18 +28,10 @@ type Receiver struct {
 	ackDue    bool
 	nacked    int64 // the block before the last reported gap; -1 if no gap was reported
 
-	timer        timer
 	ackedAt      time.Time // when the latest ACK left
 	timing       bool      // that ACK opens a window and was sent once, so its answer is measured
-	deadline     time.Time
 	heardAt      time.Time // when the latest DATA came
-	lastWord     time.Time // when the peer last showed that it is alive
 	storingSince time.Time // when storing became true
-	progress     progressClock
-	tries        int // timeouts since the peer's last word
-
-	stats transfer.Stats
-	outcome
 }
 
 type receiverPhase uint8
@@ -74,7 +58,7 @@ type Chunk struct {
 // Answer makes r the server's side of a write. Agreed are the options that [Agree] returned;
 // an OACK confirms them if there are any. A write in netascii takes blocks in order only.
 func (r *Receiver) Answer(now time.Time, mode transfer.Mode, agreed transfer.Options) {
-	*r = Receiver{answers: true, lastWord: now, ahead: r.ahead}
+	*r = Receiver{side: side{answers: true, lastWord: now}, ahead: r.ahead}
 	r.inOrder = mode == transfer.Netascii
 	r.use(agreed)
 	r.phase, r.reply = receiverData, true
@@ -82,7 +66,7 @@ func (r *Receiver) Answer(now time.Time, mode transfer.Mode, agreed transfer.Opt
 
 // Request makes r the client's side of a read.
 func (r *Receiver) Request(now time.Time, q transfer.Request) {
-	*r = Receiver{request: q, lastWord: now, ahead: r.ahead}
+	*r = Receiver{side: side{request: q, lastWord: now}, ahead: r.ahead}
 	r.request.Write = false
 	limitWindow(&r.request.Offer, q.Mode)
 	r.inOrder = q.Mode == transfer.Netascii
@@ -97,10 +81,7 @@ func (r *Receiver) Request(now time.Time, q transfer.Request) {
 func (r *Receiver) DropOutOfOrder() { r.inOrder = true }
 
 func (r *Receiver) use(o transfer.Options) {
-	r.agreed = o
-	r.block = int64(blockSizeOf(o))
-	r.window = int64(windowOf(o))
-	r.timer.limit(timeoutOf(o))
+	r.side.use(o)
 	r.ahead.reset(r.window)
 	r.nacked = -1
 }
@@ -171,19 +152,13 @@ func (r *Receiver) answered() {
 }
 
 func (r *Receiver) noteHeard(now time.Time) {
-	if !r.heard || r.tries < minTries && now.Sub(r.lastWord) >= silence(timeoutOf(r.agreed)) {
-		r.progress.start(now) // in the second case the process was paused
-	}
+	r.excusePause(now)
 	r.heard, r.lastWord, r.tries = true, now, 0
 }
 
 // stalled ends a transfer in which too little has moved.
 func (r *Receiver) stalled(now time.Time) bool {
-	if r.done || !r.heard || r.storing || !r.progress.stalled(now) {
-		return false
-	}
-	r.abort(transfer.NotDefined, transfer.ErrStalled.Error(), transfer.ErrStalled)
-	return true
+	return !r.done && !r.storing && r.endIfStalled(now)
 }
 
 // data takes the block with the given number.
@@ -437,35 +412,10 @@ func (r *Receiver) Repeat(now time.Time) {
 	}
 }
 
-// Abort ends the transfer with an ERROR packet to the peer. Done then reports
-// err, or the *Error that was sent if err is nil.
-func (r *Receiver) Abort(code transfer.ErrorCode, msg string, err error) { r.abort(code, msg, err) }
-
-// Done reports whether the transfer has ended, and why if it failed: a
-// [*transfer.Error] from or to the peer, [transfer.ErrSilent], or what Abort was given. A
-// transfer that ended well keeps answering until Deadline is zero.
-func (r *Receiver) Done() (bool, error) { return r.done, r.err }
-
-// Heard reports whether anything valid has come from the peer.
-func (r *Receiver) Heard() bool { return r.heard }
-
 // Received returns the bytes received without a gap.
 func (r *Receiver) Received() int64 {
 	if r.whole() {
 		return (r.last-1)*r.block + r.tail
 	}
 	return r.got * r.block
-}
-
-// Agreed returns the options that hold, absent ones left out.
-func (r *Receiver) Agreed() transfer.Options { return r.agreed }
-
-// BlockSize returns the bytes of data in a full block.
-func (r *Receiver) BlockSize() int { return int(r.block) }
-
-// Stats returns what r has counted so far.
-func (r *Receiver) Stats() transfer.Stats {
-	st := r.stats
-	st.RTT = r.timer.srtt
-	return st
 }

@@ -13,20 +13,13 @@ import (
 // It answers a read request (Answer) or makes a write request (Request). The
 // zero Sender is ready for either.
 type Sender struct {
+	side
 	phase   senderPhase
-	answers bool // a server's side
-	heard   bool // something valid has come from the peer
-	reply   bool // the OACK or the request is due
 	quiet   bool // the timer sends no first DATA
-	firsts  int  // how often the first packet was sent
 	caution caution
 
-	request transfer.Request // a client's side: what it asks for
-	agreed  transfer.Options
-	size    int64 // bytes in the file
-	block   int64 // block size in bytes
-	window  int64 // window size in blocks
-	total   int64 // blocks in the file; the last one is shorter than a full block
+	size  int64 // bytes in the file
+	total int64 // blocks in the file; the last one is shorter than a full block
 
 	// acked < next. The blocks between them are in flight.
 	acked int64 // highest block acknowledged, all before it included
@@ -35,22 +28,14 @@ type Sender struct {
 	recovery recovery
 	pacer    pacer
 	held     time.Time // the driver sends no blocks before this time; zero if it may send now
-	timer    timer
 	timed    int64     // block whose round trip is measured; 0 for none
 	timedAt  time.Time // when it left
 	timedRun int64     // blocks that were sent at once with it
 	suspect  int64     // how many blocks of a burst arrived, if a trial is to show whether the path holds no more
 	measured bool      // a full window has been measured
-	deadline time.Time
-	lastWord time.Time // when the peer last sent something valid
 	moved    time.Time // when the peer last acknowledged something new
-	progress progressClock
-	tries    int   // timeouts since the peer last sent something valid
-	echo     int64 // block acknowledged after a timeout; a second ACK of it is an echo
-	hasty    bool  // whether that timeout is known to have been needless
-
-	stats transfer.Stats
-	outcome
+	echo     int64     // block acknowledged after a timeout; a second ACK of it is an echo
+	hasty    bool      // whether that timeout is known to have been needless
 }
 
 type senderPhase uint8
@@ -65,7 +50,7 @@ const (
 // Answer makes s the server's side of a read of a file of size bytes. Agreed are the options that
 // [Agree] returned; an OACK confirms them if there are any.
 func (s *Sender) Answer(now time.Time, agreed transfer.Options, size int64) {
-	*s = Sender{answers: true, lastWord: now}
+	*s = Sender{side: side{answers: true, lastWord: now}}
 	s.use(agreed, size)
 	s.phase = senderData
 	if !isZero(agreed) {
@@ -80,7 +65,7 @@ func (s *Sender) Quiet() { s.quiet = true }
 
 // Request makes s the client's side of a write of size bytes.
 func (s *Sender) Request(now time.Time, r transfer.Request, size int64) {
-	*s = Sender{request: r, lastWord: now, phase: senderAsks, reply: true}
+	*s = Sender{side: side{request: r, lastWord: now, reply: true}, phase: senderAsks}
 	s.request.Write = true
 	limitWindow(&s.request.Offer, r.Mode)
 	s.use(transfer.Options{}, size)
@@ -89,13 +74,10 @@ func (s *Sender) Request(now time.Time, r transfer.Request, size int64) {
 
 // use applies agreed options and what follows from them.
 func (s *Sender) use(o transfer.Options, size int64) {
-	s.agreed = o
+	s.side.use(o)
 	s.size = size
-	s.block = int64(blockSizeOf(o))
-	s.window = int64(windowOf(o))
 	s.total = size/s.block + 1 // a file of whole blocks ends in an empty one
 	s.next = 1
-	s.timer.limit(timeoutOf(o))
 }
 
 // Handle takes a datagram from the peer.
@@ -171,9 +153,7 @@ func (s *Sender) begin(now time.Time) {
 }
 
 func (s *Sender) noteHeard(now time.Time) {
-	if !s.heard || s.tries < minTries && now.Sub(s.lastWord) >= silence(timeoutOf(s.agreed)) {
-		s.progress.start(now) // the process was paused, or else the timer would have expired
-	}
+	s.excusePause(now)
 	s.excludeStoreTime(now)
 	s.heard, s.lastWord, s.tries, s.recovery.wholes = true, now, 0, 0
 }
@@ -427,11 +407,7 @@ func (s *Sender) endIfSilent(now time.Time) bool {
 
 // stalled ends a transfer in which too little has moved.
 func (s *Sender) stalled(now time.Time) bool {
-	if s.phase != senderData || !s.heard || !s.progress.stalled(now) {
-		return false
-	}
-	s.abort(transfer.NotDefined, transfer.ErrStalled.Error(), transfer.ErrStalled)
-	return true
+	return s.phase == senderData && s.endIfStalled(now)
 }
 
 // unconfirmed reports whether only the last window of a read lacks its ACK.
@@ -459,29 +435,5 @@ func (s *Sender) Repeat(now time.Time) {
 	}
 }
 
-// Abort ends the transfer with an ERROR packet to the peer. Done then reports
-// err, or the *Error that was sent if err is nil.
-func (s *Sender) Abort(code transfer.ErrorCode, msg string, err error) { s.abort(code, msg, err) }
-
-// Done reports whether the transfer has ended, and why if it failed: a
-// [*transfer.Error] from or to the peer, [transfer.ErrSilent], or what Abort was given.
-func (s *Sender) Done() (bool, error) { return s.done, s.err }
-
-// Heard reports whether anything valid has come from the peer.
-func (s *Sender) Heard() bool { return s.heard }
-
 // Acked returns the bytes that the peer has confirmed.
 func (s *Sender) Acked() int64 { return min(s.acked*s.block, s.size) }
-
-// Agreed returns the options that hold, absent ones left out.
-func (s *Sender) Agreed() transfer.Options { return s.agreed }
-
-// BlockSize returns the bytes of data in a full block.
-func (s *Sender) BlockSize() int { return int(s.block) }
-
-// Stats returns what s has counted so far.
-func (s *Sender) Stats() transfer.Stats {
-	st := s.stats
-	st.RTT = s.timer.srtt
-	return st
-}

@@ -19,11 +19,7 @@
 // memory for another transfer. The example of this package is a complete driver.
 package protocol
 
-import (
-	"time"
-
-	"github.com/haul-project/haul/tftp/transfer"
-)
+import "time"
 
 // Bounds of a transfer. They limit every wait and every retry in this package.
 const (
@@ -70,81 +66,3 @@ const (
 	minClientDally = 250 * time.Millisecond // above windowRTO
 	maxClientDally = 3 * time.Second
 )
-
-// outcome is how a machine ended, and the ERROR packet that it still has to send.
-type outcome struct {
-	done         bool
-	err          error
-	pendingError transfer.Error
-	hasError     bool
-	misdirected  int // the number of the request that was answered by ERRORs about another transfer; 0 for none
-}
-
-// fail ends the machine without a packet to the peer.
-func (o *outcome) fail(err error) {
-	if !o.done {
-		o.done, o.err = true, err
-	}
-}
-
-// refused ends the machine because of an ERROR from the peer. A request that was not answered yet
-// has no transfer ID that could be unknown, so ERROR 5 is about an earlier transfer from the same
-// port, of which a duplicate came late. Such ERRORs are ignored after one request; if the peer
-// sends one after a later request too, it counts. request is the number of the latest one, 0 once
-// it is answered.
-func (o *outcome) refused(request int, e *transfer.Error, st *transfer.Stats) {
-	if request > 0 && e.Code == transfer.UnknownID && (o.misdirected == 0 || o.misdirected == request) {
-		o.misdirected = request
-		st.Strays++
-		return
-	}
-	o.fail(e)
-}
-
-// abort ends the machine and queues an ERROR packet.
-func (o *outcome) abort(code transfer.ErrorCode, msg string, err error) {
-	if o.done {
-		return
-	}
-	o.pendingError, o.hasError = transfer.Error{Code: code, Message: msg}, true
-	if err == nil {
-		err = &transfer.Error{Code: code, Message: msg}
-	}
-	o.fail(err)
-}
-
-// appendError appends the queued ERROR packet, once.
-func (o *outcome) appendError(b []byte) []byte {
-	if !o.hasError {
-		return b
-	}
-	o.hasError = false
-	return AppendError(b, o.pendingError.Code, o.pendingError.Message)
-}
-
-// silence returns how long a peer may be silent under the given timeout.
-func silence(timeout time.Duration) time.Duration {
-	return max(maxSilence, maxSilentTimeouts*min(timeout, longestWait))
-}
-
-// A progressClock holds a transfer to its least average rate. It shows the time at which a transfer
-// of exactly that rate would have come this far, but never a future time, so that a fast transfer
-// may not stall for longer.
-type progressClock struct{ at time.Time }
-
-func (c *progressClock) start(now time.Time) { c.at = now }
-
-// moved records that blocks of the given size in bytes were received or acknowledged.
-func (c *progressClock) moved(now time.Time, blocks, bytes int64) {
-	each := slowestBlock * time.Duration(max(bytes, transfer.DefaultBlockSize)) / transfer.DefaultBlockSize
-	c.exclude(now, time.Duration(blocks)*each)
-}
-
-// exclude leaves out time that the peer is not responsible for.
-func (c *progressClock) exclude(now time.Time, d time.Duration) {
-	if c.at = c.at.Add(d); c.at.After(now) {
-		c.at = now
-	}
-}
-
-func (c *progressClock) stalled(now time.Time) bool { return now.Sub(c.at) >= maxStall }

@@ -1,0 +1,157 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A side is what a Sender and a Receiver have in common.
+type side struct {
+	answers bool // a server's side
+	heard   bool // something valid has come from the peer
+	reply   bool // the OACK or the request is due
+	firsts  int  // how often the first packet was sent
+
+	request transfer.Request // a client's side: what it asks for
+	agreed  transfer.Options
+	block   int64 // block size in bytes
+	window  int64 // window size in blocks
+
+	timer    timer
+	deadline time.Time
+	lastWord time.Time // when the peer last showed that it is alive
+	progress progressClock
+	tries    int // timeouts since the peer's last word
+
+	stats transfer.Stats
+	outcome
+}
+
+// use applies agreed options.
+func (s *side) use(o transfer.Options) {
+	s.agreed = o
+	s.block = int64(blockSizeOf(o))
+	s.window = int64(windowOf(o))
+	s.timer.limit(timeoutOf(o))
+}
+
+// excusePause starts the progress clock again if the peer has spoken for the first time, or after a
+// pause of this process: without one, the timer would have expired in between.
+func (s *side) excusePause(now time.Time) {
+	if !s.heard || s.tries < minTries && now.Sub(s.lastWord) >= silence(timeoutOf(s.agreed)) {
+		s.progress.start(now)
+	}
+}
+
+// endIfStalled ends a transfer in which too little has moved.
+func (s *side) endIfStalled(now time.Time) bool {
+	if !s.heard || !s.progress.stalled(now) {
+		return false
+	}
+	s.abort(transfer.NotDefined, transfer.ErrStalled.Error(), transfer.ErrStalled)
+	return true
+}
+
+// Abort ends the transfer with an ERROR packet to the peer. Done then reports
+// err, or the *transfer.Error that was sent if err is nil.
+func (s *side) Abort(code transfer.ErrorCode, msg string, err error) { s.abort(code, msg, err) }
+
+// Done reports whether the transfer has ended, and why if it failed: a
+// [*transfer.Error] from or to the peer, [transfer.ErrSilent], or what Abort was given. A
+// Receiver that ended well keeps answering until its Deadline is zero.
+func (s *side) Done() (bool, error) { return s.done, s.err }
+
+// Heard reports whether anything valid has come from the peer.
+func (s *side) Heard() bool { return s.heard }
+
+// Agreed returns the options that hold, absent ones left out.
+func (s *side) Agreed() transfer.Options { return s.agreed }
+
+// BlockSize returns the bytes of data in a full block.
+func (s *side) BlockSize() int { return int(s.block) }
+
+// Stats returns what was counted so far.
+func (s *side) Stats() transfer.Stats {
+	st := s.stats
+	st.RTT = s.timer.srtt
+	return st
+}
+
+// outcome is how a machine ended, and the ERROR packet that it still has to send.
+type outcome struct {
+	done         bool
+	err          error
+	pendingError transfer.Error
+	hasError     bool
+	misdirected  int // the number of the request that was answered by ERRORs about another transfer; 0 for none
+}
+
+// fail ends the machine without a packet to the peer.
+func (o *outcome) fail(err error) {
+	if !o.done {
+		o.done, o.err = true, err
+	}
+}
+
+// refused ends the machine because of an ERROR from the peer. A request that was not answered yet
+// has no transfer ID that could be unknown, so ERROR 5 is about an earlier transfer from the same
+// port, of which a duplicate came late. Such ERRORs are ignored after one request; if the peer
+// sends one after a later request too, it counts. request is the number of the latest one, 0 once
+// it is answered.
+func (o *outcome) refused(request int, e *transfer.Error, st *transfer.Stats) {
+	if request > 0 && e.Code == transfer.UnknownID && (o.misdirected == 0 || o.misdirected == request) {
+		o.misdirected = request
+		st.Strays++
+		return
+	}
+	o.fail(e)
+}
+
+// abort ends the machine and queues an ERROR packet.
+func (o *outcome) abort(code transfer.ErrorCode, msg string, err error) {
+	if o.done {
+		return
+	}
+	o.pendingError, o.hasError = transfer.Error{Code: code, Message: msg}, true
+	if err == nil {
+		err = &transfer.Error{Code: code, Message: msg}
+	}
+	o.fail(err)
+}
+
+// appendError appends the queued ERROR packet, once.
+func (o *outcome) appendError(b []byte) []byte {
+	if !o.hasError {
+		return b
+	}
+	o.hasError = false
+	return AppendError(b, o.pendingError.Code, o.pendingError.Message)
+}
+
+// silence returns how long a peer may be silent under the given timeout.
+func silence(timeout time.Duration) time.Duration {
+	return max(maxSilence, maxSilentTimeouts*min(timeout, longestWait))
+}
+
+// A progressClock holds a transfer to its least average rate. It shows the time at which a transfer
+// of exactly that rate would have come this far, but never a future time, so that a fast transfer
+// may not stall for longer.
+type progressClock struct{ at time.Time }
+
+func (c *progressClock) start(now time.Time) { c.at = now }
+
+// moved records that blocks of the given size in bytes were received or acknowledged.
+func (c *progressClock) moved(now time.Time, blocks, bytes int64) {
+	each := slowestBlock * time.Duration(max(bytes, transfer.DefaultBlockSize)) / transfer.DefaultBlockSize
+	c.exclude(now, time.Duration(blocks)*each)
+}
+
+// exclude leaves out time that the peer is not responsible for.
+func (c *progressClock) exclude(now time.Time, d time.Duration) {
+	if c.at = c.at.Add(d); c.at.After(now) {
+		c.at = now
+	}
+}
+
+func (c *progressClock) stalled(now time.Time) bool { return now.Sub(c.at) >= maxStall }
