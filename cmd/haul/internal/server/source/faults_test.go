@@ -313,7 +313,7 @@ func (lostFile) ReadAt([]byte, int64) (int, error) { return 0, fs.ErrClosed }
 // The largest read of haul ends within minutes, however slowly the bytes arrive.
 func TestTrickleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, began := &file{tree: &tree{link: newLink("", 0, nil)}}, time.Now()
+		f, began := &file{link: newLink("", 0, nil)}, time.Now()
 		_, err := f.readSome(&lateFile{closed: make(chan struct{})}, make([]byte, 256<<10), 0)
 		if took := time.Since(began); took != 220*time.Second || !errors.Is(err, errTrickle) {
 			t.Errorf("after %v: %v", took, err)
@@ -324,11 +324,11 @@ func TestTrickleTime(t *testing.T) {
 // If a file is closed because a read took too long, and the read ends at the same moment, it
 // returns the error for that. A read of a file that was opened in its place returns its own error.
 func TestTrickleEndsLate(t *testing.T) {
-	f := &file{tree: &tree{link: &link{least: time.Millisecond}}}
+	f := &file{link: &link{least: time.Millisecond}}
 	if n, err := f.readSome(&lateFile{closed: make(chan struct{})}, make([]byte, 10), 0); n != 10 || !errors.Is(err, errTrickle) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	f.tree.link.least = time.Hour
+	f.link.least = time.Hour
 	if _, err := f.readSome(lostFile{}, make([]byte, 10), 0); !errors.Is(err, fs.ErrClosed) || errors.Is(err, errTrickle) {
 		t.Errorf("another file: %v", err)
 	}

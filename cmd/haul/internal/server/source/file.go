@@ -27,7 +27,6 @@ const (
 	// then would block its readers forever.
 	readTime   = time.Minute
 	leastBytes = 16 << 10
-	leastTime  = 10 * time.Second
 )
 
 var errTrickle = fmt.Errorf("the source sends less than %d KiB in %v", leastBytes>>10, leastTime)
@@ -35,7 +34,7 @@ var errTrickle = fmt.Errorf("the source sends less than %d KiB in %v", leastByte
 // A file is a file of an upstream, open for reading. A file whose connection can be lost for good
 // is opened again on the next connection.
 type file struct {
-	tree   *tree
+	link   *link
 	name   string
 	caller context.Context // of Open
 
@@ -51,7 +50,7 @@ type file struct {
 
 // open opens the file on the current connection.
 func (f *file) open() error {
-	s, err := f.tree.link.call(f.caller, false, func(s *span) error {
+	s, err := f.link.call(f.caller, false, func(s *span) error {
 		opened, err := s.tree.Open(s.ctx, f.name)
 		if err != nil {
 			return err
@@ -100,19 +99,19 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 		f.mu.RUnlock()
 		got, err := f.readSome(now, p[n:], off+int64(n))
 		n += got
-		f.tree.link.read.Add(uint64(max(got, 0)))
+		f.link.counts.read.Add(uint64(max(got, 0)))
 		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrClosed) && f.isEnded() {
 			return n, err
 		}
 		away := isAway(err)
-		noted := f.tree.link.note(s.conn, err)
+		noted := f.link.note(s.conn, err)
 		if got > 0 {
 			reopens = 0
 		}
-		if reopens++; !away || !f.tree.link.reopens || reopens > maxReopens || f.caller.Err() != nil {
+		if reopens++; !away || !f.link.reopens || reopens > maxReopens || f.caller.Err() != nil {
 			return n, noted
 		}
-		f.tree.link.renew(s.conn, err)
+		f.link.renew(s.conn, err)
 		if err := f.reopen(now); err != nil {
 			return n, err
 		}
@@ -122,7 +121,7 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 // readSome reads from the upstream's file. It closes the file if the read takes too long.
 func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
 	portions := readTime/leastTime + time.Duration(len(p)/leastBytes)
-	late := time.AfterFunc(portions*f.tree.link.least, func() {
+	late := time.AfterFunc(portions*f.link.least, func() {
 		f.slow.Store(&now)
 		_ = now.Close()
 	})
@@ -195,7 +194,7 @@ func (v versioned) Version() string {
 type upload struct {
 	store.Upload
 	span   *span
-	tree   *tree
+	link   *link
 	caller context.Context // of Create
 }
 
@@ -230,9 +229,9 @@ func (u *upload) noted(err error) error {
 		return nil
 	}
 	if isAway(err) {
-		u.tree.link.renew(u.span.conn, err)
+		u.link.renew(u.span.conn, err)
 	}
-	return u.tree.link.note(u.span.conn, err)
+	return u.link.note(u.span.conn, err)
 }
 
 // Location is empty, because the file is not on a disk of this machine.
@@ -242,7 +241,7 @@ func (*upload) Location() store.Location { return store.Location{} }
 type handle struct {
 	store.Handle
 	span *span
-	tree *tree
+	link *link
 }
 
 func (h *handle) ReadAt(p []byte, off int64) (int, error) {
@@ -264,5 +263,5 @@ func (h *handle) noted(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrClosed) {
 		return err
 	}
-	return h.tree.link.note(h.span.conn, err)
+	return h.link.note(h.span.conn, err)
 }

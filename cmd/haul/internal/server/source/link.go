@@ -32,6 +32,13 @@ const (
 	// logEvery is the minimum time between two log lines about an unreachable upstream. It also
 	// applies to lines about failed requests, and to lines about repeated requests.
 	logEvery = time.Minute
+
+	// maxCalls is how many calls of one upstream may wait for its server at a time. Others wait
+	// until one of these ends.
+	maxCalls = 256
+
+	// leastTime is how long a file may take for leastBytes.
+	leastTime = 10 * time.Second
 )
 
 var (
@@ -53,7 +60,7 @@ type link struct {
 	life    context.Context
 	end     context.CancelCauseFunc
 
-	calls, failures, repeats, connects, read atomic.Uint64
+	counts counts
 
 	mu      sync.Mutex
 	conn    *conn     // mu: nil if there is none
@@ -66,6 +73,25 @@ type link struct {
 	faulty  time.Time // mu: when a failed request was last logged
 	warned  time.Time // mu: when a repeated request was last logged
 	reached bool      // mu: it has answered at least once
+}
+
+// Stats are the counters of a source since it was opened, and its state.
+type Stats struct {
+	Calls    uint64 // requests for files, directories and descriptions that were answered or failed
+	Failures uint64 // calls and reads that failed because of the server or the way to it
+	Again    uint64 // HTTP and S3 requests that were repeated: the server was busy, or a connection was lost
+	Connects uint64 // SFTP connections made
+	Read     uint64 // bytes of files
+	Away     bool   // the last call failed because of the server or the way to it
+}
+
+// counts are the counters of a link.
+type counts struct {
+	calls, failures, repeats, connects, read atomic.Uint64
+}
+
+func (c *counts) stats() Stats {
+	return Stats{Calls: c.calls.Load(), Failures: c.failures.Load(), Again: c.repeats.Load(), Connects: c.connects.Load(), Read: c.read.Load()}
 }
 
 // A conn is a connection to the upstream.
@@ -105,7 +131,9 @@ func (l *link) close() {
 func (l *link) stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{Calls: l.calls.Load(), Failures: l.failures.Load(), Again: l.repeats.Load(), Connects: l.connects.Load(), Read: l.read.Load(), Away: !l.away.IsZero()}
+	st := l.counts.stats()
+	st.Away = !l.away.IsZero()
+	return st
 }
 
 // A span is the lifetime of a call, and of the file that the call has opened.
@@ -140,7 +168,7 @@ func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*s
 			_ = s.opened.Close()
 		}
 	}
-	l.calls.Add(1)
+	l.counts.calls.Add(1)
 	if err != nil {
 		s.end()
 		if ctx.Err() != nil {
@@ -267,7 +295,7 @@ func (l *link) dial(d *dialing, tries int) {
 	}
 	l.tries = 0
 	l.conn = d.conn
-	l.connects.Add(1)
+	l.counts.connects.Add(1)
 }
 
 // renew drops a connection if a new one may help.
@@ -301,7 +329,7 @@ func (l *link) lost(err error) {
 	l.err = err
 	if now.Sub(l.logged) >= logEvery {
 		l.logged = time.Now()
-		l.say(slog.LevelWarn, "source: cannot be reached; haul tries again", slog.String("error", err.Error()), slog.Uint64("failures", l.failures.Load()))
+		l.say(slog.LevelWarn, "source: cannot be reached; haul tries again", slog.String("error", err.Error()), slog.Uint64("failures", l.counts.failures.Load()))
 	}
 }
 
@@ -312,7 +340,7 @@ func (l *link) note(c *conn, err error) error {
 		return err
 	}
 	if isFault(err) {
-		l.failures.Add(1)
+		l.counts.failures.Add(1)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,7 +352,7 @@ func (l *link) note(c *conn, err error) error {
 		l.away, l.err, l.reached = time.Time{}, nil, true
 		if isFault(err) && now.Sub(l.faulty) >= logEvery {
 			l.faulty = now
-			l.say(slog.LevelWarn, "source: a request has failed", slog.String("error", err.Error()), slog.Uint64("failures", l.failures.Load()))
+			l.say(slog.LevelWarn, "source: a request has failed", slog.String("error", err.Error()), slog.Uint64("failures", l.counts.failures.Load()))
 		}
 		return err
 	}
@@ -334,7 +362,7 @@ func (l *link) note(c *conn, err error) error {
 
 // again counts and logs a repeated request. Often the reason is temporary.
 func (l *link) again(why error) {
-	n := l.repeats.Add(1)
+	n := l.counts.repeats.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.warned) >= logEvery {

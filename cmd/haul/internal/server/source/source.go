@@ -32,10 +32,8 @@ const (
 	stallTime = 10 * time.Second // for the next byte of a file
 	awayTime  = 20 * time.Second // how long a transfer under way waits until a web server is reachable again
 
-	// maxCalls is how many calls of one upstream may wait for its server at a time. Others wait
-	// until one of these ends. maxConns is how many HTTP connections an upstream may have. An
-	// open file holds one until it has been read completely.
-	maxCalls = 256
+	// maxConns is how many HTTP connections an upstream may have. An open file holds one until it
+	// has been read completely.
 	maxConns = 512
 )
 
@@ -171,16 +169,6 @@ func (s *Source) Probe(ctx context.Context) {
 
 // Close ends the connections. Open files then fail.
 func (s *Source) Close() { s.link.close() }
-
-// Stats are the counters of a source since it was opened, and its state.
-type Stats struct {
-	Calls    uint64 // requests for files, directories and descriptions that were answered or failed
-	Failures uint64 // calls and reads that failed because of the server or the way to it
-	Again    uint64 // HTTP and S3 requests that were repeated: the server was busy, or a connection was lost
-	Connects uint64 // SFTP connections made
-	Read     uint64 // bytes of files
-	Away     bool   // the last call failed because of the server or the way to it
-}
 
 // Stats returns the counters.
 func (s *Source) Stats() Stats { return s.link.stats() }

@@ -44,7 +44,7 @@ func (t *tree) change(ctx context.Context, do func(context.Context, store.Tree) 
 var errNoSize = fmt.Errorf("%w: the server does not say how large the file is", errors.ErrUnsupported)
 
 func (t *tree) Open(ctx context.Context, name string) (store.File, error) {
-	f := &file{tree: t, name: name, caller: ctx}
+	f := &file{link: t.link, name: name, caller: ctx}
 	if err := f.open(); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (t *tree) Create(ctx context.Context, name string, c store.Create) (store.U
 	if err != nil {
 		return nil, err
 	}
-	return &upload{u, s, t, ctx}, nil
+	return &upload{u, s, t.link, ctx}, nil
 }
 
 func (t *tree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
@@ -196,7 +196,7 @@ func (t *tree) OpenFile(ctx context.Context, name string, a store.Access) (store
 	if err != nil {
 		return nil, err
 	}
-	return &handle{h, s, t}, nil
+	return &handle{h, s, t.link}, nil
 }
 
 func (t *tree) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {

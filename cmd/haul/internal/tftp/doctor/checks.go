@@ -45,15 +45,6 @@ var checks = []persona{
 	{name: "malformed packets", sends: "requests cut off, unknown opcodes, an empty datagram; then a request", act: checkBadPackets, stage: alone},
 }
 
-// answer asks, and reports a silence. The caller judges the answer.
-func (v *visit) answer(d *download) (packet, bool) {
-	p, ok := v.ask(d.request(v))
-	if !ok {
-		v.unanswered("the request " + d.describe())
-	}
-	return p, ok
-}
-
 func checkUnknown(v *visit, d *download) {
 	p, ok := v.answer(d)
 	if !ok {

@@ -28,13 +28,6 @@ const (
 	alone                 // after all others: the server may not survive
 )
 
-// personas returns all, in the order of the report.
-func personas() []persona {
-	all := append([]persona(nil), clients...)
-	all = append(all, firmware...)
-	return append(all, checks...)
-}
-
 // The programs that people use. Each asks for options in the order, and with
 // the values, of the real one.
 var clients = []persona{

@@ -59,38 +59,6 @@ type Config struct {
 	waits waits // for tests; zero means defaultWaits
 }
 
-// A Finding is a rule that a persona saw broken.
-type Finding struct {
-	Rule    string  `json:"rule"`
-	Verdict Verdict `json:"verdict"` // what that means for this persona
-	Saw     string  `json:"saw"`
-}
-
-// A Report is how one persona fared.
-type Report struct {
-	Persona  string        `json:"persona"`
-	Sends    string        `json:"sends"`
-	Verdict  Verdict       `json:"verdict"`
-	Findings []Finding     `json:"findings,omitempty"`
-	Notes    []string      `json:"notes,omitempty"` // remarks that are no findings
-	Bytes    int64         `json:"bytes"`           // of the file that were fetched
-	Whole    bool          `json:"whole"`           // that was all of it
-	SHA256   string        `json:"sha256,omitempty"`
-	Took     time.Duration `json:"took_ns"`
-
-	skipped bool
-}
-
-// A Diagnosis is the result of a run.
-type Diagnosis struct {
-	Target  string   `json:"target"`
-	Server  string   `json:"server"`  // the address that was asked
-	Verdict Verdict  `json:"verdict"` // the worst of all, or ok
-	Reports []Report `json:"reports"`
-	Broken  []Rule   `json:"broken,omitempty"` // each rule that a finding names, once
-	Notes   []string `json:"notes,omitempty"`
-}
-
 // Check reports values out of range, and a target that no request can hold.
 func (c *Config) Check() error {
 	switch {
@@ -184,6 +152,13 @@ func checkAnswers(ctx context.Context, e *env) (empty bool, err error) {
 	}
 	v.sendAbort("closed")
 	return len(p.data) == 0, nil
+}
+
+// personas returns all, in the order of the report.
+func personas() []persona {
+	all := append([]persona(nil), clients...)
+	all = append(all, firmware...)
+	return append(all, checks...)
 }
 
 // runAll runs the personas and returns their visits, in the order of the tables.

@@ -2,8 +2,8 @@ package doctor
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -43,290 +43,135 @@ func (d *download) describe() string {
 	return strings.Join(words, " ")
 }
 
-// A fetch is a download under way.
-type fetch struct {
-	*download
-	*visit
-	agreed
-	want      int64 // the block that comes next, from 1
-	acked     int64
-	last      []byte // what is sent again after a timeout
-	nacked    int64  // the block whose gap was reported; 0 for none
-	nackedAt  time.Time
-	lost      bool // d.loses has been lost
-	recovered bool
-	early     map[int64][]byte // blocks out of order, for clients that keep them
-	since     time.Time        // the last progress, or the last packet sent for want of it
-	moved     time.Time        // the last progress
-	wrapToOne int              // times that block 1 came where 0 was due
-	short     int              // windows that were not filled
-	ended     bool
+// answer asks, and reports a silence. The caller judges the answer.
+func (v *visit) answer(d *download) (packet, bool) {
+	p, ok := v.ask(d.request(v))
+	if !ok {
+		v.unanswered("the request " + d.describe())
+	}
+	return p, ok
 }
 
-// run fetches the file, or as much as is allowed, into v.content. It reports
-// whether this client has what it wants.
-func (d *download) run(v *visit) bool {
-	d.failed = false
-	f := &fetch{download: d, visit: v, agreed: plain(), want: 1, early: map[int64][]byte{}}
-	p, ok := f.start()
+// judge reads an OACK as d's client does, and reports what is wrong with it.
+// It returns false if the client gives up.
+func (d *download) judge(v *visit, p packet) (a agreed, ok bool) {
+	a = plain()
+	a.options, ok = parseOACK(p.data)
 	if !ok {
-		d.failed = true
+		v.breaks(ruleBadOACK, Failed, "%v: odd number of fields, or no NUL at the end", p)
+		return a, false
+	}
+	seen := map[string]bool{}
+	for _, o := range a.options {
+		name := strings.ToLower(o.name)
+		if seen[name] {
+			v.breaks(ruleBadOACK, Warning, "%v: %s is given twice", p, printable([]byte(name)))
+		}
+		seen[name] = true
+		if !d.take(v, &a, o, p) {
+			return a, false
+		}
+	}
+	if d.takes != nil {
+		if rule, saw := d.takes(v, &a); rule != "" {
+			v.breaks(rule, Failed, "%v: %s", p, saw)
+			return a, false
+		}
+	}
+	return a, true
+}
+
+// take judges one option of an OACK. It returns false if the client gives up.
+func (d *download) take(v *visit, a *agreed, o option, p packet) bool {
+	asked, exact, ok := d.asked(o.name)
+	if !ok {
+		bad := Warning
+		if len(d.asks) == 0 {
+			bad = Failed // no request for options, no eye for an OACK
+		}
+		v.breaks(ruleUnasked, bad, "%v: %s was not asked for", p, printable([]byte(o.name)))
+		return bad == Warning
+	}
+	if d.exactNames && !exact {
+		v.breaks(ruleOACKCase, Failed, "%v: this client looks for lower-case names and overlooks %s", p, printable([]byte(o.name)))
+		return false // it would take the blocks for another size, and the first one for the file
+	}
+	n, err := strconv.ParseInt(o.value, 10, 64)
+	if err != nil || n < 0 {
+		if o.value == asked {
+			v.breaks(ruleMalformed, Warning, "%v: the value is echoed, though it is no number", p)
+			return true
+		}
+		v.breaks(ruleBadOACK, Failed, "%v: value of %s is no number", p, printable([]byte(o.name)))
 		return false
 	}
-	v.content = []byte{}
-	if p.op == transfer.Data {
-		f.data(p)
+	most, _ := strconv.ParseInt(asked, 10, 64)
+	switch strings.ToLower(o.name) {
+	case "blksize":
+		if n > most || n < transfer.MinBlockSize {
+			v.breaks(ruleBlockSize, Failed, "%v where blksize %s was asked for: the client gives up", p, asked)
+			return false
+		}
+		a.blockSize = int(n)
+	case "windowsize":
+		if n > most || n == 0 {
+			v.breaks(ruleWindow, Failed, "%v where windowsize %s was asked for: the client gives up", p, asked)
+			return false
+		}
+		a.window = int(n)
+	case "tsize":
+		a.size = n
+	case "timeout":
+		a.timeout = o.value
 	}
-	f.loop()
-	v.size = f.agreed.size
-	f.judgeLoss()
-	if d.failed {
-		v.content = nil
-	}
-	return !d.failed
+	return true
 }
 
-// start sends the request and judges the first answer.
-func (f *fetch) start() (packet, bool) {
-	b := f.request(f.visit)
-	if f.repeats {
-		f.send(b)
+// asked returns the value that the request gave an option, and whether the
+// name came back letter by letter.
+func (d *download) asked(name string) (value string, exact, ok bool) {
+	for i := 0; i+1 < len(d.asks); i += 2 {
+		if strings.EqualFold(d.asks[i], name) {
+			return d.asks[i+1], d.asks[i] == name, true
+		}
 	}
-	p, ok := f.ask(b)
+	return "", false, false
+}
+
+// exactTimeout is U-Boot's rule, and edk2's.
+func exactTimeout(asked string) func(*visit, *agreed) (rule, saw string) {
+	return func(_ *visit, a *agreed) (rule, saw string) {
+		if a.timeout != "" && a.timeout != asked {
+			return ruleTimeout, "timeout " + asked + " was asked for: the client answers ERROR 8"
+		}
+		return "", ""
+	}
+}
+
+// noSizeZero is curl's rule.
+func noSizeZero(v *visit, a *agreed) (rule, saw string) {
 	switch {
-	case !ok:
-		f.unanswered("the request " + f.describe())
-		return p, false
-	case p.op == transfer.ErrorPacket:
-		f.breaks(cmp.Or(f.refusal, ruleRefused), Failed, "%v to the request %s, where a plain request is served", p, f.describe())
-		return p, false
-	case p.op == transfer.OptionAck:
-		if f.agreed, ok = f.judge(f.visit, p); !ok {
-			f.send(fault(transfer.OptionsRefused, "Option Negotiation Failed"))
-			return p, false
-		}
-		f.reply(ack(0))
-		return p, true
-	case p.op != transfer.Data:
-		f.breaks(ruleNoAnswer, Failed, "the answer to the request is %v", p)
-		return p, false
-	case f.needsOACK:
-		f.breaks(ruleNeedsOACK, Failed, "%v is the first answer: without an OACK this client gives up", p)
-		f.sendAbort("closed")
-		return p, false
+	case a.size != 0:
+		return "", ""
+	case v.env.empty:
+		return ruleSizeZero, "curl ends with exit code 71 on empty files"
 	}
-	f.last = b
-	return p, true
+	return ruleSizeWrong, "the file is not empty; curl ends with exit code 71"
 }
 
-// reply sends a packet, and keeps it to be sent again.
-func (f *fetch) reply(b []byte) {
-	f.last = b
-	f.send(b)
-}
-
-// loop takes packets until the file or the client's patience is at its end.
-func (f *fetch) loop() {
-	f.since, f.moved = time.Now(), time.Now()
-	for tries := 0; !f.ended; {
-		before := f.want
-		p, ok := f.receive(f.patience() - time.Since(f.since))
-		switch {
-		case !ok && f.visit.over():
-			f.timeIsUp()
-			return
-		case !ok:
-			f.windowEnded()
-			if tries++; tries >= maxTries || tries > 1 && len(f.others) > 0 {
-				f.stalled()
-				return
-			}
-			f.again()
-			f.since = time.Now()
-		case p.op == transfer.Data:
-			f.data(p)
-		case p.op == transfer.OptionAck && f.want == 1:
-			f.send(f.last) // ACK 0 was lost
-		case p.op == transfer.ErrorPacket:
-			rule := ruleBreaksOff
-			if f.want > 65535 {
-				rule = ruleRollover
-			}
-			f.fail(rule, "%v at block %d", p, f.want)
-		}
-		if f.want > before {
-			tries, f.since, f.moved = 0, time.Now(), time.Now()
-		}
+// needsSize checks for the size, which UEFI, iPXE and barebox depend on. For an
+// empty file a server may leave it out.
+func needsSize(v *visit, a *agreed) (rule, saw string) {
+	if a.size < 0 && !v.env.empty {
+		return ruleNeedsSize, "tsize is missing"
 	}
+	return "", ""
 }
 
-// patience is how long the client waits for the next packet.
-func (f *fetch) patience() time.Duration {
-	if f.loses > 0 && f.nacked == f.want {
-		return f.env.rewind // as U-Boot, which reports a gap just once
+// notTiny is busybox's rule: it has a lower bound of its own.
+func notTiny(_ *visit, a *agreed) (rule, saw string) {
+	if a.blockSize <= transfer.MinBlockSize {
+		return ruleBlockSize, "busybox says \"bad blocksize\" and gives up"
 	}
-	return f.env.retry
-}
-
-// again does what the client does when its timer runs out.
-func (f *fetch) again() {
-	if f.want > 1 {
-		f.acked = f.want - 1
-		f.last = ack(f.acked)
-	}
-	f.send(f.last)
-}
-
-// data takes a block.
-func (f *fetch) data(p packet) {
-	ahead := int64(int16(p.block - uint16(f.want)))
-	switch {
-	case len(p.data) > f.blockSize:
-		f.fail(ruleBlockLong, "%v where %d were agreed on", p, f.blockSize)
-	case ahead == 0 && f.want == f.loses && !f.lost && f.window > 1 && len(p.data) == f.blockSize:
-		f.lost = true
-	case ahead == 0:
-		f.accept(p.data)
-		for b, ok := f.early[f.want]; ok && !f.ended; b, ok = f.early[f.want] {
-			delete(f.early, f.want)
-			f.accept(b)
-		}
-	case f.want == 1 && (ahead == -1 || f.want+ahead > f.acked+int64(f.window)):
-		f.fail(ruleFirstBlock, "%v came before any block 1", p)
-	case f.want&0xffff == 0 && p.block == 1:
-		if f.wrapToOne++; f.wrapToOne > 1 {
-			f.fail(ruleRollover, "block 1 follows block 65535, where this client waits for 0")
-			return
-		}
-		f.send(ack(f.want - 1))
-	case ahead > 0 && f.want+ahead > f.acked+int64(f.window):
-		f.fail(ruleWindowExceeded, "%v came when block %d was the last acknowledged, and the window was %d", p, f.acked, f.window)
-	case ahead > 0 && f.noNACK:
-		f.early[f.want+ahead] = append([]byte(nil), p.data...)
-	case f.everyAck, f.nacked != f.want:
-		if ahead == -1 && time.Since(f.moved) >= serverTimer {
-			f.windowEnded()
-		}
-		f.nack()
-	}
-}
-
-// serverTimer is less than servers wait for an acknowledgement. A copy that the network
-// makes of a block comes sooner.
-const serverTimer = 100 * time.Millisecond
-
-// windowEnded notes that the server sends no more before the window is full, or its latest
-// block again: it waits for an acknowledgement.
-func (f *fetch) windowEnded() {
-	if f.window > 1 && f.nacked != f.want && f.want-1 > f.acked {
-		f.short++
-	}
-}
-
-// nack says which block was the last that came in order.
-func (f *fetch) nack() {
-	f.nacked, f.nackedAt = f.want, time.Now()
-	f.since = f.nackedAt
-	f.acked = f.want - 1
-	f.reply(ack(f.acked))
-}
-
-// accept takes the block that was due.
-func (f *fetch) accept(b []byte) {
-	if f.nacked == f.want && f.want == f.loses {
-		f.recovered = true
-		if took := time.Since(f.nackedAt); took >= f.env.rewind {
-			f.slow(took)
-		}
-	}
-	most := f.env.maxBytes
-	if f.most > 0 {
-		most = min(most, f.most)
-	}
-	f.content = append(f.content, b...)
-	f.want++
-	switch {
-	case len(b) < f.blockSize:
-		f.finish()
-	case int64(len(f.content)) >= most:
-		f.content = f.content[:most]
-		f.cut()
-	case f.want-1-f.acked >= int64(f.window):
-		f.acked = f.want - 1
-		f.reply(ack(f.acked))
-	}
-}
-
-// finish takes the end of the file.
-func (f *fetch) finish() {
-	f.ended = true
-	f.report.Whole = true
-	if !f.noLastAck {
-		f.send(ack(f.want - 1))
-	}
-}
-
-// cut ends the transfer, as there is enough to judge.
-func (f *fetch) cut() {
-	f.ended = true
-	f.sendAbort("closed")
-}
-
-func (f *fetch) fail(rule, format string, args ...any) {
-	f.breaks(rule, Failed, format, args...)
-	f.failed, f.ended = true, true
-	f.sendAbort("closed")
-}
-
-// timeIsUp ends the transfer at the visit's deadline. A server that was still
-// sending is not to blame: the beginning is judged.
-func (f *fetch) timeIsUp() {
-	switch {
-	case f.ctx.Err() != nil:
-		f.skip("the run was over")
-		f.failed = true
-	case time.Since(f.moved) > f.env.retry || len(f.content) == 0:
-		f.stalled()
-		return
-	default:
-		f.note("only the first %d bytes came in %v", len(f.content), f.env.timeout)
-	}
-	f.cut()
-}
-
-// stalled gives a transfer up and says why it stalled.
-func (f *fetch) stalled() {
-	switch {
-	case len(f.others) > 0:
-		f.fail(rulePort, "after block %d packets came from another port than %v", f.want-1, f.peer)
-	case f.want > 65535:
-		f.fail(ruleRollover, "block %d never came", f.want)
-	case f.want == 1 && len(f.early) > 0:
-		f.fail(ruleFirstBlock, "other blocks came, but never block 1")
-	case f.loses > 0 && f.nacked == f.want:
-		f.slow(time.Since(f.nackedAt))
-		f.fail(ruleRewind, "block %d never came", f.want)
-	default:
-		f.fail(ruleStalls, "block %d never came, though ACK %d was sent %d times", f.want, f.want-1, maxTries)
-	}
-}
-
-// slow notes that the server did not listen to a NACK.
-func (f *fetch) slow(took time.Duration) {
-	f.breaks(ruleRewind, Failed, "block %d was lost; after one repeated ACK %d it took %.1f s to come, or longer",
-		f.want, f.want-1, took.Seconds())
-}
-
-// judgeLoss says what came of windows and of a block that was lost on purpose.
-func (f *fetch) judgeLoss() {
-	if f.short >= maxTries-1 && len(f.report.Findings) == 0 {
-		f.breaks(ruleWindowShort, Warning, "windowsize %d was confirmed, and %d windows ended before that", f.window, f.short)
-	}
-	switch {
-	case f.loses == 0 || f.recovered || f.failed:
-	case f.window == 1:
-		f.note("the server does not grant a window, so its rewind is not judged")
-	default:
-		f.note("the file is too short, or the window too small, to judge the rewind")
-	}
+	return "", ""
 }

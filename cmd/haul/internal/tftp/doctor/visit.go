@@ -328,3 +328,11 @@ func (v *visit) renamed(from, to string) bool {
 	}
 	return false
 }
+
+// amount says how much of the file a visit has.
+func (v *visit) amount() string {
+	if v.report.Whole {
+		return fmt.Sprintf("%d bytes", len(v.content))
+	}
+	return fmt.Sprintf("%d bytes or more", len(v.content))
+}

@@ -20,15 +20,11 @@ package load
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/haul-project/haul/cmd/haul/internal/system/ownprocess"
 	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -197,90 +193,6 @@ func (l *Load) withDefaults() Load {
 
 // placeholder is what stands for a transfer's number in a name.
 const placeholder = "{}"
-
-// Run makes the transfers, and reports how they went. That transfers fail is
-// no error of Run's, but counted in the Report. Its error says why the run
-// could not be made, or not to its end: ctx has ended, no server answers
-// ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED) there, or the process
-// may not open as many sockets. The Report then has what was done until then.
-func (l *Load) Run(ctx context.Context) (Report, error) {
-	if err := l.Check(); err != nil {
-		return Report{}, err
-	}
-	e := l.withDefaults()
-	if err := ownprocess.MayOpen(e.Concurrency, "transfers"); err != nil {
-		return Report{}, err
-	}
-	servers, err := lookUp(ctx, e.Target)
-	if err != nil {
-		return Report{}, err
-	}
-	var report Report
-	for _, server := range servers {
-		heard := false
-		if report, heard, err = e.at(ctx, server); err == nil || heard || ctx.Err() != nil {
-			break
-		}
-	}
-	if err == nil && report.silent() {
-		err = fmt.Errorf("nothing came in %v (is a server there, and does a firewall let UDP through?): %w", e.Timeout, transfer.ErrSilent)
-	}
-	return report, err
-}
-
-// at makes the transfers with one address of the server's, and reports whether
-// it was heard.
-func (l *Load) at(ctx context.Context, server netip.AddrPort) (report Report, heard bool, err error) {
-	references := newReferences()
-	if l.Warmup > 0 {
-		warm := *l
-		warm.Transfers, warm.Duration, warm.Rate = l.Warmup, 0, 0
-		warm.Concurrency = min(l.Concurrency, l.Warmup)
-		warm.Loops = min(l.Loops, warm.Concurrency)
-		r := newRun(&warm, server, references, true)
-		if _, err = r.do(ctx); err != nil {
-			return Report{}, r.heard(), fmt.Errorf("warm-up: %w", err)
-		}
-	}
-	r := newRun(l, server, references, false)
-	report, err = r.do(ctx)
-	if err == nil && l.Verify {
-		err = l.verify(ctx, server, &report)
-	}
-	return report, r.heard(), err
-}
-
-// verify fetches what was sent, and adds what is wrong with it to the report.
-func (l *Load) verify(ctx context.Context, server netip.AddrPort, report *Report) error {
-	back := *l
-	back.Write, back.Pattern, back.Rate, back.Duration = false, true, 0, 0
-	back.Transfers = int(min(int64(l.Names), report.Transfers))
-	back.Concurrency = min(l.Concurrency, max(1, back.Transfers))
-	back.Loops = min(l.Loops, back.Concurrency)
-	if back.Transfers == 0 {
-		return nil
-	}
-	fetched, err := newRun(&back, server, newReferences(), false).do(ctx)
-	report.Verified = fetched.Transfers - fetched.Failed
-	report.Failed += fetched.Failed
-	for text, n := range fetched.Errors {
-		report.Errors["fetched again: "+text] += n
-	}
-	return err
-}
-
-// lookUp returns where requests may go to: the addresses of the host.
-func lookUp(ctx context.Context, t tftpclient.Target) ([]netip.AddrPort, error) {
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
-	if err != nil {
-		return nil, err // it names the host
-	}
-	servers := make([]netip.AddrPort, len(ips))
-	for i, ip := range ips {
-		servers[i] = netip.AddrPortFrom(ip.Unmap(), cmp.Or(t.Port, transfer.Port))
-	}
-	return servers, nil
-}
 
 // dueAt returns when the transfer with the given number begins, from the
 // start of the run.

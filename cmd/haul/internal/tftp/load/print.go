@@ -50,14 +50,19 @@ type result struct {
 	Saturated        bool             `json:"saturated"`
 	AgreedBlockSize  int              `json:"agreed_blksize"`
 	AgreedWindow     int              `json:"agreed_windowsize"`
-	Concurrency      int              `json:"concurrency"`
-	Size             int64            `json:"size"`
-	BlockSize        int              `json:"blksize"`
-	Window           int              `json:"windowsize"`
-	Write            bool             `json:"write"`
-	Loss             float64          `json:"loss"`
-	Seed             uint64           `json:"seed"`
-	Loops            int              `json:"loops"`
+	settings
+}
+
+// settings are those of the load that a result repeats.
+type settings struct {
+	Concurrency int     `json:"concurrency"`
+	Size        int64   `json:"size"`
+	BlockSize   int     `json:"blksize"`
+	Window      int     `json:"windowsize"`
+	Write       bool    `json:"write"`
+	Loss        float64 `json:"loss"`
+	Seed        uint64  `json:"seed"`
+	Loops       int     `json:"loops"`
 }
 
 // percentiles are a [Latency] in milliseconds.
@@ -99,14 +104,16 @@ func (r *Report) WriteJSON(out io.Writer, l *Load) error {
 		Saturated:        r.Saturated(),
 		AgreedBlockSize:  r.BlockSize,
 		AgreedWindow:     r.Window,
-		Concurrency:      l.Concurrency,
-		Size:             l.Size,
-		BlockSize:        l.BlockSize,
-		Window:           l.Window,
-		Write:            l.Write,
-		Loss:             l.Loss,
-		Seed:             l.Seed,
-		Loops:            r.Loops,
+		settings: settings{
+			Concurrency: l.Concurrency,
+			Size:        l.Size,
+			BlockSize:   l.BlockSize,
+			Window:      l.Window,
+			Write:       l.Write,
+			Loss:        l.Loss,
+			Seed:        l.Seed,
+			Loops:       r.Loops,
+		},
 	})
 }
 

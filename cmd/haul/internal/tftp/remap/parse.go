@@ -12,8 +12,7 @@ const (
 	MaxRules = 4096     // rules of a file
 	maxLine  = 16 << 10 // bytes of a line, as in tftp-hpa 5.2
 
-	maxSize      = 2000    // of one regex, in about instructions
-	maxTotalSize = 1 << 18 // of all of a file
+	maxTotalSize = 1 << 18 // of all regexes of a file, in about instructions
 
 	maxFaults = 20 // faulty lines reported at once
 )

@@ -4,14 +4,39 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
-// amount says how much of the file a visit has.
-func (v *visit) amount() string {
-	if v.report.Whole {
-		return fmt.Sprintf("%d bytes", len(v.content))
-	}
-	return fmt.Sprintf("%d bytes or more", len(v.content))
+// A Finding is a rule that a persona saw broken.
+type Finding struct {
+	Rule    string  `json:"rule"`
+	Verdict Verdict `json:"verdict"` // what that means for this persona
+	Saw     string  `json:"saw"`
+}
+
+// A Report is how one persona fared.
+type Report struct {
+	Persona  string        `json:"persona"`
+	Sends    string        `json:"sends"`
+	Verdict  Verdict       `json:"verdict"`
+	Findings []Finding     `json:"findings,omitempty"`
+	Notes    []string      `json:"notes,omitempty"` // remarks that are no findings
+	Bytes    int64         `json:"bytes"`           // of the file that were fetched
+	Whole    bool          `json:"whole"`           // that was all of it
+	SHA256   string        `json:"sha256,omitempty"`
+	Took     time.Duration `json:"took_ns"`
+
+	skipped bool
+}
+
+// A Diagnosis is the result of a run.
+type Diagnosis struct {
+	Target  string   `json:"target"`
+	Server  string   `json:"server"`  // the address that was asked
+	Verdict Verdict  `json:"verdict"` // the worst of all, or ok
+	Reports []Report `json:"reports"`
+	Broken  []Rule   `json:"broken,omitempty"` // each rule that a finding names, once
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // WriteText writes a diagnosis for people: a line for each persona, and then
