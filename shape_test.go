@@ -52,7 +52,6 @@ var toCut = []string{
 	"tftp/tftpclient arrows",
 	"tftp/tftpclient.poolLoop fields",
 	"tftp/tftpclient.poolState fields",
-	"web.Handler fields",
 }
 
 // TestShape holds the packages of the product against the bounds, for Linux.

@@ -55,7 +55,7 @@ func (x directoryList) archive(kind string) {
 		return
 	}
 	a := &archiving{x: x, asZip: kind == "zip"}
-	defer func() { x.h.listed.give(a.held) }()
+	defer func() { x.h.state.listed.give(a.held) }()
 	var list []entry
 	err := x.isDirectory()
 	if err == nil && !x.bodiless() {
@@ -137,7 +137,7 @@ func (a *archiving) list(name string) ([]entry, error) {
 
 func (a *archiving) release(n int) {
 	a.held -= n
-	a.x.h.listed.give(n)
+	a.x.h.state.listed.give(n)
 }
 
 // directory writes a directory. Its files come first, because then only the names of the
@@ -221,7 +221,7 @@ func (a *archiving) add(as string, e entry, size int64) (io.Writer, error) {
 	}
 	if a.asZip {
 		weight := zipListed + len(as)/zipNameBytes
-		if err := a.x.h.listed.take(weight); err != nil {
+		if err := a.x.h.state.listed.take(weight); err != nil {
 			return nil, err
 		}
 		a.held += weight

@@ -21,7 +21,7 @@ func (x *exchange) login() (*users.Login, error) {
 	if !ok {
 		return nil, x.challenge(errLogin)
 	}
-	l, err := x.h.logins.Check(x.ctx(), x.Began, x.Peer.Addr(), name, password)
+	l, err := x.h.state.logins.Check(x.ctx(), x.Began, x.Peer.Addr(), name, password)
 	if refusal, ok := errors.AsType[*penalty.Refusal](err); ok {
 		if refusal.Cause != penalty.WrongPasswords {
 			return nil, fmt.Errorf("%w: %w", errManyTries, err)
@@ -47,9 +47,9 @@ func (h *Handler) audit(name string, from netip.Addr, err error) {
 	refusal, wrong := errors.AsType[*users.Refusal](err)
 	switch {
 	case err == nil:
-		h.counts.logins.Add(1)
+		h.state.counts.logins.Add(1)
 	case wrong:
-		h.counts.failures.Add(1)
+		h.state.counts.failures.Add(1)
 		e.Outcome, e.Reason = users.Refused, refusal.Reason
 	case errors.Is(err, users.ErrBusy):
 		e.Outcome, e.Reason = users.Busy, err.Error()

@@ -119,6 +119,11 @@ type Handler struct {
 	Ended   func(*Exchange)   // a request of any kind is over
 	Audit   func(users.Event) // a password was checked
 
+	state handlerState
+}
+
+// A handlerState is what a Handler keeps while it serves.
+type handlerState struct {
 	once      sync.Once
 	everybody Account
 	rate      rate.Pair

@@ -12,14 +12,14 @@ import (
 var errNoAccount = errors.New("web: the handler lacks Store or Account; with Users it takes an Account")
 
 func (h *Handler) init() {
-	h.everybody = Account{Store: h.Store, Access: h.Access}
-	h.rate.Set(h.Rate)
-	h.logins.Users, h.logins.Exempt, h.logins.Checked = h.Users, h.Exempt, h.audit
+	h.state.everybody = Account{Store: h.Store, Access: h.Access}
+	h.state.rate.Set(h.Rate)
+	h.state.logins.Users, h.state.logins.Exempt, h.state.logins.Checked = h.Users, h.Exempt, h.audit
 }
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.once.Do(h.init)
+	h.state.once.Do(h.init)
 	x := h.begin(w, r)
 	defer x.end()
 	switch err := x.enter(); {
@@ -79,7 +79,7 @@ func (x *exchange) account(v Visitor) error {
 	case x.h.Store == nil, x.h.Users != nil:
 		return errNoAccount
 	default:
-		x.acct = &x.h.everybody
+		x.acct = &x.h.state.everybody
 	}
 	x.enterRate()
 	return nil
@@ -91,10 +91,10 @@ func (x *exchange) enterRate() {
 	switch {
 	case x.acct.Rate > 0:
 		x.payer = payer{user: x.acct.User}
-		x.throttle = x.h.payers.Enter(x.payer, x.acct.Rate)
+		x.throttle = x.h.state.payers.Enter(x.payer, x.acct.Rate)
 	case x.h.RatePerSource > 0 && x.User == "" && from.IsValid():
 		x.payer = payer{from: from}
-		x.throttle = x.h.payers.Enter(x.payer, x.h.RatePerSource)
+		x.throttle = x.h.state.payers.Enter(x.payer, x.h.RatePerSource)
 	}
 }
 
@@ -147,7 +147,7 @@ func (x *exchange) serve() {
 // before end.
 func (x *exchange) takeOpening() error {
 	from := sourceOf(x.Peer.Addr())
-	if !x.h.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {
+	if !x.h.state.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {
 		return ErrManyOpen
 	}
 	x.opened, x.source = true, from

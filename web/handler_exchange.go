@@ -25,7 +25,7 @@ const (
 
 // Counters returns the current values of the counters.
 func (h *Handler) Counters() Counters {
-	c := &h.counts
+	c := &h.state.counts
 	return Counters{
 		Active: c.active.Load(), Requests: c.requests.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
 		Logins: c.logins.Load(), Failures: c.failures.Load(), Sent: c.sent.Load(), Received: c.received.Load(),
@@ -56,7 +56,7 @@ type exchange struct {
 }
 
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
-	h.counts.active.Add(1)
+	h.state.counts.active.Add(1)
 	x := &exchange{h: h, w: w, r: r}
 	x.Began = time.Now()
 	x.Peer, _ = netip.ParseAddrPort(r.RemoteAddr)
@@ -110,13 +110,13 @@ func (x *exchange) end() {
 		x.endLife()
 	}
 	if x.opened {
-		x.h.open.give(x.source)
+		x.h.state.open.give(x.source)
 	}
 	if x.acct != nil && x.acct.Close != nil {
 		x.acct.Close()
 	}
 	if x.throttle != nil {
-		x.h.payers.Leave(x.payer)
+		x.h.state.payers.Leave(x.payer)
 	}
 	x.Duration = time.Since(x.Began)
 	if x.Status == 0 && x.Err == nil {
@@ -129,7 +129,7 @@ func (x *exchange) end() {
 	default:
 		x.Err = fmt.Errorf("%w: %w", why, x.Err)
 	}
-	c := &x.h.counts
+	c := &x.h.state.counts
 	c.active.Add(-1)
 	c.requests.Add(1)
 	switch {
@@ -226,13 +226,13 @@ func (x *exchange) bodiless() bool { return x.r.Method == http.MethodHead }
 // addSent and addReceived count bytes, and return how long the rates make them wait.
 func (x *exchange) addSent(n int64) time.Duration {
 	x.sent.Add(n)
-	x.h.counts.sent.Add(n)
+	x.h.state.counts.sent.Add(n)
 	return x.take(toClient, time.Now(), n)
 }
 
 func (x *exchange) addReceived(n int64) time.Duration {
 	x.received.Add(n)
-	x.h.counts.received.Add(n)
+	x.h.state.counts.received.Add(n)
 	return x.take(fromClient, time.Now(), n)
 }
 
@@ -242,7 +242,7 @@ func fromClient(p *rate.Pair) *rate.Bucket { return &p.Received }
 
 // take returns how long n bytes have to wait under the rates that apply to the request.
 func (x *exchange) take(way func(*rate.Pair) *rate.Bucket, now time.Time, n int64) time.Duration {
-	wait := way(&x.h.rate).Take(now, int(n))
+	wait := way(&x.h.state.rate).Take(now, int(n))
 	if x.throttle != nil {
 		wait = max(wait, way(x.throttle).Take(now, int(n)))
 	}

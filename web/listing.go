@@ -55,7 +55,7 @@ func (x directoryList) list(how listingQuery) {
 		return
 	}
 	entries, err := x.entries(x.name)
-	defer x.h.listed.give(len(entries))
+	defer x.h.state.listed.give(len(entries))
 	if err != nil {
 		x.fail(err)
 		return
@@ -171,7 +171,7 @@ func (x directoryList) addEntry(g *gathering, fi fs.FileInfo) error {
 	if len(g.list) == MaxListing {
 		return errManyListed
 	}
-	if err := x.h.listed.take(1); err != nil {
+	if err := x.h.state.listed.take(1); err != nil {
 		return err
 	}
 	g.list = append(g.list, entryOf(name, fi))
