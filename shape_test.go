@@ -50,8 +50,6 @@ var toCut = []string{
 	"sftp/internal/wire.appendCheckFile parameters",
 	"sftp/sftpclient.Client methods",
 	"tftp/tftpclient arrows",
-	"tftp/tftpclient.poolLoop fields",
-	"tftp/tftpclient.poolState fields",
 }
 
 // TestShape holds the packages of the product against the bounds, for Linux.

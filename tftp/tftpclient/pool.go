@@ -191,7 +191,7 @@ func (p *Pool) submit(q *poolRequest) error {
 		return ErrPoolFull
 	case err == nil:
 		q.addr = ip.Unmap()
-		if err := p.pick().push(q); err != nil {
+		if err := p.pick().inbox.push(q); err != nil {
 			return err
 		}
 	default:
@@ -228,7 +228,7 @@ func (p *Pool) resolve() {
 				ips[i] = ips[i].Unmap()
 			}
 			q.addr, q.more = ips[0], ips[1:]
-			err = loop.push(q)
+			err = loop.inbox.push(q)
 		}
 		if err != nil {
 			q.end(Result{}, err)
@@ -285,7 +285,7 @@ func (p *Pool) dally() {
 func (p *Pool) pick() *poolLoop {
 	least := p.loops[0]
 	for _, lp := range p.loops[1:] {
-		if lp.load.Load() < least.load.Load() {
+		if lp.inbox.load.Load() < least.inbox.load.Load() {
 			least = lp
 		}
 	}
@@ -390,11 +390,11 @@ func (p *Pool) Close() error {
 	}
 	p.end(ErrPoolClosed)
 	for _, lp := range p.loops {
-		lp.close()
+		lp.inbox.close(ErrPoolClosed)
 	}
 	p.Wait()
 	for _, lp := range p.loops {
-		lp.exit()
+		lp.inbox.exit()
 	}
 	p.running.Wait()
 	if first {

@@ -78,7 +78,7 @@ func TestPoolNames(t *testing.T) {
 	p.pending++
 	p.idle = make(chan struct{})
 	p.Pool.mu.Unlock()
-	if err := p.loops[0].push(addrs); err != nil {
+	if err := p.loops[0].inbox.push(addrs); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.wait()["second"]; err != nil {

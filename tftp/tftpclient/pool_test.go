@@ -44,9 +44,9 @@ func newPool(t *testing.T, p *Pool) *poolTest {
 					t.Errorf("%v is left with %d requests and %d sockets", s.addr, s.queue.len(), s.uses)
 				}
 			}
-			if lp.active != 0 || lp.dallying != 0 || lp.sockets.open != 0 || len(lp.timers.heap) != 0 || lp.load.Load() != 0 {
+			if lp.active != 0 || lp.dallying != 0 || lp.sockets.open != 0 || len(lp.timers.heap) != 0 || lp.inbox.load.Load() != 0 {
 				t.Errorf("the loop ends with %d transfers, %d that dally, %d sockets, %d timers, a load of %d",
-					lp.active, lp.dallying, lp.sockets.open, len(lp.timers.heap), lp.load.Load())
+					lp.active, lp.dallying, lp.sockets.open, len(lp.timers.heap), lp.inbox.load.Load())
 			}
 		}
 	})

@@ -1,7 +1,27 @@
 package tftpclient
 
-// A poolInbox holds what other goroutines pass to a loop.
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/haul-project/haul/udp"
+)
+
+// A poolInbox is how other goroutines reach a loop.
 type poolInbox struct {
+	set  *udp.Set     // in whose Wait the loop sleeps
+	load atomic.Int64 // transfers under way and waiting
+	turn poolWork     // what take returned last; it belongs to the loop
+
+	mu      sync.Mutex
+	queued  poolWork // mu
+	awake   bool     // mu: the loop checks the inbox before it waits
+	refusal error    // mu: why no more requests are accepted; nil while they are
+	exiting bool     // mu: the loop must end
+}
+
+// poolWork is what other goroutines have passed to a loop.
+type poolWork struct {
 	requests  []*poolRequest
 	worked    []*poolTransfer // back from a worker
 	cancelled []poolTransferUse
@@ -13,68 +33,116 @@ type poolTransferUse struct {
 	request  *poolRequest
 }
 
-func (in *poolInbox) empty() bool {
-	return len(in.requests)+len(in.worked)+len(in.cancelled) == 0
+func (w *poolWork) empty() bool {
+	return len(w.requests)+len(w.worked)+len(w.cancelled) == 0
+}
+
+// clear forgets the work, and keeps its memory.
+func (w *poolWork) clear() {
+	clear(w.requests)
+	clear(w.worked)
+	clear(w.cancelled)
+	*w = poolWork{w.requests[:0], w.worked[:0], w.cancelled[:0]}
 }
 
 // push passes a request to the loop.
-func (lp *poolLoop) push(q *poolRequest) error {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if lp.refusal != nil {
-		return lp.refusal
+func (in *poolInbox) push(q *poolRequest) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.refusal != nil {
+		return in.refusal
 	}
-	lp.load.Add(1)
-	lp.inbox.requests = append(lp.inbox.requests, q)
-	lp.wake()
+	in.load.Add(1)
+	in.queued.requests = append(in.queued.requests, q)
+	in.wake()
 	return nil
 }
 
 // wake makes the loop look at its inbox. The caller holds mu.
-func (lp *poolLoop) wake() {
-	if !lp.awake {
-		lp.awake = true
-		lp.set.Wake()
+func (in *poolInbox) wake() {
+	if !in.awake {
+		in.awake = true
+		in.set.Wake()
 	}
 }
 
-// close makes the loop end all transfers.
-func (lp *poolLoop) close() {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if lp.refusal == nil {
-		lp.refusal = ErrPoolClosed
+// close makes the loop end all transfers for the given reason.
+func (in *poolInbox) close(why error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.refusal == nil {
+		in.refusal = why
 	}
-	if !lp.exiting {
-		lp.wake()
+	if !in.exiting {
+		in.wake()
 	}
 }
 
 // exit ends the loop. There must be no transfers left.
-func (lp *poolLoop) exit() {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if !lp.exiting {
-		lp.exiting = true
-		lp.wake()
+func (in *poolInbox) exit() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.exiting {
+		in.exiting = true
+		in.wake()
 	}
 }
 
 // workDone returns a transfer from a worker to the loop.
-func (lp *poolLoop) workDone(x *poolTransfer) {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	lp.inbox.worked = append(lp.inbox.worked, x)
-	lp.wake()
+func (in *poolInbox) workDone(x *poolTransfer) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.queued.worked = append(in.queued.worked, x)
+	in.wake()
 }
 
 // cancel makes the loop end a transfer whose context has ended.
-func (lp *poolLoop) cancel(x *poolTransfer, q *poolRequest) {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if lp.exiting {
+func (in *poolInbox) cancel(x *poolTransfer, q *poolRequest) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.exiting {
 		return
 	}
-	lp.inbox.cancelled = append(lp.inbox.cancelled, poolTransferUse{x, q})
-	lp.wake()
+	in.queued.cancelled = append(in.queued.cancelled, poolTransferUse{x, q})
+	in.wake()
+}
+
+// take returns the work that was passed to the loop, which clears it, and why the loop should stop;
+// nil if it should not.
+func (in *poolInbox) take() (*poolWork, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.queued, in.turn = in.turn, in.queued
+	return &in.turn, in.refusal
+}
+
+// refuse makes push return why, unless it fails already.
+func (in *poolInbox) refuse(why error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.refusal == nil {
+		in.refusal = why
+	}
+}
+
+// mayWait reports whether the loop may wait until it is woken, or must end. With busy, it never
+// waits.
+func (in *poolInbox) mayWait(busy bool) (wait, over bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.exiting {
+		return false, true
+	}
+	if busy || !in.queued.empty() {
+		return false, false
+	}
+	in.awake = false
+	return true, false
+}
+
+// woke records that the loop no longer waits.
+func (in *poolInbox) woke() {
+	in.mu.Lock()
+	in.awake = true
+	in.mu.Unlock()
 }

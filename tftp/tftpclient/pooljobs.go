@@ -43,14 +43,14 @@ func (x *poolTransfer) Work() {
 }
 
 // HandBack returns x to its loop.
-func (x *poolTransfer) HandBack() { x.loop.workDone(x) }
+func (x *poolTransfer) HandBack() { x.loop.inbox.workDone(x) }
 
-func (x *poolTransfer) scan() error {
-	text, err := fileio.OpenText(io.NewSectionReader(x.reader, 0, x.size), nil)
+func (f *poolFile) scan() error {
+	text, err := fileio.OpenText(io.NewSectionReader(f.reader, 0, f.size), nil)
 	if err != nil {
 		return err
 	}
-	x.reader, x.size = text, text.Size()
+	f.reader, f.size = text, text.Size()
 	return nil
 }
 

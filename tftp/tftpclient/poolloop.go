@@ -2,7 +2,6 @@ package tftpclient
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +27,8 @@ const (
 	poolBatchBytes    = 1 << 16 // bytes
 )
 
-// A poolLoop runs its share of a pool's transfers. Fields that are neither atomic nor under mu
-// belong to its goroutine.
+// A poolLoop runs its share of a pool's transfers. Its goroutine owns the fields, except the inbox
+// and the atomic ones.
 type poolLoop struct {
 	pool      *Pool
 	set       *udp.Set
@@ -47,19 +46,12 @@ type poolLoop struct {
 	lossy     bool                  // something was lost, and more may be lost
 	errors    packetio.RateLimit
 	expiredTo time.Duration // time since began up to which the timers were checked
-	inTurn    poolInbox
-	stopped   error // why no transfer can continue; nil while they can
+	stopped   error         // why no transfer can continue; nil while they can
+	inbox     poolInbox
 
-	load     atomic.Int64 // transfers under way and waiting
 	answered atomic.Int64
 	bytes    atomic.Int64
 	idled    atomic.Int64 // nanoseconds
-
-	mu      sync.Mutex
-	inbox   poolInbox // mu
-	awake   bool      // mu: the loop checks the inbox before it waits
-	refusal error     // mu: why no more requests are accepted; nil while they are
-	exiting bool      // mu: the loop must end
 }
 
 func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
@@ -78,8 +70,9 @@ func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
 	}
 	lp := &poolLoop{
 		pool: p, set: set, began: time.Now(), slots: slots,
-		private: p.private(), lossy: !p.hooks.NoDally || p.hooks.Lose != nil, awake: true,
+		private: p.private(), lossy: !p.hooks.NoDally || p.hooks.Lose != nil,
 	}
+	lp.inbox.set, lp.inbox.awake = set, true
 	lp.sockets.init(lp, sockets)
 	lp.conn.pool = p
 	lp.out = packetio.NewBatch(&lp.conn, poolBatchMessages, poolBatchBytes)
@@ -106,9 +99,7 @@ func (lp *poolLoop) run() {
 		if lp.active > 0 || lp.dallying == 0 {
 			lp.idled.Add(int64(now.Sub(waiting)))
 		}
-		lp.mu.Lock()
-		lp.awake = true
-		lp.mu.Unlock()
+		lp.inbox.woke()
 		if err != nil {
 			lp.stop(now, fmt.Errorf("wait for packets: %w", err))
 			time.Sleep(time.Millisecond) // what workers have is still to come
@@ -132,41 +123,29 @@ func (lp *poolLoop) nextWake() (deadline time.Time, over bool) {
 	if at := lp.sockets.nextFree(); !at.IsZero() && (deadline.IsZero() || at.Before(deadline)) {
 		deadline = at
 	}
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if lp.exiting {
-		return deadline, true
-	}
-	if !lp.inbox.empty() || lp.active < lp.slots && lp.sockets.startable() {
+	wait, over := lp.inbox.mayWait(lp.active < lp.slots && lp.sockets.startable())
+	if !wait && !over {
 		return time.Unix(1, 0), false // receive without waiting, then continue
 	}
-	lp.awake = false
-	return deadline, false
+	return deadline, over
 }
 
 // takeInbox handles everything that other goroutines have put into the inbox.
 func (lp *poolLoop) takeInbox(now time.Time) {
-	lp.mu.Lock()
-	lp.inbox, lp.inTurn = poolInbox{
-		requests: lp.inTurn.requests[:0], worked: lp.inTurn.worked[:0], cancelled: lp.inTurn.cancelled[:0],
-	}, lp.inbox
-	shut := lp.refusal
-	lp.mu.Unlock()
-	for _, q := range lp.inTurn.requests {
+	work, shut := lp.inbox.take()
+	for _, q := range work.requests {
 		lp.sockets.enqueue(q)
 	}
-	for _, x := range lp.inTurn.worked {
+	for _, x := range work.worked {
 		x.worked(now)
 	}
-	for _, c := range lp.inTurn.cancelled {
+	for _, c := range work.cancelled {
 		if x := c.transfer; x.request == c.request && !x.ended {
 			x.abort(now, "transfer was cancelled", c.request.ctx.Err())
 			lp.advance(now, x)
 		}
 	}
-	clear(lp.inTurn.requests)
-	clear(lp.inTurn.worked)
-	clear(lp.inTurn.cancelled)
+	work.clear()
 	if shut != nil && lp.stopped == nil {
 		lp.stop(now, shut)
 	}
@@ -181,11 +160,7 @@ func (lp *poolLoop) stop(now time.Time, why error) {
 		return
 	}
 	lp.stopped = why
-	lp.mu.Lock()
-	if lp.refusal == nil {
-		lp.refusal = why
-	}
-	lp.mu.Unlock()
+	lp.inbox.refuse(why)
 	for _, x := range lp.sockets.transfers() {
 		if x.ended {
 			lp.stopDallying(x) // only dallying
@@ -209,7 +184,7 @@ func (lp *poolLoop) refuse() {
 
 // complete reports the end of a transfer. Until then the transfer counts as under way.
 func (lp *poolLoop) complete(q *poolRequest, res Result, err error) {
-	lp.load.Add(-1)
+	lp.inbox.load.Add(-1)
 	q.end(res, err)
 	lp.pool.over()
 }

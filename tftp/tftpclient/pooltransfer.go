@@ -16,14 +16,14 @@ import (
 )
 
 // A poolTransfer is one transfer of a pool. It is reused for others, with all its memory. Its loop
-// owns it; while a job is out (job is not NoJob), a worker owns the fields below "worker".
+// owns it; while a job is out (job is not NoJob), a worker owns fetch and the poolFile.
 type poolTransfer struct {
 	loop     *poolLoop
 	receiver protocol.Receiver
 	sender   protocol.Sender
 	timer    int // position in the heap, from 1; 0 for none
 	buffer   fileio.WriteBuffer
-	fetch    fileio.FetchBuffer // worker
+	fetch    fileio.FetchBuffer
 	poolState
 }
 
@@ -52,8 +52,11 @@ type poolState struct {
 	err         error     // how it ended
 	result      Result
 	job         fileio.Job
+	poolFile
+}
 
-	// worker
+// A poolFile is the file of a transfer.
+type poolFile struct {
 	upload store.Upload
 	reader io.ReaderAt // of a write: the source, or its translation to netascii
 	try    store.TryReader
@@ -84,7 +87,7 @@ func (x *poolTransfer) begin(now time.Time) {
 		return
 	}
 	if q.ctx.Done() != nil {
-		x.stop = context.AfterFunc(q.ctx, func() { lp.cancel(x, q) })
+		x.stop = context.AfterFunc(q.ctx, func() { lp.inbox.cancel(x, q) })
 	}
 	if q.write && q.target.Mode == transfer.Netascii {
 		x.submit(fileio.ScanJob)
