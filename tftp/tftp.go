@@ -37,6 +37,6 @@
 // A few workers make the calls that may wait for a disk: to open, to read data that is not in
 // memory, to write and to publish (jobs.go, internal/fileio). So the loop never waits. Each
 // transfer is a reading or a writing (reading.go, writing.go), with a session (session.go) and a
-// machine of package transfer. A batch (internal/packetio) collects all packets of a turn, and
+// machine (internal/protocol). A batch (internal/packetio) collects all packets of a turn, and
 // sends them in one system call.
 package tftp

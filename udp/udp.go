@@ -20,15 +20,18 @@
 //		send(conn, out)
 //	}
 //
-// # Stability
-//
-// Before version 1, a release may change names of this package, and the changelog says so.
-// The page
+// The example of the package is a first program. The page
 // https://github.com/haul-project/haul/blob/main/docs/decisions/001-waiting-for-datagrams.md
 // explains how Read waits.
 //
+// A client that needs thousands of ports opens a [Set]: one goroutine waits for all its sockets.
+//
 // The build tag haul_portable selects the portable path on Linux too, so that
 // one machine can test both.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
 package udp
 
 import (

@@ -37,7 +37,7 @@ func (x *exchange) login() (*users.Login, error) {
 
 // challenge asks for a name and a password (RFC 7617). It returns err.
 func (x *exchange) challenge(err error) error {
-	x.set("Www-Authenticate", `Basic realm="`+cmp.Or(x.h.Realm, DefaultRealm)+`", charset="UTF-8"`)
+	x.set("Www-Authenticate", `Basic realm="`+cmp.Or(x.h.Realm, defaultRealm)+`", charset="UTF-8"`)
 	return err
 }
 

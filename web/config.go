@@ -17,9 +17,9 @@ import (
 
 // The defaults for fields of a Handler that are zero.
 const (
-	DefaultRealm      = "haul"
+	defaultRealm      = "haul"
 	DefaultStall      = time.Minute
-	DefaultMaxUnsized = 1 << 30
+	defaultMaxUnsized = 1 << 30
 )
 
 // Bounds of listings.
@@ -77,7 +77,7 @@ type Handler struct {
 	Users *users.Directory
 
 	// Realm is the text that browsers show when they ask for the password, in ASCII without quotes;
-	// "" means DefaultRealm.
+	// "" means "haul".
 	Realm string
 
 	// PlainPasswords accepts passwords over connections without TLS too, where everybody on the
@@ -103,7 +103,7 @@ type Handler struct {
 
 	Types map[string]string // media types by extension, such as ".efi", in lower case; they take precedence over the built-in ones
 
-	MaxUpload int64         // bytes of one upload; 0 means no limit if its size is known, and DefaultMaxUnsized otherwise
+	MaxUpload int64         // bytes of one upload; 0 means no limit if its size is known, and 1 GiB otherwise
 	Rate      int64         // bytes a second in each direction, for all requests together; 0 means no limit
 	Stall     time.Duration // how long a peer may neither receive nor send anything before its request ends; 0 means DefaultStall
 	MaxOpen   int           // requests that may have files open at a time, seven eighths of them from one source; others get 503. 0 means DefaultMaxOpen

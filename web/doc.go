@@ -1,4 +1,4 @@
-// Package web serves files over HTTP, by RFC 9110. Package webclient is the client.
+// Package web serves files over HTTP, by RFC 9110.
 //
 // A [Handler] serves the files of a [store.Store] and accepts uploads into it. It is an
 // [http.Handler]; the [http.Server] it runs in handles listening, TLS and HTTP/2:
@@ -15,17 +15,25 @@
 // page cache to the socket without a copy (sendfile), if the store has files of the system and the
 // [http.ResponseWriter] is the server's own. One that wraps it should pass on its ReadFrom.
 //
-// A name that leads out of the store is refused, however it is written.
+// A name that leads out of the store is refused, however it is written. Package
+// [github.com/haul-project/haul/web/webclient] is the client.
 //
 // # Uploads
 //
 // Uploads are off unless [Handler.Access] allows them. A file sent by PUT appears under its name
 // only when all of it is received and safe. An upload that is sent in parts, by PUT with a
-// Content-Range, can resume where it was cut off; docs/http.md explains how.
+// Content-Range, can resume where it was cut off. The page
+// https://github.com/haul-project/haul/blob/main/docs/http.md explains how, and lists each rule of
+// the RFC, each deviation from it, and each bound.
 //
 // # Users
 //
 // With [Handler.Users], requests need a name and a password (RFC 7617). Passwords are accepted over
 // TLS only, unless the program sets PlainPasswords. [Handler.Account] then decides what a user
 // gets.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so. The
+// answers that a client gets follow the RFCs, and do not depend on that.
 package web

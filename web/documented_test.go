@@ -33,7 +33,7 @@ func TestDocumentedNumbers(t *testing.T) {
 		fmt.Sprintf("A directory may have %s entries", thousands(MaxListing)),
 		fmt.Sprintf("| directories above one in which links to directories are listed | %d |", maxAbove),
 		fmt.Sprintf("| Upload-Source | %d bytes |", maxSource),
-		fmt.Sprintf("| upload without a length | %d GiB,", DefaultMaxUnsized>>30),
+		fmt.Sprintf("| upload without a length | %d GiB,", defaultMaxUnsized>>30),
 		fmt.Sprintf("| silence of a peer | %d minute |", DefaultStall/time.Minute),
 		fmt.Sprintf("| least rate of an upload, and of an answer that is taken | %d KiB a minute |", minStep>>10),
 		fmt.Sprintf("| passwords known again | %s |", thousands(passwords.MaxVerified)),

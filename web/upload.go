@@ -155,7 +155,7 @@ func (x uploading) fill(u store.Upload, off, n int64) error {
 	most := n
 	if n < 0 {
 		if most = x.h.MaxUpload; most <= 0 {
-			most = DefaultMaxUnsized
+			most = defaultMaxUnsized
 		}
 	}
 	buf := receiveBuffers.Get().(*[receiveBytes]byte)

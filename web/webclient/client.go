@@ -107,7 +107,7 @@ func New(root string, c Config) (*Client, error) {
 		field *time.Duration
 		usual time.Duration
 	}{
-		{&c.ConnectTimeout, DefaultConnectTimeout}, {&c.AnswerTimeout, DefaultAnswerTimeout}, {&c.StallTimeout, DefaultStallTimeout},
+		{&c.ConnectTimeout, defaultConnectTimeout}, {&c.AnswerTimeout, defaultAnswerTimeout}, {&c.StallTimeout, defaultStallTimeout},
 		{&c.AbsenceTimeout, DefaultAbsenceTimeout},
 	} {
 		if *d.field <= 0 {
@@ -115,9 +115,9 @@ func New(root string, c Config) (*Client, error) {
 		}
 	}
 	if c.Conns <= 0 {
-		c.Conns = DefaultConns
+		c.Conns = defaultConns
 	}
-	c.Lanes = cmp.Or(c.Lanes, DefaultLanes)
+	c.Lanes = cmp.Or(c.Lanes, defaultLanes)
 	c.UserAgent = cmp.Or(c.UserAgent, "haul")
 	client := &Client{base: base, config: c, pause: firstPause, conns: newConnLimit(c.Conns), anew: map[string]bool{}}
 	client.life, client.end = context.WithCancelCause(context.Background())

@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// The defaults for fields of [Config] that are zero.
-const (
-	DefaultConns = 8
-	DefaultLanes = 8
+// DefaultAbsenceTimeout is the default of [Config.AbsenceTimeout].
+const DefaultAbsenceTimeout = 20 * time.Second
 
-	DefaultConnectTimeout = 30 * time.Second
-	DefaultAnswerTimeout  = time.Minute
-	DefaultStallTimeout   = time.Minute
-	DefaultAbsenceTimeout = 20 * time.Second
+// The defaults of other fields.
+const (
+	defaultConns = 8
+	defaultLanes = 8
+
+	defaultConnectTimeout = 30 * time.Second
+	defaultAnswerTimeout  = time.Minute
+	defaultStallTimeout   = time.Minute
 )
 
 // A Config says how a [Client] reaches its server. The zero value is usable.
@@ -47,21 +49,21 @@ type Config struct {
 	// Dial, if set, makes the connections instead of net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Conns is the largest number of connections at a time; 0 means DefaultConns. A file that is
+	// Conns is the largest number of connections at a time; 0 means 8. A file that is
 	// open for reading holds one until all of it is read, and an upload holds one until it is
 	// committed; other requests wait for a free one. Over HTTP/2 all requests share one connection,
 	// except those for parts of large files.
 	Conns int
 
-	// Lanes is how many parts of one file are requested at a time; 0 means DefaultLanes. A negative
+	// Lanes is how many parts of one file are requested at a time; 0 means 8. A negative
 	// number means that nothing is read in parallel.
 	Lanes int
 
-	ConnectTimeout time.Duration // 0 means DefaultConnectTimeout
-	AnswerTimeout  time.Duration // until the headers of an answer have arrived; 0 means DefaultAnswerTimeout
+	ConnectTimeout time.Duration // 0 means 30 s
+	AnswerTimeout  time.Duration // until the headers of an answer have arrived; 0 means a minute
 
 	// StallTimeout is how long the body of a request or an answer may make no progress because of
-	// the server; 0 means DefaultStallTimeout.
+	// the server; 0 means a minute.
 	StallTimeout time.Duration
 
 	// AbsenceTimeout is how long the client keeps trying to reach a server that has answered

@@ -10,4 +10,16 @@
 //	}
 //	defer c.Close()
 //	f, err := c.Open(ctx, "image")
+//
+// The first call that needs the server connects to it, and each later one connects again if the
+// connection was lost. If the server does not come back within [Config.AbsenceTimeout], the call
+// fails with [ErrLost]. To copy whole trees, give [Client.Tree] to package
+// [github.com/haul-project/haul/store/treecopy].
+//
+// The page https://github.com/haul-project/haul/blob/main/docs/http.md explains what the client
+// does on the wire, and lists its bounds.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
 package webclient
