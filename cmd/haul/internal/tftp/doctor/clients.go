@@ -8,12 +8,11 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A persona is one way to act against a server: a client, or a check of a
-// single rule. To add one, add a line to one of the tables.
+// A persona imitates a client, or checks a single rule. A new persona is a new row of a table.
 type persona struct {
 	name  string
-	sends string                      // what it does; "" means what get describes
-	get   download                    // how it fetches
+	sends string                      // what it does; "" means the description of get
+	get   download                    // how it fetches the file
 	act   func(v *visit, d *download) // nil means d.run(v)
 	stage stage
 }
@@ -21,15 +20,15 @@ type persona struct {
 // A stage says when a persona runs.
 type stage uint8
 
-// The stages, in order. Those of one stage run at the same time.
+// The stages, in order. The personas of one stage run at the same time.
 const (
 	together stage = iota // a few at a time
-	waiting               // at once, beside those: it does nothing but wait
+	waiting               // all at once, beside the first stage: they mostly wait
 	alone                 // after all others: the server may not survive
 )
 
-// The programs that people use. Each asks for options in the order, and with
-// the values, of the real one.
+// The programs that people use. Each requests the options of the real program, with its values and in
+// its order.
 var clients = []persona{
 	{name: "curl 7.88", get: download{
 		asks:  []string{"tsize", "0", "blksize", "512", "timeout", "1"},
@@ -119,7 +118,7 @@ var firmware = []persona{
 	}, act: actROM, stage: alone},
 }
 
-// actNetascii fetches text, and turns it back.
+// actNetascii fetches the file in netascii, and decodes it.
 func actNetascii(v *visit, d *download) {
 	v.differs = ruleNetascii
 	if d.run(v) {
@@ -127,8 +126,8 @@ func actNetascii(v *visit, d *download) {
 	}
 }
 
-// actMulticast asks as atftp's "--option multicast" does: with no value. Real
-// atftp would join the group offered; here the answer is enough (RFC 2090).
+// actMulticast requests the option multicast without a value, like atftp's "--option multicast". The
+// real program would join the group that the server offers; here the answer suffices (RFC 2090).
 func actMulticast(v *visit, d *download) {
 	p, ok := v.ask(d.request(v))
 	switch {
@@ -147,8 +146,7 @@ func actMulticast(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// askToOpen asks for a file. It returns false, and has said what is wrong, where
-// no answer opens it.
+// askToOpen requests a file. If no answer opens it, it reports the fault and returns false.
 func askToOpen(v *visit, d *download) (p packet, ok bool) {
 	p, ok = v.ask(d.request(v))
 	switch {
@@ -161,8 +159,8 @@ func askToOpen(v *visit, d *download) (p packet, ok bool) {
 	return p, ok
 }
 
-// probe asks for a file's size and ends the transfer by the given ERROR. It
-// returns the size, or -1 where no answer has it.
+// probe requests a file's size and ends the transfer with the given ERROR. It returns -1 if no answer
+// has the size.
 func probe(v *visit, d *download, end []byte) {
 	p, ok := askToOpen(v, d)
 	switch {
@@ -178,8 +176,8 @@ func probe(v *visit, d *download, end []byte) {
 	v.send(end)
 }
 
-// actBareboxLookup opens a file for its size alone: the OACK is acknowledged,
-// and the transfer ended by an ERROR without code or text.
+// actBareboxLookup opens a file only to learn its size: it acknowledges the OACK, and ends the transfer
+// with an ERROR without a code or a text.
 func actBareboxLookup(v *visit, d *download) {
 	p, ok := askToOpen(v, d)
 	switch {
@@ -196,7 +194,7 @@ func actBareboxLookup(v *visit, d *download) {
 	v.send(fault(transfer.NotDefined, "\x00"))
 }
 
-const grubOpens = 4 // files that GRUB opens, looks into and closes
+const grubOpens = 4 // files that GRUB opens and closes early
 
 // actGRUB opens the file several times and closes it early, as GRUB does with
 // its many small files, and then reads it.
@@ -204,7 +202,7 @@ func actGRUB(v *visit, d *download) {
 	for range grubOpens {
 		p, ok := v.ask(d.request(v))
 		if !ok || p.op != transfer.OptionAck {
-			break // run says what is wrong
+			break // run reports the fault
 		}
 		v.send(ack(0))
 		v.receive(v.env.retry)
@@ -215,7 +213,7 @@ func actGRUB(v *visit, d *download) {
 	d.run(v)
 }
 
-// actUEFI asks for the size, says ERROR 8, and fetches from the next port.
+// actUEFI requests the size, sends ERROR 8, and fetches the file from the next port.
 func actUEFI(v *visit, d *download) {
 	if v.env.empty {
 		v.skip("the file is empty, so a server may leave out its size")
@@ -233,7 +231,7 @@ func actUEFI(v *visit, d *download) {
 	v.size = size
 }
 
-// actRaspberry does everything twice within milliseconds.
+// actRaspberry sends every request twice within milliseconds.
 func actRaspberry(v *visit, d *download) {
 	b := d.request(v)
 	v.send(b)
@@ -260,19 +258,19 @@ func actRaspberry(v *visit, d *download) {
 	}
 }
 
-// repeatAfter is how soon an impatient ROM sends its request again. The pause
-// is part of what it does, so nothing waits for it.
+// repeatAfter is how soon an impatient ROM repeats its request. The pause belongs to the ROM's behaviour,
+// and nothing else waits for it.
 const repeatAfter = 2 * time.Millisecond
 
-// countTransfers judges whether a repeated request was taken for two.
+// countTransfers reports a server that answers a repeated request by two transfers.
 func (v *visit) countTransfers() {
 	for from := range v.others {
 		v.breaks(ruleRepeat, Warning, "a request sent twice was answered from %v and from %v", v.peer, from)
 	}
 }
 
-// actReset leaves a transfer and asks again from the same port, for what has a
-// new value of tsize, as U-Boot forgets across a reset what it loaded.
+// actReset abandons a transfer and sends a new request from the same port. Its tsize differs, because
+// U-Boot forgets at a reset which file it has loaded.
 func actReset(v *visit, d *download) {
 	before := download{asks: []string{"timeout", "5", "tsize", "4711", "blksize", "1468"}}
 	p, ok := v.ask(before.request(v))
@@ -288,7 +286,7 @@ func actReset(v *visit, d *download) {
 	old := v.peer
 	if p, ok = v.restart(d); ok {
 		d.judge(v, p)
-		if v.peer != old { // else the server has forgotten it
+		if v.peer != old { // otherwise the server has forgotten it
 			_, _ = v.conn.WriteToUDPAddrPort(fault(transfer.NotDefined, "closed"), old)
 		}
 	} else {
@@ -297,8 +295,8 @@ func actReset(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// restart sends a new request from the port of an old transfer, and waits for
-// its OACK from any port. Blocks of the old transfer are passed over.
+// restart sends a new request from the port of an old transfer, and waits for its OACK from any port. It
+// ignores blocks of the old transfer.
 func (v *visit) restart(d *download) (packet, bool) {
 	for range maxTries {
 		v.send(d.request(v))
@@ -319,7 +317,7 @@ func (v *visit) restart(d *download) (packet, bool) {
 	return packet{}, false
 }
 
-// actROM never sends its last ACK, and comes back with another request.
+// actROM never sends its last ACK, and then sends another request.
 func actROM(v *visit, d *download) {
 	v.homeOnly = true
 	if !d.run(v) {
@@ -329,8 +327,8 @@ func actROM(v *visit, d *download) {
 		v.skip("the file was not fetched to its end, so no last ACK was due")
 		return
 	}
-	// After its judgement the transfer is ended after all: its last block would
-	// come again and again, to the next program that has this port.
+	// End the transfer now that it is judged. Otherwise the server would keep sending the last block to
+	// the next program that has this port.
 	defer func(conn *net.UDPConn, peer netip.AddrPort) {
 		_, _ = conn.WriteToUDPAddrPort(fault(transfer.NotDefined, "closed"), peer)
 	}(v.conn, v.peer)

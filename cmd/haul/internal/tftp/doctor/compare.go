@@ -6,9 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// compare compares the contents that the visits fetched. A visit that differs
-// from most others has the wrong content, and so has one whose OACK had another
-// size than the file.
+// compare compares the contents that the visits have fetched. A visit has wrong content if it differs
+// from most others, or if its OACK had another size than the file.
 func compare(visits []*visit) {
 	reference := majority(visits)
 	for _, v := range visits {
@@ -36,7 +35,7 @@ func compare(visits []*visit) {
 	}
 }
 
-// majority returns the visit with whose content most others agree.
+// majority returns the visit whose content agrees with most others.
 func majority(visits []*visit) *visit {
 	var best *visit
 	most := -1
@@ -50,7 +49,7 @@ func majority(visits []*visit) *visit {
 				n++
 			}
 		}
-		// Of equals a whole file is the better measure.
+		// Between equals, prefer a whole file.
 		if n > most || n == most && v.report.Whole && !best.report.Whole {
 			best, most = v, n
 		}
@@ -58,8 +57,7 @@ func majority(visits []*visit) *visit {
 	return best
 }
 
-// agrees reports whether two visits may have seen the same file, of which
-// either may have the beginning only.
+// agrees reports whether two visits may have seen the same file. Either may have only its beginning.
 func (v *visit) agrees(w *visit) bool {
 	n := min(len(v.content), len(w.content))
 	return bytes.Equal(v.content[:n], w.content[:n]) &&

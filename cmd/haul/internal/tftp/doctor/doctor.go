@@ -1,8 +1,7 @@
-// Package doctor examines a TFTP server: it acts as curl, GRUB, U-Boot, UEFI
-// firmware and others would, packet by packet, and says what each of them would
-// see and which rule is broken. It knows the server by its answers alone, so
-// any server can be examined. Nothing is written to it unless
-// [Config.Upload] asks for that.
+// Package doctor examines a TFTP server. It imitates curl, GRUB, U-Boot, UEFI firmware and other
+// clients packet by packet, and reports what each of them would see and which rules the server breaks.
+// It only looks at the server's answers, so it can examine any server. It writes nothing to the server
+// unless [Config.Upload] is set.
 //
 //	d, err := doctor.Examine(ctx, doctor.Config{Target: target})
 //	if err != nil {
@@ -12,12 +11,11 @@
 //
 // # How it works
 //
-// A persona (clients.go, checks.go, hostile.go) is a line of a table: what it
-// asks for, and how it judges the answer. Most fetch the whole file by a
-// download (download.go), which follows one client's logic. A persona sends and
-// receives through its visit (visit.go), a socket of its own. Each fault
-// becomes a [Finding] that names a [Rule] (rules.go), and in the end all
-// personas that fetched the file must have the same bytes.
+// A persona (clients.go, checks.go, hostile.go) is a row of a table: its request, and how it judges the
+// answer. Most personas fetch the whole file by a download (download.go, fetch.go), which follows the
+// logic of one client. A persona sends and receives through its visit (visit.go), which has its own
+// socket. Each fault becomes a [Finding] that names a [Rule] (rules.go). In the end, all personas that
+// have fetched the file must have the same bytes.
 package doctor
 
 import (
@@ -42,24 +40,24 @@ const (
 	DefaultMaxBytes = 1 << 20          // that each persona fetches
 	MaxMaxBytes     = 1 << 30          // what each fetches is kept in memory until the end
 
-	maxTogether = 4  // personas at the same time; boards and small servers know no more
+	maxTogether = 4  // personas at the same time; boards and small servers have no more clients
 	maxRun      = 12 // timeouts that a whole run may take
 
-	defaultMTU = 1500 // where the route's is unknown
+	defaultMTU = 1500 // if the MTU of the route is unknown
 )
 
-// Config says which server to examine, and what that may cost.
+// Config says which server to examine, and bounds the effort.
 type Config struct {
 	Target   tftpclient.Target // an existing file on the server; its Mode is not used
 	Timeout  time.Duration     // of each persona; 0 means DefaultTimeout
 	MaxBytes int64             // that each persona fetches, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
-	MTU      int               // of the path, in bytes; 0 means that of the route to the server
+	MTU      int               // of the path, in bytes; 0 means the MTU of the route to the server
 	Upload   string            // name of a file to upload, fetch and compare; "" uploads nothing
 
 	waits waits // for tests; zero means defaultWaits
 }
 
-// Check reports values out of range, and a target that no request can hold.
+// Check returns an error for values out of range, and for a target that is too long for a request.
 func (c *Config) Check() error {
 	switch {
 	case c.Timeout < 0:
@@ -74,12 +72,11 @@ func (c *Config) Check() error {
 	return c.Target.Check()
 }
 
-// Examine runs all personas against a server. It takes a few seconds if the
-// server is a good one, and twelve times Timeout at most.
+// Examine runs all personas against a server. It takes a few seconds with a good server, and at most
+// twelve times Timeout.
 //
-// It returns an error, and no diagnosis, if even a plain request for the file
-// is not served: a *[transfer.Error] in the server's words, or one that wraps
-// [transfer.ErrSilent].
+// It returns an error and no diagnosis if the server does not even answer a plain request for the file:
+// the *[transfer.Error] of the server, or an error that wraps [transfer.ErrSilent].
 func Examine(ctx context.Context, c Config) (*Diagnosis, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("doctor: %v: %w", c.Target, err)
@@ -107,7 +104,7 @@ func Examine(ctx context.Context, c Config) (*Diagnosis, error) {
 
 // env finds the server and fills in defaults.
 func (c *Config) env(ctx context.Context) (*env, error) {
-	server, err := netip.ParseAddr(c.Target.Host) // with its zone, which the resolver drops
+	server, err := netip.ParseAddr(c.Target.Host) // the resolver would drop the zone
 	if err != nil {
 		ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", c.Target.Host)
 		if err != nil {
@@ -128,7 +125,7 @@ func (c *Config) env(ctx context.Context) (*env, error) {
 	return e, nil
 }
 
-// checkAnswers asks for the file as of RFC 1350, and reports whether it is empty.
+// checkAnswers requests the file without options (RFC 1350), and reports whether it is empty.
 func checkAnswers(ctx context.Context, e *env) (empty bool, err error) {
 	v, err := newVisit(ctx, e, "", "")
 	if err != nil {
@@ -145,7 +142,7 @@ func checkAnswers(ctx context.Context, e *env) (empty bool, err error) {
 	case p.op == transfer.ErrorPacket:
 		return false, &transfer.Error{Code: transfer.ErrorCode(p.block), Message: p.text(), Remote: true}
 	case p.op == transfer.OptionAck:
-		v.sendAbort("closed") // the tftp-hpa persona says what is wrong with it
+		v.sendAbort("closed") // the tftp-hpa persona reports this fault
 		return false, nil
 	case p.op != transfer.Data:
 		return false, fmt.Errorf("%v came to a plain read request", p)
@@ -154,7 +151,7 @@ func checkAnswers(ctx context.Context, e *env) (empty bool, err error) {
 	return len(p.data) == 0, nil
 }
 
-// personas returns all, in the order of the report.
+// personas returns all personas, in the order of the report.
 func personas() []persona {
 	all := append([]persona(nil), clients...)
 	all = append(all, firmware...)
@@ -210,7 +207,7 @@ func (p persona) visit(ctx context.Context, e *env) (*visit, error) {
 	return v, nil
 }
 
-// conclude makes the diagnosis of what the visits found.
+// conclude makes a diagnosis of the findings of the visits.
 func conclude(target string, e *env, visits []*visit) *Diagnosis {
 	d := &Diagnosis{Target: target, Server: e.server.String()}
 	broken := map[string]bool{}

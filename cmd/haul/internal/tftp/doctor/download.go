@@ -8,23 +8,22 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A download is one client's way of fetching a file: what it asks, and where it
-// differs from the next.
+// A download is how one client fetches a file: its request, and how it differs from other clients.
 type download struct {
 	mode string   // "" means octet
 	asks []string // option names and values in turn, exactly as this client sends them
 
-	takes      func(*visit, *agreed) (rule, saw string) // what this client looks for in an OACK
+	takes      func(*visit, *agreed) (rule, saw string) // checks an OACK as this client does
 	refusal    string                                   // the rule that a refusal breaks; "" means options-refused
-	needsOACK  bool                                     // DATA as the first answer is no answer
-	exactNames bool                                     // compares option names letter by letter
+	needsOACK  bool                                     // ignores DATA as the first answer
+	exactNames bool                                     // compares the case of option names, too
 	trustsSize bool                                     // reads as many bytes as tsize says; others only show it
 	repeats    bool                                     // sends each request twice
-	everyAck   bool                                     // acknowledges each DATA, repeated ones too
-	noNACK     bool                                     // keeps what is out of order and says nothing
-	noLastAck  bool                                     // starts what it has loaded instead
-	loses      int64                                    // the block that is lost on its way, once; 0 for none
-	most       int64                                    // bytes after which it has seen enough; 0 means all
+	everyAck   bool                                     // acknowledges each DATA, even repeated ones
+	noNACK     bool                                     // keeps blocks that come out of order, and reports no gap
+	noLastAck  bool                                     // runs the file instead of sending the last ACK
+	loses      int64                                    // the block to lose once; 0 for none
+	most       int64                                    // bytes to fetch; 0 means all
 
 	failed bool // set by run: the client has no file
 }
@@ -34,7 +33,7 @@ func (d *download) request(v *visit) []byte {
 	return request(transfer.ReadRequest, append([]string{v.env.name, cmp.Or(d.mode, "octet")}, d.asks...)...)
 }
 
-// describe shows what a download sends.
+// describe returns the request in the form of the report.
 func (d *download) describe() string {
 	words := []string{cmp.Or(d.mode, "octet")}
 	for i := 0; i+1 < len(d.asks); i += 2 {
@@ -43,7 +42,7 @@ func (d *download) describe() string {
 	return strings.Join(words, " ")
 }
 
-// answer asks, and reports a silence. The caller judges the answer.
+// answer sends the request, and reports it if there is no answer. The caller judges the answer.
 func (v *visit) answer(d *download) (packet, bool) {
 	p, ok := v.ask(d.request(v))
 	if !ok {
@@ -52,8 +51,8 @@ func (v *visit) answer(d *download) (packet, bool) {
 	return p, ok
 }
 
-// judge reads an OACK as d's client does, and reports what is wrong with it.
-// It returns false if the client gives up.
+// judge interprets an OACK as d's client does, and reports its faults. It returns false if the client
+// gives up.
 func (d *download) judge(v *visit, p packet) (a agreed, ok bool) {
 	a = plain()
 	a.options, ok = parseOACK(p.data)
@@ -87,14 +86,14 @@ func (d *download) take(v *visit, a *agreed, o option, p packet) bool {
 	if !ok {
 		bad := Warning
 		if len(d.asks) == 0 {
-			bad = Failed // no request for options, no eye for an OACK
+			bad = Failed // a client that requests no options does not understand an OACK
 		}
 		v.breaks(ruleUnasked, bad, "%v: %s was not asked for", p, printable([]byte(o.name)))
 		return bad == Warning
 	}
 	if d.exactNames && !exact {
 		v.breaks(ruleOACKCase, Failed, "%v: this client looks for lower-case names and overlooks %s", p, printable([]byte(o.name)))
-		return false // it would take the blocks for another size, and the first one for the file
+		return false // the client would assume another block size, and take the first block for the file
 	}
 	n, err := strconv.ParseInt(o.value, 10, 64)
 	if err != nil || n < 0 {
@@ -127,8 +126,8 @@ func (d *download) take(v *visit, a *agreed, o option, p packet) bool {
 	return true
 }
 
-// asked returns the value that the request gave an option, and whether the
-// name came back letter by letter.
+// asked returns the value of an option in the request, and whether the answer has the name in the same
+// case.
 func (d *download) asked(name string) (value string, exact, ok bool) {
 	for i := 0; i+1 < len(d.asks); i += 2 {
 		if strings.EqualFold(d.asks[i], name) {
@@ -138,7 +137,7 @@ func (d *download) asked(name string) (value string, exact, ok bool) {
 	return "", false, false
 }
 
-// exactTimeout is U-Boot's rule, and edk2's.
+// exactTimeout is the rule of U-Boot and of edk2.
 func exactTimeout(asked string) func(*visit, *agreed) (rule, saw string) {
 	return func(_ *visit, a *agreed) (rule, saw string) {
 		if a.timeout != "" && a.timeout != asked {
@@ -159,8 +158,8 @@ func noSizeZero(v *visit, a *agreed) (rule, saw string) {
 	return ruleSizeWrong, "the file is not empty; curl ends with exit code 71"
 }
 
-// needsSize checks for the size, which UEFI, iPXE and barebox depend on. For an
-// empty file a server may leave it out.
+// needsSize checks that the OACK has the size, which UEFI, iPXE and barebox require. For an empty file
+// a server may omit it.
 func needsSize(v *visit, a *agreed) (rule, saw string) {
 	if a.size < 0 && !v.env.empty {
 		return ruleNeedsSize, "tsize is missing"
@@ -168,7 +167,7 @@ func needsSize(v *visit, a *agreed) (rule, saw string) {
 	return "", ""
 }
 
-// notTiny is busybox's rule: it has a lower bound of its own.
+// notTiny is busybox's rule: it has its own lower bound.
 func notTiny(_ *visit, a *agreed) (rule, saw string) {
 	if a.blockSize <= transfer.MinBlockSize {
 		return ruleBlockSize, "busybox says \"bad blocksize\" and gives up"

@@ -7,8 +7,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// run fetches the file, or as much as is allowed, into v.content. It reports
-// whether this client has what it wants.
+// run fetches the file, up to the bound, into v.content. It reports whether this client has succeeded.
 func (d *download) run(v *visit) bool {
 	d.failed = false
 	f := &fetch{download: d, visit: v, agreed: plain(), want: 1, early: map[int64][]byte{}}
@@ -37,15 +36,15 @@ type fetch struct {
 	agreed
 	want      int64 // the block that comes next, from 1
 	acked     int64
-	last      []byte // what is sent again after a timeout
+	last      []byte // the packet to repeat after a timeout
 	nacked    int64  // the block whose gap was reported; 0 for none
 	nackedAt  time.Time
 	lost      bool // d.loses has been lost
 	recovered bool
 	early     map[int64][]byte // blocks out of order, for clients that keep them
-	since     time.Time        // the last progress, or the last packet sent for want of it
+	since     time.Time        // the last progress, or the last packet that a timeout sent
 	moved     time.Time        // the last progress
-	wrapToOne int              // times that block 1 came where 0 was due
+	wrapToOne int              // times that block 1 came instead of 0
 	short     int              // windows that were not filled
 	ended     bool
 }
@@ -83,13 +82,13 @@ func (f *fetch) start() (packet, bool) {
 	return p, true
 }
 
-// reply sends a packet, and keeps it to be sent again.
+// reply sends a packet, and keeps it for a repeat.
 func (f *fetch) reply(b []byte) {
 	f.last = b
 	f.send(b)
 }
 
-// loop takes packets until the file or the client's patience is at its end.
+// loop receives packets until the file is complete or the client gives up.
 func (f *fetch) loop() {
 	f.since, f.moved = time.Now(), time.Now()
 	for tries := 0; !f.ended; {
@@ -127,12 +126,12 @@ func (f *fetch) loop() {
 // patience is how long the client waits for the next packet.
 func (f *fetch) patience() time.Duration {
 	if f.loses > 0 && f.nacked == f.want {
-		return f.env.rewind // as U-Boot, which reports a gap just once
+		return f.env.rewind // like U-Boot, which reports a gap only once
 	}
 	return f.env.retry
 }
 
-// again does what the client does when its timer runs out.
+// again does what the client does when its timer expires.
 func (f *fetch) again() {
 	if f.want > 1 {
 		f.acked = f.want - 1
@@ -175,19 +174,19 @@ func (f *fetch) data(p packet) {
 	}
 }
 
-// serverTimer is less than servers wait for an acknowledgement. A copy that the network
-// makes of a block comes sooner.
+// serverTimer is shorter than any server's wait for an acknowledgement, but longer than the delay of a
+// copy of a block that the network makes.
 const serverTimer = 100 * time.Millisecond
 
-// windowEnded notes that the server sends no more before the window is full, or its latest
-// block again: it waits for an acknowledgement.
+// windowEnded records that the server waits for an acknowledgement before the window is full: it sends
+// nothing, or its latest block again.
 func (f *fetch) windowEnded() {
 	if f.window > 1 && f.nacked != f.want && f.want-1 > f.acked {
 		f.short++
 	}
 }
 
-// nack says which block was the last that came in order.
+// nack acknowledges the last block that came in order, to report a gap.
 func (f *fetch) nack() {
 	f.nacked, f.nackedAt = f.want, time.Now()
 	f.since = f.nackedAt
@@ -195,7 +194,7 @@ func (f *fetch) nack() {
 	f.reply(ack(f.acked))
 }
 
-// accept takes the block that was due.
+// accept takes the expected block.
 func (f *fetch) accept(b []byte) {
 	if f.nacked == f.want && f.want == f.loses {
 		f.recovered = true
@@ -230,7 +229,7 @@ func (f *fetch) finish() {
 	}
 }
 
-// cut ends the transfer, as there is enough to judge.
+// cut ends the transfer when it has fetched enough.
 func (f *fetch) cut() {
 	f.ended = true
 	f.sendAbort("closed")
@@ -242,8 +241,8 @@ func (f *fetch) fail(rule, format string, args ...any) {
 	f.sendAbort("closed")
 }
 
-// timeIsUp ends the transfer at the visit's deadline. A server that was still
-// sending is not to blame: the beginning is judged.
+// timeIsUp ends the transfer at the visit's deadline. If the server was still sending, that is no fault,
+// and only the beginning is judged.
 func (f *fetch) timeIsUp() {
 	switch {
 	case f.ctx.Err() != nil:
@@ -258,7 +257,7 @@ func (f *fetch) timeIsUp() {
 	f.cut()
 }
 
-// stalled gives a transfer up and says why it stalled.
+// stalled gives up a transfer and reports why it stalled.
 func (f *fetch) stalled() {
 	switch {
 	case len(f.others) > 0:
@@ -275,13 +274,13 @@ func (f *fetch) stalled() {
 	}
 }
 
-// slow notes that the server did not listen to a NACK.
+// slow records that the server ignored a NACK.
 func (f *fetch) slow(took time.Duration) {
 	f.breaks(ruleRewind, Failed, "block %d was lost; after one repeated ACK %d it took %.1f s to come, or longer",
 		f.want, f.want-1, took.Seconds())
 }
 
-// judgeLoss says what came of windows and of a block that was lost on purpose.
+// judgeLoss reports how the server used windows, and how it repaired the block that was lost on purpose.
 func (f *fetch) judgeLoss() {
 	if f.short >= maxTries-1 && len(f.report.Findings) == 0 {
 		f.breaks(ruleWindowShort, Warning, "windowsize %d was confirmed, and %d windows ended before that", f.window, f.short)

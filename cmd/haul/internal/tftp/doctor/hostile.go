@@ -7,8 +7,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// outside are names of a file that no server should give out. Only whether it
-// is served is looked at.
+// outside are names of files that no server should serve. Only the first answer counts.
 var outside = []struct {
 	name string
 	bad  Verdict
@@ -16,12 +15,12 @@ var outside = []struct {
 	{"../../../../../../etc/hostname", Failed},
 	{"x/../../../../../../../etc/hostname", Failed},
 	{`..\..\..\..\..\..\etc\hostname`, Failed},
-	{"/etc/hostname", Warning}, // the directory served may have an etc of its own
+	{"/etc/hostname", Warning}, // the served directory may have its own etc
 }
 
 func checkTraversal(v *visit, _ *download) {
 	for _, o := range outside {
-		// Once is enough: a server that is silent here has not served it.
+		// One request suffices: a server that does not answer has not served the file.
 		v.send(request(transfer.ReadRequest, o.name, "octet"))
 		p, ok := v.receive(v.env.retry)
 		if ok && p.op != transfer.ErrorPacket {
@@ -36,12 +35,11 @@ func checkTraversal(v *visit, _ *download) {
 	}
 }
 
-// maxAnswers is how often an answer may come to a requester that says nothing,
-// while the doctor listens.
+// maxAnswers is how often a server may repeat its answer to a requester that sends nothing more, while
+// the doctor listens.
 const maxAnswers = 6
 
-// checkSilent asks for a file, as a request with a forged address would, and
-// never sends another packet.
+// checkSilent requests a file and never sends another packet, like a request with a forged address.
 func checkSilent(v *visit, d *download) {
 	b := d.request(v)
 	v.send(b)
@@ -73,7 +71,7 @@ func checkSilent(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// checkLostOACK lets an OACK be lost, and waits for it to come again.
+// checkLostOACK ignores an OACK, and waits for the server to repeat it.
 func checkLostOACK(v *visit, d *download) {
 	p, ok := v.answer(d)
 	if !ok {
@@ -97,7 +95,7 @@ func checkLostOACK(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// badPackets are what a server must survive.
+// badPackets are packets that a server must survive.
 var badPackets = [][]byte{
 	{},
 	{0},
@@ -117,8 +115,7 @@ var badPackets = [][]byte{
 	[]byte("\xff\xff"),
 }
 
-// checkBadPackets sends what makes no sense, and looks whether the server is
-// still there.
+// checkBadPackets sends malformed packets, and checks that the server still answers.
 func checkBadPackets(v *visit, d *download) {
 	if p, ok := v.ask(d.request(v)); !ok || p.op != transfer.Data {
 		v.skip("the server does not answer any more")

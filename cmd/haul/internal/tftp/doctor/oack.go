@@ -7,22 +7,22 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// agreed is what holds after an OACK, as a client has it.
+// agreed has the values in force after an OACK, as a client understands it.
 type agreed struct {
 	blockSize int   // 512 without the option
 	window    int   // 1 without the option
 	size      int64 // -1 without tsize
 	timeout   string
-	options   []option // all that it holds
+	options   []option // all options of the OACK
 }
 
-// An option is one name and value of an OACK, as they came.
+// An option is a name and a value of an OACK, as received.
 type option struct{ name, value string }
 
-// plain is what holds without an OACK.
+// plain returns the values in force without an OACK.
 func plain() agreed { return agreed{blockSize: transfer.DefaultBlockSize, window: 1, size: -1} }
 
-// get returns an option's value, its name in any case.
+// get returns an option's value. The case of the name does not matter.
 func (a *agreed) get(name string) (value string, ok bool) {
 	for _, o := range a.options {
 		if strings.EqualFold(o.name, name) {
@@ -45,7 +45,7 @@ func parseOACK(b []byte) (options []option, ok bool) {
 		return nil, false
 	}
 	fields := bytes.Split(b, []byte{0})
-	fields = fields[:len(fields)-1] // what follows the last NUL
+	fields = fields[:len(fields)-1] // nothing follows the last NUL
 	if len(fields)%2 != 0 {
 		return nil, false
 	}

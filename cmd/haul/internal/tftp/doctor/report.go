@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// A Finding is a rule that a persona saw broken.
+// A Finding says that a server broke a rule towards a persona.
 type Finding struct {
 	Rule    string  `json:"rule"`
-	Verdict Verdict `json:"verdict"` // what that means for this persona
+	Verdict Verdict `json:"verdict"` // how bad that is for this persona
 	Saw     string  `json:"saw"`
 }
 
-// A Report is how one persona fared.
+// A Report is the result of one persona.
 type Report struct {
 	Persona  string        `json:"persona"`
 	Sends    string        `json:"sends"`
 	Verdict  Verdict       `json:"verdict"`
 	Findings []Finding     `json:"findings,omitempty"`
-	Notes    []string      `json:"notes,omitempty"` // remarks that are no findings
+	Notes    []string      `json:"notes,omitempty"` // remarks besides the findings
 	Bytes    int64         `json:"bytes"`           // of the file that were fetched
-	Whole    bool          `json:"whole"`           // that was all of it
+	Whole    bool          `json:"whole"`           // the whole file was fetched
 	SHA256   string        `json:"sha256,omitempty"`
 	Took     time.Duration `json:"took_ns"`
 
@@ -32,15 +32,15 @@ type Report struct {
 // A Diagnosis is the result of a run.
 type Diagnosis struct {
 	Target  string   `json:"target"`
-	Server  string   `json:"server"`  // the address that was asked
-	Verdict Verdict  `json:"verdict"` // the worst of all, or ok
+	Server  string   `json:"server"`  // the server's address
+	Verdict Verdict  `json:"verdict"` // the worst of all reports, or ok
 	Reports []Report `json:"reports"`
 	Broken  []Rule   `json:"broken,omitempty"` // each rule that a finding names, once
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// WriteText writes a diagnosis for people: a line for each persona, and then
-// what was seen, why it matters and what to do, for each rule broken.
+// WriteText writes a diagnosis for people: a line for each persona, and then the observations and the
+// advice for each broken rule.
 func (d *Diagnosis) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s\n\n", d.Target, d.Server)
@@ -90,7 +90,7 @@ func (r *Report) remark() string {
 	return strings.Join(names, ", ")
 }
 
-// notes gathers the remarks of all.
+// notes returns the remarks of all reports.
 func (d *Diagnosis) notes() []string {
 	notes := append([]string(nil), d.Notes...)
 	for _, r := range d.Reports {

@@ -2,13 +2,13 @@ package doctor
 
 import "fmt"
 
-// A Verdict is how a persona fared, or how bad a broken rule is for it.
+// A Verdict is the result of a persona, or how bad a broken rule is for it.
 type Verdict uint8
 
 // The verdicts, from good to bad.
 const (
-	OK      Verdict = iota // all as it should be
-	Skipped                // could not be judged, for the reason in the notes
+	OK      Verdict = iota // there is no fault
+	Skipped                // could not be judged; the notes give the reason
 	Warning                // works, but something is wrong
 	Failed                 // this client does not get its file, or worse
 )
@@ -18,10 +18,10 @@ var verdictNames = [...]string{OK: "ok", Skipped: "skipped", Warning: "warning",
 // String returns the verdict in one word.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// MarshalText makes a verdict a word in JSON.
+// MarshalText returns the word for JSON.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the word of MarshalText.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	for i, name := range verdictNames {
 		if name == string(text) {
@@ -32,15 +32,14 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is no verdict", text)
 }
 
-// A Rule is something that a server should hold to.
+// A Rule is a rule that a server should follow.
 type Rule struct {
 	Name   string `json:"name"`
-	Source string `json:"source"` // the RFC, or the client whose behaviour asks for it
+	Source string `json:"source"` // the RFC, or the client that requires it
 	Advice string `json:"advice"` // for the server's administrator
 }
 
-// The rules. A finding names one of them, so each cause has one name for all
-// personas.
+// The rules. A finding names one of them, so a cause has the same name for all personas.
 const (
 	ruleNoAnswer       = "no-answer"
 	ruleStalls         = "stalls"

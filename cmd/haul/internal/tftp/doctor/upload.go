@@ -6,7 +6,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// uploadSize is what the uploader sends: some whole blocks, and a part of one.
+// uploadSize is the size of the uploaded file: some whole blocks and a part of one.
 const uploadSize = 3*transfer.DefaultBlockSize + 100
 
 // uploader sends a file as tftp-hpa does, in octet mode without options, and
@@ -45,7 +45,7 @@ func actUpload(v *visit, _ *download) {
 	readBack(v, content)
 }
 
-// readBack fetches what was uploaded and compares it.
+// readBack fetches the uploaded file and compares it.
 func readBack(v *visit, content []byte) {
 	e := *v.env
 	e.name = v.env.upload
@@ -54,5 +54,5 @@ func readBack(v *visit, content []byte) {
 	if get.run(v) && !bytes.Equal(v.content, content[:min(len(content), len(v.content))]) {
 		v.breaks(ruleUpload, Failed, "the upload came back changed: %s where %d were sent", v.amount(), len(content))
 	}
-	v.content, v.size = nil, -1 // another file than all others have
+	v.content, v.size = nil, -1 // it is not the file of the other personas
 }

@@ -15,18 +15,18 @@ import (
 
 // Bounds of one persona.
 const (
-	maxTries   = 4  // how often a packet is sent, before the server counts as silent
-	maxStrange = 64 // failing reads, and packets from elsewhere that are answered
+	maxTries   = 4  // how often a packet is sent before the server counts as silent
+	maxStrange = 64 // failed reads, and packets from strangers that are answered
 	maxPacket  = transfer.HeaderSize + transfer.MaxBlockSize
 )
 
-// Waits are the clocks of the personas. Real clients wait longer, U-Boot 5 s,
-// but a run should take seconds.
+// waits are the timeouts of the personas. Real clients wait longer (U-Boot 5 s), but a run should take
+// seconds.
 type waits struct {
 	retry  time.Duration // until a packet is sent again
-	quiet  time.Duration // how long is watched for what should not come
-	rewind time.Duration // for the window after a NACK; half of what U-Boot waits
-	lost   time.Duration // for an OACK to come again
+	quiet  time.Duration // for packets that should not come
+	rewind time.Duration // for the window after a NACK: half of U-Boot's timeout
+	lost   time.Duration // for a repeated OACK
 	silent time.Duration // how long the silent requester listens
 }
 
@@ -34,14 +34,14 @@ var defaultWaits = waits{
 	retry:  time.Second,
 	quiet:  300 * time.Millisecond,
 	rewind: 2500 * time.Millisecond,
-	lost:   7 * time.Second, // atftpd takes 5 s
+	lost:   7 * time.Second, // atftpd needs 5 s
 	silent: 3 * time.Second,
 }
 
-// An env is what all personas of a run share. It does not change.
+// An env has the settings that all personas of a run share. It does not change.
 type env struct {
 	server   netip.AddrPort
-	name     string // of the file, as it goes out
+	name     string // of the file, as it is sent
 	empty    bool   // the file has no bytes
 	maxBytes int64
 	timeout  time.Duration
@@ -51,8 +51,8 @@ type env struct {
 	waits
 }
 
-// sockets are all that a run has opened. They stay open until it ends: a port
-// that is used again might hear stragglers of the transfer before.
+// sockets has all sockets of a run. They stay open until it ends, because a reused port might receive
+// late packets of an earlier transfer.
 type sockets struct {
 	mu  sync.Mutex
 	all []*net.UDPConn
@@ -83,8 +83,8 @@ func (e *env) listen(port uint16) (*net.UDPConn, error) {
 	return conn, err
 }
 
-// A visit is one persona's conversation with the server, over a socket of its
-// own. Its methods send and receive, and note what is found.
+// A visit is one persona's conversation with the server, over its own socket. Its methods send and
+// receive packets, and record findings.
 type visit struct {
 	ctx      context.Context
 	env      *env
@@ -94,16 +94,16 @@ type visit struct {
 	buf      []byte
 	strange  int
 
-	peer     netip.AddrPort         // the transfer's other end; zero until it is heard
-	homeOnly bool                   // drop what comes from another address than asked, as NIC ROMs do
-	foreign  int                    // datagrams from other addresses, dropped for that
-	others   map[netip.AddrPort]int // packets, but ERRORs, from elsewhere than the peer
+	peer     netip.AddrPort         // the transfer's other end; zero until it has answered
+	homeOnly bool                   // drop packets from other addresses than the server's, as NIC ROMs do
+	foreign  int                    // datagrams that were dropped because of homeOnly
+	others   map[netip.AddrPort]int // packets from others than the peer, except ERRORs
 
 	report  *Report
 	content []byte // of the file; nil if it was not fetched
 	size    int64  // from an OACK; -1 for none
-	trusts  bool   // and that counts for more than a progress bar
-	differs string // the rule broken if the content is not that of the others
+	trusts  bool   // the client uses the size for more than a progress bar
+	differs string // the rule that is broken if the content differs from that of the others
 }
 
 func newVisit(ctx context.Context, e *env, name, sends string) (*visit, error) {
@@ -114,8 +114,7 @@ func newVisit(ctx context.Context, e *env, name, sends string) (*visit, error) {
 	return v, v.open(0)
 }
 
-// open gives the visit a new socket, at port if that is free and not 0, and
-// no peer.
+// open gives the visit a new socket, at port if it is free and not 0. The visit then has no peer.
 func (v *visit) open(port uint16) error {
 	v.close()
 	conn, err := v.env.listen(port)
@@ -141,11 +140,11 @@ func (v *visit) close() {
 // port returns the port that the visit sends from.
 func (v *visit) port() uint16 { return v.conn.LocalAddr().(*net.UDPAddr).AddrPort().Port() }
 
-// over reports that the visit must end: its time is up, or the run's.
+// over reports whether the visit must end because its time, or that of the run, is up.
 func (v *visit) over() bool { return v.ctx.Err() != nil || !time.Now().Before(v.deadline) }
 
-// send sends a packet to the peer, and before that is known to where requests
-// go. A packet that cannot be sent is lost, as on any link.
+// send sends a packet to the peer, or to the server's port for requests as long as there is no peer. A
+// packet that cannot be sent is lost, as on any link.
 func (v *visit) send(b []byte) {
 	to := v.peer
 	if !to.IsValid() || isRequest(b) {
@@ -159,9 +158,9 @@ func isRequest(b []byte) bool {
 	return op == transfer.ReadRequest || op == transfer.WriteRequest
 }
 
-// receive returns the peer's next packet, or false if none comes within wait
-// or the visit is over. The first to answer is the peer; what comes from
-// elsewhere is answered by ERROR 5 (RFC 1350 §4) and counted.
+// receive returns the peer's next packet, or false if none comes within wait or the visit is over. The
+// sender of the first answer becomes the peer. Packets from others are counted and get ERROR 5 (RFC
+// 1350 §4).
 func (v *visit) receive(wait time.Duration) (packet, bool) {
 	until := time.Now().Add(wait)
 	for {
@@ -183,14 +182,14 @@ func (v *visit) receive(wait time.Duration) (packet, bool) {
 	}
 }
 
-// receiveAny returns the next packet, wherever it comes from.
+// receiveAny returns the next packet from any address.
 func (v *visit) receiveAny(until time.Time) (packet, bool) {
 	if until.After(v.deadline) {
 		until = v.deadline
 	}
 	for v.strange < maxStrange {
 		v.conn.SetReadDeadline(until)
-		if v.ctx.Err() != nil { // after the deadline was set, or AfterFunc's would be lost
+		if v.ctx.Err() != nil { // checked after SetReadDeadline, which may replace the deadline of AfterFunc
 			return packet{}, false
 		}
 		n, from, err := v.conn.ReadFromUDPAddrPort(v.buf)
@@ -207,7 +206,7 @@ func (v *visit) receiveAny(until time.Time) (packet, bool) {
 	return packet{}, false
 }
 
-// turnAway answers a packet from another than the peer.
+// turnAway answers a packet that is not from the peer.
 func (v *visit) turnAway(p packet) {
 	if p.op == transfer.ErrorPacket {
 		return
@@ -218,7 +217,7 @@ func (v *visit) turnAway(p packet) {
 	}
 }
 
-// ask sends a request until it is answered. It returns false if it is not.
+// ask sends a request until it is answered, and returns false if it is not.
 func (v *visit) ask(b []byte) (packet, bool) {
 	for range maxTries {
 		v.send(b)
@@ -232,7 +231,7 @@ func (v *visit) ask(b []byte) (packet, bool) {
 	return packet{}, false
 }
 
-// next sends b to the peer until a packet comes that fits. Others are passed over.
+// next sends b to the peer until a matching packet comes. It ignores others.
 func (v *visit) next(b []byte, fits func(packet) bool) (packet, bool) {
 	for range maxTries {
 		v.send(b)
@@ -252,26 +251,25 @@ func (v *visit) next(b []byte, fits func(packet) bool) (packet, bool) {
 	return packet{}, false
 }
 
-// sendAbort ends the transfer politely.
+// sendAbort ends the transfer with an ERROR.
 func (v *visit) sendAbort(text string) {
 	if v.peer.IsValid() {
 		v.send(fault(transfer.NotDefined, text))
 	}
 }
 
-// breaks notes that the server broke a rule.
+// breaks records that the server broke a rule.
 func (v *visit) breaks(rule string, bad Verdict, format string, args ...any) {
 	for _, f := range v.report.Findings {
 		if f.Rule == rule {
-			return // once is enough
+			return // it is already recorded
 		}
 	}
 	saw := fmt.Sprintf(format, args...)
 	v.report.Findings = append(v.report.Findings, Finding{Rule: rule, Verdict: bad, Saw: saw})
 }
 
-// misses notes that what a rule asks for did not come. If time ran out
-// meanwhile, that proves nothing.
+// misses records that a packet which a rule requires did not come, unless the visit ran out of time.
 func (v *visit) misses(rule string, bad Verdict, format string, args ...any) {
 	if v.over() {
 		v.skip("the time was up before something came")
@@ -280,18 +278,18 @@ func (v *visit) misses(rule string, bad Verdict, format string, args ...any) {
 	v.breaks(rule, bad, format, args...)
 }
 
-// note adds a remark that is no finding.
+// note adds a remark.
 func (v *visit) note(format string, args ...any) {
 	v.report.Notes = append(v.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// skip notes why something could not be judged.
+// skip records why something could not be judged.
 func (v *visit) skip(format string, args ...any) {
 	v.note("not judged: "+format, args...)
 	v.report.skipped = true
 }
 
-// unanswered notes that a request had no answer, or none that the persona takes.
+// unanswered records that a request had no answer that the persona accepts.
 func (v *visit) unanswered(what string) {
 	switch {
 	case v.ctx.Err() != nil:
@@ -312,13 +310,13 @@ func (v *visit) reopen(port uint16) error {
 	return err
 }
 
-// endAndReopen ends the transfer politely, and continues from another port.
+// endAndReopen ends the transfer with an ERROR, and continues from another port.
 func (v *visit) endAndReopen() bool {
 	v.sendAbort("closed")
 	return v.reopen(0) == nil
 }
 
-// renamed gives a finding the name of its cause, where a persona knows better.
+// renamed changes the rule of a finding if the persona knows a more exact one.
 func (v *visit) renamed(from, to string) bool {
 	for i := range v.report.Findings {
 		if f := &v.report.Findings[i]; f.Rule == from {
@@ -329,7 +327,7 @@ func (v *visit) renamed(from, to string) bool {
 	return false
 }
 
-// amount says how much of the file a visit has.
+// amount describes how much of the file a visit has.
 func (v *visit) amount() string {
 	if v.report.Whole {
 		return fmt.Sprintf("%d bytes", len(v.content))

@@ -14,12 +14,12 @@ import (
 type packet struct {
 	op    transfer.Opcode
 	block uint16 // of DATA and ACK; the code of an ERROR
-	data  []byte // what follows the header: bytes, text, or an OACK's options
+	data  []byte // after the header: bytes, text, or an OACK's options
 	from  netip.AddrPort
 	at    time.Time
 }
 
-// parsePacket cuts a datagram into its fields; one that is too short has opcode 0.
+// parsePacket cuts a datagram into its fields. The opcode of a datagram that is too short is 0.
 func parsePacket(b []byte) packet {
 	p := packet{op: transfer.OpcodeOf(b)}
 	switch {
@@ -48,7 +48,7 @@ func (p packet) String() string {
 	return fmt.Sprintf("opcode %d", p.op)
 }
 
-// text returns what an ERROR says.
+// text returns the message of an ERROR.
 func (p packet) text() string {
 	s, _, _ := strings.Cut(printable(p.data), "\x00")
 	return s
@@ -56,7 +56,7 @@ func (p packet) text() string {
 
 const maxShown = 160 // bytes of a packet that a finding quotes
 
-// printable keeps a server's bytes from playing with a terminal.
+// printable replaces bytes that could control a terminal.
 func printable(b []byte) string {
 	if len(b) > maxShown {
 		b = b[:maxShown]
@@ -69,8 +69,7 @@ func printable(b []byte) string {
 	}, string(b))
 }
 
-// request makes a request packet: fields are the name, the mode, and then
-// options and values in turn, each as it is.
+// request makes a request packet of the name, the mode, and the options with their values, all unchanged.
 func request(op transfer.Opcode, fields ...string) []byte {
 	b := binary.BigEndian.AppendUint16(nil, uint16(op))
 	for _, f := range fields {
@@ -95,6 +94,6 @@ func fault(code transfer.ErrorCode, text string) []byte {
 	return append(append(b, text...), 0)
 }
 
-// fromNetascii turns text in netascii into what tftp-hpa writes on Unix. A CR
-// followed by anything but LF and NUL stays.
+// fromNetascii decodes netascii as tftp-hpa does on Unix. It keeps a CR that precedes anything but LF and
+// NUL.
 var fromNetascii = strings.NewReplacer("\r\n", "\n", "\r\x00", "\r")

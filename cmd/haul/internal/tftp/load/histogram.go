@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// A histogram counts durations in buckets that are each 1/128 of their value
-// wide or narrower: it takes any number of them in 58 KB, and its percentiles
-// are off by less than one in a hundred.
+// A histogram counts durations in buckets whose width is at most 1/128 of their value. It takes any
+// number of durations in 58 KB, and the error of its percentiles is below 1 %.
 type histogram struct {
 	counts []int64
 	total  int64
@@ -42,7 +41,7 @@ func middle(bucket int) uint64 {
 	return uint64(bucket-shift<<fineBits)<<shift + 1<<shift>>1
 }
 
-// at returns the duration that the given part of all, 0 to 1, is not above.
+// at returns the percentile for the given part, 0 to 1.
 func (h *histogram) at(part float64) time.Duration {
 	rank := max(1, int64(part*float64(h.total)+0.999999))
 	for i, n := range h.counts {
@@ -53,7 +52,7 @@ func (h *histogram) at(part float64) time.Duration {
 	return h.most
 }
 
-// latency sums it up.
+// latency returns the percentiles and the maximum.
 func (h *histogram) latency() Latency {
 	if h.total == 0 {
 		return Latency{}

@@ -1,5 +1,5 @@
-// Package load puts a TFTP server under load: it acts as up to ten thousand
-// clients at once, and measures what they get.
+// Package load puts a TFTP server under load. It acts as up to ten thousand clients at once, and
+// measures their transfers.
 //
 //	l := load.Load{
 //		Target:      tftpclient.Target{Host: "192.0.2.1", Name: "kernel"},
@@ -8,14 +8,13 @@
 //	}
 //	report, err := l.Run(ctx)
 //
-// Any server will do. Each transfer has a port of its own, as that of a real
-// client has, and is driven by a [tftpclient.Pool]. Nothing is kept of the files,
-// but every byte is compared with what it should be.
+// It works with any server. Each transfer has its own port, like that of a real client, and a
+// [tftpclient.Pool] drives it. The files are not stored, but every byte is compared with the expected
+// content.
 //
-// The generator often shares its processors with the server it measures. The pool
-// takes little of them: a few loops, each with one epoll and one receive buffer,
-// two system calls for a packet in lock-step, and one for many packets of a
-// window. The [Report] has the processor time that it takes.
+// The generator often shares its processors with the server. The pool needs little time: a few loops,
+// each with one epoll and one receive buffer, make two system calls for a packet in lock-step, and
+// one for many packets of a window. The [Report] has the processor time that the generator used.
 package load
 
 import (
@@ -40,74 +39,69 @@ const (
 
 	maxMinTimer = 10 * time.Second
 
-	// unheard is how long a server may say nothing at all before the run is
-	// given up: three requests have been repeated by then.
+	// unheard is how long the run waits for the first packet of a server. Requests have been repeated
+	// three times by then.
 	unheard = 8 * time.Second
 )
 
-// A Load says what to do to which server. Only Target is needed.
+// A Load describes the transfers. Only Target is required.
 type Load struct {
-	// Target is the server and the file. In its Name, "{}" stands for the
-	// number of the transfer, from 0 to Names - 1 and again. Its mode must be
-	// octet.
+	// Target is the server and the file. In its Name, "{}" stands for the number of the transfer,
+	// which counts from 0 to Names - 1 and then starts over. The mode must be octet.
 	Target tftpclient.Target
 	Names  int // how many different names; 0 means one for each transfer
 
 	Concurrency int // transfers under way at once, 1 to MaxConcurrency; 0 means 1
 	Transfers   int // in all; 0 means Concurrency, or no limit with a Duration
 
-	// Duration is how long transfers are begun, at least one in any case. Those
-	// under way then are finished. 0 means until Transfers have been begun.
+	// Duration is how long transfers begin; at least one does. Transfers that are under way then are
+	// completed. 0 means until Transfers have begun.
 	Duration time.Duration
 
-	// Rate is how many transfers a second begin, whether earlier ones are done
-	// or not, as independent clients would; Concurrency still bounds those under
-	// way. A transfer that has to wait for that is late, and the wait counts as its
-	// latency. 0 means that a transfer begins where another ends.
+	// Rate is how many transfers begin in a second, whether or not earlier ones are done, as with
+	// independent clients. Concurrency still bounds the transfers under way. A transfer that must wait
+	// for another one to end is late, and its latency includes the wait. 0 means that a transfer
+	// begins when another one ends.
 	Rate float64
 
-	// Warmup is how many transfers are made before, and not counted.
+	// Warmup is how many transfers run first without being counted.
 	Warmup int
 
 	// Write sends files of Size bytes of test content (see [Pattern]).
 	Write bool
 
-	// Size is the length in bytes of each file. For downloads, 0 means that
-	// any will do.
+	// Size is the length of each file in bytes. For downloads, 0 accepts any size.
 	Size int64
 
-	// Pattern says that the files on the server have the test content, with
-	// which each byte is compared. Without it the first download of each name
-	// is what the further ones are compared with.
+	// Pattern says that the files on the server have the test content, and compares each byte with
+	// it. Otherwise further downloads of a name are compared with the first one.
 	Pattern bool
 
-	// Verify has what was sent fetched again afterwards, and compared.
+	// Verify fetches the uploaded files afterwards, and compares them.
 	Verify bool
 
-	BlockSize int  // to ask for, in bytes, 8 to 65464; 0 asks for none: 512
-	Window    int  // to ask for, in blocks, 1 to 65535; 0 asks for none: 1
-	NoOptions bool // ask for no options at all; otherwise at least for tsize
+	BlockSize int  // the block size to request, 8 to 65464 bytes; 0 requests none, which means 512
+	Window    int  // the window to request, 1 to 65535 blocks; 0 requests none, which means 1
+	NoOptions bool // request no options; otherwise tsize is always requested
 
-	// Loss is the part of datagrams that are dropped each way, 0 to 0.9, as
-	// they leave or when they have come. Seed selects which.
+	// Loss is the part of datagrams that are dropped in each direction, 0 to 0.9. Seed selects them.
 	Loss float64
 	Seed uint64
 
 	// Timeout is how long one transfer may take; 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// MinTimer is the shortest time to wait for an answer before a packet is
-	// sent again, where the window is 1 or files are fetched. 0 leaves it to
-	// the round trips measured, 10 ms at the least, as haul's client has it:
-	// few other clients are as quick, and on a machine that is overloaded some
-	// repeats are then needless.
+	// MinTimer is the shortest time to wait for an answer before a packet is sent again, for downloads
+	// and for a window of 1. With 0, the measured round trips decide, but it is at least 10 ms, as in
+	// haul's client. Few other clients are as quick, and on an overloaded machine some of these
+	// repeats are needless.
 	MinTimer time.Duration
 
-	// Loops is how many threads drive the transfers, 1 to MaxLoops; 0 means 1,
-	// which is right until a [Report] says that it is saturated.
+	// Loops is how many threads drive the transfers, 1 to MaxLoops. 0 means 1, which suffices until a
+	// [Report] is saturated.
 	Loops int
 
-	// Progress, if set, is called some times a second, and not after Run has returned.
+	// Progress, if set, is called several times a second, but not after Run has returned.
 	Progress func(Progress)
 
 	unheard time.Duration // for tests; 0 means the constant
@@ -116,14 +110,14 @@ type Load struct {
 // A Progress is how far a run is.
 type Progress struct {
 	Elapsed   time.Duration
-	Warmup    bool  // what follows is of the warm-up
-	Done      int64 // transfers that have ended, failed ones included
+	Warmup    bool  // the fields below are those of the warm-up
+	Done      int64 // transfers that have ended, including failed ones
 	Failed    int64
 	Transfers int64 // how many there will be; 0 if there is no limit
 	Bytes     int64 // of file content moved
 }
 
-// Check reports what is wrong with l. Run does so too.
+// Check returns an error if l is invalid. Run calls it too.
 func (l *Load) Check() error {
 	if err := l.Target.Check(); err != nil {
 		return err
@@ -191,7 +185,7 @@ func (l *Load) withDefaults() Load {
 	return e
 }
 
-// placeholder is what stands for a transfer's number in a name.
+// placeholder stands for a transfer's number in a name.
 const placeholder = "{}"
 
 // dueAt returns when the transfer with the given number begins, from the

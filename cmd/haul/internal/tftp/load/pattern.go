@@ -13,13 +13,12 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// PatternPeriod is after how many bytes the test content repeats: a prime, so
-// that no block size divides it, and a block that comes twice, or not at all,
-// shifts what follows to where it does not belong.
+// PatternPeriod is the number of bytes after which the test content repeats. It is a prime, so no
+// block size divides it, and the content differs if a block is missing or repeated.
 const PatternPeriod = 1<<20 + 7
 
-// pattern returns the test content from offset 0 on, one period and behind it
-// as much again as the longest block, so that a block never wraps round.
+// pattern returns one period of the test content, followed by as many bytes as the longest block has,
+// so that a block never wraps around.
 var pattern = sync.OnceValue(func() []byte {
 	b := make([]byte, PatternPeriod+transfer.MaxBlockSize)
 	for i := 0; i < PatternPeriod; i += 8 {
@@ -38,8 +37,8 @@ func patternAt(off int64, n int) []byte {
 	return pattern()[at : at+n]
 }
 
-// scramble makes each bit of its result depend on all of x. It is the last step
-// of the generator splitmix64.
+// scramble returns a value each bit of which depends on all bits of x. It is the last step of the
+// generator splitmix64.
 func scramble(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -48,12 +47,12 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Pattern returns a file of size bytes of haul's test content, which is the
-// same on every machine and depends on the offset alone.
+// Pattern returns a file of size bytes of haul's test content, which is the same on every machine and
+// depends only on the offset.
 func Pattern(size int64) *io.SectionReader { return io.NewSectionReader(patternFile{}, 0, size) }
 
-// WriteFiles writes files of size bytes of test content into a directory. In name, "{}"
-// stands for the number of each, from 0 on.
+// WriteFiles writes files of size bytes of test content into a directory. In name, "{}" stands for the
+// number of the file, from 0.
 func WriteFiles(dir, name string, count int, size int64) error {
 	for i := range count {
 		if err := writeFile(filepath.Join(dir, strings.ReplaceAll(name, placeholder, strconv.Itoa(i))), size); err != nil {
@@ -75,7 +74,7 @@ func writeFile(path string, size int64) error {
 	return f.Close()
 }
 
-// A patternFile is the test content without end.
+// A patternFile is an endless file of test content.
 type patternFile struct{}
 
 func (patternFile) ReadAt(b []byte, off int64) (int, error) {
@@ -85,7 +84,7 @@ func (patternFile) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// TryReadAt never has to wait.
+// TryReadAt never waits.
 func (patternFile) TryReadAt(bufs [][]byte, off int64) (n int, err error) {
 	for _, b := range bufs {
 		n += copy(b, patternAt(off+int64(n), len(b)))

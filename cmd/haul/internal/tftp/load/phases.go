@@ -12,11 +12,10 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Run makes the transfers, and reports how they went. That transfers fail is
-// no error of Run's, but counted in the Report. Its error says why the run
-// could not be made, or not to its end: ctx has ended, no server answers
-// ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED) there, or the process
-// may not open as many sockets. The Report then has what was done until then.
+// Run makes the transfers, and reports on them. The Report counts failed transfers; they are no error
+// of Run. Run fails if it could not begin or complete the load: ctx has ended, no server answers
+// ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or the process may not open enough
+// sockets. The Report then covers the transfers up to that point.
 func (l *Load) Run(ctx context.Context) (Report, error) {
 	if err := l.Check(); err != nil {
 		return Report{}, err
@@ -42,8 +41,7 @@ func (l *Load) Run(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// at makes the transfers with one address of the server's, and reports whether
-// it was heard.
+// at makes the transfers with one address of the server, and reports whether the server has answered.
 func (l *Load) at(ctx context.Context, server netip.AddrPort) (report Report, heard bool, err error) {
 	references := newReferences()
 	if l.Warmup > 0 {
@@ -64,7 +62,7 @@ func (l *Load) at(ctx context.Context, server netip.AddrPort) (report Report, he
 	return report, r.heard(), err
 }
 
-// verify fetches what was sent, and adds what is wrong with it to the report.
+// verify fetches the uploaded files, and adds all differences to the report.
 func (l *Load) verify(ctx context.Context, server netip.AddrPort, report *Report) error {
 	back := *l
 	back.Write, back.Pattern, back.Rate, back.Duration = false, true, 0, 0
@@ -83,7 +81,7 @@ func (l *Load) verify(ctx context.Context, server netip.AddrPort, report *Report
 	return err
 }
 
-// lookUp returns where requests may go to: the addresses of the host.
+// lookUp returns the addresses of the host, with the port.
 func lookUp(ctx context.Context, t tftpclient.Target) ([]netip.AddrPort, error) {
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
 	if err != nil {

@@ -53,7 +53,7 @@ type result struct {
 	settings
 }
 
-// settings are those of the load that a result repeats.
+// settings are the settings of the load, which a result repeats.
 type settings struct {
 	Concurrency int     `json:"concurrency"`
 	Size        int64   `json:"size"`

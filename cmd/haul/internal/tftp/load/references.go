@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// references remembers what the first download of each file was: a sum of
-// hashes of its blocks, which takes 8 bytes for a file of any size, and is the
-// same for any order of the blocks.
+// references remembers the content of the first download of each file as the sum of the hashes of its
+// blocks. The sum takes 8 bytes for a file of any size, and does not depend on the order of the
+// blocks.
 type references struct {
 	seed maphash.Seed
 	mu   sync.Mutex
 	sums map[reference]digest
 }
 
-// A reference distinguishes downloads that may differ: blocks of another size
-// have other hashes.
+// A reference names downloads that must have the same sum. Blocks of another size have other hashes.
 type reference struct {
 	name  int64
 	block int
@@ -30,12 +29,12 @@ func newReferences() *references {
 	return &references{seed: maphash.MakeSeed(), sums: make(map[reference]digest)}
 }
 
-// block returns what one block adds to a file's sum.
+// block returns the hash of one block, to be added to the file's sum.
 func (r *references) block(off int64, data []byte) uint64 {
 	return scramble(maphash.Bytes(r.seed, data) + scramble(uint64(off)))
 }
 
-// compare reports whether a whole file is as the first of its name was.
+// compare reports whether a whole file equals the first one of its name.
 func (r *references) compare(k reference, c digest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

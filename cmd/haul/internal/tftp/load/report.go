@@ -7,82 +7,79 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A Report is how a run went. Times are from its first transfer's begin to its
-// last one's end; the warm-up is not in it, nor what Verify fetched but for
-// Verified, Failed and Errors.
+// A Report is the result of a run. Times count from the beginning of the first transfer to the end of
+// the last one. The report does not include the warm-up. Of the files that Verify fetches, it
+// includes only Verified, Failed and Errors.
 type Report struct {
 	Duration  time.Duration
 	Transfers int64 // that have ended
-	Failed    int64 // of those, not as they should
-	Cut       int64 // that were under way when the run was broken off; not in Transfers
-	Verified  int64 // fetched again, and found to be right
+	Failed    int64 // of these, the ones that failed
+	Cut       int64 // that were under way when the run was aborted; not in Transfers
+	Verified  int64 // uploads that were fetched again and are correct
 
-	// Errors says why transfers failed, and how many for each reason. There are
-	// at most maxErrors reasons; the others are counted as one.
+	// Errors counts the failed transfers by reason. It has at most maxErrors reasons; one more counts
+	// all others.
 	Errors map[string]int64
 
 	Bytes      int64 // of file content moved, without repeats; failed transfers count
 	Packets    int64 // DATA packets that carried it, without repeats
 	Resent     int64 // packets that were sent again
 	Duplicates int64 // packets that came again
-	Timeouts   int64 // times that a timer of ours ran out
-	Late       int64 // transfers that began more than 1 ms after they were due, where there is a Rate
+	Timeouts   int64 // times that a timer of the generator expired
+	Late       int64 // transfers that began more than 1 ms after they were due, if there is a Rate
 
-	Latency Latency // of transfers that went well, from request to last packet
-	First   Latency // of all, from the request to the first answer
+	Latency Latency // of successful transfers, from the request to the last packet
+	First   Latency // of all transfers, from the request to the first answer
 
-	// BlockSize and Window are what the server agreed to, in bytes and blocks,
-	// in the latest transfer that went well.
+	// BlockSize, in bytes, and Window, in blocks, are the values that the server agreed to in the
+	// latest successful transfer.
 	BlockSize, Window int
 
-	// CPU is what this process used, user and system time together. Busy is the
-	// part of the time, 0 to 1, that the busiest loop did not wait for packets:
-	// it worked, or others had the processors.
+	// CPU is the user and system time of this process. Busy is the part of the time, 0 to 1, during
+	// which the busiest loop did not wait for packets: it worked, or waited for a processor.
 	CPU  time.Duration
 	Busy float64
 
-	Loops int // that there were
+	Loops int // the number of loops
 }
 
-// A Latency has percentiles, off by less than one in a hundred, and the exact
-// maximum.
+// A Latency has percentiles with an error below 1 %, and the exact maximum.
 type Latency struct {
 	P50, P90, P99, Max time.Duration
 }
 
 const (
-	// saturatedAt is how busy a loop may be before what it measures is itself,
-	// in a run that is long enough to judge.
+	// A loop that is busier than saturatedAt measures itself, in a run of longEnough or more.
 	saturatedAt = 0.9
 	longEnough  = 100 * time.Millisecond
 
-	// atWork is the least part of its time for which a busy loop then has a
-	// processor. With less, it mostly waits for one that others have taken.
+	// atWork is the least part of the time for which a saturated loop has a processor. With less, it
+	// mostly waits for a processor.
 	atWork = 0.75
 )
 
-// Saturated reports whether the generator had its hands full: the figures are
-// then its own rather than the server's. A generator that was kept from working by
-// a server on the same processors is not meant.
+// Saturated reports whether the generator was the bottleneck. The figures then describe the generator
+// rather than the server. It is false if the generator was slow only because a server used the same
+// processors.
 func (r *Report) Saturated() bool {
-	worked := r.CPU == 0 || r.CPUShare() > atWork*float64(r.Loops) // 0 where it is not known
+	worked := r.CPU == 0 || r.CPUShare() > atWork*float64(r.Loops) // 0 if it is unknown
 	return r.Busy > saturatedAt && worked && r.Duration >= longEnough
 }
 
-// silent reports whether no transfer got any answer, so that each ran out of time.
+// silent reports whether each transfer timed out without an answer.
 func (r *Report) silent() bool {
 	if r.Transfers == 0 || r.Failed < r.Transfers || r.First != (Latency{}) {
 		return false
 	}
 	for text := range r.Errors {
 		if !strings.Contains(text, "not done in ") && !strings.Contains(text, transfer.ErrSilent.Error()) {
-			return false // this machine's doing, such as that it has no port left
+			return false // caused by this machine, for example because it has no free port
 		}
 	}
 	return true
 }
 
-// PerSecond returns bytes and DATA packets a second, as floating-point numbers.
+// PerSecond returns the bytes and DATA packets per second.
 func (r *Report) PerSecond() (bytes, packets float64) {
 	if r.Duration <= 0 {
 		return 0, 0
@@ -90,7 +87,7 @@ func (r *Report) PerSecond() (bytes, packets float64) {
 	return float64(r.Bytes) / r.Duration.Seconds(), float64(r.Packets) / r.Duration.Seconds()
 }
 
-// CPUShare returns how much of one processor this process used: 1 is all of it.
+// CPUShare returns the share of one processor that this process used; 1 is a whole processor.
 func (r *Report) CPUShare() float64 {
 	if r.Duration <= 0 {
 		return 0

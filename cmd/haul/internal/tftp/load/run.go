@@ -21,17 +21,17 @@ const (
 	// maxErrors is how many different reasons a Report names.
 	maxErrors = 32
 
-	// otherErrors is what the rest is counted as.
+	// otherErrors counts the rest.
 	otherErrors = "other errors"
 
-	// maxRefusals is how many transfers in a row, for each that may be under
-	// way, a server may refuse by having no socket before it counts as gone.
+	// maxRefusals is how many transfers in a row, for each one that may be under way, fail because no
+	// socket is open at the server, before the server counts as gone.
 	maxRefusals = 10
 
 	progressEvery = 200 * time.Millisecond
 
-	// maxDallying is how many transfers that are done may still answer repeats,
-	// beside those under way.
+	// maxDallying is how many finished transfers may still answer repeats, in addition to the
+	// transfers under way.
 	maxDallying = 1024
 )
 
@@ -45,11 +45,11 @@ type run struct {
 	pool        *tftpclient.Pool
 	poolContext context.Context // of each transfer of pool
 	dice        *rand.Rand      // mu: decides which datagrams are lost
-	slots       chan struct{}   // transfers under way, where there is a Rate
+	slots       chan struct{}   // transfers under way, if there is a Rate
 
 	began time.Time
 	begun atomic.Int64  // number of the transfer to begin next
-	broke chan struct{} // closed when the run is to be broken off
+	broke chan struct{} // closed to abort the run
 
 	mu       sync.Mutex
 	count    counts           // mu
@@ -60,7 +60,7 @@ type run struct {
 	free     []*task          // mu
 }
 
-// counts is what has been counted.
+// counts are the counters of a run.
 type counts struct {
 	done, failed, cut, late      int64
 	packets                      int64
@@ -95,7 +95,7 @@ func newRun(l *Load, server netip.AddrPort, refs *references, warmup bool) *run 
 	return r
 }
 
-// lose decides whether a datagram gets lost.
+// lose decides whether to drop a datagram.
 func (r *run) lose(bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +159,7 @@ func (r *run) start(i int64, due time.Time) {
 	}
 }
 
-// pace begins transfers when they are due, as far as there is room.
+// pace begins transfers when they are due, as long as there are free slots.
 func (r *run) pace() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -183,8 +183,7 @@ func (r *run) pace() {
 	}
 }
 
-// show calls Progress until the transfers are over. It breaks them off when that
-// is to be done.
+// show calls Progress until the transfers are over. It closes the pool if the run is aborted.
 func (r *run) show(over chan struct{}) {
 	broke := r.broke
 	var tick <-chan time.Time // never, without Progress
@@ -200,7 +199,7 @@ func (r *run) show(over chan struct{}) {
 			return
 		case <-broke:
 			broke = nil
-			_ = r.pool.Close() // and so it is over
+			_ = r.pool.Close() // which ends the transfers
 		case <-tick:
 			r.load.Progress(r.progress())
 		}
@@ -220,10 +219,10 @@ func (r *run) progress() Progress {
 	}
 }
 
-// heard reports whether the server has said something.
+// heard reports whether the server has answered.
 func (r *run) heard() bool { return r.pool.Stats().Answered > 0 }
 
-// listen breaks the run off if the server has said nothing.
+// listen aborts the run if the server has not answered.
 func (r *run) listen() {
 	if !r.heard() {
 		r.breakOff(r.absent(transfer.ErrSilent))
@@ -244,7 +243,7 @@ func (r *run) halt() {
 	}
 }
 
-// stopped reports whether the run is to be broken off.
+// stopped reports whether the run is aborted.
 func (r *run) stopped() bool {
 	select {
 	case <-r.broke:
@@ -312,7 +311,7 @@ func (r *run) absent(why error) error {
 		r.server, r.load.unheard, why)
 }
 
-// report sums up what has been counted.
+// report makes a Report of the counters.
 func (r *run) report(cpu time.Duration) Report {
 	st := r.pool.Stats()
 	r.mu.Lock()

@@ -11,19 +11,19 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The errors of a transfer besides those of the client.
+// The errors of a transfer that the client does not detect.
 var (
 	errContent = errors.New("content differs from haul's test content")
 	errDiffers = errors.New("content differs from that of the first download")
 )
 
-// A task is one transfer of a run. It is used again for others.
+// A task is one transfer of a run. Tasks are reused.
 type task struct {
 	run  *run
 	done func(tftpclient.Result, error) // t.finish, bound once
 
 	name int64     // number in the name
-	due  time.Time // when it was to begin
+	due  time.Time // when it should begin
 	sum  uint64    // of the content
 	size int64     // of a whole download
 }
@@ -42,7 +42,7 @@ func (t *task) begin(index int64, due time.Time) error {
 	return t.run.pool.GetBlocks(t.run.poolContext, to, t, t.done)
 }
 
-// WriteBlock compares a piece of a file with what it should be.
+// WriteBlock compares a part of a file with the expected content.
 func (t *task) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	l := t.run.load
 	if l.Pattern {
@@ -58,7 +58,7 @@ func (t *task) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	return nil
 }
 
-// compare compares a whole file with the first of its name.
+// compare compares a whole file with the first one of its name.
 func (t *task) compare(block int) error {
 	if !t.run.references.compare(reference{t.name, block}, digest{t.sum, t.size}) {
 		return errDiffers
@@ -66,7 +66,7 @@ func (t *task) compare(block int) error {
 	return nil
 }
 
-// finish counts the transfer, and has its place taken by another.
+// finish counts the transfer, and begins another one.
 func (t *task) finish(res tftpclient.Result, err error) {
 	r, now := t.run, time.Now()
 	l := r.load

@@ -12,7 +12,7 @@ const (
 	MaxRules = 4096     // rules of a file
 	maxLine  = 16 << 10 // bytes of a line, as in tftp-hpa 5.2
 
-	maxTotalSize = 1 << 18 // of all regexes of a file, in about instructions
+	maxTotalSize = 1 << 18 // of all regexes of a file, in instructions, approximately
 
 	maxFaults = 20 // faulty lines reported at once
 )
@@ -24,7 +24,7 @@ type SyntaxError struct {
 	Reason string // what is wrong with it
 }
 
-// Error gives the number of the line, what is wrong, and the line.
+// Error returns the number of the line, the reason, and the line.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("map file, line %d: %s, in %s", e.Line, e.Reason, brief(e.Text))
 }
@@ -56,24 +56,24 @@ type parser struct {
 	faults []error
 }
 
-// fault keeps what is wrong with the current line, if anything is.
+// fault adds an error of the current line, if there is one.
 func (p *parser) fault(err error) {
 	if err != nil && len(p.faults) < maxFaults {
 		p.faults = append(p.faults, &SyntaxError{Line: p.line, Text: strings.Trim(p.text, space), Reason: err.Error()})
 	}
 }
 
-// space is what isspace(3) says of the C locale.
+// space has the white space of isspace(3) in the C locale.
 const space = " \t\n\v\f\r"
 
-// word splits the first word off a line; its backslashes stay in it. It
-// returns "" at the end of the line or before a comment.
+// word splits off the first word of a line, with its backslashes. The word is "" at the end of the line
+// or before a comment.
 func word(line string) (word, rest string) {
 	line = strings.TrimLeft(line, space)
 	for i := 0; i < len(line); i++ {
 		switch {
 		case line[i] == '\\':
-			i++ // the next character ends nothing
+			i++ // the next character does not end the word
 		case line[i] == '#' || strings.IndexByte(space, line[i]) >= 0:
 			return line[:i], line[i:]
 		}
@@ -107,7 +107,7 @@ func (p *parser) parseLine() error {
 		return errors.New("the regex is missing; write ^ for one that always matches")
 	}
 	r := rule{line: p.line, text: strings.Trim(p.text, space), ops: ops}
-	r.replace, _ = word(rest) // tftpd-hpa passes over further words
+	r.replace, _ = word(rest) // tftpd-hpa ignores further words
 	if r.regex, r.cost, err = compile(pattern, ops&opFold != 0); err != nil {
 		return err
 	}
@@ -129,15 +129,15 @@ func (p *parser) label(name string) error {
 	if name == "" {
 		return errors.New("the label has no name")
 	}
-	// Of labels of one name a jump finds the first.
+	// If labels have the same name, a jump finds the first one.
 	if _, ok := p.rules.labels[name]; !ok {
 		p.rules.labels[name] = len(p.rules.rules)
 	}
 	return nil
 }
 
-// checkJumps looks for labels that are missing. One that depends on the match
-// shows only when it is jumped to.
+// checkJumps reports missing labels. A label that depends on the match is checked only when a rule
+// jumps to it.
 func (p *parser) checkJumps() {
 	for _, r := range p.rules.rules {
 		if r.ops&opJump == 0 || strings.Contains(r.replace, `\`) {
@@ -157,8 +157,8 @@ var letterOps = map[rune]op{
 	'G': opRead, 'P': opWrite, '4': opIPv4, '6': opIPv6, '~': opInvert, 'i': opFold,
 }
 
-// Letters that cannot be combined. tftp-hpa 5.2 accepts some others that 6.0
-// refuses, and there one of them has no effect: see effectiveOps.
+// Letters that cannot be combined. tftp-hpa 5.2 accepts some other combinations that 6.0 refuses; one of
+// the letters then has no effect: see effectiveOps.
 var conflicts = []struct {
 	ops     op
 	letters string
@@ -166,8 +166,7 @@ var conflicts = []struct {
 	{opReplace | opInvert, "r and ~"}, {opReplace | opJump, "r and j"}, {opAbort | opJump, "a and j"},
 	{opEnd | opJump, "e and j"}, {opEndFile | opJump, "E and j"}, {opEnd | opEndFile, "e and E"},
 	{opAbort | opEndFile, "a and E"}, {opEndFile | opRestart, "E and s"},
-	// Valid in tftpd-hpa, where 5.2 obeys the last, and 6.0 never applies
-	// such a rule.
+	// Both versions of tftpd-hpa accept these. 5.2 obeys the last letter; 6.0 never applies the rule.
 	{opRead | opWrite, "G and P"}, {opIPv4 | opIPv6, "4 and 6"},
 }
 
@@ -192,7 +191,7 @@ func parseOps(letters string) (op, error) {
 	return effectiveOps(ops), nil
 }
 
-// effectiveOps drops what has no effect beside another operation.
+// effectiveOps drops operations that have no effect in combination with another one.
 func effectiveOps(ops op) op {
 	if ops&opAbort != 0 {
 		ops &^= opReplace | opEnd | opRestart

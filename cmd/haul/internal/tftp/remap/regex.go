@@ -7,14 +7,14 @@ import (
 	"regexp/syntax"
 )
 
-// maxSize is the size of the largest regex, in about instructions.
+// maxSize is the approximate number of instructions of the largest regex.
 const maxSize = 2000
 
-// compile compiles a POSIX extended regular expression as glibc's regcomp(3)
-// reads it, and returns about how many instructions it has.
+// compile compiles a POSIX extended regular expression with the syntax of glibc's regcomp(3), and
+// returns its approximate number of instructions.
 //
-// regexp.CompilePOSIX is not it: its ^ and $ match at every line of a name, its
-// . leaves out the newline, and \ means something in its brackets.
+// regexp.CompilePOSIX has another syntax: its ^ and $ match at every line of a name, its . does not
+// match a newline, and a backslash has a meaning in its brackets.
 func compile(pattern string, fold bool) (*regexp.Regexp, int, error) {
 	goPattern, err := translate(pattern)
 	if err != nil {
@@ -27,7 +27,7 @@ func compile(pattern string, fold bool) (*regexp.Regexp, int, error) {
 	tree, err := syntax.Parse(flags+goPattern, syntax.Perl)
 	if err != nil {
 		if e, ok := errors.AsType[*syntax.Error](err); ok {
-			err = errors.New(e.Code.String()) // its text shows what we made of the pattern
+			err = errors.New(e.Code.String()) // the full text has the translated pattern
 		}
 		return nil, 0, fmt.Errorf("regex %s: %w", brief(pattern), err)
 	}
@@ -40,13 +40,13 @@ func compile(pattern string, fold bool) (*regexp.Regexp, int, error) {
 		return nil, 0, fmt.Errorf("regex %s: %w", brief(pattern), err)
 	}
 	re.Longest()
-	return re, size * (1 + re.NumSubexp()), nil // each group is more to note at each step
+	return re, size * (1 + re.NumSubexp()), nil // each group adds work to each step
 }
 
-// sizeOf estimates the number of instructions of a regex, or returns a number
-// beyond maxSize if they are more than that.
+// sizeOf estimates the number of instructions of a regex. Above maxSize it may return any larger
+// number.
 func sizeOf(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/8 // runes, or pairs of a class, which are searched by halves
+	n := 1 + len(re.Rune)/8 // runes, or the pairs of a class, for which the matcher uses a binary search
 	if re.Op == syntax.OpLiteral {
 		n = len(re.Rune)
 	}

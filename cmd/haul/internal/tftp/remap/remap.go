@@ -1,7 +1,7 @@
-// Package remap applies the file name rules of tftpd-hpa's map file (its
-// option -m), so that such a file can be used as it is.
+// Package remap applies the rules of tftpd-hpa's map file (its option -m) to file names. Such a file
+// works without changes.
 //
-// A file is read once, its rules then applied to each request:
+// A file is parsed once, and its rules apply to each request:
 //
 //	rules, err := remap.Parse(text)
 //	if err != nil {
@@ -11,22 +11,22 @@
 //
 // # The file
 //
-// A line is a label or a rule, or has neither. Words end at white space, and
-// an unescaped # begins a comment, even inside a word; a backslash keeps the
-// character after it in the word. No line continues on the next.
+// A line has a label, a rule, or neither. Words end at white space. An unescaped # begins a comment,
+// even inside a word. A backslash makes the next character part of the word. No line continues on the
+// next one.
 //
 //	:label
 //	operation regex replacement
 //
-// The rules are tried from the top, and every one that matches some part of
-// the name does its work. An operation is one or more of these letters:
+// The rules are tried from the top, and every rule that matches a part of the name is applied. An
+// operation consists of one or more of these letters:
 //
-//	r   replace what matched by the replacement
-//	g   with r: again and again from the start of the name, until no match
+//	r   replace the matched text by the replacement
+//	g   with r: repeat from the start of the name, until nothing matches
 //	gg  with r: all matches from left to right, as s///g of sed
 //	i   ignore case
 //	e   end here
-//	E   end here if the name now is a file that can be transferred; else
+//	E   end here if a file of the new name can be transferred; otherwise
 //	    undo the replacement and continue
 //	s   start over at the first rule
 //	a   abort: refuse the request; the replacement is the message
@@ -35,31 +35,28 @@
 //	4 6 only for clients with IPv4, with IPv6
 //	~   if the regex does not match
 //
-// In a replacement \0 is the text that matched, \1 to \9 are its groups, \i is
-// the client's address, \x the same in hexadecimal, \U and \L turn the letters
-// that follow into upper or lower case, and \E ends that. Before any other
-// character the backslash just goes.
+// In a replacement, \0 is the matched text, \1 to \9 are its groups, \i is the client's address, and \x
+// is the address in hexadecimal. \U and \L convert the letters that follow to upper or lower case, and
+// \E ends that. A backslash before any other character is dropped.
 //
-// All but gg, E, j and labels are in tftp-hpa 5.2; those came with 6.0. Where
-// the two contradict each other the package follows the manual, which they
-// share: s begins at the first rule, not the second as in 5.2, and the message
-// of an a rule is its replacement alone, without the parts of the name around
-// the match. GP, 46 and a jump to a label that the file lacks are refused.
+// tftp-hpa 5.2 has everything except gg, E, j and labels, which came with 6.0. If the two versions
+// differ, the package follows their common manual: s begins at the first rule, not at the second as in
+// 5.2, and the message of an a rule is only its replacement, without the parts of the name around the
+// match. GP, 46 and jumps to missing labels are refused.
 //
 // # Regular expressions
 //
-// They are POSIX extended ones as glibc has them, leftmost-longest, and
-// matched in time linear in the name. [Parse] refuses what that cannot do: back
-// references, \< and \>, and escaped letters and digits without a meaning, such
-// as \d. Of several ways to divide the same match among groups Go's is taken,
-// which may differ from POSIX's: in (a|ab)(c|bcd) on "abcd" \1 is "a". \U, \L
-// and the named classes know ASCII only.
+// They are POSIX extended regular expressions as in glibc: leftmost-longest, but matched in linear
+// time. [Parse] refuses what linear time excludes: back references, \< and \>. It also refuses escaped
+// letters and digits without a meaning, such as \d. If a match can be divided among groups in several
+// ways, Go's choice may differ from that of POSIX: in (a|ab)(c|bcd) on "abcd", \1 is "a". \U, \L and
+// the named classes apply only to ASCII.
 //
 // # Bounds
 //
-// The size of a file, its rules, the steps taken for one request, the length
-// of a name on the way and the work of matching it are all bounded, so that
-// neither a file nor a name can make a server loop or swell.
+// There are bounds for the size of a file, the number of its rules, and, for each request, the number
+// of steps, the length of the name and the work of matching. So neither a file nor a name can make a
+// server loop or run out of memory.
 package remap
 
 import (
@@ -69,24 +66,21 @@ import (
 	"strings"
 )
 
-// The bounds of one request. Crossing one is an [ErrLimit].
+// The bounds of one request. A request beyond one fails with [ErrLimit].
 const (
-	// MaxSteps is how many rules may be tried for one request, counting each
-	// further replacement of a g or gg rule. It is the --map-steps of
-	// tftpd-hpa.
+	// MaxSteps is how many rules may be tried for one request. Each further replacement of a g or gg
+	// rule counts too. It is tftpd-hpa's --map-steps.
 	MaxSteps = 4096
 
-	// MaxName is the length of a name in bytes, at any moment.
+	// MaxName is the greatest length of a name in bytes, after any step.
 	MaxName = 4096
 
-	// maxWork bounds the sum of (bytes of the name) × (size of the regex)
-	// over all steps. It is a second of matching, or three with the regexes
-	// that suit Go's matcher least.
+	// maxWork bounds the sum of (bytes of the name) × (size of the regex) over all steps. That is one
+	// second of matching, or three with the regexes that are slowest in Go.
 	maxWork = 1 << 25
 )
 
-// ErrLimit says that the rules did not come to an end within the bounds.
-// tftpd-hpa refuses such a request too.
+// ErrLimit says that the rules did not end within the bounds. tftpd-hpa refuses such a request too.
 var ErrLimit = errors.New("remap limit reached")
 
 // ErrLabel says that a j rule led to a label that does not exist.
@@ -95,7 +89,7 @@ var ErrLabel = errors.New("no such label")
 // An Abort is the error of a request that an a rule refuses.
 type Abort struct {
 	Line    int    // of the rule in its file, from 1
-	Message string // for the client; may be empty, is as long as MaxName at most
+	Message string // for the client; at most MaxName bytes, and may be empty
 }
 
 // Error says which rule refused the request, and with which message.
@@ -106,7 +100,7 @@ func (a *Abort) Error() string {
 	return fmt.Sprintf("refused by the map file, line %d: %s", a.Line, brief(a.Message))
 }
 
-// A Query is the request whose name is to be mapped.
+// A Query is a request whose name the rules map.
 type Query struct {
 	Name  string // as the client sent it
 	Write bool   // an upload
@@ -115,8 +109,7 @@ type Query struct {
 	Hex  string // the same in upper-case hexadecimal, for \x: "C0000207"
 	IPv6 bool   // it is an IPv6 address
 
-	// Exists reports whether the request could continue with a name: for E
-	// rules. nil means that it never could.
+	// Exists reports whether the request could use a name, for E rules. nil means that it never could.
 	Exists func(name string) bool
 }
 
@@ -125,11 +118,11 @@ type Step struct {
 	Line int    // of the rule in its file, from 1
 	Rule string // its text
 	Name string // the name after it
-	Then string // where it leads, unless to the next rule: "end", "restart", "jump to x", "abort", "undone: no such file"
+	Then string // where it leads, if not to the next rule: "end", "restart", "jump to x", "abort", "undone: no such file"
 }
 
-// Rules are the rules of one file. They never change, and any goroutine may
-// use them. The zero value has no rule and leaves each name as it is.
+// Rules are the rules of one file. They never change, and any goroutine may use them. The zero value
+// has no rules and changes no name.
 type Rules struct {
 	rules  []rule
 	labels map[string]int // index of the rule after the label
@@ -160,7 +153,7 @@ type rule struct {
 	text    string
 	ops     op
 	regex   *regexp.Regexp
-	cost    int // the size of regex, in about instructions
+	cost    int // the approximate number of instructions of regex
 	replace string
 }
 

@@ -5,13 +5,12 @@ import (
 	"fmt"
 )
 
-// Apply returns the name that the rules make of q.Name. The error is an
-// [*Abort], or wraps [ErrLimit] or [ErrLabel]; in each case the request must be
-// refused.
+// Apply applies the rules to q.Name. The error is an [*Abort], or wraps [ErrLimit] or [ErrLabel]. In
+// each case the request must be refused.
 func (r *Rules) Apply(q Query) (string, error) { return r.Trace(q, nil) }
 
-// Trace is [Rules.Apply], and calls step for each rule that matches, in the
-// order of their matching. A nil step is not called.
+// Trace is like [Rules.Apply], and calls step for each rule that matches, in order. A nil step is not
+// called.
 func (r *Rules) Trace(q Query, step func(Step)) (string, error) {
 	run := run{rules: r, q: q, name: q.Name, report: step}
 	if len(q.Name) > MaxName {
@@ -30,7 +29,7 @@ func (r *Rules) Trace(q Query, step func(Step)) (string, error) {
 	return run.name, nil
 }
 
-// A run is the way of one request through the rules.
+// A run applies the rules to one request.
 type run struct {
 	rules       *Rules
 	q           Query
@@ -39,7 +38,7 @@ type run struct {
 	steps, work int // done so far
 }
 
-// applies reports whether a rule is meant for this kind of request at all.
+// applies reports whether a rule applies to this kind of request.
 func (u *run) applies(ops op) bool {
 	not := opWrite | opIPv6
 	if u.q.Write {
@@ -51,7 +50,7 @@ func (u *run) applies(ops op) bool {
 	return ops&not == 0
 }
 
-// spend counts n steps of a regex of that cost over a name of that length.
+// spend counts n steps with a regex of the given cost over a name of the given length.
 func (u *run) spend(n, cost, length int) error {
 	u.steps += n
 	u.work += n * cost * (length + 1)
@@ -92,8 +91,7 @@ func (u *run) try(i int) (next int, err error) {
 	return u.then(i, matched, m)
 }
 
-// then does what rule i asks for after its replacement. Its match m was found
-// in matched.
+// then does the operations of rule i after its replacement. m is its match in matched.
 func (u *run) then(i int, matched string, m []int) (next int, err error) {
 	r := &u.rules.rules[i]
 	text := ""
@@ -156,8 +154,8 @@ func (u *run) rewrite(r *rule, m []int) (string, error) {
 
 // rewriteAll replaces all matches of r from left to right.
 func (u *run) rewriteAll(r *rule) (string, error) {
-	// Each match may cost a walk through the rest of the name. One more is
-	// looked for than the bounds allow, and makes spend fail.
+	// Each match may cost a pass over the rest of the name. If there is one more match than the bounds
+	// allow, spend fails.
 	most := 2 + min(MaxSteps-u.steps, (maxWork-u.work)/(r.cost*(len(u.name)+1)))
 	all := r.regex.FindAllStringSubmatchIndex(u.name, most)
 	if err := u.spend(len(all)-1, r.cost, len(u.name)); err != nil {
@@ -188,8 +186,8 @@ func tooLong() error {
 	return fmt.Errorf("the name grows beyond %d bytes: %w", MaxName, ErrLimit)
 }
 
-// expand appends a replacement to b. Its groups are those of the match m of
-// name; after an inverted match, where m is nil, they are empty.
+// expand appends a replacement to b. Its groups come from the match m of name. They are empty after an
+// inverted match, for which m is nil.
 func (u *run) expand(b []byte, replacement, name string, m []int) ([]byte, error) {
 	var letters func(byte) byte
 	put := func(s string) {

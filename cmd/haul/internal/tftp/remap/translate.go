@@ -20,11 +20,11 @@ var errNothing = errors.New("nothing to repeat before *, +, ? or {")
 
 // A translator turns POSIX syntax, as glibc extends it, into Go's.
 type translator struct {
-	src    string // what is left
+	src    string // the rest of the pattern
 	out    []byte
 	groups []int // where each open ( began in out
 	opened int   // groups so far
-	atom   int   // where the last thing that can be repeated begins in out, or -1
+	atom   int   // where the last repeatable expression begins in out, or -1
 }
 
 // translate returns pattern in Go's syntax.
@@ -44,20 +44,20 @@ func translate(pattern string) (string, error) {
 	return string(t.out), nil
 }
 
-// take removes and returns the first n bytes of what is left.
+// take removes and returns the first n bytes of src.
 func (t *translator) take(n int) string {
 	s := t.src[:n]
 	t.src = t.src[n:]
 	return s
 }
 
-// anchor writes what matches an empty string, and cannot be repeated.
+// anchor writes an expression that matches an empty string and cannot be repeated.
 func (t *translator) anchor(s string) {
 	t.out = append(t.out, s...)
 	t.atom = -1
 }
 
-// unit writes what may be repeated.
+// unit writes an expression that may be repeated.
 func (t *translator) unit(s string) {
 	t.atom = len(t.out)
 	t.out = append(t.out, s...)
@@ -97,8 +97,8 @@ func (t *translator) next() error {
 	return nil
 }
 
-// openGroup begins a group. Those beyond the ninth cannot be referred to, so
-// the translation need not note what they match.
+// openGroup begins a group. Nothing can refer to a group beyond the ninth, so the translation does not
+// capture those.
 func (t *translator) openGroup() {
 	t.groups = append(t.groups, len(t.out))
 	if t.opened++; t.opened <= maxGroups {
@@ -153,7 +153,7 @@ func (t *translator) escape() error {
 	return nil
 }
 
-// repeat reads the repetitions that follow one another, one or more.
+// repeat reads one or more repetitions in a row.
 func (t *translator) repeat() error {
 	if t.atom < 0 {
 		return errNothing
@@ -162,7 +162,7 @@ func (t *translator) repeat() error {
 		if i == maxInARow {
 			return fmt.Errorf("more than %d repetitions in a row", maxInARow)
 		}
-		if i > 0 { // a** would be a fault, and a*? something else
+		if i > 0 { // in Go, a** is an error, and a*? has another meaning
 			t.out = append(t.out[:t.atom], "(?:"+string(t.out[t.atom:])+")"...)
 		}
 		if t.src[0] != '{' {
@@ -212,11 +212,11 @@ var (
 	errRange    = errors.New("in [ ] a - that is not between two characters must come first or last")
 )
 
-// The named classes of POSIX; Go has the same, for ASCII.
+// The named classes of POSIX. Go has the same classes, for ASCII.
 const classes = " alnum alpha blank cntrl digit graph lower print punct space upper xdigit "
 
-// class reads a bracket expression and returns it in Go's syntax. A backslash
-// in one is an ordinary character.
+// class reads a bracket expression and returns it in Go's syntax. A backslash is an ordinary character
+// there.
 func (t *translator) class() (string, error) {
 	t.take(1)
 	var out strings.Builder
@@ -306,5 +306,5 @@ func (t *translator) classChar() (rune, error) {
 	return r, nil
 }
 
-// quoteInClass writes a character so that it means nothing else in [ ].
+// quoteInClass returns a character in a form that has no other meaning in [ ].
 func quoteInClass(r rune) string { return fmt.Sprintf(`\x{%X}`, r) }

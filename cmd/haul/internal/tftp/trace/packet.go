@@ -8,20 +8,18 @@ import (
 // A Packet is one datagram sent or received.
 type Packet struct {
 	Time time.Time      // shown in its own time zone
-	Sent bool           // from Local to Peer; else from Peer to Local
+	Sent bool           // from Local to Peer; otherwise from Peer to Local
 	Peer netip.AddrPort // the other side
 
-	// Local is our side. The address may be zero where only the port is known.
-	// But Wireshark recognizes a transfer, on any ports, by its request to port
-	// 69, and only if our address is the same in all of its packets.
+	// Local is our side. The address may be zero if only the port is known. But Wireshark recognizes
+	// a transfer by its request to port 69, and only if our address is the same in all its packets.
 	Local netip.AddrPort
 
 	Data []byte // the UDP payload
 }
 
-// MaxDatagram is the most bytes of a datagram that are recorded: what fits in
-// an IPv4 packet (RFC 791 §3.1, RFC 768). There are no longer ones in TFTP,
-// whose longest is a DATA of 65,468 bytes (RFC 2348).
+// MaxDatagram is the most bytes of a datagram that are recorded: the most that an IPv4 packet carries
+// (RFC 791 §3.1, RFC 768). The longest packet of TFTP is a DATA of 65,468 bytes (RFC 2348).
 const MaxDatagram = 65507
 
 // A queued packet's Data is a part of its batch's data.

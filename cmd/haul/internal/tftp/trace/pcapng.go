@@ -31,7 +31,7 @@ const (
 	flagOutbound = 2
 )
 
-// comment explains to a reader of the capture which headers are made up.
+// comment says in the capture that its headers are not genuine.
 const comment = "Recorded by haul at its sockets. IP and UDP headers are made up: addresses, ports and lengths are right, " +
 	"an address that was not known is unspecified, and everything else is a default."
 
@@ -146,7 +146,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	return le.AppendUint32(b, uint32(ns))
 }
 
-// appendDatagram appends a packet with the headers it may have had.
+// appendDatagram appends a packet with plausible headers.
 func appendDatagram(b []byte, p *Packet) []byte {
 	from, to := addresses(p)
 	length := udpHeader + len(p.Data)
@@ -166,13 +166,13 @@ func appendDatagram(b []byte, p *Packet) []byte {
 	sum := sumAddr(sumAddr(protocolUDP+uint64(length), from.Addr()), to.Addr())
 	c := ^fold(sumBytes(sum, b[start:]))
 	if c == 0 {
-		c = 0xffff // 0 would mean that there is none
+		c = 0xffff // 0 would mean that there is no checksum
 	}
 	binary.BigEndian.PutUint16(b[start+6:], c)
 	return b
 }
 
-// addresses returns both ends of a packet, of one family, which is the peer's.
+// addresses returns both ends of a packet. Both are of the peer's family.
 func addresses(p *Packet) (from, to netip.AddrPort) {
 	peer, local := p.Peer.Addr().Unmap(), p.Local.Addr().Unmap()
 	unknown := netip.IPv4Unspecified()
@@ -215,15 +215,15 @@ func appendIPv6(b []byte, from, to netip.Addr, payload int) []byte {
 	return append(append(b, src[:]...), dst[:]...)
 }
 
-// sumAddr adds an address. An IPv4 one in 16 bytes has 0xffff before it, which
-// is nothing in one's complement.
+// sumAddr adds an address. An IPv4 address in 16 bytes begins with 0xffff, which is zero in one's
+// complement.
 func sumAddr(sum uint64, a netip.Addr) uint64 {
 	b := a.As16()
 	return sumBytes(sum, b[:])
 }
 
-// sumBytes adds to an Internet checksum not yet folded (RFC 1071), eight bytes
-// at a time: one's complement sums may be taken in any width.
+// sumBytes adds bytes to an Internet checksum that is not yet folded (RFC 1071), eight at a time. A
+// one's complement sum may be computed in any width.
 func sumBytes(sum uint64, b []byte) uint64 {
 	var carry uint64
 	for ; len(b) >= 8; b = b[8:] {
@@ -236,7 +236,7 @@ func sumBytes(sum uint64, b []byte) uint64 {
 	return sum + carry
 }
 
-// fold brings a sum to 16 bits.
+// fold reduces a sum to 16 bits.
 func fold(sum uint64) uint16 {
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Recorder is a Tracer that owns the file it writes pcapng to, if any.
+// A Recorder is a Tracer that owns its pcapng file, if it writes one.
 type Recorder struct {
 	*Tracer
 	file *os.File // nil without one
@@ -22,11 +22,11 @@ type Setup struct {
 	Text     bool           // lines for people
 	Pcap     string         // the file to write as pcapng; "" means none
 	Only     []netip.Prefix // the peers to trace; none means all
-	HexBytes int            // so many bytes of each packet in hexadecimal, in the text
+	HexBytes int            // how many bytes of each packet the text shows in hexadecimal
 }
 
-// Open begins a trace, whose text goes to out. It returns nil if nothing is to be
-// recorded. The error is of the file.
+// Open begins a trace, and writes its text to out. It returns nil if there is nothing to record. Its
+// error concerns the file.
 func (s Setup) Open(out io.Writer) (*Recorder, error) {
 	if !s.Text && s.Pcap == "" {
 		return nil, nil
@@ -47,12 +47,12 @@ func (s Setup) Open(out io.Writer) (*Recorder, error) {
 	return r, nil
 }
 
-// Datagram records one, as the hooks of servers and clients report it.
+// Datagram records a datagram in the form in which the hooks of servers and clients report it.
 func (r *Recorder) Datagram(at time.Time, sent bool, peer, local netip.AddrPort, data []byte) {
 	r.Record(Packet{Time: at, Sent: sent, Peer: peer, Local: local, Data: data})
 }
 
-// Finish ends the trace. It returns what is missing from it.
+// Finish ends the trace. Its error says what is missing from the trace.
 func (r *Recorder) Finish() (problems []error) {
 	if err := r.Close(); err != nil {
 		problems = append(problems, fmt.Errorf("trace: %w", err))

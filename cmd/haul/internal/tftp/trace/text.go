@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Bounds of what a line shows. Strings from a peer's packet are cut to these,
-// in bytes of the packet; each may take four characters, as \x00 does.
+// Bounds of a line, in bytes of the packet. Longer strings are cut. A byte may take four characters,
+// as \x00 does.
 const (
 	maxName    = 1024 // of a file name
 	maxMessage = 256  // of an ERROR's text
@@ -18,8 +18,8 @@ const (
 	maxOptions = 16   // options; haul knows six
 )
 
-// maxLine is more than a line can have, in bytes: a name, and options of
-// nothing but escapes, come to 12.5 KiB. The addresses are ours.
+// maxLine is more than the length of any line, in bytes: a name and options that consist of escapes
+// take 12.5 KiB.
 const maxLine = 16 << 10
 
 const hexColumns = 16 // bytes in a line of the dump
@@ -48,14 +48,13 @@ func (text) end(b []byte, lost int64) []byte {
 	return append(b, " not traced: more came than could be written in time\n"...)
 }
 
-// Describe says in a line what a datagram is, as the text trace does: the kind
-// of packet and what its fields hold, in the order of the wire. For any
-// datagram the result is printable ASCII, and shorter than 16 KiB.
+// Describe describes a datagram in one line, as the text trace does: the kind of the packet and its
+// fields, in the order of the packet. The result is printable ASCII and shorter than 16 KiB for any
+// datagram.
 //
-// Values that haul does not know or cannot read stand in quotes: other options
-// than its own, values that are not decimal, options given twice. Packets are
-// read one by one, without those before them; so a DATA is called the last one
-// only if it is shorter than any block size (RFC 2348).
+// Unknown options, repeated options and values that are not decimal are quoted. Describe knows no
+// earlier packets, so it calls a DATA the last one only if it is shorter than any block size (RFC
+// 2348).
 func Describe(datagram []byte) string {
 	return string(appendPacket(nil, datagram))
 }
@@ -73,14 +72,14 @@ func appendLine(b []byte, p *Packet) []byte {
 	return append(b, ")\n"...)
 }
 
-// appendAddr appends an address, or the port alone if there is no more.
+// appendAddr appends an address, or only the port if the address is not known.
 func appendAddr(b []byte, a netip.AddrPort) []byte {
 	if !a.Addr().IsValid() {
 		return strconv.AppendUint(append(b, ':'), uint64(a.Port()), 10)
 	}
 	start := len(b)
 	b = netip.AddrPortFrom(a.Addr().Unmap(), a.Port()).AppendTo(b)
-	// A zone is the name of an interface, in which the kernel allows a lot.
+	// A zone is the name of an interface, and the kernel allows nearly any characters in it.
 	for i := start; i < len(b); i++ {
 		if b[i] <= ' ' || b[i] > '~' {
 			b[i] = '?'
@@ -221,7 +220,7 @@ func appendError(b, d []byte) []byte {
 	return appendExtra(b, len(rest))
 }
 
-// appendExtra reports bytes behind the packet's proper end.
+// appendExtra reports bytes after the end of the packet.
 func appendExtra(b []byte, n int) []byte {
 	if n == 0 {
 		return b
@@ -230,10 +229,9 @@ func appendExtra(b []byte, n int) []byte {
 	return append(b, " too many)"...)
 }
 
-// appendQuoted appends at most limit bytes of s as a Go string in ASCII, and
-// dots if that is not all. Bytes beyond ASCII are escaped even where they are
-// letters: a terminal that is not set to UTF-8 may take half of one for a
-// control character.
+// appendQuoted appends at most limit bytes of s as a Go string in ASCII, followed by dots if s is
+// longer. It escapes all bytes beyond ASCII, even letters: a terminal without UTF-8 may interpret a
+// part of one as a control character.
 func appendQuoted(b, s []byte, limit int) []byte {
 	if len(s) <= limit {
 		return strconv.AppendQuoteToASCII(b, string(s))
@@ -253,8 +251,8 @@ func appendCount(b []byte, n int64, one, many string) []byte {
 	return append(b, many...)
 }
 
-// isOneOf ignores case. It accepts ASCII only: a letter beyond it that folds to
-// one within takes more bytes.
+// isOneOf ignores case. It accepts only ASCII, because other letters that fold to ASCII have more
+// bytes.
 func isOneOf(s []byte, words ...string) bool {
 	for _, w := range words {
 		if len(s) == len(w) && bytes.EqualFold(s, []byte(w)) {
@@ -273,7 +271,7 @@ func contains(names [][]byte, name []byte) bool {
 	return false
 }
 
-// isDecimal reports whether s is digits, no more than an int64 has.
+// isDecimal reports whether s consists of digits, no more than an int64 has.
 func isDecimal(s []byte) bool {
 	for _, c := range s {
 		if c < '0' || c > '9' {

@@ -1,16 +1,15 @@
-// Package trace shows TFTP packets to people: as text, one line a packet, and
-// as pcapng for Wireshark.
+// Package trace records TFTP packets: as text, with a line for each packet, and as pcapng for
+// Wireshark.
 //
-// A [Tracer] takes packets from any goroutine without ever waiting, and writes
-// them from one of its own:
+// A [Tracer] takes packets from any goroutine without waiting, and writes them from its own
+// goroutine:
 //
 //	t := trace.New(trace.Config{Text: os.Stderr, Pcap: file})
 //	t.Record(trace.Packet{Time: now, Peer: peer, Local: local, Data: datagram})
-//	err := t.Close() // the trace is whole, unless it says otherwise
+//	err := t.Close() // the trace is complete, unless it says otherwise
 //
-// Packets recorded faster than they can be written are dropped and counted: a
-// slow trace must not slow the transfers, or it would show others than there
-// are without it.
+// Packets that arrive faster than they can be written are dropped and counted. A slow trace must not
+// slow the transfers, or it would change what it records.
 package trace
 
 import (
@@ -24,38 +23,36 @@ import (
 	"time"
 )
 
-// A Config says what is traced, and to where.
+// A Config says what to trace, and where to write it.
 type Config struct {
-	// Text and Pcap are where the two forms go; nil where one is not wanted.
-	// Each Write has whole lines, or whole blocks. They are written from the
-	// tracer's goroutine, and never closed.
+	// Text and Pcap receive the two forms; nil omits a form. Each Write has whole lines, or whole
+	// blocks. The tracer's goroutine calls it. The tracer closes neither.
 	Text, Pcap io.Writer
 
-	// Only are the peers to trace; none means all. IPv4 peers match IPv4
-	// prefixes, however the socket presents them, and zones do not count.
+	// Only lists the peers to trace; an empty list means all. IPv4 prefixes match IPv4 peers in both
+	// forms of their addresses. Zones are ignored.
 	Only []netip.Prefix
 
-	// HexBytes is how much of each packet Text shows in hexadecimal below its
-	// line, from its beginning; MaxDatagram shows everything. Pcap has every
-	// packet whole.
+	// HexBytes is how many bytes from the beginning of each packet Text shows in hexadecimal below
+	// its line; MaxDatagram shows all. Pcap always has the whole packet.
 	HexBytes int
 
-	// Queue is how many bytes may wait to be written, counting 128 more for
-	// each packet; 0 means 4 MiB, and fewer than the longest datagram needs
-	// are taken for that. The tracer uses four times as much at the most.
+	// Queue is how many bytes may wait to be written, where each packet counts as 128 bytes more than
+	// it has. 0 means 4 MiB. The least is the length of the longest datagram, and a smaller value
+	// means that. The tracer uses at most four times as much memory.
 	Queue int
 }
 
 const (
 	defaultQueue = 4 << 20 // bytes: 34 ms at 1 Gb/s, thousands of packets of any other size
-	packetCost   = 128     // bytes that a queued packet counts beside its data; it takes about as much memory
+	packetCost   = 128     // bytes that count for a queued packet besides its data: about its memory
 
-	// flushBytes is when a sink is written before the queue is empty, in
-	// bytes: a large part of what a pipe takes at once.
+	// flushBytes is how many bytes a sink buffers while the queue is not empty: a large part of what
+	// a pipe takes at once.
 	flushBytes = 32 << 10
 
-	// closeGrace is how long Close waits for writers that do not take what is
-	// queued: a terminal that is stopped, a pipe without a reader.
+	// closeGrace is how long Close waits for a writer that blocks, such as a stopped terminal or a
+	// pipe that nothing reads.
 	closeGrace = 5 * time.Second
 )
 
@@ -73,36 +70,35 @@ type Tracer struct {
 	wake  chan struct{} // holds one: the batch is no longer empty, or Close was called
 	done  chan struct{} // closed when the goroutine ends
 
-	stopped   atomic.Bool // nothing more is traced: closed, or no sink is left
-	abandoned atomic.Bool // Close has given up: what is left is not written
+	stopped   atomic.Bool // nothing more is traced: the tracer is closed, or no sink is left
+	abandoned atomic.Bool // Close has given up: the rest is not written
 
 	mu     sync.Mutex
-	filled batch // what the goroutine takes next
+	filled batch // the goroutine takes it next
 	lost   int64 // packets dropped since New
 	unsaid int64 // packets dropped since the last one queued
 	closed bool
-	syncs  []chan struct{} // of those who wait for what is in filled
+	syncs  []chan struct{} // one for each call of Sync that waits for filled
 
-	// The fields below belong to the goroutine; the sinks' errors to Close,
-	// once done is closed.
+	// The goroutine owns the fields below, until done is closed.
 	taken   batch
-	writing []chan struct{} // of those who wait for what is in taken
+	writing []chan struct{} // one for each call of Sync that waits for taken
 	sinks   []*sink
 }
 
-// A batch is packets that wait to be written. Two of them take turns, so that
-// recording allocates nothing once they have grown.
+// A batch holds packets that wait to be written. Two batches take turns, so that recording allocates
+// nothing once they have grown.
 type batch struct {
 	packets []queued
-	data    []byte // the packets' data, one behind the other
+	data    []byte // of all packets
 }
 
-// size is what the batch counts against the bound.
+// size returns how much of the bound the batch uses.
 func (b *batch) size() int { return len(b.data) + packetCost*len(b.packets) }
 
 func (b *batch) reset() { b.packets, b.data = b.packets[:0], b.data[:0] }
 
-// New starts a tracer, which has to be closed.
+// New starts a tracer. The caller must close it.
 func New(c Config) *Tracer {
 	t := &Tracer{
 		only:  append([]netip.Prefix(nil), c.Only...),
@@ -110,8 +106,8 @@ func New(c Config) *Tracer {
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
 	}
-	// All of it now, for growing would move what queued packets refer to. The
-	// system gives the memory only as it is used.
+	// Allocate all of it now: if the slice grew, the data of queued packets would move. The system
+	// provides the memory only when it is used.
 	t.filled.data = make([]byte, 0, t.bound)
 	t.taken.data = make([]byte, 0, t.bound)
 	if c.Text != nil {
@@ -125,9 +121,8 @@ func New(c Config) *Tracer {
 	return t
 }
 
-// Wants reports whether Record would look at a packet of this peer. It costs
-// a comparison for each prefix of Config.Only; callers may ask to save
-// themselves work.
+// Wants reports whether Record would record a packet of this peer. It compares the address with each
+// prefix of Config.Only. Callers may use it to avoid work.
 func (t *Tracer) Wants(peer netip.AddrPort) bool {
 	if t.stopped.Load() {
 		return false
@@ -140,10 +135,8 @@ func (t *Tracer) Wants(peer netip.AddrPort) bool {
 	return slices.ContainsFunc(t.only, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// Record queues a packet, if its peer is traced. It never waits: if the queue
-// is full it drops the packet and counts it. The data is copied, up to
-// MaxDatagram bytes, so it need be valid during the call only. After Close it
-// does nothing.
+// Record queues a packet, if its peer is traced. It never waits: if the queue is full, it drops the
+// packet and counts it. It copies up to MaxDatagram bytes of data. After Close it does nothing.
 func (t *Tracer) Record(p Packet) {
 	if !t.Wants(p.Peer) {
 		return
@@ -154,7 +147,7 @@ func (t *Tracer) Record(p Packet) {
 	}
 }
 
-// enqueue reports whether the goroutine has to be woken.
+// enqueue queues a packet, and reports whether the goroutine must be woken.
 func (t *Tracer) enqueue(p Packet) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,7 +168,7 @@ func (t *Tracer) enqueue(p Packet) (first bool) {
 	return len(b.packets) == 1
 }
 
-// signal wakes the goroutine. A signal that is still there will do.
+// signal wakes the goroutine, unless an earlier signal is still pending.
 func (t *Tracer) signal() {
 	select {
 	case t.wake <- struct{}{}:
@@ -183,9 +176,8 @@ func (t *Tracer) signal() {
 	}
 }
 
-// Sync waits until all packets recorded before the call are written, so that what
-// the caller writes to the same place stands behind them. It waits no longer than
-// limit.
+// Sync waits until all packets recorded before the call are written, so that the caller can append
+// its own text after them. It waits no longer than limit.
 func (t *Tracer) Sync(limit time.Duration) {
 	written := make(chan struct{})
 	t.mu.Lock()
@@ -208,11 +200,10 @@ func (t *Tracer) Lost() int64 {
 	return t.lost
 }
 
-// Close writes what is queued and ends the trace, saying in it how many
-// packets were not traced, if there were any. Its error reports writes that
-// failed, then or before. It waits for the writers 5 s at most; if they have
-// not taken everything by then, it gives up the rest and says so, and they may
-// be in use until the Write that hangs returns. Closing again does nothing.
+// Close writes all queued packets and ends the trace, with the number of dropped packets if there
+// are any. Its error reports all writes that have failed. It waits at most 5 s for the writers; then
+// it gives up and returns an error, and a writer may be in use until its blocked Write returns.
+// Further calls do nothing.
 func (t *Tracer) Close() error {
 	t.stopped.Store(true)
 	t.mu.Lock()
@@ -238,7 +229,7 @@ func (t *Tracer) Close() error {
 	return errors.Join(errs...)
 }
 
-// run writes batches until the tracer is closed and nothing is left.
+// run writes batches until the tracer is closed and all packets are written.
 func (t *Tracer) run() {
 	defer close(t.done)
 	t.each(func(s *sink) { s.buf = s.form.begin(s.buf) })
@@ -269,7 +260,7 @@ func (t *Tracer) take() (closed bool) {
 	return t.closed
 }
 
-// write writes the batch taken.
+// write writes the batch that was taken.
 func (t *Tracer) write() {
 	t.each(func(s *sink) {
 		for i := range t.taken.packets {
@@ -281,7 +272,7 @@ func (t *Tracer) write() {
 	})
 }
 
-// each lets f fill the buffer of every sink that works, and writes it.
+// each lets f fill the buffer of every working sink, and writes the buffer.
 func (t *Tracer) each(f func(*sink)) {
 	working := false
 	for _, s := range t.sinks {
@@ -295,7 +286,7 @@ func (t *Tracer) each(f func(*sink)) {
 	}
 }
 
-// A sink is a form and where it goes.
+// A sink writes one form to its writer.
 type sink struct {
 	name string
 	w    io.Writer
