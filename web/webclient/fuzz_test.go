@@ -77,69 +77,6 @@ func TestRetryAfterHeader(t *testing.T) {
 	}
 }
 
-const netrcText = `# mine
-machine example.com login me password "a b\"c"
-machine other.example
-	login you
-	password #secret
-	account x
-macdef init
-cd /pub
-machine trap login no password no
-
-machine example.com login second password two
-machine nologin password alone
-default login anonymous password guest
-`
-
-func TestNetrc(t *testing.T) {
-	for _, c := range []struct{ host, user, login, password string }{
-		{"example.com", "", "me", `a b"c`},
-		{"EXAMPLE.com", "me", "me", `a b"c`},
-		{"example.com", "second", "second", "two"},
-		{"other.example", "", "you", "#secret"},
-		{"nologin", "anyone", "anyone", "alone"},
-		{"trap", "", "anonymous", "guest"},
-		{"else", "", "anonymous", "guest"},
-	} {
-		login, password, ok, err := Netrc([]byte(netrcText), c.host, c.user)
-		if err != nil || !ok || login != c.login || password != c.password {
-			t.Errorf("%s, %s: %q %q %v %v", c.host, c.user, login, password, ok, err)
-		}
-	}
-	if login, _, ok, err := Netrc([]byte(netrcText), "else", "me"); ok || err != nil {
-		t.Errorf("another user gets that of %q, %v", login, err)
-	}
-	for _, text := range []string{
-		"machine", "machine h login", "machine h login a password", "login a", "machine h secret", `machine h password "open`, "machine h password \"a\nb\"",
-		strings.Repeat("#", MaxNetrc+1),
-	} {
-		if _, _, ok, err := Netrc([]byte(text), "h", ""); err == nil || ok {
-			t.Errorf("%.30q is taken", text)
-		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q repeats what may be a password: %v", text, err)
-		}
-	}
-}
-
-func FuzzNetrc(f *testing.F) {
-	f.Add([]byte(netrcText), "example.com", "")
-	f.Add([]byte("machine a login b password c"), "a", "b")
-	f.Add([]byte("macdef x\n\n\ndefault password \"\\"), "a", "b")
-	f.Fuzz(func(t *testing.T, text []byte, host, user string) {
-		login, password, ok, err := Netrc(text, host, user)
-		if err != nil && ok {
-			t.Fatal("an answer with an error")
-		}
-		if !ok && (login != "" || password != "") {
-			t.Fatalf("%q %q without ok", login, password)
-		}
-		if ok && user != "" && login != user {
-			t.Fatalf("%q for %q", login, user)
-		}
-	})
-}
-
 func FuzzListing(f *testing.F) {
 	f.Add(`[{"name":"a","type":"file","size":5,"mtime":"2026-01-02T03:04:05Z"}]`)
 	f.Add(`{"x":[1],"entries":[{"name":"d/","is_dir":true}]}`)

@@ -1,21 +1,66 @@
-package webclient
+package remote
 
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 )
 
-// MaxNetrc is the largest size of a netrc file, in bytes.
-const MaxNetrc = 256 << 10
+// netrcFile returns the path in NETRC, or else the path of ~/.netrc. It returns "" if there is no
+// home directory.
+func netrcFile(cfg *Config) string {
+	if name := os.Getenv("NETRC"); name != "" {
+		return name
+	}
+	base := ".netrc"
+	if runtime.GOOS == "windows" {
+		base = "_netrc"
+	}
+	if cfg.Account != nil {
+		return filepath.Join(cfg.Account.HomeDir, base)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, base)
+}
 
-// Netrc returns the user and the password that a netrc file has for a host. It uses the first entry
-// for the host that has a password and, if user is not "", that user; or else the default entry.
-// host has no port. Netrc skips account and macdef. The error for a faulty file does not repeat its
-// text, which may be a password.
-func Netrc(text []byte, host, user string) (login, password string, ok bool, err error) {
-	if len(text) > MaxNetrc {
-		return "", "", false, fmt.Errorf("more than %d bytes", MaxNetrc)
+// fromNetrc looks up a host in a netrc file. The file may be missing.
+func fromNetrc(name, host, user string) (login, password string, ok bool, err error) {
+	f, err := os.Open(name)
+	if name == "" || errors.Is(err, fs.ErrNotExist) {
+		return "", "", false, nil
+	}
+	if err != nil {
+		return "", "", false, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxNetrc+1))
+	if err == nil {
+		login, password, ok, err = parseNetrc(text, host, user)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return login, password, ok, err
+}
+
+// maxNetrc is the largest size of a netrc file, in bytes.
+const maxNetrc = 256 << 10
+
+// parseNetrc returns the user and the password that a netrc file has for a host, which is given
+// without a port. It uses the first entry for the host that has a password and, if user is not "",
+// that user; otherwise it uses the default entry. It skips account and macdef. The error for a faulty
+// file does not repeat the file's text, which may be a password.
+func parseNetrc(text []byte, host, user string) (login, password string, ok bool, err error) {
+	if len(text) > maxNetrc {
+		return "", "", false, fmt.Errorf("more than %d bytes", maxNetrc)
 	}
 	w := netrcWords{rest: string(text), line: 1}
 	type entry struct {
