@@ -58,7 +58,7 @@ func TestAllocations(t *testing.T) {
 
 // Connections inherit the options of the listening socket; they are not set again.
 func TestOptionsAreInherited(t *testing.T) {
-	ours, _ := pair(t, Options{Congestion: "reno", SendBuffer: 1 << 15, KeepAlive: KeepAlive{Idle: 7e9, Interval: 3e9, Count: 2}})
+	ours, _ := pair(t, Options{Congestion: "reno", SendBuffer: 1 << 15, KeepAlive: &net.KeepAliveConfig{Enable: true, Idle: 7e9, Interval: 3e9, Count: 2}})
 	get := func(level, name int) (v int) {
 		raw, err := ours.SyscallConn()
 		if err != nil {
@@ -98,7 +98,7 @@ func TestOptionsAreInherited(t *testing.T) {
 			t.Errorf("a congestion control that there is not, %q: %v", name, err)
 		}
 	}
-	slow, _ := pair(t, Options{Nagle: true, KeepAlive: KeepAlive{Off: true}})
+	slow, _ := pair(t, Options{Nagle: true, KeepAlive: &net.KeepAliveConfig{}})
 	ours = slow
 	if get(unix.IPPROTO_TCP, unix.TCP_NODELAY) != 0 || get(unix.SOL_SOCKET, unix.SO_KEEPALIVE) != 0 {
 		t.Error("options that are off are on")

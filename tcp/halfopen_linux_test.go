@@ -17,7 +17,7 @@ import (
 // waits for one ends, by the kernel's question whether it is there, or by a time.
 func TestHalfOpen(t *testing.T) {
 	t.Run("keep-alive", func(t *testing.T) {
-		ours, theirs := pair(t, Options{KeepAlive: KeepAlive{Idle: time.Second, Interval: time.Second, Count: 1}})
+		ours, theirs := pair(t, Options{KeepAlive: &net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 1}})
 		vanish(t, theirs)
 		_ = ours.SetDeadline(time.Now().Add(patience))
 		// The kernel that the client was on knows nothing of it, and says so.
@@ -27,7 +27,7 @@ func TestHalfOpen(t *testing.T) {
 	})
 	t.Run("idle", func(t *testing.T) {
 		ended := make(chan error, 1)
-		s := &Server{IdleTimeout: 50 * time.Millisecond, Options: Options{KeepAlive: KeepAlive{Off: true}}}
+		s := &Server{IdleTimeout: 50 * time.Millisecond, Options: Options{KeepAlive: &net.KeepAliveConfig{}}}
 		l := listenFor(t, s)
 		defer l.Close()
 		theirs := dial(t, l.Addr().String())

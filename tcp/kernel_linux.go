@@ -130,12 +130,13 @@ func (k *kernel) set(o Options) error {
 	if k.unix {
 		return errors.Join(errs...)
 	}
-	errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_NODELAY, rawsock.Bool(!o.Nagle)), set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, rawsock.Bool(!o.KeepAlive.Off)))
-	if !o.KeepAlive.Off {
+	keepAlive := o.keepAlive()
+	errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_NODELAY, rawsock.Bool(!o.Nagle)), set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, rawsock.Bool(keepAlive.Enable)))
+	if keepAlive.Enable {
 		errs = append(errs,
-			set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, rawsock.WholeSeconds(o.KeepAlive.idle())),
-			set(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, rawsock.WholeSeconds(o.KeepAlive.interval())),
-			set(unix.IPPROTO_TCP, unix.TCP_KEEPCNT, o.KeepAlive.count()))
+			set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, rawsock.WholeSeconds(keepAlive.Idle)),
+			set(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, rawsock.WholeSeconds(keepAlive.Interval)),
+			set(unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepAlive.Count))
 	}
 	if o.ClientFirst > 0 {
 		errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, rawsock.WholeSeconds(o.ClientFirst)))

@@ -23,7 +23,7 @@ func listen(ctx context.Context, network, addr string, o Options) ([]*kernel, ne
 	if err := o.checkSupported(); err != nil {
 		return nil, nil, err
 	}
-	config := net.ListenConfig{KeepAliveConfig: o.KeepAlive.config()}
+	config := net.ListenConfig{KeepAliveConfig: o.keepAlive()}
 	config.SetMultipathTCP(false) // like on the fast path
 	l, err := config.Listen(ctx, network, addr)
 	if err != nil {
@@ -52,11 +52,6 @@ func newKernel(l net.Listener, o Options) (*kernel, error) {
 		u.SetUnlinkOnClose(false) // Socket removes the file
 	}
 	return &kernel{l: l, o: o}, nil
-}
-
-// config converts k for package net.
-func (k KeepAlive) config() net.KeepAliveConfig {
-	return net.KeepAliveConfig{Enable: !k.Off, Idle: k.idle(), Interval: k.interval(), Count: k.count()}
 }
 
 // share does nothing here.

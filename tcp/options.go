@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 )
 
@@ -18,9 +19,9 @@ type Options struct {
 	// means as many as the system allows (net.core.somaxconn).
 	Backlog int
 
-	// KeepAlive lets the kernel probe silent peers. The zero value sends nine probes, the
-	// first after 15 seconds, 15 seconds apart.
-	KeepAlive KeepAlive
+	// KeepAlive lets the kernel probe silent peers. nil enables it. The zero values of Idle, Interval
+	// and Count mean 15 s, 15 s and 9.
+	KeepAlive *net.KeepAliveConfig
 
 	// Nagle leaves Nagle's algorithm on (RFC 896): bytes that do not fill a packet wait while
 	// earlier ones are not acknowledged. By default TCP_NODELAY is set.
@@ -48,14 +49,6 @@ type Options struct {
 	SendBuffer int
 }
 
-// KeepAlive says when a silent peer is probed.
-type KeepAlive struct {
-	Off      bool
-	Idle     time.Duration // silence before the first probe; 0 means 15 s
-	Interval time.Duration // between probes; 0 means 15 s
-	Count    int           // unanswered probes that end the connection; 0 means 9
-}
-
 const (
 	defaultKeepAlive      = 15 * time.Second
 	defaultKeepAliveCount = 9
@@ -64,19 +57,26 @@ const (
 	maxSockets = 64
 )
 
-func (k KeepAlive) idle() time.Duration     { return cmp.Or(k.Idle, defaultKeepAlive) }
-func (k KeepAlive) interval() time.Duration { return cmp.Or(k.Interval, defaultKeepAlive) }
-func (k KeepAlive) count() int              { return cmp.Or(k.Count, defaultKeepAliveCount) }
+// keepAlive returns the probes with their defaults.
+func (o Options) keepAlive() net.KeepAliveConfig {
+	k := net.KeepAliveConfig{Enable: true}
+	if o.KeepAlive != nil {
+		k = *o.KeepAlive
+	}
+	k.Idle, k.Interval, k.Count = cmp.Or(k.Idle, defaultKeepAlive), cmp.Or(k.Interval, defaultKeepAlive), cmp.Or(k.Count, defaultKeepAliveCount)
+	return k
+}
 
 // check returns an error for invalid settings.
 func (o Options) check() error {
+	keepAlive := o.keepAlive()
 	for _, n := range []struct {
 		name  string
 		value int64
 	}{
 		{"Sockets", int64(o.Sockets)}, {"Backlog", int64(o.Backlog)}, {"FastOpen", int64(o.FastOpen)},
 		{"ClientFirst", int64(o.ClientFirst)}, {"SendBuffer", int64(o.SendBuffer)},
-		{"KeepAlive.Idle", int64(o.KeepAlive.Idle)}, {"KeepAlive.Interval", int64(o.KeepAlive.Interval)}, {"KeepAlive.Count", int64(o.KeepAlive.Count)},
+		{"KeepAlive.Idle", int64(keepAlive.Idle)}, {"KeepAlive.Interval", int64(keepAlive.Interval)}, {"KeepAlive.Count", int64(keepAlive.Count)},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("tcp: Options.%s is negative", n.name)
