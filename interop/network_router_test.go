@@ -14,16 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A router stands between a client and the network, and translates addresses
-// as one at home does, or one of Kubernetes: the client's port becomes one of
-// the router's, and to that port nobody may send but those whom the client has
-// sent to there: the same address and the same port. (RFC 4787 §5 calls that
-// address and port-dependent filtering; Linux's masquerading does it.) It has
-// no helper that knows TFTP.
+// A router stands between a client and the network, and translates addresses like one at home, or
+// like Kubernetes: it maps the client's port to one of its own, and lets packets to that port
+// pass only if the client has sent to their source before, with the same address and port. (RFC
+// 4787 §5 calls this address and port-dependent filtering; Linux's masquerading does it.) It has
+// no TFTP helper.
 type router struct {
 	outside *node
-	tun     *os.File                       // where the client's packets come out
-	opened  func(from netip.AddrPort) bool // lets these pass besides; nil for none
+	tun     *os.File                       // the client's packets arrive here
+	opened  func(from netip.AddrPort) bool // lets further packets pass; nil for none
 
 	passed, blocked atomic.Int64 // packets to the client
 
@@ -31,18 +30,18 @@ type router struct {
 	ports map[netip.AddrPort]*outsidePort // by the client's address
 }
 
-// An outsidePort is one of the router's, in the client's name.
+// An outsidePort is a port of the router that stands for one of the client.
 type outsidePort struct {
 	c    *net.UDPConn
 	mu   sync.Mutex
-	sent map[netip.AddrPort]bool // whom the client has sent to
+	sent map[netip.AddrPort]bool // the addresses that the client has sent to
 }
 
-// The addresses of the client behind a router, as seen there.
+// behindRouter is the client's address behind a router.
 const behindRouter = "192.168.69.2"
 
-// newRouter makes the client of a link a router, and returns it with a new
-// client behind it. opened is a rule of its firewall's, or nil.
+// newRouter makes the client of a link a router, and returns it with a new client behind it.
+// opened is a rule of its firewall, or nil.
 func newRouter(t *testing.T, l *link, opened func(from netip.AddrPort) bool) (*router, *node) {
 	t.Helper()
 	client := newNode(t)
@@ -68,8 +67,8 @@ func newRouter(t *testing.T, l *link, opened func(from netip.AddrPort) bool) (*r
 
 const tunName = "tun0"
 
-// openTunnel makes a network interface whose cable ends in the file returned: for packets
-// of IP (unix.IFF_TUN), or for frames of Ethernet (unix.IFF_TAP).
+// openTunnel makes a network interface whose cable ends in the returned file: for IP packets
+// (unix.IFF_TUN), or for Ethernet frames (unix.IFF_TAP).
 func openTunnel(t *testing.T, name string, mode uint16) *os.File {
 	t.Helper()
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -88,7 +87,7 @@ func openTunnel(t *testing.T, name string, mode uint16) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// forward sends on what comes from the client, until the tunnel is closed.
+// forward forwards packets from the client until the tunnel is closed.
 func (r *router) forward(t *testing.T) {
 	packet := make([]byte, 1<<16)
 	for {
@@ -98,7 +97,7 @@ func (r *router) forward(t *testing.T) {
 		}
 		from, to, data, ok := cutUDP(packet[:n])
 		if !ok {
-			continue // what IPv6 says of its own accord
+			continue // IPv6 packets that the kernel sends by itself
 		}
 		p, err := r.port(t, from)
 		if err != nil {
@@ -114,8 +113,7 @@ func (r *router) forward(t *testing.T) {
 	}
 }
 
-// port returns the port in the name of a client's, which is opened when the
-// client sends from there first.
+// port returns the router's port for a port of a client, and opens it at the first packet.
 func (r *router) port(t *testing.T, from netip.AddrPort) (*outsidePort, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +132,7 @@ func (r *router) port(t *testing.T, from netip.AddrPort) (*outsidePort, error) {
 	return p, nil
 }
 
-// back lets pass what may pass to the client, until the port is closed.
+// back forwards permitted packets to the client until the port is closed.
 func (r *router) back(p *outsidePort, client netip.AddrPort) {
 	data := make([]byte, 1<<16)
 	for {
@@ -158,12 +156,12 @@ func (r *router) back(p *outsidePort, client netip.AddrPort) {
 }
 
 const (
-	ipHeader  = 20 // bytes, of IPv4 without options
+	ipHeader  = 20 // bytes of IPv4 without options
 	udpHeader = 8
 	protoUDP  = 17
 )
 
-// cutUDP takes an IPv4 packet apart, if it holds UDP and is whole.
+// cutUDP parses an IPv4 packet, if it contains UDP and is not a fragment.
 func cutUDP(b []byte) (from, to netip.AddrPort, data []byte, ok bool) {
 	const fragment = 0x3fff // more fragments, or an offset
 	if len(b) < ipHeader+udpHeader || b[0] != 4<<4|ipHeader/4 || b[9] != protoUDP || binary.BigEndian.Uint16(b[6:])&fragment != 0 {
@@ -175,7 +173,7 @@ func cutUDP(b []byte) (from, to netip.AddrPort, data []byte, ok bool) {
 	return from, to, u[udpHeader:], true
 }
 
-// packUDP makes an IPv4 packet (RFC 791, RFC 768). UDP goes without a checksum.
+// packUDP makes an IPv4 packet (RFC 791, RFC 768), without a UDP checksum.
 func packUDP(from, to netip.AddrPort, data []byte) []byte {
 	b := make([]byte, ipHeader+udpHeader, ipHeader+udpHeader+len(data))
 	b[0], b[8], b[9] = 4<<4|ipHeader/4, 64, protoUDP

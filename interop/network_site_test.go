@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The clients of a site: two on cables of their own, and known by name.
+// clients are two clients of a site, on separate cables and known by name.
 type clients struct {
 	l      *link
 	first  *node // l.client: guest, guest6, firstMAC
@@ -18,7 +18,7 @@ type clients struct {
 const (
 	firstMAC = "52:54:00:69:00:02"
 	secondIP = "10.70.0.2"
-	toSecond = "10.70.0.1" // the server's, there
+	toSecond = "10.70.0.1" // the server's address on that cable
 )
 
 func newClients(t *testing.T) *clients {
@@ -32,13 +32,13 @@ func newClients(t *testing.T) *clients {
 	return c
 }
 
-// Each size is a directory's, as its file "f" has that many bytes.
+// Each size identifies a directory, whose file "f" has that many bytes.
 const (
 	common = 1000
 	own    = 2000
 )
 
-// wantFirst and wantSecond compare what the clients get as "f".
+// wantFirst and wantSecond check the size of the "f" that the clients get.
 func (c *clients) wantFirst(t *testing.T, server string, size int) {
 	t.Helper()
 	c.first.fetches(t, haulClient, options{}, server, "f", content(size))
@@ -49,13 +49,13 @@ func (c *clients) wantSecond(t *testing.T, size int) {
 	c.second.fetches(t, haulClient, options{}, port69(toSecond), "f", content(size))
 }
 
-// One client gets another directory, by its address, its hardware address, or
-// where it asks. Nobody else does.
+// One client gets another directory, because of its address, its hardware address, or the server
+// address that it uses. Others do not.
 func TestNetworkRoots(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		who            string
-		first4, first6 int // what the first client gets, over IPv4 and IPv6
+		first4, first6 int // what the first client gets over IPv4 and IPv6
 		first6969      int // and on another port
 	}{
 		{guest, own, common, own},
@@ -69,7 +69,7 @@ func TestNetworkRoots(t *testing.T) {
 		{"on=:6969", common, common, own},
 	} {
 		if tags != "" && strings.HasPrefix(test.who, "on=") && !strings.HasPrefix(test.who, "on=:") {
-			continue // the portable path does not learn which address was asked
+			continue // the portable path does not know which address was used
 		}
 		t.Run(test.who, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,7 @@ func TestNetworkRoots(t *testing.T) {
 			c.wantFirst(t, port69(host6), test.first6)
 			c.wantFirst(t, host+":6969", test.first6969)
 			c.wantSecond(t, common)
-			// Their uploads go there, too.
+			// Their uploads are stored in the same directories.
 			c.first.sends(t, haulClient, options{}, port69(host), map[int]string{own: other, common: base}[test.first4], "up", 500)
 			c.second.sends(t, haulClient, options{}, port69(toSecond), base, "up2", 500)
 		})

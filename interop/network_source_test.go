@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// A server that has many addresses answers from the one that was asked, since
-// boot ROMs drop what comes from another. The portable path leaves the choice
-// to the kernel, which takes the first that fits the route.
+// A server with many addresses answers from the one that the client used, since boot ROMs drop
+// packets from another. The portable path leaves the choice to the kernel, which takes the first
+// address that fits the route.
 func TestNetworkAnswersFromAddressAsked(t *testing.T) {
 	t.Parallel()
 	const (
 		second = "10.69.0.7" // on the same interface
 		other  = "10.71.0.1" // on the same interface, in another network
-		vip    = "192.0.2.1" // on loopback, as load balancers and keepalived have it
-		aside  = "10.70.0.1" // on an interface that the client is not on
+		vip    = "192.0.2.1" // on loopback, as with load balancers and keepalived
+		aside  = "10.70.0.1" // on an interface to which the client is not connected
 
 		second6 = "fd69::7"
 		vip6    = "fd70::1"
@@ -53,8 +53,8 @@ func TestNetworkAnswersFromAddressAsked(t *testing.T) {
 			l.server.serve(t, l.dir, append(test.flags, "--upload", "create")...)
 			for _, a := range test.asked {
 				wantAnswersFrom(t, l, a, slices.Contains(test.flags, "--single-port"))
-				if !strings.Contains(a, "%") { // another test's subject
-					// Our own client takes nothing from elsewhere.
+				if !strings.Contains(a, "%") { // tested elsewhere
+					// Our own client accepts no packets from another address.
 					l.client.fetches(t, haulClient, options{}, port69(a), "f", content(fileSize))
 				}
 			}
@@ -62,8 +62,8 @@ func TestNetworkAnswersFromAddressAsked(t *testing.T) {
 	}
 }
 
-// wantAnswersFrom reads and writes a file, packet by packet, at an address of
-// the server's. On a single port the client's kernel lets nothing else pass.
+// wantAnswersFrom reads and writes a file, packet by packet, at an address of the server. With a
+// single port the client's kernel drops packets from other sources.
 func wantAnswersFrom(t *testing.T, l *link, server string, single bool) {
 	t.Helper()
 	open := func() *asker {
@@ -96,7 +96,7 @@ func wantAnswersFrom(t *testing.T, l *link, server string, single bool) {
 	}
 }
 
-// wantError sends a request and compares the ERROR that comes.
+// wantError sends a request and checks the ERROR in the answer.
 func (a *asker) wantError(t *testing.T, op byte, name string, code int, text string) {
 	t.Helper()
 	r, err := a.begin(op, name)

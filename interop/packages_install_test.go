@@ -15,13 +15,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The Debian package starts nothing when it is installed. An upgrade gives running services the new program, and
-// cuts no transfer. Removal keeps the settings; purging removes them, and no file of the users.
+// Installing the Debian package starts nothing. An upgrade gives running services the new
+// program, and interrupts no transfer. Removal keeps the settings; purging removes them, but no
+// file of the users.
 func TestPackageInstall(t *testing.T) {
 	t.Parallel()
 	first, second := debOf(t, packages(t, firstPackages)), debOf(t, packages(t, secondPackages))
 	m := newcomer(t)
-	m.run(t, "rm -f /usr/sbin/policy-rc.d") // by which images of containers forbid to start services
+	m.run(t, "rm -f /usr/sbin/policy-rc.d") // with it, container images prevent services from starting
 	for name, deb := range map[string]string{"first.deb": first, "second.deb": second} {
 		b, err := os.ReadFile(deb)
 		if err == nil {
@@ -55,7 +56,7 @@ haul ls sftp://alice@127.0.0.1:2022/ # and remember its key`)
 
 	old, oldSFTP := m.main(t), m.mainOf(t, "haul-sftp")
 	a := m.ask(t, "127.0.0.1", "127.0.0.1:69")
-	block, err := a.begin(readOp, "small", "timeout", "255") // dpkg may take long
+	block, err := a.begin(readOp, "small", "timeout", "255") // dpkg may be slow
 	if err != nil || block.op != optionsOp {
 		t.Fatalf("answer to a request: %v, opcode %d", err, block.op)
 	}
@@ -95,8 +96,8 @@ haul ls sftp://alice@127.0.0.1:2022/ # and remember its key`)
 	}
 }
 
-// Without the tools of systemd the package makes its user and directories by itself. It warns of a user haul that was
-// there before, whose rights haul-sftp.service would have.
+// Without the tools of systemd, the package makes its user and directories itself. It warns if a
+// user haul already existed, because haul-sftp.service would have that user's privileges.
 func TestPackageInstallElsewhere(t *testing.T) {
 	t.Parallel()
 	m := newcomer(t)
@@ -108,7 +109,7 @@ func TestPackageInstallElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Triggers are for others: the database of manual pages takes long.
+	// Triggers are of other packages: the database of manual pages takes long.
 	out := m.run(t, `unshare --mount sh -euc 'mount -t tmpfs none /run
 for tool in systemd-sysusers systemd-tmpfiles systemctl deb-systemd-helper deb-systemd-invoke; do
 	mount --bind /dev/null "$(command -v "$tool")"
@@ -128,20 +129,21 @@ stat --format '%n %U:%G %a' /srv/tftp /srv/sftp /etc/haul/users`)
 	}
 }
 
-// ours lists the files that are the package's, or of its users.
+// ours lists the files that belong to the package, or to its users.
 func (m *computer) ours(t *testing.T) []string {
 	t.Helper()
 	return slices.Sorted(slices.Values(strings.Fields(m.run(t, `find /srv -mindepth 1
 find /etc /run /usr /var '(' -name '*haul*' -o -path '*/haul/*' ')' -not -path '/var/log/*'`))))
 }
 
-// mainOf returns the number of a service's main process, on the machine.
+// mainOf returns the PID of a service's main process on the machine.
 func (m *computer) mainOf(t *testing.T, unit string) string {
 	t.Helper()
 	return strings.TrimSpace(m.run(t, "systemctl show --value --property MainPID "+unit))
 }
 
-// beginSFTP logs in over SSH, and returns a function that uses the connection, which must be there still.
+// beginSFTP logs in over SSH, and returns a function that uses the connection, which must still
+// exist.
 func (m *computer) beginSFTP(t *testing.T) func(t *testing.T) {
 	t.Helper()
 	pem, err := os.ReadFile(m.path(filepath.Join(home, ".ssh/id_ed25519")))

@@ -19,12 +19,12 @@ import (
 	"testing"
 )
 
-// packageTargets are the systems of the packages that are made here. "make cross" builds for all; what is in an
-// archive does not matter to how it is made.
+// packageTargets are the systems for which packages are made here. "make cross" builds for all
+// systems; the content of an archive does not affect how it is made.
 var packageTargets = []string{"linux/" + runtime.GOARCH, "linux/arm", "darwin/arm64", "windows/amd64"}
 
-// makePackages makes the packages of a version in a copy of the tree, and returns their directory. The
-// environment is that of a builder: it must not matter.
+// makePackages makes the packages of a version in a copy of the tree, and returns their
+// directory. environment is that of the build, which must not affect the result.
 func makePackages(version string, environment ...string) (string, error) {
 	tree, err := os.MkdirTemp(temp, "tree-")
 	if err != nil {
@@ -50,7 +50,7 @@ var (
 	secondPackages = sync.OnceValues(func() (string, error) { return makePackages("v1.1.0-rc.1") })
 )
 
-// packages returns the directory of packages that were made.
+// packages returns the directory of packages from made.
 func packages(t *testing.T, made func() (string, error)) string {
 	t.Helper()
 	for _, tool := range []string{"make", "dpkg-deb", "zip"} {
@@ -75,8 +75,8 @@ func debOf(t *testing.T, dir string) string {
 	return found[0]
 }
 
-// Another builder, at another place and time, makes the same bytes. The list of sums is right, and both haul
-// and sha256sum read it.
+// Another build, at another place and time, makes the same bytes. The list of checksums is right,
+// and both haul and sha256sum can read it.
 func TestPackagesSameBytes(t *testing.T) {
 	t.Parallel()
 	first := packages(t, firstPackages)
@@ -132,8 +132,8 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// An archive has the program, its manual, the completions, and the licences of all that is linked into it.
-// All belongs to root, and all can read it.
+// An archive contains the program, its manual, the completions, and the licences of everything
+// linked into it. All files belong to root, and everybody can read them.
 func TestPackageArchive(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open(filepath.Join(packages(t, firstPackages), "haul-v1.0.0-linux-"+runtime.GOARCH+".tar.gz"))
@@ -194,7 +194,7 @@ func TestPackageArchive(t *testing.T) {
 	}
 }
 
-// Debian's own checker finds nothing.
+// Debian's own checker reports nothing.
 func TestPackageLintian(t *testing.T) {
 	t.Parallel()
 	lintian := find(t, "lintian", "lintian")

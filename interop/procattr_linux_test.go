@@ -2,6 +2,6 @@ package interop
 
 import "syscall"
 
-// diesWithUs has the kernel kill a process when the test binary dies without
-// cleaning up, as it does when go test's own timeout strikes.
+// diesWithUs makes the kernel kill a process if the test binary ends without cleaning up, as at
+// go test's own timeout.
 func diesWithUs(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

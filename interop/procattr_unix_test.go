@@ -4,5 +4,5 @@ package interop
 
 import "syscall"
 
-// diesWithUs can do nothing here.
+// diesWithUs does nothing: this system lacks such a setting.
 func diesWithUs(*syscall.SysProcAttr) {}

@@ -16,20 +16,19 @@ import (
 	"time"
 )
 
-// A program can be run: its path, and what must be in the environment for it
-// and on its command line.
+// A program can be run. It consists of a path with the required environment and arguments.
 type program struct {
 	path string
 	env  []string
-	args []string // before all others, such as the script for an interpreter
+	args []string // before all other arguments, such as the script for an interpreter
 }
 
-// find returns a peer's program: the one scripts/install-peers unpacked, or
-// else the machine's own. A peer that is absent ends the test.
+// find returns a peer's program: unpacked by scripts/install-peers, or else the machine's own. If
+// it is absent, the test is skipped or fails.
 func find(t *testing.T, pkg, name string) program {
 	t.Helper()
 	dir := peerDir(t, pkg)
-	// As a shell would, but with the system directories, where daemons live.
+	// This is like a shell, but also searches the system directories with daemons.
 	path := []string{dir + "/usr/bin", dir + "/usr/sbin", dir + "/bin", dir + "/sbin"}
 	path = append(path, filepath.SplitList(os.Getenv("PATH"))...)
 	for _, d := range append(path, "/usr/sbin", "/sbin") {
@@ -43,7 +42,7 @@ func find(t *testing.T, pkg, name string) program {
 	panic("unreachable")
 }
 
-// peerDir is where scripts/install-peers unpacks a package.
+// peerDir returns the directory in which scripts/install-peers unpacks a package.
 func peerDir(t *testing.T, pkg string) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("../bin/peers", pkg))
@@ -53,8 +52,8 @@ func peerDir(t *testing.T, pkg string) string {
 	return dir
 }
 
-// libraries returns the environment in which a package's programs find the
-// libraries that came with it, beside them; nil if none did.
+// libraries returns the environment in which a package's programs find the libraries in the same
+// package, or nil if there are none.
 func libraries(dir string) []string {
 	var libs []string
 	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {
@@ -67,8 +66,8 @@ func libraries(dir string) []string {
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
 }
 
-// absent ends a test for want of something. On a laptop that is nobody's
-// fault; in CI it would pass for a test that held.
+// absent ends a test because something is missing. On a laptop the test is skipped; in CI it
+// fails, because a skipped test would look like a passed one.
 func absent(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -77,11 +76,11 @@ func absent(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// command prepares a run of p in a process group of its own, so that whatever
-// it starts goes when it goes.
+// command prepares a run of p in its own process group, so that everything it starts ends with
+// it.
 func (p program) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path, slices.Concat(p.args, args)...)
-	// C, because some peers translate the messages that we read.
+	// The locale is C, because some peers translate the messages that tests read.
 	cmd.Env = append(os.Environ(), append(p.env, "LC_ALL=C")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	diesWithUs(cmd.SysProcAttr)
@@ -89,7 +88,7 @@ func (p program) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs p to its end and returns what it said on both streams together.
+// run runs p to its end and returns its combined output.
 func (p program) run(ctx context.Context, args ...string) (string, error) {
 	out, err := p.command(ctx, args...).CombinedOutput()
 	if ctx.Err() != nil {
@@ -98,26 +97,26 @@ func (p program) run(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// The time that programs may take, on a busy machine and with a disk that stalls for
-// seconds. Only a test that fails waits for this.
+// The time that programs may take, on a busy machine and with a disk that stalls for seconds.
+// Only a failing test waits this long.
 const (
-	startPatience = time.Minute // until it is ready
-	endPatience   = time.Minute // to end, when it is stopped
+	startPatience = time.Minute // until the program is ready
+	endPatience   = time.Minute // until the program ends when it is stopped
 )
 
 // A daemon is a server that runs until its test ends.
 type daemon struct {
 	cmd  *exec.Cmd
-	log  string        // the file that holds what it says
-	told bool          // to end
+	log  string        // file with its output
+	told bool          // it was asked to end
 	done chan struct{} // closed when it has ended
-	err  error         // how; once done
+	err  error         // result; valid once done is closed
 }
 
 // start runs p as a daemon. Its output is shown if the test fails.
 func (p program) start(t *testing.T, args ...string) *daemon {
 	t.Helper()
-	// A file and no pipe: children that outlive the server would hold a pipe open.
+	// The output is a file, not a pipe: children that outlive the server would keep a pipe open.
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +130,7 @@ func (p program) start(t *testing.T, args ...string) *daemon {
 	}
 	go func() {
 		d.err = d.cmd.Wait()
-		// Children that it forked for single transfers go when it goes.
+		// Kill the children that it forked for single transfers, too.
 		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
 		close(d.done)
 	}()
@@ -150,8 +149,8 @@ func (p program) start(t *testing.T, args ...string) *daemon {
 	return d
 }
 
-// threads describes what the daemon's threads do, and what the kernel has queued and dropped for the
-// UDP sockets of its network, where the system has /proc and the daemon runs.
+// threads describes the state of the daemon's threads, and what the kernel has queued and dropped
+// for the UDP sockets of its network, if the system has /proc and the daemon runs.
 func (d *daemon) threads() string {
 	var all strings.Builder
 	for _, table := range []string{"udp", "udp6"} {
@@ -173,10 +172,10 @@ func (d *daemon) threads() string {
 	return all.String()
 }
 
-// dumpGoroutines ends a daemon that is a Go program, and has it print its goroutines first.
+// dumpGoroutines ends a daemon that is a Go program, and makes it print its goroutines first.
 func (d *daemon) dumpGoroutines() {
 	if d.told || d.cmd.Process.Signal(syscall.SIGQUIT) != nil {
-		return // it ends, or has ended
+		return // it is ending, or has ended
 	}
 	select {
 	case <-d.done:
@@ -184,8 +183,7 @@ func (d *daemon) dumpGoroutines() {
 	}
 }
 
-// ready waits until the daemon has said what matches a pattern, and returns the match
-// and its groups.
+// ready waits until the daemon's output matches a pattern, and returns the match and its groups.
 func (d *daemon) ready(t *testing.T, pattern *regexp.Regexp) []string {
 	t.Helper()
 	for end := time.Now().Add(startPatience); time.Now().Before(end); {
@@ -202,8 +200,8 @@ func (d *daemon) ready(t *testing.T, pattern *regexp.Regexp) []string {
 	panic("unreachable")
 }
 
-// end has the daemon end, as an administrator would. Once: a second
-// signal means haste.
+// end asks the daemon to end, as an administrator would. It sends only one signal, because a
+// second one would hurry the daemon.
 func (d *daemon) end() {
 	if !d.told {
 		d.told = true
@@ -211,7 +209,7 @@ func (d *daemon) end() {
 	}
 }
 
-// stop has the daemon end, waits until it has, and returns how it went.
+// stop asks the daemon to end, waits until it has, and returns the result.
 func (d *daemon) stop() error {
 	d.end()
 	select {
@@ -224,7 +222,7 @@ func (d *daemon) stop() error {
 	}
 }
 
-// said returns the last lines of what the daemon has said so far.
+// said returns the last lines of the daemon's output so far.
 func (d *daemon) said(lines int) string {
 	b, err := os.ReadFile(d.log)
 	if err != nil {

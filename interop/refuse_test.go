@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// allOptions are those of --refuse that clients ask for.
+// allOptions are the values of --refuse that clients request.
 const allOptions = "blksize,blksize2,tsize,timeout,utimeout,windowsize,rollover"
 
-// Every client moves files by a server that refuses all its options, as with one that knows none.
+// Every client moves files with a server that refuses all its options, as with one that supports
+// none.
 func TestRefusedOptions(t *testing.T) {
 	for _, c := range append(peerClients, haulClient) {
 		t.Run(c.name, func(t *testing.T) {
@@ -30,9 +31,10 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
-// Of the options that tftpd-hpa knows, haul confirms the same ones with the same values:
-// with --refuse and without, and by blksize2. (It answers a value below the range by ERROR 8,
-// which haul ignores, and confirms two different sizes if both blksize and blksize2 are asked.)
+// For the options that tftpd-hpa supports, haul confirms the same ones with the same values: with
+// --refuse and without, and for blksize2. (tftpd-hpa answers a value below the range with ERROR
+// 8, which haul ignores, and confirms two different sizes if both blksize and blksize2 are
+// requested.)
 func TestOptionsAsTFTPDHPA(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "f"), content(1000), 0o644); err != nil {
@@ -64,8 +66,8 @@ func TestOptionsAsTFTPDHPA(t *testing.T) {
 	}
 }
 
-// answerTo asks for a file, and returns the options of the OACK in order; of another
-// packet its first bytes.
+// answerTo requests a file, and returns the options of the OACK in order, or the first bytes of
+// another packet.
 func answerTo(t *testing.T, server netip.AddrPort, options string) string {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -34,7 +34,7 @@ func readYAML(t *testing.T, name string) []any {
 	return docs
 }
 
-// manifest returns the document of kubernetes.yaml with a kind and a name.
+// manifest returns the document in kubernetes.yaml with a kind and a name.
 func manifest(t *testing.T, kind, name string) map[string]any {
 	t.Helper()
 	for _, doc := range readYAML(t, replicasDir+"kubernetes.yaml") {
@@ -46,14 +46,14 @@ func manifest(t *testing.T, kind, name string) map[string]any {
 	panic("unreachable")
 }
 
-// An exampleContainer is what the compose file and the manifests start.
+// An exampleContainer is a container in the compose file and the manifests.
 type exampleContainer struct {
 	args, env []string
 	ports     map[string]string // by name
 }
 
-// readContainer reads the one container of a pod. Its secrets are written in the environment as the
-// compose file has them.
+// readContainer reads the only container of a pod. In the environment, it replaces secrets with
+// the notation of the compose file.
 func readContainer(t *testing.T, kind, name string) (c exampleContainer) {
 	t.Helper()
 	container := part[map[string]any](t, manifest(t, kind, name), "spec.template.spec.containers.0")
@@ -83,8 +83,8 @@ func scalars(list []any) (s []string) {
 	return s
 }
 
-// The compose file and the manifests run the same store and the same haul, without
-// privileges, and name the ports, probes and directories that they have.
+// The compose file and the manifests run the same store and the same haul, without privileges,
+// and name existing ports, probes and directories.
 func TestReplicasExamples(t *testing.T) {
 	services := part[map[string]any](t, readYAML(t, replicasDir+"compose.yaml")[0], "services")
 	for _, x := range []struct{ kind, name, health, port, volume, replicas string }{
@@ -135,7 +135,7 @@ func TestReplicasExamples(t *testing.T) {
 		t.Errorf("the pods that are spread over nodes are %s", spread)
 	}
 	haul, service := readContainer(t, "Deployment", "haul"), part[map[string]any](t, services, "haul")
-	// Each port of the container is that of a flag, above 1024, and the services lead to it.
+	// Each port of the container appears in a flag, is above 1024, and the services lead to it.
 	for _, flag := range []string{"tftp", "http", "metrics"} {
 		if port := haul.ports[flag]; !slices.Contains(haul.args, "--"+flag+"=:"+port) || len(port) < 4 {
 			t.Errorf("port %s is not that of --%s in %q", port, flag, haul.args)
@@ -170,8 +170,8 @@ func (c exampleContainer) flag(t *testing.T, prefix string) string {
 	return strings.TrimPrefix(c.args[i], prefix)
 }
 
-// as returns a program with the arguments and the environment of the container, in which
-// some texts are replaced: pairs of old and new.
+// as returns a program with the arguments and the environment of the container, with some texts
+// replaced: pairs of old and new.
 func (c exampleContainer) as(p program, pairs ...string) (program, []string) {
 	r := strings.NewReplacer(append(pairs, "${S3_ACCESS_KEY}", "testkey", "${S3_SECRET_KEY}", "testsecret")...)
 	p.env = append(slices.Clone(p.env), "AWS_CONFIG_FILE=/dev/null", "AWS_PROFILE=")
@@ -185,8 +185,8 @@ func (c exampleContainer) as(p program, pairs ...string) (program, []string) {
 	return p, args
 }
 
-// exampleStore starts the store of the examples, with the files of dir in the bucket that
-// the replicas serve, and returns its address.
+// exampleStore starts the store of the examples, with the files of dir in the bucket that the
+// replicas serve, and returns its address.
 func exampleStore(t *testing.T, dir string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -209,7 +209,7 @@ func exampleStore(t *testing.T, dir string) (addr string) {
 	return addr
 }
 
-// wantHealthy wants a probe to succeed.
+// wantHealthy checks that a probe succeeds.
 func wantHealthy(t *testing.T, url string) {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -223,9 +223,9 @@ func wantHealthy(t *testing.T, url string) {
 	}
 }
 
-// inImage runs a program as a container of the Dockerfile does: it has no file but its own, a
-// directory for the cache, and /proc; its user may write to the cache alone, and nothing gives it
-// more rights.
+// inImage runs a program as a container of the Dockerfile does: it has only its own file, a
+// directory for the cache, and /proc. Its user may only write to the cache, and cannot gain
+// privileges.
 func inImage(t *testing.T, p program) program {
 	t.Helper()
 	needRoot(t, "a root directory of its own")
@@ -268,8 +268,8 @@ func inImage(t *testing.T, p program) program {
 	return p
 }
 
-// exampleReplica is one process with the command of the examples: with ports that are
-// free and a store, and otherwise as it is.
+// exampleReplica is one process with the command of the examples. Only its ports, which are free
+// ones, and its store differ.
 func exampleReplica(t *testing.T, store string) (d *daemon, loader, image, health string) {
 	t.Helper()
 	c := readContainer(t, "Deployment", "haul")
@@ -284,8 +284,8 @@ func exampleReplica(t *testing.T, store string) (d *daemon, loader, image, healt
 	return d, loader, image, health
 }
 
-// The commands of the examples run: the store and three replicas are healthy, give a file one ETag, boot machines, and
-// end in order.
+// The commands of the examples work: the store and three replicas are healthy, give a file the
+// same ETag, boot machines, and end in order.
 func TestReplicasRun(t *testing.T) {
 	store := exampleStore(t, fill(t, t.TempDir(), map[string][]byte{"loader": content(20_001), "image": content(300_001)}))
 	args := []string{"bench", "boot", "-n", "30"}
@@ -319,7 +319,7 @@ func TestReplicasRun(t *testing.T) {
 	}
 }
 
-// The reader of YAML refuses what it does not know.
+// The YAML parser refuses what it does not support.
 func TestParseYAML(t *testing.T) {
 	docs, err := parseYAML("# x\na:\n  - b: 1\n    c: \"2:3\"\n  - d\n---\ne: f\n")
 	if err != nil || fmt.Sprint(docs) != "[map[a:[map[b:1 c:2:3] d]] map[e:f]]" {

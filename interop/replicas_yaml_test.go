@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// parseYAML reads the documents of a file in the subset of YAML that the examples use:
-// maps, lists and scalars in block style, with comments on lines of their own. Values are
-// map[string]any, []any and string.
+// parseYAML parses the documents of a file in the subset of YAML that the examples use: maps,
+// lists and scalars in block style, with comments on separate lines. Values are map[string]any,
+// []any and string.
 func parseYAML(text string) (docs []any, err error) {
 	for doc := range strings.SplitSeq(text, "\n---\n") {
 		var p yamlParser
@@ -38,10 +38,10 @@ type yamlLine struct {
 	text   string
 }
 
-// A yamlParser reads one document, line by line.
+// A yamlParser parses one document, line by line.
 type yamlParser struct{ lines []yamlLine }
 
-// value reads what is indented by so much at least.
+// value parses a value with at least the given indentation.
 func (p *yamlParser) value(least int) (any, error) {
 	if len(p.lines) == 0 || p.lines[0].indent < least {
 		return "", nil
@@ -73,7 +73,7 @@ func (p *yamlParser) value(least int) (any, error) {
 	return m, nil
 }
 
-// list reads a list whose dashes are at a column.
+// list parses a list whose dashes are in a column.
 func (p *yamlParser) list(at int) (any, error) {
 	var l []any
 	for len(p.lines) > 0 && p.lines[0].indent == at && strings.HasPrefix(p.lines[0].text, "- ") {
@@ -93,7 +93,7 @@ func (p *yamlParser) list(at int) (any, error) {
 	return l, nil
 }
 
-// part returns what is at a path of keys and numbers of list items, joined by dots.
+// part returns the value at a path of keys and list indices, joined by dots.
 func part[T any](t *testing.T, v any, path string) T {
 	t.Helper()
 	for key := range strings.SplitSeq(path, ".") {

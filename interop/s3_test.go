@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// An s3Server is versitygw with a bucket of the name "bucket".
+// An s3Server is versitygw with a bucket named "bucket".
 type s3Server struct {
-	haul   program // with the environment to reach it
+	haul   program // with the environment for the server
 	url    string
-	bucket string // the directory that is the bucket
+	bucket string // the bucket's directory
 	secret string
 }
 
@@ -39,7 +39,7 @@ func serveS3(t *testing.T) *s3Server {
 	gateway.env = append(gateway.env, "ROOT_ACCESS_KEY=testkey", "ROOT_SECRET_KEY="+s.secret)
 	gateway.start(t, "--port", addr, "posix", dir)
 	awaitListener(t, addr)
-	// The keys are in a file, as of the AWS tools.
+	// The keys are in a file in the format of the AWS tools.
 	keys := filepath.Join(t.TempDir(), "credentials")
 	if err := os.WriteFile(keys, []byte("[lab]\naws_access_key_id = testkey\naws_secret_access_key = "+s.secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func serveS3(t *testing.T) *s3Server {
 	return s
 }
 
-// awaitListener returns when somebody accepts connections at an address.
+// awaitListener waits until a program accepts connections at an address.
 func awaitListener(t *testing.T, addr string) {
 	t.Helper()
 	for end := time.Now().Add(startPatience); ; time.Sleep(20 * time.Millisecond) {
@@ -65,8 +65,8 @@ func awaitListener(t *testing.T, addr string) {
 	}
 }
 
-// Haul puts a tree into a bucket, lists, describes, moves and removes what is there, and
-// gets it back, byte for byte.
+// Haul uploads a tree to a bucket, lists, describes, moves and removes its content, and downloads
+// it again unchanged.
 func TestS3Tree(t *testing.T) {
 	s := serveS3(t)
 	h, secret := s.haul, s.secret
@@ -128,7 +128,7 @@ func hasPart(bucket string) (has bool) {
 	return has
 }
 
-// An upload that is killed leaves nothing under its name, and the next one resumes it.
+// A killed upload leaves nothing under its name, and the next one resumes it.
 func TestS3Kill(t *testing.T) {
 	s := serveS3(t)
 	h, bucket := s.haul, s.bucket
@@ -137,7 +137,7 @@ func TestS3Kill(t *testing.T) {
 	if err := os.WriteFile(local, want, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// With the limit there is time for the kill: all of it would take 12 s.
+	// The limit leaves time for the kill: the whole upload would take 12 s.
 	d := h.start(t, "put", "--continue", "--limit", "4MB", local, "s3://bucket/f")
 	for end := time.Now().Add(startPatience); !hasPart(bucket); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

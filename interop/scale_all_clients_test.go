@@ -21,28 +21,28 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// vanishAfter is when a client of a soak is killed, at the latest.
+// vanishAfter is the latest time at which a client of a soak is killed.
 const vanishAfter = 300 * time.Millisecond
 
-// A treeClient uses HTTP or SFTP, and does one thing after the other.
+// A treeClient uses HTTP or SFTP, and performs one operation after the other.
 type treeClient struct {
 	*soakAll
 	id      int
 	random  *rand.Rand
 	scratch string // a directory
-	name    string // of the protocol, and of the file that nobody else writes
+	name    string // name of the protocol, and of the file that only this client writes
 	count   uint64
 	get     func(ctx context.Context, name string, spoiled bool) ([]byte, error)
 	put     func(ctx context.Context, name string, b []byte, spoiled bool) error
 	bad     []func(ctx context.Context) error
 
-	stored [][]byte // what the server may have: the last it confirmed, and what it did not since
+	stored [][]byte // possible contents on the server: the last confirmed one, and later unconfirmed ones
 }
 
 func (c *treeClient) own() string { return fmt.Sprintf("%s%d", c.name, c.id) }
 
-// act does one thing. On a line that is cut now and then, anything may fail, and nothing
-// may be wrong.
+// act performs one operation. If its connection is cut, it may fail, but its result must never be
+// wrong.
 func (c *treeClient) act(ctx context.Context) {
 	fulls, spoiled := c.fulls.Load(), c.random.IntN(3) == 0
 	var what string
@@ -80,7 +80,8 @@ func (c *treeClient) fetch(ctx context.Context, name string, want []byte, spoile
 	return err
 }
 
-// upload stores a file. One that failed may be there nevertheless: its answer was lost.
+// upload stores a file. If it fails, the file may nevertheless exist, because the answer was
+// lost.
 func (c *treeClient) upload(ctx context.Context, spoiled bool) error {
 	c.count++
 	b := described(uint64(c.id+100)<<32|c.count, 16+c.random.IntN(300_000))
@@ -92,7 +93,7 @@ func (c *treeClient) upload(ctx context.Context, spoiled bool) error {
 	return err
 }
 
-// settle stores a last file, for which the disk has room.
+// settle stores a last file, when the disk has space.
 func (c *treeClient) settle(t *testing.T) {
 	t.Helper()
 	if err := c.upload(t.Context(), false); err != nil {
@@ -155,8 +156,8 @@ func newWebClient(a *soakAll, c *treeClient) *treeClient {
 	return c
 }
 
-// half says the beginning of something, reads a little, and is gone without a farewell, at
-// once or after a while.
+// half sends the beginning of a request, reads a little, and disconnects abruptly, at once or
+// after a while.
 func (c *treeClient) half(ctx context.Context, address, text string) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -215,7 +216,7 @@ func newSFTPClient(a *soakAll, c *treeClient) *treeClient {
 			}
 			return nil
 		},
-		func(ctx context.Context) error { // killed while it uploads
+		func(ctx context.Context) error { // killed during an upload
 			b := described(uint64(c.id+200)<<32|c.count, 300_000)
 			if err := os.WriteFile(file, b, 0o600); err != nil {
 				return err

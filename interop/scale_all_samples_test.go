@@ -19,26 +19,26 @@ import (
 	"time"
 )
 
-// How much the median of the last quarter may be above that of the second, the first of
-// which the server has warmed up in. Descriptors and goroutines follow the load, which is
-// not the same all the time, so those are compared at rest, before and after all work.
+// The limits by which the median of the last quarter may exceed that of the second; the server
+// warms up in the first. Descriptors and goroutines follow the load, which varies, so those are
+// compared at rest, before and after all work.
 const (
-	flatFrom    = 5 * time.Minute // a shorter soak is all warm-up
-	flatMemory  = 8 << 20         // bytes, besides a tenth of what it was
+	flatFrom    = 5 * time.Minute // a shorter soak counts as warm-up
+	flatMemory  = 8 << 20         // bytes, in addition to a tenth of the earlier value
 	flatThreads = 6
 
-	// Besides, a server that has a successor stays until it has given up those who vanished.
+	// In addition, a server with a successor stays until it has given up on peers that vanished.
 	soakProcesses = 4 // the server, its helper that starts successors, and two for hooks
 )
 
-// A process is one of the server's.
+// A process is one of the server's processes.
 type process struct {
 	pid, parent int
 	state       string // as in /proc/PID/stat: Z is a zombie
 	began       int64  // ticks of the system's clock
 }
 
-// processes returns those of the server's group, but for the shell that holds it.
+// processes returns the processes in the server's group, except the shell that started it.
 func (a *soakAll) processes() (all []process) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	for _, file := range files {
@@ -52,7 +52,7 @@ func (a *soakAll) processes() (all []process) {
 		_, comm, _ = strings.Cut(comm, "(")
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		parent, _ := strconv.Atoi(words[1])
-		// A child that its parent has outlived is the system's to wait for.
+		// A child whose parent has ended is reaped by the system.
 		if comm == "sh" || comm == "cat" || words[0] == "Z" && (parent == 1 || parent == a.group) {
 			continue
 		}
@@ -74,17 +74,16 @@ func (a *soakAll) serving() (pid int) {
 	return pid
 }
 
-// A level is what the server had at a time.
+// A level is the server's use of resources at a time.
 type level struct {
-	at                               time.Duration // since the first
+	at                               time.Duration // since the first level
 	resident                         int64         // bytes of the process
 	descriptors, goroutines, threads int
 	processes, zombies               int
-	transfers                        int // that have ended since the process began
+	transfers                        int // transfers finished since the process began
 }
 
-// scrape reads the metrics. Whoever asks a process that ends at that moment may have to
-// ask again.
+// scrape reads the metrics. If the process is just ending, it tries again.
 func (a *soakAll) scrape(ctx context.Context) (s sample, err error) {
 	for range 3 {
 		if s, err = a.m.scrape(ctx); err == nil || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
@@ -95,7 +94,7 @@ func (a *soakAll) scrape(ctx context.Context) (s sample, err error) {
 	return s, err
 }
 
-// sample notes what the server has.
+// sample records the server's resources.
 func (a *soakAll) sample(ctx context.Context) error {
 	l, err := a.level(ctx)
 	if err == nil && l != (level{}) {
@@ -104,7 +103,7 @@ func (a *soakAll) sample(ctx context.Context) error {
 	return err
 }
 
-// level returns what the server has; nothing if it has just been replaced.
+// level returns the server's resources, or nothing if it has just been replaced.
 func (a *soakAll) level(ctx context.Context) (level, error) {
 	s, err := a.scrape(ctx)
 	if err != nil {
@@ -143,7 +142,7 @@ func (a *soakAll) level(ctx context.Context) (level, error) {
 	return l, nil
 }
 
-// flat compares the second quarter of the samples with the last.
+// flat compares the second quarter of the samples with the last one.
 func (a *soakAll) flat(t *testing.T, name string) {
 	t.Helper()
 	var table strings.Builder
@@ -189,7 +188,7 @@ func (a *soakAll) flat(t *testing.T, name string) {
 	}
 }
 
-// watch has the status page open, as a browser has: its stream, again whenever it ends.
+// watch keeps the status page's stream open, as a browser does, and opens it again when it ends.
 func (a *soakAll) watch(ctx context.Context) {
 	client := http.Client{Transport: aloneTransport()}
 	for failed := 0; ctx.Err() == nil; {
@@ -216,7 +215,7 @@ func (a *soakAll) watch(ctx context.Context) {
 	}
 }
 
-// top is what an administrator looks at.
+// top reads what an administrator looks at.
 func (a *soakAll) top(uint64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
@@ -228,7 +227,7 @@ func (a *soakAll) top(uint64) error {
 	return nil
 }
 
-// aloneTransport connects anew for each request.
+// aloneTransport makes a new connection for each request.
 func aloneTransport() *http.Transport { return &http.Transport{DisableKeepAlives: true} }
 
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }

@@ -23,27 +23,27 @@ import (
 )
 
 const (
-	allWork    = 20 * time.Second // unless HAUL_SOAK says otherwise
-	allClients = 6                // of each protocol
+	allWork    = 20 * time.Second // unless HAUL_SOAK is set
+	allClients = 6                // for each protocol
 	allPause   = 200 * time.Millisecond
-	allDisk    = 64 << 20 // bytes of the disk that is served
+	allDisk    = 64 << 20 // bytes of the served disk
 
-	// In a short soak each of these comes several times nevertheless.
+	// Even in a short soak, each of these happens several times.
 	reloadEvery = time.Minute
 	fullEvery   = 45 * time.Second // the disk is full
 	fullFor     = 3 * time.Second
 	cutEvery    = 5 * time.Second // connections are cut
 )
 
-// All protocols are at work at once, with the status page open, and with everything that
-// goes wrong: reloads, a full disk, connections that are cut, datagrams that are lost, and
-// clients that vanish. Nothing that was confirmed is lost, and the server stays as large as
-// it was. Reloads begin a new process each time, so that a second server has none.
+// All protocols are used at the same time, with the status page open, and with many faults:
+// reloads, a full disk, cut connections, lost datagrams, and clients that vanish. Nothing that
+// was confirmed is lost, and the server does not grow. Each reload begins a new process, so a
+// second server runs without reloads.
 //
 //	HAUL_SOAK=1h go test -timeout 70m -run TestSoakAll ./interop
 //
-// HAUL_SOAK_TABLE names a directory that keeps the samples. Without HAUL_SOAK nothing is run:
-// other tests have each of these things alone, and a short soak shows little.
+// HAUL_SOAK_TABLE names a directory for the samples. Without HAUL_SOAK the test is skipped: other
+// tests cover each of these faults alone, and a short soak shows little.
 func TestSoakAll(t *testing.T) {
 	if os.Getenv("HAUL_SOAK") == "" {
 		t.Skip(`"make soak" runs it`)
@@ -63,16 +63,16 @@ func TestSoakAll(t *testing.T) {
 	}
 }
 
-// A soakAll is a server of all protocols, and what its clients know of it.
+// A soakAll is a server for all protocols, with what its clients know about it.
 type soakAll struct {
 	*soak
 	server program
-	group  int          // of processes
-	pid    atomic.Int64 // of the one that serves
+	group  int          // process group
+	pid    atomic.Int64 // PID of the process that serves
 	web    string       // URL
 	page   string       // URL
 	login  login
-	// Of ssh, whose "server" is reached over the wire or without.
+	// ssh configurations whose "server" is reached through the wire or directly.
 	spoiled, direct string
 	wire            *wire // to SFTP
 	webWire         *wire // to HTTP
@@ -152,8 +152,8 @@ run = [%q]
 
 var servingTFTP = regexp.MustCompile(`serving \S+ on tftp://(127\.0\.0\.1:[0-9]+)`)
 
-// serve starts the server in a process group of its own, in which its successors stay. The
-// shell in it ends them all when this process ends.
+// serve starts the server in its own process group, which its successors share. The group's shell
+// ends them all when this process ends.
 func (a *soakAll) serve(t *testing.T, base string) {
 	t.Helper()
 	settings := write(t, filepath.Join(base, "haul.toml"), fmt.Appendf(nil, soakSettings, a.dir, usersFile(t), t.TempDir(),
@@ -166,7 +166,7 @@ func (a *soakAll) serve(t *testing.T, base string) {
 	d := &daemon{log: log.Name(), done: make(chan struct{})}
 	d.cmd = exec.Command("sh", "-c", `"$@" & echo "pid $!"; cat; kill -9 0`, "sh", a.server.path, "serve", "--config", settings)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// A server refuses variables whose names look like those of its settings.
+	// The server refuses variables whose names look like settings.
 	d.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HAUL_SOAK") })
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	hold, err := d.cmd.StdinPipe()
@@ -211,10 +211,10 @@ func (a *soakAll) setPid(t *testing.T, text string) {
 	a.pid.Store(int64(n))
 }
 
-// often returns an interval that comes ten times at least in the soak.
+// often returns an interval that occurs at least ten times in the soak.
 func (a *soakAll) often(interval time.Duration) time.Duration { return min(interval, a.length/10) }
 
-// work has everybody at work until the end of the soak.
+// work keeps all clients busy until the end of the soak.
 func (a *soakAll) work(t *testing.T, reloads bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), a.length)
@@ -252,7 +252,7 @@ func (a *soakAll) work(t *testing.T, reloads bool) {
 	}
 }
 
-// replaceAll is replace, while the disk is not full.
+// replaceAll is like replace, while the disk is not full.
 func (a *soakAll) replaceAll(n uint64) error {
 	fulls := a.fulls.Load()
 	err := os.MkdirAll(a.staging, 0o777)
@@ -265,7 +265,7 @@ func (a *soakAll) replaceAll(n uint64) error {
 	return err
 }
 
-// fill leaves no room on the disk for a while.
+// fill fills the disk for a while.
 func (a *soakAll) fill(n uint64) error {
 	if n == 0 {
 		return nil
@@ -284,14 +284,15 @@ func (a *soakAll) fill(n uint64) error {
 		if !isFull(err) {
 			return err
 		}
-		err = nil // uploads that fail make room
+		err = nil // failing uploads free space
 	}
 	a.did("full disk")
-	// A child that has just been forked may hold the file for a moment, hence not by Remove alone.
+	// A child that has just been forked may keep the file open for a moment, so Remove alone may
+	// not free the space.
 	return errors.Join(f.Truncate(0), f.Close(), os.Remove(name))
 }
 
-// reload has the server read its settings again.
+// reload makes the server read its settings again.
 func (a *soakAll) reload(n uint64) error {
 	if n == 0 {
 		return nil
@@ -310,7 +311,7 @@ func (a *soakAll) reload(n uint64) error {
 	return fmt.Errorf("no successor within %v", startPatience)
 }
 
-// end ends the server, and looks for what is lost or left.
+// end stops the server, and checks for lost data and leftovers.
 func (a *soakAll) end(t *testing.T, name string) {
 	t.Helper()
 	for _, c := range a.others {
@@ -356,7 +357,7 @@ func (a *soakAll) await(t *testing.T, what string, reached func() bool) {
 		if time.Now().After(end) {
 			for _, p := range a.processes() {
 				t.Logf("%+v", p)
-				_ = syscall.Kill(p.pid, syscall.SIGQUIT) // it says where it is
+				_ = syscall.Kill(p.pid, syscall.SIGQUIT) // it prints where it is
 			}
 			time.Sleep(time.Second)
 			t.Fatalf("not within %v: %s", scalePatience, what)

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// soakSizes are the sizes of the files that stay as they are.
+// soakSizes are the sizes of the files that do not change.
 var soakSizes = []int{0, 16, 511, 512, 513, 8 * 1428, 16 * 1428, 65_536, 100_003, 400_000}
 
-// soakPorts is how long the port of a peer is kept whose last packet the
-// server never saw: it sends there once more, and somebody else would get it.
+// soakPorts is how long to keep the port of a peer whose last packet the server did not receive:
+// the server sends to it again, and otherwise another client could get that packet.
 const soakPorts = 40 * time.Second
 
-// A soaker is one client of a soak. It does one thing after the other.
+// A soaker is one client of a soak. It performs one operation after the other.
 type soaker struct {
 	*soak
 	id     int
 	random *rand.Rand
 	count  uint64
-	stored []byte // what the server has acknowledged last under its own name
+	stored []byte // content that the server acknowledged last for this client's own file
 }
 
-// The mix of what clients do, with how often each comes in so many.
+// mix lists the operations of clients, with their weights.
 var mix = []struct {
 	name  string
 	often int
@@ -49,7 +49,7 @@ var mix = []struct {
 	{"nonsense amid a transfer", 5, (*soaker).interrupt},
 }
 
-// act does one thing of the mix.
+// act performs one operation of the mix.
 func (c *soaker) act() {
 	total := 0
 	for _, a := range mix {
@@ -77,7 +77,7 @@ func (c *soaker) act() {
 	}
 }
 
-// leave closes a peer's port, later if something may still come there.
+// leave closes a peer's port. It waits if packets may still arrive.
 func (c *soaker) leave(p *rawPeer) {
 	if !p.owed && (p.spoil == nil || !p.spoil.lost) {
 		p.close()
@@ -94,14 +94,14 @@ func (c *soaker) options() options {
 	}
 }
 
-// content returns bytes that say what they are, and how many.
+// content returns bytes that identify themselves and their number.
 func (c *soaker) content() []byte {
 	c.count++
 	return described(uint64(c.id+1)<<32|c.count, 16+c.random.IntN(100_000))
 }
 
-// described returns size bytes, 0 or at least 16, that begin with their seed
-// and size: so that a reader can check whether they are whole.
+// described returns size bytes, 0 or at least 16, that begin with their seed and size, so that a
+// reader can check whether they are complete.
 func described(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	if size == 0 {
@@ -115,7 +115,7 @@ func described(seed uint64, size int) []byte {
 	return b
 }
 
-// whole reports what is wrong with bytes that described should have made.
+// whole returns an error if bytes are not a complete result of described.
 func whole(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -147,8 +147,8 @@ func (c *soaker) fetch(p *rawPeer, name string, want []byte) error {
 	return err
 }
 
-// downloadChanging fetches a file that is replaced meanwhile, by the server's
-// owner or by uploads: it must be one of them, and not a bit of each.
+// downloadChanging fetches a file that is replaced meanwhile, by the server's owner or by
+// uploads. The result must be one of these files, and not a mixture.
 func (c *soaker) downloadChanging(p *rawPeer) error {
 	name := "replaced"
 	if c.random.IntN(2) == 0 {
@@ -179,7 +179,7 @@ func (c *soaker) upload(p *rawPeer) error {
 	if c.random.IntN(2) == 0 {
 		return nil
 	}
-	// From another port: the server still answers repeats on this one.
+	// This uses another port, because the server still answers repeats on this one.
 	q, err := newRawPeer(c.m.addr, time.Minute)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (c *soaker) upload(p *rawPeer) error {
 	return c.fetch(q, c.own(), b)
 }
 
-// announce returns what to say of a size: the truth, or nothing.
+// announce returns the size to announce: the right one, or none.
 func (c *soaker) announce(b []byte) int64 {
 	if c.random.IntN(2) == 0 {
 		return -1
@@ -201,10 +201,10 @@ func (c *soaker) uploadShared(p *rawPeer) error {
 	return p.put(c.shared(), b, c.options(), c.announce(b))
 }
 
-// lie sends a file that is not as long as announced.
+// lie sends a file whose size differs from the announced one.
 func (c *soaker) lie(p *rawPeer) error {
 	b := c.content()
-	p.spoil = nil // or the only ERROR may be lost
+	p.spoil = nil // otherwise the only ERROR may be lost
 	err := p.put(fmt.Sprintf("lie%d", c.id), b, c.options(), int64(len(b)+1))
 	if !isRawError(err, 0) {
 		return fmt.Errorf("want ERROR 0, got %v", err)
@@ -212,20 +212,19 @@ func (c *soaker) lie(p *rawPeer) error {
 	return nil
 }
 
-// begin starts a transfer of several blocks, and does what middle says after
-// the first.
+// begin starts a transfer of several blocks, and calls middle after the first.
 func (c *soaker) begin(p *rawPeer, middle func(again func()) error) error {
 	p.middle = middle
 	if c.random.IntN(2) == 0 {
 		_, err := p.get(soakFile(len(soakSizes)-1), c.options())
 		return err
 	}
-	// At 8192 bytes and 16 blocks, one window is not all of it.
+	// With blocks of 8192 bytes and a window of 16, one window does not hold all of it.
 	return p.put(fmt.Sprintf("lie%d", c.id), described(7, 300_000), c.options(), -1)
 }
 
-// vanish leaves amid a transfer. Without the time for the server to see that,
-// it ends with an ERROR.
+// vanish stops in the middle of a transfer. If there is not enough time for the server to notice,
+// it sends an ERROR.
 func (c *soaker) vanish(p *rawPeer) error {
 	if time.Now().After(c.vanishUntil) {
 		return c.abort(p)
@@ -242,23 +241,23 @@ func vanishes(err error) error {
 	return fmt.Errorf("want an end in the middle, got %v", err)
 }
 
-// vanishEarly asks and never listens.
+// vanishEarly sends a request and never reads.
 func (c *soaker) vanishEarly(p *rawPeer) error {
 	p.owed = true
 	p.send(rawRequest(rawRead, soakFile(1), c.options(), 0))
 	return nil
 }
 
-// reset leaves amid a transfer and asks anew from the same port, as a machine
-// does that was switched off and on.
+// reset stops in the middle of a transfer and sends a new request from the same port, like a
+// machine that was switched off and on.
 func (c *soaker) reset(p *rawPeer) error {
 	p.spoil = nil
 	p.middle = func(func()) error { return errVanish }
 	if _, err := p.get(soakFile(len(soakSizes)-1), c.options()); !errors.Is(err, errVanish) {
 		return vanishes(err)
 	}
-	// What is still on its way from the old transfer looks like an answer, but
-	// for an OACK: nothing counts before that.
+	// Packets of the old transfer that are still under way look like an answer, except an OACK:
+	// so only an OACK counts.
 	p.renew()
 	p.strict = true
 	i := c.random.IntN(len(soakSizes) - 1)
@@ -294,7 +293,7 @@ func (c *soaker) missing(p *rawPeer) error {
 	return nil
 }
 
-// nonsense sends what no server can make sense of, and awaits nothing.
+// nonsense sends invalid packets, and expects no answer.
 func (c *soaker) nonsense(p *rawPeer) error {
 	for range 1 + c.random.IntN(5) {
 		p.send(c.junk())
@@ -307,14 +306,14 @@ func (c *soaker) nonsense(p *rawPeer) error {
 	return nil
 }
 
-// junk returns a packet that is none, or belongs to nothing.
+// junk returns a packet that is invalid, or belongs to no transfer.
 func (c *soaker) junk() []byte {
 	b := make([]byte, c.random.IntN(600))
 	for i := range b {
 		b[i] = byte(c.random.Uint32())
 	}
 	if len(b) > 0 {
-		b[0] |= 0x80 // an unknown opcode: at random it might mean something
+		b[0] |= 0x80 // an unknown opcode: a random one might be valid
 	}
 	switch c.random.IntN(4) {
 	case 0:
@@ -325,13 +324,13 @@ func (c *soaker) junk() []byte {
 	return b
 }
 
-// interrupt sends nonsense to the port of a transfer, which continues.
+// interrupt sends invalid packets to the port of a transfer, which continues.
 func (c *soaker) interrupt(p *rawPeer) error {
 	p.middle = func(func()) error {
 		for range 20 {
 			p.send(c.junk())
 		}
-		p.send(rawAcknowledge(30_000))                  // of what was never sent
+		p.send(rawAcknowledge(30_000))                  // for a block that was never sent
 		p.send([]byte("\x00\x03\x00\x05what is this?")) // a reader that sends data
 		p.send([]byte("\x00\x06blksize\x0099\x00"))     // and confirms options
 		return nil

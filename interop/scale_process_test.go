@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-// scalePatience is what only a failing test waits for.
+// scalePatience is how long a failing test waits.
 const scalePatience = 2 * time.Minute
 
-// A metered server is one whose state a test can look at.
+// A metered server is one whose state is visible to a test.
 type metered struct {
 	*daemon
 	addr    netip.AddrPort
@@ -32,8 +32,8 @@ type metered struct {
 
 var metricsAt = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+/metrics`)
 
-// serveMetered starts haul as a server that shows metrics. It logs failures
-// only: a test of thousands of transfers needs no line of each.
+// serveMetered starts haul as a server with metrics. It only logs failures: a test of thousands
+// of transfers does not need a line for each.
 func serveMetered(t *testing.T, dir string, args ...string) *metered {
 	t.Helper()
 	addr, d := serve(t, dir, append([]string{"--quiet", "--metrics", "127.0.0.1:0"}, args...)...)
@@ -45,7 +45,7 @@ func serveMetered(t *testing.T, dir string, args ...string) *metered {
 	return m
 }
 
-// A sample is one reading of the metrics. Series of one name are added up.
+// A sample is one reading of the metrics. Series with the same name are added up.
 type sample map[string]float64
 
 // scrape reads the metrics once.
@@ -84,12 +84,12 @@ func (m *metered) scrape(ctx context.Context) (sample, error) {
 	return s, lines.Err()
 }
 
-// liveHeap returns how many bytes were in use when the server had collected its garbage
-// last: the next time is when these have doubled. The bytes in use now say less, as
-// garbage is collected bit by bit.
+// liveHeap returns how many bytes were in use after the server's last garbage collection: the
+// next one is due when these have doubled. The bytes in use now say less, because garbage is
+// collected gradually.
 func (s sample) liveHeap() int64 { return int64(s["go_memstats_next_gc_bytes"]) / 2 }
 
-// await scrapes until a reading is as wanted, and returns that.
+// await scrapes until a reading is as wanted, and returns it.
 func (m *metered) await(t *testing.T, what string, wanted func(sample) bool) sample {
 	t.Helper()
 	for end := time.Now().Add(scalePatience); ; time.Sleep(20 * time.Millisecond) {
@@ -113,7 +113,7 @@ func (m *metered) collected(t *testing.T) sample {
 	const name = "go_gc_duration_seconds_count"
 	begin := m.await(t, "a reading", func(sample) bool { return true })[name]
 	end := time.Now().Add(scalePatience)
-	for time.Now().Before(end) { // each reading leaves garbage
+	for time.Now().Before(end) { // each reading makes garbage
 		s, err := m.scrape(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -126,8 +126,8 @@ func (m *metered) collected(t *testing.T) sample {
 	panic("unreachable")
 }
 
-// memory returns a line of /proc/PID/status, in bytes: VmRSS is what the
-// server has in memory now, VmHWM the most it had.
+// memory returns a line of /proc/PID/status, in bytes: VmRSS is the server's current memory, and
+// VmHWM its peak.
 func (m *metered) memory(t *testing.T, line string) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
@@ -148,7 +148,7 @@ func (m *metered) memory(t *testing.T, line string) int64 {
 	panic("unreachable")
 }
 
-// descriptors counts what the server has open.
+// descriptors counts the server's open descriptors.
 func (m *metered) descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.cmd.Process.Pid))
@@ -158,7 +158,7 @@ func (m *metered) descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// healthy checks what must hold for any server at any time.
+// healthy checks conditions that hold for any server at any time.
 func (m *metered) healthy(t *testing.T) {
 	t.Helper()
 	s := m.await(t, "a reading", func(sample) bool { return true })
@@ -171,10 +171,10 @@ func (m *metered) healthy(t *testing.T) {
 
 func inMiB(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// maxFailures is how many of a thousand errors of one kind are worth reading.
+// maxFailures is how many errors of one kind are shown.
 const maxFailures = 3
 
-// failures gathers the errors of many goroutines.
+// failures collects the errors of many goroutines.
 type failures struct {
 	mu  sync.Mutex
 	all []error

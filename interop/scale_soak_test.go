@@ -19,26 +19,25 @@ import (
 
 const (
 	soakClients = 24
-	soakShared  = 4                // names that all clients write to
-	soakWarmUp  = 5 * time.Second  // of work before the first look at the server
-	soakWork    = 15 * time.Second // of work in all, unless HAUL_SOAK says otherwise
-	soakSilence = 30 * time.Second // after which the server gives up a peer: docs/tftp.md, section 5
+	soakShared  = 4                // names to which all clients write
+	soakWarmUp  = 5 * time.Second  // of work before the first measurement
+	soakWork    = 15 * time.Second // of work in total, unless HAUL_SOAK is set
+	soakSilence = 30 * time.Second // after which the server gives up on a peer: docs/tftp.md, section 5
 
-	// How much more the server may have after the work than after the warm-up.
-	// Memory that is not in use counts apart: the collector lets the heap
-	// double, and how far it has come is chance.
+	// How much more the server may have after the work than after the warm-up. Unused memory
+	// counts separately: the collector lets the heap double, and its state is random.
 	soakGoroutines = 4
 	soakHeap       = 8 << 20    // bytes in use
-	soakResident   = memoryLoop // bytes in memory, for each CPU
+	soakResident   = memoryLoop // resident bytes, for each CPU
 )
 
-// Two dozen clients do all that clients do, and much that they should not, in a random
-// mix: see mix. Each file must be right, and afterwards the server must have no more
-// memory than after a short while of it.
+// Two dozen clients perform all valid operations, and many invalid ones, in a random mix: see
+// mix. Each file must be right, and afterwards the server must not have more memory than after a
+// short time of it.
 //
 //	HAUL_SOAK=1h go test -timeout 70m -run TestSoak ./interop
 //
-// HAUL_SOAK_SEED repeats a mix, though not what the kernel makes of it.
+// HAUL_SOAK_SEED repeats a mix, except for the effects of the kernel.
 func TestSoak(t *testing.T) {
 	k := newSoak(t)
 	open := k.m.descriptors(t)
@@ -76,22 +75,22 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// A soak is a server and what its clients know of it.
+// A soak is a server, with what its clients know about it.
 type soak struct {
 	m       *metered
-	dir     string // what is served
+	dir     string // served directory
 	staging string // on the same file system
 	seed    uint64
-	length  time.Duration // of all work
+	length  time.Duration // duration of all work
 
 	clients     []*soaker
-	vanishUntil time.Time // later vanished peers would delay the end
+	vanishUntil time.Time // peers that vanish later would delay the end
 	vanished    atomic.Int64
 	failed      failures
-	fulls       atomic.Int64 // odd while the disk is full, and counted up at each change
+	fulls       atomic.Int64 // odd while the disk is full, and incremented at each change
 
 	mu   sync.Mutex
-	done map[string]int // what was done, by name
+	done map[string]int // number of operations, by name
 }
 
 func newSoak(t *testing.T) *soak {
@@ -132,11 +131,10 @@ func newSoak(t *testing.T) *soak {
 	return k
 }
 
-// soakFile names a file that stays as it is.
+// soakFile returns the name of a file that does not change.
 func soakFile(i int) string { return fmt.Sprintf("file%d", i) }
 
-// work has the clients at work for a while, with the metrics read and a file
-// replaced meanwhile.
+// work keeps the clients busy for a while, and meanwhile reads the metrics and replaces a file.
 func (k *soak) work(t *testing.T, length time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -159,7 +157,7 @@ func (k *soak) work(t *testing.T, length time.Duration) {
 	}
 }
 
-// every calls f in intervals until ctx ends, and counts the calls.
+// every calls f at intervals until ctx ends, and passes the number of earlier calls.
 func (k *soak) every(ctx context.Context, pause time.Duration, f func(n uint64) error) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -176,8 +174,7 @@ func (k *soak) every(ctx context.Context, pause time.Duration, f func(n uint64) 
 	}
 }
 
-// replace gives the file "replaced" another content, as an administrator
-// would: by a rename.
+// replace gives the file "replaced" new content, as an administrator would, with a rename.
 func (k *soak) replace(n uint64) error {
 	name := filepath.Join(k.staging, "next")
 	if err := os.WriteFile(name, described(1000+n, 50_000+int(n%100)*1000), 0o666); err != nil {
@@ -186,18 +183,18 @@ func (k *soak) replace(n uint64) error {
 	return os.Rename(name, filepath.Join(k.dir, "replaced"))
 }
 
-// excuse reports whether something may fail that began when fulls was as given: the disk
-// was full at the time.
+// excuse reports whether an operation may fail that began when fulls had the given value: the
+// disk was full at some time since.
 func (k *soak) excuse(fulls int64) bool { return fulls%2 == 1 || k.fulls.Load() != fulls }
 
-// did counts what was done.
+// did counts an operation.
 func (k *soak) did(what string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.done[what]++
 }
 
-// report logs what was done. Each part of the mix must have had its turn.
+// report logs the numbers of operations. Each part of the mix must have happened.
 func (k *soak) report(t *testing.T) {
 	t.Helper()
 	k.mu.Lock()
@@ -212,11 +209,11 @@ func (k *soak) report(t *testing.T) {
 	t.Logf("done: %s; %d peers vanished for good", strings.Join(words, ", "), k.vanished.Load())
 }
 
-// wantDisk checks the files of the server: whole ones, the last that the server
+// wantDisk checks the files of the server: complete ones, the last ones that the server
 // acknowledged to each client, and no others.
 func (k *soak) wantDisk(t *testing.T) {
 	t.Helper()
-	// Uploads that were given up are removed when the disk comes to it.
+	// Abandoned uploads are removed when the disk gets around to it.
 	for end := time.Now().Add(scalePatience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if hidden, _ := filepath.Glob(filepath.Join(k.dir, ".*")); len(hidden) == 0 {
 			break

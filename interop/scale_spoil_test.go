@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// A spoiler loses, repeats and reorders packets, by chance.
+// A spoiler randomly loses, duplicates and reorders packets.
 type spoiler struct {
 	random *rand.Rand
-	lose   float64 // part of the packets that are lost, either way
-	double float64 // that come twice
-	swap   float64 // that come after the next one
+	lose   float64 // fraction of the packets that are lost, either way
+	double float64 // fraction that are duplicated
+	swap   float64 // fraction that arrive after the next one
 
-	lost    bool     // nothing became of the packet sent last
-	late    []byte   // on its way out, behind the next
-	waiting [][]byte // have come, but are handed over later
-	held    []byte   // has come, and is handed over behind the next
+	lost    bool     // the last packet sent was lost
+	late    []byte   // is sent after the next packet
+	waiting [][]byte // packets that have arrived, but are delivered later
+	held    []byte   // has arrived, and is delivered after the next packet
 }
 
-// out returns what becomes of a packet that is sent. A nil spoiler leaves it.
+// out returns the packets to send instead of a packet. A nil spoiler changes nothing.
 func (s *spoiler) out(b []byte) (out [][]byte) {
 	if s == nil {
 		return [][]byte{b}
@@ -43,8 +43,7 @@ func (s *spoiler) out(b []byte) (out [][]byte) {
 	return out
 }
 
-// in takes a packet that has come, nil for none, and returns the next to be
-// seen, or nil.
+// in receives a packet, nil for none, and returns the next one to deliver, or nil.
 func (s *spoiler) in(b []byte) []byte {
 	if s == nil {
 		return b

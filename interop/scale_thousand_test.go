@@ -17,21 +17,20 @@ import (
 
 const (
 	thousand     = 1000
-	thousandSize = 100_000 // of the least file, in bytes; each has a byte more than the one before
+	thousandSize = 100_000 // bytes of the smallest file; each has one byte more than the one before
 
-	// The memory that haul serve may have, in bytes, beside what its transfers hold of
-	// --memory. These are what the documentation promises.
+	// The memory that haul serve may use, in bytes, in addition to what its transfers hold of
+	// --memory. The documentation promises these figures.
 	memoryFixed    = 24 << 20
 	memoryLoop     = 20 << 20 // each CPU has a loop, with room for many datagrams
 	memoryTransfer = 16 << 10
 	memoryBuffers  = 128 << 20 // --memory's default
 
-	spareDescriptors = 4 // of those who ask for the metrics
+	spareDescriptors = 4 // for those who read the metrics
 )
 
-// A thousand transfers at the same time, each of a file of its own: every one is held
-// after its first block until the server says that all are under way, and then
-// continues to the end.
+// A thousand simultaneous transfers each have their own file: every one is held after its first
+// block until the server reports that all are running, and then continues to the end.
 func TestThousand(t *testing.T) {
 	small, large := options{block: 1428}, options{block: 1428, window: 8}
 	for _, c := range []crowd{
@@ -40,7 +39,7 @@ func TestThousand(t *testing.T) {
 		{name: "downloads of what is not in memory", ask: large, cold: true, buffers: thousand * 64 << 10},
 		{name: "uploads in lock-step", ask: small, write: true, buffers: memoryBuffers},
 		{name: "uploads in windows", ask: options{block: 1428, window: 16}, write: true, buffers: memoryBuffers},
-		// Together these windows are more than all the memory that there is.
+		// Together these windows exceed all the memory.
 		{name: "uploads in wide windows", ask: options{block: 1428, window: 64}, write: true, buffers: memoryBuffers},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, thousand) })
@@ -52,8 +51,8 @@ type crowd struct {
 	name    string
 	ask     options
 	write   bool
-	cold    bool  // the files are not in memory when the transfers begin
-	buffers int64 // what these transfers may hold of --memory, in bytes
+	cold    bool  // the files are not in the page cache when the transfers begin
+	buffers int64 // how much these transfers may hold of --memory, in bytes
 }
 
 func (c crowd) run(t *testing.T, many int) {
@@ -96,9 +95,9 @@ func (c crowd) run(t *testing.T, many int) {
 	if bound := int64(memoryFixed+runtime.NumCPU()*memoryLoop+many*memoryTransfer) + c.buffers; peak > bound {
 		t.Errorf("the server had %s in memory, more than the %s promised", inMiB(peak), inMiB(bound))
 	}
-	each := 1 // the file
+	each := 1 // for the file
 	if c.write {
-		each = 2 // and its directory
+		each = 2 // and for its directory
 	}
 	if most > open+many*each+spareDescriptors {
 		t.Errorf("%d descriptors for %d transfers, and %d for none: want at most %d each", most, many, open, each)
@@ -119,7 +118,7 @@ func (c crowd) run(t *testing.T, many int) {
 
 func (c crowd) file(i int) string { return fmt.Sprintf("f%d", i) }
 
-// fill writes the files to be fetched.
+// fill writes the files to fetch.
 func (c crowd) fill(t *testing.T, dir string, many int) {
 	t.Helper()
 	for i := range many {
@@ -142,7 +141,7 @@ func (c crowd) fill(t *testing.T, dir string, many int) {
 	}
 }
 
-// one moves the file i, and holds it at its first block until released.
+// one moves file i, and holds it at its first block until release is closed.
 func (c crowd) one(m *metered, i int, release <-chan struct{}) error {
 	p, err := newRawPeer(m.addr, scalePatience)
 	if err != nil {
@@ -150,7 +149,7 @@ func (c crowd) one(m *metered, i int, release <-chan struct{}) error {
 	}
 	defer p.close()
 	p.middle = func(again func()) error {
-		tick := time.NewTicker(5 * time.Second) // the server takes 30 s of silence
+		tick := time.NewTicker(5 * time.Second) // the server accepts 30 s of silence
 		defer tick.Stop()
 		for {
 			select {

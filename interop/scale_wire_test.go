@@ -26,27 +26,27 @@ const (
 )
 
 const (
-	rawResend  = 250 * time.Millisecond // a rawPeer repeats itself after this silence
+	rawResend  = 250 * time.Millisecond // a rawPeer repeats its packet after this silence
 	rawBlock   = 512                    // block size without options, in bytes
 	rawMessage = 4 + 65464              // longest packet, in bytes
 )
 
-// A rawPeer speaks TFTP packet by packet, so that a test can hold a transfer
-// where it likes, spoil its packets, or vanish. It is as simple as a boot ROM:
-// what comes out of order it drops, and its timer does the rest.
+// A rawPeer speaks TFTP packet by packet, so that a test can hold a transfer anywhere, spoil its
+// packets, or vanish. It is as simple as a boot ROM: it drops packets out of order, and its timer
+// does the rest.
 type rawPeer struct {
 	conn     *net.UDPConn
 	server   netip.AddrPort // where requests go
-	transfer netip.AddrPort // where the answer came from; invalid before
+	transfer netip.AddrPort // source of the answer; invalid before
 	end      time.Time      // when to give up
-	spoil    *spoiler       // nil: packets stay as they are
+	spoil    *spoiler       // nil: packets are not changed
 	buf      []byte
-	strict   bool // an answer is an OACK, whatever else comes
-	owed     bool // the server does not know that it is over
+	strict   bool // only an OACK counts as an answer
+	owed     bool // the server does not know that the transfer is over
 
-	// middle, if set, is called once, when the first block has been
-	// acknowledged. An error ends the transfer without a word to the server.
-	// again repeats the last packet, to show that the peer lives.
+	// middle, if set, is called once, when the first block has been acknowledged. An error ends
+	// the transfer without notifying the server. again repeats the last packet, to show that the
+	// peer is alive.
 	middle func(again func()) error
 }
 
@@ -58,10 +58,10 @@ type rawError struct {
 
 func (e *rawError) Error() string { return fmt.Sprintf("server says ERROR %d: %s", e.code, e.text) }
 
-// errVanish is what middle returns to leave without a word.
+// errVanish makes the peer vanish when middle returns it.
 var errVanish = errors.New("vanished")
 
-// newRawPeer opens a socket of its own, at a loopback port that the kernel chooses.
+// newRawPeer opens a socket on a free loopback port.
 func newRawPeer(server netip.AddrPort, patience time.Duration) (*rawPeer, error) {
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -70,12 +70,12 @@ func newRawPeer(server netip.AddrPort, patience time.Duration) (*rawPeer, error)
 	return &rawPeer{conn: c, server: server, end: time.Now().Add(patience), buf: make([]byte, rawMessage)}, nil
 }
 
-// renew forgets the transfer that was, so that the same port can begin another.
+// renew forgets the old transfer, so that the same port can begin another.
 func (p *rawPeer) renew() { p.transfer = netip.AddrPort{} }
 
 func (p *rawPeer) close() { p.conn.Close() }
 
-// rawRequest returns an RRQ or WRQ in octet mode; tsize is left out below 0.
+// rawRequest returns an RRQ or WRQ in octet mode; a negative tsize is left out.
 func rawRequest(op int, name string, o options, tsize int64) []byte {
 	b := append(binary.BigEndian.AppendUint16(nil, uint16(op)), name...)
 	b = append(b, "\x00octet\x00"...)
@@ -105,8 +105,8 @@ func rawErrorPacket(code byte, text string) []byte {
 	return append([]byte{0, rawFault, 0, code}, text+"\x00"...)
 }
 
-// send sends a packet: a request before the server has answered, and to the
-// transfer's port from then on. A packet that the kernel drops is a lost one.
+// send sends a packet: to the request port before the server has answered, and to the transfer's
+// port afterwards. A packet that the kernel drops counts as lost.
 func (p *rawPeer) send(b []byte) {
 	to := p.server
 	if p.transfer.IsValid() {
@@ -117,12 +117,11 @@ func (p *rawPeer) send(b []byte) {
 	}
 }
 
-// errQuiet says that nothing came in time.
+// errQuiet means that nothing arrived in time.
 var errQuiet = errors.New("nothing came")
 
-// receive returns the next packet of the transfer, valid until the next call.
-// It returns errQuiet if none comes until the time given, and another error if
-// the peer's patience has ended.
+// receive returns the next packet of the transfer, valid until the next call. It returns errQuiet
+// if none arrives until the given time, and another error if the peer's patience is over.
 func (p *rawPeer) receive(until time.Time) ([]byte, error) {
 	for {
 		if b := p.spoil.in(nil); b != nil {
@@ -149,13 +148,13 @@ func (p *rawPeer) receive(until time.Time) ([]byte, error) {
 			continue
 		}
 		if b := p.spoil.in(p.buf[:n]); b != nil {
-			p.transfer = from // only now: an answer that was lost is not known
+			p.transfer = from // only now: a lost answer must not count
 			return b, nil
 		}
 	}
 }
 
-// rawAgreed reads an OACK. Options that are not in it have their values of RFC 1350.
+// rawAgreed parses an OACK. Missing options have their values of RFC 1350.
 func rawAgreed(b []byte) (o options, tsize int64) {
 	o, tsize = options{block: rawBlock, window: 1}, -1
 	words := strings.Split(string(b[2:]), "\x00")
@@ -173,13 +172,13 @@ func rawAgreed(b []byte) (o options, tsize int64) {
 	return o, tsize
 }
 
-// rawFailure reads an ERROR.
+// rawFailure parses an ERROR.
 func rawFailure(b []byte) error {
 	text, _, _ := bytes.Cut(b[4:], []byte{0})
 	return &rawError{int(binary.BigEndian.Uint16(b[2:])), string(text)}
 }
 
-// stall calls middle, if that has not been done.
+// stall calls middle, unless it was called before.
 func (p *rawPeer) stall(again func()) error {
 	if p.middle == nil {
 		return nil
@@ -193,7 +192,7 @@ func (p *rawPeer) stall(again func()) error {
 func (p *rawPeer) get(name string, ask options) ([]byte, error) {
 	var (
 		file []byte
-		next = int64(1) // block to come
+		next = int64(1) // next block
 		in   = 0        // blocks since the last ACK
 		o    = options{block: rawBlock, window: 1}
 		last = rawRequest(rawRead, name, ask, 0)
@@ -220,12 +219,12 @@ func (p *rawPeer) get(name string, ask options) ([]byte, error) {
 			say(rawAcknowledge(0))
 		case op != rawData || p.strict:
 		case binary.BigEndian.Uint16(b[2:]) != uint16(next):
-			// Ahead: something is lost, and the server should hear of it once.
+			// This block is ahead: one is lost, and the server should be notified once.
 			if ahead := int16(binary.BigEndian.Uint16(b[2:]) - uint16(next)); ahead > 0 && !gap {
 				gap = true
 				say(rawAcknowledge(next - 1))
 			}
-			continue // no progress: the timer runs on
+			continue // no progress: the timer continues
 		default:
 			file = append(file, b[4:]...)
 			over := len(b)-4 < o.block
@@ -245,17 +244,17 @@ func (p *rawPeer) get(name string, ask options) ([]byte, error) {
 	}
 }
 
-// put stores a file, and announces the size given unless it is below 0.
+// put stores a file, and announces the given size unless it is negative.
 func (p *rawPeer) put(name string, file []byte, ask options, tsize int64) error {
 	ask.window = max(ask.window, 0)
 	opening := rawRequest(rawWrite, name, ask, tsize)
 	p.send(opening)
 	var (
-		base = int64(0) // first block not acknowledged; 0 is the request
+		base = int64(0) // first unacknowledged block; 0 is the request
 		o    = options{block: rawBlock, window: 1}
 	)
 	blocks := func() int64 { return int64(len(file)/o.block) + 1 }
-	flight := func() { // everything from base on that the window holds
+	flight := func() { // sends all blocks in the window from base on
 		for n := base; n < min(base+int64(o.window), blocks()+1); n++ {
 			at := (n - 1) * int64(o.block)
 			part := file[at:min(int64(len(file)), at+int64(o.block))]
@@ -285,7 +284,7 @@ func (p *rawPeer) put(name string, file []byte, ask options, tsize int64) error 
 			o, _ = rawAgreed(b)
 			acked = 0
 		case op == rawAck:
-			// The numbers have 16 bits, and at most a window of them is open.
+			// Block numbers have 16 bits, and at most a window of them is open.
 			if ahead := int16(binary.BigEndian.Uint16(b[2:]) - uint16(base)); ahead >= 0 && int64(ahead) < max(1, int64(o.window)) {
 				acked = base + int64(ahead)
 			}
@@ -311,7 +310,7 @@ func (p *rawPeer) put(name string, file []byte, ask options, tsize int64) error 
 	}
 }
 
-// probe asks for a file's size and takes nothing else, as PXE firmware does.
+// probe asks for a file's size and receives nothing else, as PXE firmware does.
 func (p *rawPeer) probe(name string) (int64, error) {
 	for {
 		p.send(rawRequest(rawRead, name, options{block: 1428}, 0))

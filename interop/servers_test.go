@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// A server is one program that answers TFTP requests for the files in a directory.
+// A server is a program that answers TFTP requests for the files in a directory.
 type server struct {
 	name     string
 	start    func(t *testing.T, dir string) netip.AddrPort
 	readOnly bool
-	early    bool // acknowledges the last block of an upload before the file is whole
-	anew     bool // takes the repeat of a request for another one, which empties the file
+	early    bool // acknowledges the last block of an upload before the file is complete
+	anew     bool // treats a repeated request as a new one, which empties the file
 }
 
 var tftpdHPA = server{
@@ -30,7 +30,7 @@ var tftpdHPA = server{
 		p := find(t, "tftpd-hpa", "in.tftpd")
 		needRoot(t, "in.tftpd changes its root directory")
 		a := freePort(t)
-		// It speaks to syslog alone, so there is no log to show.
+		// It only logs to syslog, so there is no log to show.
 		d := p.start(t, "--foreground", "--address", a.String(), "--secure", "--create", "--permissive", "--user", "root", dir)
 		d.awaitAnswer(t, a)
 		return a
@@ -44,7 +44,7 @@ var atftpd = server{
 	start: func(t *testing.T, dir string) netip.AddrPort {
 		p := find(t, "atftpd", "atftpd")
 		a := freePort(t)
-		// Left to itself it becomes nobody, who owns nothing here.
+		// By default it becomes nobody, who owns nothing here.
 		name, group := self(t)
 		d := p.start(t, "--daemon", "--no-fork", "--bind-address", a.Addr().String(), "--port", port(a),
 			"--user", name, "--group", group, "--logfile", "-", "--verbose=7", dir)
@@ -53,8 +53,8 @@ var atftpd = server{
 	},
 }
 
-// Dnsmasq's port is 69 and nothing else. The whole of 127.0.0.0/8 is local on
-// Linux, so an address of its own keeps it out of everybody's way.
+// Dnsmasq only uses port 69. All of 127.0.0.0/8 is local on Linux, so it gets its own address and
+// disturbs no other server.
 var dnsmasq = server{
 	name:     "dnsmasq",
 	readOnly: true,
@@ -87,7 +87,7 @@ var haulServer = server{
 
 var listening = regexp.MustCompile(`tftp://(127\.0\.0\.1:[0-9]+)`)
 
-// serve starts haul as a server and waits until it says where it listens.
+// serve starts haul as a server and waits until it reports its address.
 func serve(t *testing.T, dir string, args ...string) (netip.AddrPort, *daemon) {
 	t.Helper()
 	args = append([]string{"serve", dir, "--tftp", "127.0.0.1:0"}, args...)
@@ -95,7 +95,7 @@ func serve(t *testing.T, dir string, args ...string) (netip.AddrPort, *daemon) {
 	return netip.MustParseAddrPort(d.ready(t, listening)[1]), d
 }
 
-// freePort returns a loopback port that nobody had a moment ago.
+// freePort returns a loopback port that was free a moment ago.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -106,7 +106,7 @@ func freePort(t *testing.T) netip.AddrPort {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
-// awaitAnswer returns once a server answers, with an error, for a file it has not.
+// awaitAnswer waits until a server answers a request for a missing file with an error.
 func (d *daemon) awaitAnswer(t *testing.T, a netip.AddrPort) {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -130,7 +130,7 @@ func (d *daemon) awaitAnswer(t *testing.T, a netip.AddrPort) {
 	t.Fatalf("no answer from %v within %v", a, startPatience)
 }
 
-// self names this process's user and group.
+// self returns this process's user and group.
 func self(t *testing.T) (name, group string) {
 	t.Helper()
 	u, err := user.Current()

@@ -17,8 +17,8 @@ import (
 
 var agreeSeed = flag.Uint64("agree", 0, "seed of TestSFTPAgrees; 0 takes new ones")
 
-// TestSFTPAgrees has our server and OpenSSH's do the same operations, many of
-// them senseless, and wants the same answers and the same files.
+// TestSFTPAgrees makes our server and OpenSSH's perform the same operations, many of them
+// pointless, and expects the same answers and the same files.
 func TestSFTPAgrees(t *testing.T) {
 	seeds := []uint64{*agreeSeed}
 	if *agreeSeed == 0 {
@@ -32,7 +32,7 @@ func TestSFTPAgrees(t *testing.T) {
 		again := fmt.Sprintf("go test ./interop -run TestSFTPAgrees -agree %d", seed)
 		local := write(t, filepath.Join(t.TempDir(), "up"), content(40_000))
 		name := fmt.Sprint("s", seed)
-		// One further down, since links go up.
+		// The operations work one level deeper, since links may lead up.
 		ops := append([][]string{{"mkdir", name}, {"mkdir", name + "/in"}}, senseless(rand.New(rand.NewPCG(seed, 0)), name+"/in", local, 150)...)
 		a, b := haulDriver.do(t, us, ops...), haulDriver.do(t, them, ops...)
 		for i := range ops {
@@ -47,16 +47,16 @@ func TestSFTPAgrees(t *testing.T) {
 	}
 }
 
-// senseless makes up operations in a directory, on few names, so that most meet
-// something. ".." is not among them, as our server takes paths as text, and so
-// REALPATH is not either.
+// senseless makes random operations in a directory, on few names, so that most affect existing
+// files. They do not use "..", because our server resolves paths as text, and for the same reason
+// not REALPATH.
 func senseless(r *rand.Rand, dir, local string, n int) (ops [][]string) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	name := func() string {
 		return dir + "/" + pick("a", "b", "c", "d", "d/a", "d/b", "d/e", "d/e/a", "c/a", "none/a")
 	}
-	// OpenSSH moves links, and directories, to the names of links that lead nowhere;
-	// haul to no name that is taken. So there are links, or moves.
+	// OpenSSH moves links, and directories, to the names of links that lead nowhere; haul refuses
+	// any name that exists. So there are either links or moves.
 	odd := pick("symlink", "move")
 	for range n {
 		op := []string{pick(odd, "put", "put", "mkdir", "mkdir", "rmdir", "remove", "rename", "link", "copy", "chmod", "truncate",
@@ -86,8 +86,8 @@ func senseless(r *rand.Rand, dir, local string, n int) (ops [][]string) {
 	return ops
 }
 
-// gist is what two servers have to agree on: what came of it, or that and how it
-// failed. OpenSSH's server has one status for most failures.
+// gist returns what two servers have to agree on: the result, or the failure and its kind.
+// OpenSSH's server uses one status for most failures.
 func gist(t *testing.T, op []string, a answer) string {
 	t.Helper()
 	switch {
@@ -102,7 +102,7 @@ func gist(t *testing.T, op []string, a answer) string {
 		if d.Mode&syscall.S_IFMT != syscall.S_IFREG {
 			d.Size = 0
 		}
-		d.Mtime = 0 // the present, of most
+		d.Mtime = 0 // usually the current time
 		if d.Mode&syscall.S_IFMT == syscall.S_IFLNK {
 			d.Mode = syscall.S_IFLNK
 		}
@@ -111,7 +111,7 @@ func gist(t *testing.T, op []string, a answer) string {
 	return string(a.Value)
 }
 
-// inventory describes all that is in a directory.
+// inventory describes the content of a directory.
 func inventory(t *testing.T, dir string) string {
 	t.Helper()
 	var out strings.Builder
@@ -136,7 +136,7 @@ func inventory(t *testing.T, dir string) string {
 				h = (h ^ uint32(c)) * 16777619
 			}
 			what += fmt.Sprintf(" %d bytes %08x", len(b), h)
-			// A time that was set is to the second; a file that was written has the time of now.
+			// A time that was set is exact to the second; a written file has the current time.
 			if fi.ModTime().Before(time.Now().Add(-time.Hour)) || fi.ModTime().After(time.Now().Add(time.Hour)) {
 				what += fmt.Sprint(" ", fi.ModTime().Unix())
 			}

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// haulTool is our command line.
+// haulTool is our own command.
 var haulTool = toolMaker{"haul", func(t *testing.T, l login) *tool { return newHaulTool(t, haul(t), "--batch", "-F", l.sshConfig(t)) }}
 
-// newHaulTool is a haul with flags that lead to the server of that name.
+// newHaulTool returns haul with flags that lead to the server named "server".
 func newHaulTool(t *testing.T, p program, flags ...string) *tool {
 	args := func(command string, more ...string) []string {
 		return append(append([]string{command}, flags...), more...)
@@ -39,18 +39,18 @@ func newHaulTool(t *testing.T, p program, flags ...string) *tool {
 	}
 }
 
-// TestSFTPCommands has our command line use every peer's server, and ours.
+// TestSFTPCommands tests our command with every peer's server, and ours.
 func TestSFTPCommands(t *testing.T) {
 	for _, s := range append([]sftpServer{haulHidden}, sftpPeerServers...) {
 		trade(t, haulTool, s)
 	}
 }
 
-// A copy of a program that was killed resumes with --continue on a server of another make, both ways.
+// A copy that was killed resumes with --continue from and to other servers, in both directions.
 func TestSFTPContinue(t *testing.T) {
 	dir, local := realDir(t), t.TempDir()
 	l := sshdInternal.start(t, dir)
-	// Progress is recorded now and then, of uploads every 32 MiB.
+	// Progress is recorded at intervals, for uploads every 32 MiB.
 	const size = 80 << 20
 	data := content(size)
 	write(t, filepath.Join(dir, "there"), data)
@@ -67,13 +67,13 @@ func TestSFTPContinue(t *testing.T) {
 		command := func(w *wire, more ...string) []string {
 			return append(append([]string{c.what, "--continue", "--batch", "-q", "-F", w.through(l).sshConfig(t)}, c.args...), more...)
 		}
-		// The limit leaves no time to complete the copy before the kill.
+		// The limit prevents the copy from finishing before the kill.
 		w := newWire(t, l.addr, 0)
 		cmd := p.command(t.Context(), command(w, "--limit", "4M")...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// A record is 5 s old at most, which is a quarter of the file at this limit.
+		// A record is at most 5 s old, which is a quarter of the file at this limit.
 		await(t, "a record of half of the file", func() bool { return w.moved.Load() > size*3/4 && noted(filepath.Dir(c.file)) })
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		if err := cmd.Wait(); err == nil {
@@ -93,8 +93,8 @@ func TestSFTPContinue(t *testing.T) {
 	wantOnly(t, local, "down", "up")
 }
 
-// noted reports whether a directory has a note of how much of a file has come:
-// the store's of downloads, or the client's of uploads.
+// noted reports whether a directory has a record of the progress of a file: the store's
+// checkpoint for downloads, or the client's record for uploads.
 func noted(dir string) bool {
 	for _, pattern := range []string{".haul-*.mark", ".haul-*.record"} {
 		found, _ := filepath.Glob(filepath.Join(dir, pattern))
@@ -107,14 +107,14 @@ func noted(dir string) bool {
 	return false
 }
 
-// Our client gets to a server behind another.
+// Our client reaches a server behind a jump host.
 func TestSFTPJump(t *testing.T) {
 	dir := realDir(t)
 	write(t, filepath.Join(dir, "file"), content(300_000))
 	jump := startSSHD(t, t.TempDir(), "AllowTcpForwarding yes")
 	for _, s := range []sftpServer{sshdInternal, haulHidden} {
 		l := s.start(t, dir)
-		// The name is one that only the configuration knows, by which the jump host is asked.
+		// Only the configuration knows this name, with which the jump host is asked.
 		known, err := os.ReadFile(jump.known(t))
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestSFTPJump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The first setting counts: each host's own known_hosts would.
+		// The first setting counts: so remove each host's own known_hosts.
 		b = bytes.Replace(b, []byte("UserKnownHostsFile "), []byte("# UserKnownHostsFile "), 1)
 		write(t, config, b)
 		down := filepath.Join(t.TempDir(), "down")

@@ -19,28 +19,27 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A driver is a program of ours around somebody's SFTP client library: package
-// sftp's, pkg/sftp's, paramiko's, asyncssh's. All speak one language. They get a
-// job on standard input, in JSON: where to log in, and a list of operations,
-// each a list of strings whose first is one of
+// A driver is a program of ours around an SFTP client library: package sftp's, pkg/sftp's,
+// paramiko's, or asyncssh's. All have the same interface. They read a job from standard input, in
+// JSON: the login, and a list of operations, each a list of strings whose first is one of
 //
 //	get REMOTE LOCAL          reget REMOTE LOCAL    append what LOCAL lacks
 //	put LOCAL REMOTE          reput LOCAL REMOTE    append what REMOTE lacks
-//	publish LOCAL REMOTE      put, unseen until it is whole
+//	publish LOCAL REMOTE      put, hidden until it is complete
 //	mkdir, rmdir, remove, removeall NAME
-//	move FROM TO              unless TO is there
+//	move FROM TO              unless TO exists
 //	rename FROM TO            replaces TO
 //	symlink TARGET NAME       link FROM TO          copy FROM TO
 //	readlink, realpath, stat, lstat, list, statvfs NAME
 //	chmod NAME OCTAL          utime NAME SECONDS    truncate NAME BYTES
 //	read NAME OFFSET BYTES    write NAME OFFSET HEX
 //
-// and answer each with a line of JSON, as an answer has it. Remote names are
-// bytes, so in JSON each byte is the character of its number.
+// and print a line of JSON for each, in the format of answer. Remote names are bytes, so in JSON
+// each byte is the character with its number.
 type driver struct {
 	name  string
 	find  func(t *testing.T) program
-	lacks string // operations and cases that its library has not, with spaces around
+	lacks string // operations and cases that its library does not support, surrounded by spaces
 }
 
 var haulDriver = driver{name: "haul", lacks: " ", find: func(t *testing.T) program {
@@ -67,7 +66,7 @@ var pkgsftpDriver = driver{name: "pkg/sftp", lacks: " copy publish ", find: func
 	return p
 }}
 
-// findPkgSFTP builds pkg/sftp's program, whose module has to be fetched once.
+// findPkgSFTP builds pkg/sftp's program, whose module is fetched once.
 func findPkgSFTP(t *testing.T) program {
 	t.Helper()
 	p, err := buildPkgSFTP()
@@ -86,7 +85,7 @@ var buildPkgSFTP = sync.OnceValues(func() (program, error) {
 	return p, nil
 })
 
-// Large files take those in Python too long.
+// Large files take too long with the libraries in Python.
 var paramikoDriver = driver{
 	name: "paramiko", lacks: " link copy large publish removeall statvfs invalid ",
 	find: func(t *testing.T) program { return findPython(t, "python3-paramiko", "paramiko_client.py") },
@@ -97,8 +96,8 @@ var asyncsshDriver = driver{
 	find: func(t *testing.T) program { return findPython(t, "python3-asyncssh", "asyncssh_client.py") },
 }
 
-// findPython returns a script of ours, run by the Python that the distribution's
-// packages are for; a user's own would not have their compiled parts.
+// findPython returns one of our scripts, run by the system's Python, for which the distribution's
+// packages are made; a user's own would lack their compiled parts.
 func findPython(t *testing.T, pkg, script string) program {
 	t.Helper()
 	dir := peerDir(t, pkg)
@@ -120,22 +119,22 @@ func findPython(t *testing.T, pkg, script string) program {
 	panic("unreachable")
 }
 
-// An answer is what an operation came to.
+// An answer is the result of an operation.
 type answer struct {
 	Value json.RawMessage
-	Error string // what went wrong, in its own words; "" if nothing did
-	Kind  string // of what went wrong: "not exist", "exist", "permission", "unsupported" or unknown
+	Error string // the library's error message; "" on success
+	Kind  string // kind of error: "not exist", "exist", "permission", "unsupported" or unknown
 }
 
-// A job is what a driver is to do.
+// A job is the input of a driver.
 type job struct {
 	Addr, User, Key, Cert, HostKey, Password string
 	Conns, Lanes                             int
 	Ops                                      [][]string
 }
 
-// do has the driver do some operations on one connection, and returns an answer
-// to each. Names of ours are bytes; the language wants characters.
+// do makes the driver perform operations on one connection, and returns an answer to each. Our
+// names are bytes; the interface needs characters.
 func (d driver) do(t *testing.T, l login, ops ...[]string) []answer {
 	t.Helper()
 	answers, err := d.try(t, job{}, l, ops...)
@@ -145,7 +144,7 @@ func (d driver) do(t *testing.T, l login, ops ...[]string) []answer {
 	return answers
 }
 
-// try is do for tests that expect the connection to fail, with the settings of j.
+// try is like do for tests in which the connection may fail, with the settings of j.
 func (d driver) try(t *testing.T, j job, l login, ops ...[]string) ([]answer, error) {
 	t.Helper()
 	j.Addr, j.User, j.Key, j.Cert, j.Password = l.addr, l.user, l.key, l.cert, l.password
@@ -186,7 +185,7 @@ func (d driver) try(t *testing.T, j job, l login, ops ...[]string) ([]answer, er
 	return answers, nil
 }
 
-// latin turns each byte into the character of its number, and raw turns them back.
+// latin replaces each byte with the character with its number, and raw reverses that.
 func latin(s string) string {
 	r := make([]rune, len(s))
 	for i := range len(s) {

@@ -22,7 +22,7 @@ func testSizes(t *testing.T, x *meeting) {
 		ops = append(ops, []string{"get", x.remote(name), filepath.Join(x.local, name)},
 			[]string{"put", local, x.remote("up-" + name)})
 	}
-	// Over what is there and longer.
+	// This replaces an existing longer file.
 	x.write(t, x.served, "over", content(400_000))
 	ops = append(ops, []string{"put", filepath.Join(x.local, "up-f32769"), x.remote("over")})
 	x.must(t, ops...)
@@ -55,10 +55,10 @@ func testResume(t *testing.T, x *meeting) {
 	}
 }
 
-// largeMiB is more than haul sends before it first notes how far it is, in MiB.
+// largeMiB is more than haul sends before it first records its progress, in MiB.
 const largeMiB = 34
 
-// largeFile writes so many MiB, of which most are zeros.
+// largeFile writes a file of mib MiB, mostly zeros.
 func largeFile(t *testing.T, name string, mib int64) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -76,7 +76,7 @@ func largeFile(t *testing.T, name string, mib int64) {
 	}
 }
 
-// sameFiles compares two files without holding either.
+// sameFiles compares two files without reading them into memory.
 func sameFiles(t *testing.T, a, b string) {
 	t.Helper()
 	var f [2]*os.File
@@ -114,7 +114,7 @@ func testLarge(t *testing.T, x *meeting) {
 	sameFiles(t, there, filepath.Join(x.served, "back"))
 }
 
-// Reading and writing in the middle of a file leaves the rest as it is.
+// Reading and writing in the middle of a file does not change the rest.
 func testPieces(t *testing.T, x *meeting) {
 	data := content(500_000)
 	x.write(t, x.served, "file", data)
@@ -143,7 +143,7 @@ func testPieces(t *testing.T, x *meeting) {
 	}
 }
 
-// A file published is whole, and nothing else is left.
+// A published file is complete, and nothing else remains.
 func testPublish(t *testing.T, x *meeting) {
 	x.write(t, x.served, "over", content(10))
 	up := x.write(t, x.local, "up", content(700_000))

@@ -14,38 +14,37 @@ import (
 	"time"
 )
 
-// Sizes around the borders of requests: 32 KiB is what every server takes, and
-// 255 KiB what OpenSSH's and ours do.
+// These are sizes near the limits of requests: every server accepts 32 KiB, and OpenSSH's and
+// ours 255 KiB.
 var sftpSizes = []int{0, 1, 32767, 32768, 32769, 261119, 261120, 261121, 3<<20 + 17}
 
-// Names that are mistaken for something else by programs that take them apart.
+// These are names that programs may misinterpret when they parse them.
 var oddNames = []string{
 	"with space", " leading", "trailing ", "-dash", "quo\"te", "apo'strophe", "back\\slash", "star*", "que?ry", "[brackets]",
 	"semi;colon", "dollar$HOME", "per%20cent", "hash#tag", "co:lon", "new\nline", "tab\there", "bell\a", "日本語", "e\u0301 é",
 	".hidden", "...", "~tilde", "&amp;", "`ls`", strings.Repeat("n", 255),
 }
 
-// invalidNames are bytes that are no UTF-8.
+// invalidNames are bytes that are not UTF-8.
 var invalidNames = []string{"latin\xe9", "\xff\xfe", "cut\xe6\x97"}
 
-// then is a time that no file has by chance, in whole seconds as SFTP has them.
+// then is a time that no file has by chance, in whole seconds as in SFTP.
 var then = time.Unix(1_234_567_890, 0)
 
-// A meeting is one driver and one server, with a directory of the server's and
-// one of the client's.
+// A meeting has one driver and one server, with a directory of the server and one of the client.
 type meeting struct {
 	d      driver
 	s      sftpServer
 	login  login
-	served string // the directory that the server serves, as this machine has it
+	served string // local path of the directory that the server serves
 	local  string
 }
 
-// exercise has a driver do all that SFTP has, at a server, or only some cases.
+// exercise makes a driver perform all operations of SFTP with a server, or only some cases.
 func exercise(t *testing.T, d driver, s sftpServer, only ...string) {
 	t.Run(d.name+" and "+s.name, func(t *testing.T) {
 		t.Parallel()
-		d.find(t) // before the server is started for nothing
+		d.find(t) // fail before starting the server
 		served := realDir(t)
 		x := &meeting{d: d, s: s, served: served, login: s.start(t, served)}
 		for _, c := range []struct {
@@ -63,7 +62,7 @@ func exercise(t *testing.T, d driver, s sftpServer, only ...string) {
 				if lacking(c.name, d.lacks, s.lacks) {
 					t.Skipf("%s and %s: one of them has no %s", d.name, s.name, c.name)
 				}
-				// The cases share a server, and nothing else: each has its directory.
+				// The cases share only a server: each has its own directory.
 				y := *x
 				y.local = t.TempDir()
 				test := c.test
@@ -77,8 +76,8 @@ func exercise(t *testing.T, d driver, s sftpServer, only ...string) {
 	})
 }
 
-// realDir is a temporary directory by its true name: a server that resolves
-// links shows no other.
+// realDir returns a temporary directory by its real path: a server that resolves links shows no
+// other.
 func realDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -88,13 +87,13 @@ func realDir(t *testing.T) string {
 	return dir
 }
 
-// remote is a name in the case's directory, as the server knows it.
+// remote returns a name in the case's directory, as the server knows it.
 func (x *meeting) remote(name string) string { return filepath.Base(x.served) + "/" + name }
 
-// lacks reports whether the two cannot do something.
+// lacks reports whether the driver or the server lacks a feature.
 func (x *meeting) lacks(feature string) bool { return lacking(feature, x.d.lacks, x.s.lacks) }
 
-// must does operations that may not fail.
+// must performs operations that must not fail.
 func (x *meeting) must(t *testing.T, ops ...[]string) []answer {
 	t.Helper()
 	answers := x.d.do(t, x.login, ops...)
@@ -158,7 +157,7 @@ func readDir(t *testing.T, dir string) []os.DirEntry {
 	return entries
 }
 
-// wantNames compares a listing with what should be in it, sorted.
+// wantNames checks the names in a listing, sorted.
 func wantNames(t *testing.T, a answer, want []string) {
 	t.Helper()
 	var got []string
@@ -184,9 +183,9 @@ func testRename(t *testing.T, x *meeting) {
 	r := x.remote
 	answers := x.d.do(t, x.login,
 		[]string{"rename", r("a"), r("new")},
-		[]string{"rename", r("b"), r("c")}, // over what is there
+		[]string{"rename", r("b"), r("c")}, // replaces an existing file
 		[]string{"move", r("d"), r("dir/d")},
-		[]string{"move", r("dir/d"), r("c")}, // which is there
+		[]string{"move", r("dir/d"), r("c")}, // which exists
 		[]string{"rename", r("none"), r("x")},
 		[]string{"rename", r("dir"), r("moved")},
 	)
@@ -203,7 +202,7 @@ func testRename(t *testing.T, x *meeting) {
 	wantFile(t, filepath.Join(x.served, "new"), content(1000))
 	switch {
 	case x.lacks("refusal"):
-		c = 1003 // the file d has gone there, too
+		c = 1003 // the file d was moved, too
 	case x.lacks("replace"):
 		c = 1002
 		wantFile(t, filepath.Join(x.served, "b"), content(1001))
@@ -276,10 +275,10 @@ func testLinks(t *testing.T, x *meeting) {
 	}
 }
 
-// attributes are what STAT says.
+// attributes are the result of STAT.
 type attributes struct {
 	Size  int64
-	Mode  uint32 // as st_mode
+	Mode  uint32 // in the format of st_mode
 	Mtime int64
 }
 
@@ -338,7 +337,7 @@ func testAttributes(t *testing.T, x *meeting) {
 
 func testDirectories(t *testing.T, x *meeting) {
 	r := x.remote
-	const many = 2000 // of so long names that the list takes many packets
+	const many = 2000 // with such long names that the list takes many packets
 	want := make([]string, many)
 	if err := os.Mkdir(filepath.Join(x.served, "many"), 0o755); err != nil {
 		t.Fatal(err)
@@ -384,7 +383,7 @@ func testSpace(t *testing.T, x *meeting) {
 		t.Fatal(err)
 	}
 	total, free := want.Blocks*uint64(want.Bsize), want.Bfree*uint64(want.Bsize)
-	// Others write to the same disk meanwhile.
+	// Others may write to the same disk meanwhile.
 	if got.Total != total || got.Free > got.Total || max(got.Free, free)-min(got.Free, free) > 4<<30 {
 		t.Errorf("total %d and free %d, want %d and about %d", got.Total, got.Free, total, free)
 	}

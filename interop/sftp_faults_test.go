@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Keys are made anew in the middle of transfers, each way, every MiB.
+// New keys are exchanged in the middle of transfers, in each direction, after every MiB.
 func TestSFTPRekey(t *testing.T) {
 	t.Run("haul and sshd", func(t *testing.T) {
 		t.Parallel()
@@ -58,7 +58,7 @@ func TestSFTPRekey(t *testing.T) {
 	})
 }
 
-// A server that allows few sessions is respected, and the work is done with those.
+// If a server permits only few sessions, these are enough.
 func TestSFTPMaxSessions(t *testing.T) {
 	for _, sessions := range []int{1, 2} {
 		for _, conns := range []int{1, 2} {
@@ -66,7 +66,8 @@ func TestSFTPMaxSessions(t *testing.T) {
 				t.Parallel()
 				dir, local := realDir(t), t.TempDir()
 				l, d := startSSHDAnd(t, dir, "Subsystem sftp internal-sftp", fmt.Sprint("MaxSessions ", sessions))
-				// So far away that one session's window is too little, and more are asked for.
+				// The distance is so large that one session's window is not enough, and more are
+				// requested.
 				far := newWire(t, l.addr, 50*time.Millisecond).through(l)
 				largeFile(t, filepath.Join(dir, "there"), 24)
 				answers, err := haulDriver.try(t, job{Lanes: 8, Conns: conns}, far,

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// cp, ln, chmod, sum, cat and tree work on servers of others, and without extensions as far as
-// that is possible.
+// cp, ln, chmod, sum, cat and tree work on other servers, and as far as possible without
+// extensions.
 func TestSFTPFileCommands(t *testing.T) {
 	for _, c := range []struct {
 		server sftpServer
-		way    string // that copies take
-		hard   bool   // it has hard links
+		way    string // method of copies
+		hard   bool   // supports hard links
 	}{
 		{haulHidden, "(on the server)", true},
 		{sshdInternal, "(on the server)", true},

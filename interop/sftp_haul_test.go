@@ -18,17 +18,17 @@ import (
 var (
 	haulHidden = sftpServer{
 		name:  "haul",
-		lacks: " invalid resume ", // an upload that is resumed has to be in place
+		lacks: " invalid resume ", // a resumed upload has to be in place
 		start: func(t *testing.T, dir string) login { return serveSFTP(t, dir) },
 	}
 	haulInPlace = sftpServer{
 		name:  "haul, in place",
-		lacks: " invalid ", // names are UTF-8: see TestSFTPInvalidNames
+		lacks: " invalid ", // names must be UTF-8: see TestSFTPInvalidNames
 		start: func(t *testing.T, dir string) login { return serveSFTP(t, dir, "--sftp-in-place") },
 	}
 )
 
-// usersFile is one of a single user, haul, who has userKey, and the lines given.
+// usersFile writes a users file with the given lines for a single user, haul, who has userKey.
 func usersFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	text := strings.Join(append([]string{"user haul", "key " + strings.TrimSpace(must[keyPair](t)(userKey()).line())}, lines...), "\n")
@@ -39,8 +39,8 @@ func usersFile(t *testing.T, lines ...string) string {
 	return name
 }
 
-// serveSFTP starts haul as a server of dir for the user haul, and ends it with
-// the test, in which it must not fail.
+// serveSFTP starts haul as a server of dir for the user haul. It is stopped with the test, and
+// must not fail before.
 func serveSFTP(t *testing.T, dir string, args ...string) login {
 	t.Helper()
 	l, d := beginSFTP(t, dir, append([]string{"--users", usersFile(t), "--sftp-exempt", "127.0.0.0/8"}, args...)...)
@@ -57,14 +57,14 @@ var (
 	hostKeyLine = regexp.MustCompile(`host key (ssh-ed25519) (SHA256:\S+)`)
 )
 
-// beginSFTP starts haul as a server, and takes the host key which it shows for
-// the one that it said it has.
+// beginSFTP starts haul as a server, and checks that its host key is the one that it has
+// reported.
 func beginSFTP(t *testing.T, dir string, args ...string) (login, *daemon) {
 	t.Helper()
 	return beginSFTPBy(t, haul(t), dir, args...)
 }
 
-// beginSFTPBy is beginSFTP of a haul with an environment of its own.
+// beginSFTPBy is like beginSFTP for a haul with its own environment.
 func beginSFTPBy(t *testing.T, h program, dir string, args ...string) (login, *daemon) {
 	t.Helper()
 	args = append([]string{"serve", dir, "--sftp", "127.0.0.1:0", "--host-keys", t.TempDir()}, args...)
@@ -83,7 +83,7 @@ func beginSFTPBy(t *testing.T, h program, dir string, args ...string) (login, *d
 	return l, d
 }
 
-// TestSFTPHashes has rclone compare files by the hashes that haul computes.
+// TestSFTPHashes makes rclone compare files by the hashes that haul computes.
 func TestSFTPHashes(t *testing.T) {
 	dir, local := realDir(t), t.TempDir()
 	names := slices.DeleteFunc(slices.Clone(oddNames), func(name string) bool {
@@ -97,8 +97,8 @@ func TestSFTPHashes(t *testing.T) {
 		}
 	}
 	p := rcloneAt(t, serveSFTP(t, dir))
-	// With one file first, as rclone hashes all files at once, and takes those for which
-	// it does not know yet which commands a server has for failed. It keeps what it finds.
+	// One file is hashed first: rclone hashes all files at once, and takes a hash for failed if
+	// it does not know yet which commands a server has. It remembers what it finds.
 	mustRun(t, p, "", "hashsum", "md5", "server:.hidden")
 	for _, hash := range []string{"md5", "sha1"} {
 		served := mustRun(t, p, "", "hashsum", hash, "server:")
@@ -107,7 +107,7 @@ func TestSFTPHashes(t *testing.T) {
 		}
 	}
 	mustRun(t, p, "", "check", "--checksum", local, "server:")
-	// A file of the same size and time that differs shows by its hash alone.
+	// A file with the same size and time but other content differs only by its hash.
 	name := "tilde"
 	for in, text := range map[string]string{dir: "one", local: "two"} {
 		file := filepath.Join(in, name)

@@ -16,16 +16,16 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// A keyPair is a key of SSH's in memory and in two files.
+// A keyPair is an SSH key in memory and in two files.
 type keyPair struct {
 	signer ssh.Signer
-	file   string // the private key; the public one is beside it, in file + ".pub"
+	file   string // the private key; the public one is in file + ".pub"
 }
 
-// line returns the public key as authorized_keys has it.
+// line returns the public key in the format of authorized_keys.
 func (k keyPair) line() string { return string(ssh.MarshalAuthorizedKey(k.signer.PublicKey())) }
 
-// newKeyPair makes a key. Its files have the name in dir.
+// newKeyPair makes a key, whose files in dir have the given name.
 func newKeyPair(dir, name string) (keyPair, error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -45,7 +45,7 @@ func newKeyPair(dir, name string) (keyPair, error) {
 	return k, os.WriteFile(k.file+".pub", []byte(k.line()), 0o600)
 }
 
-// Keys of everybody's: one that logs in everywhere, and one of all peers' servers.
+// Keys for all tests: one that can log in everywhere, and one of all peers' servers.
 var (
 	userKey = sync.OnceValues(func() (keyPair, error) { return newKeyPair(temp, "id_user") })
 	hostKey = sync.OnceValues(func() (keyPair, error) { return newKeyPair(temp, "id_host") })
@@ -61,19 +61,19 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// A login is what it takes to use an SFTP server.
+// A login contains everything that is needed to use an SFTP server.
 type login struct {
 	addr     string // host and port
 	user     string
 	key      string        // the file of the private key
-	cert     string        // and of its certificate, if there is one
+	cert     string        // the file of its certificate, or ""
 	password string        // instead of the key
-	host     ssh.PublicKey // the server's
-	dir      string        // what is served, as this machine has it
-	home     string        // and as the server names it: where the user begins
+	host     ssh.PublicKey // the server's key
+	dir      string        // local path of the served directory
+	home     string        // the server's path of it, in which the user begins
 }
 
-// newLogin is a login by userKey to one of the peers' servers.
+// newLogin returns a login with userKey to one of the peers' servers.
 func newLogin(t *testing.T, addr, dir, home string) login {
 	return login{
 		addr: addr, user: "haul", key: must[keyPair](t)(userKey()).file,
@@ -96,8 +96,8 @@ func (l login) known(t *testing.T) string {
 	return name
 }
 
-// sshConfig writes an ssh_config file in which "server" is the server, for
-// OpenSSH's programs and those that start them.
+// sshConfig writes an ssh_config file that names the server "server", for OpenSSH's programs and
+// those that start them.
 func (l login) sshConfig(t *testing.T, more ...string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "ssh_config")

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// A wire stands between a client and a server. Each byte takes a while to cross
-// it, and it can be cut: all connections at once.
+// A wire connects a client and a server. It delays each byte, and it can cut all connections at
+// once.
 type wire struct {
 	l       net.Listener
 	to      string
 	latency time.Duration
-	moved   atomic.Int64 // bytes, both ways together
+	moved   atomic.Int64 // bytes in both directions together
 
 	mu    sync.Mutex
 	conns []net.Conn // mu
 	wait  sync.WaitGroup
 }
 
-// newWire leads to an address.
+// newWire makes a wire to an address.
 func newWire(t *testing.T, to string, latency time.Duration) *wire {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func newWire(t *testing.T, to string, latency time.Duration) *wire {
 	return w
 }
 
-// through returns a login that goes over the wire.
+// through returns a login that uses the wire.
 func (w *wire) through(l login) login {
 	l.addr = w.l.Addr().String()
 	return l
@@ -70,14 +70,14 @@ func (w *wire) join(client net.Conn) {
 	both.Wait()
 }
 
-// A parcel is on its way until its time.
+// A parcel is data under way until a given time.
 type parcel struct {
 	data []byte
 	due  time.Time
 }
 
-// carry moves bytes one way. The bytes under way have no bound but TCP's windows before
-// and the time that they take.
+// carry moves bytes in one direction. The bytes under way are only bounded by TCP's windows and
+// the time that they take.
 func (w *wire) carry(from, to net.Conn) {
 	parcels := make(chan parcel, 4096)
 	var sender sync.WaitGroup
@@ -107,13 +107,13 @@ func (w *wire) carry(from, to net.Conn) {
 	sender.Wait()
 }
 
-// cut ends all connections there are, without a word.
+// cut resets all connections.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
 		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // no farewell
+			_ = tcp.SetLinger(0) // reset instead of a FIN
 		}
 		c.Close()
 	}

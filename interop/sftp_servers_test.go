@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// An sftpServer is one program that serves a directory by SFTP.
+// An sftpServer is a program that serves a directory by SFTP.
 type sftpServer struct {
 	name  string
 	start func(t *testing.T, dir string) login
-	lacks string // operations and cases that it has not, with spaces around
+	lacks string // operations and cases that it does not support, surrounded by spaces
 }
 
-// It shows no link that does not say an absolute name below dir.
+// It only shows links to an absolute path below dir.
 var asyncsshServer = sftpServer{
 	name:  "asyncssh",
 	lacks: " copy readlink ",
@@ -26,8 +26,8 @@ func asyncsshProgram(t *testing.T) program {
 	return findPython(t, "python3-asyncssh", "asyncssh_server.py")
 }
 
-// Its file names are text, and it announces none of OpenSSH's extensions, so
-// that clients do not use the one it has: to replace a file by renaming.
+// Its file names are text, and it announces none of OpenSSH's extensions, so clients do not use
+// the one that it supports: replacing a file by renaming.
 var paramikoServer = sftpServer{
 	name:  "paramiko",
 	lacks: " link copy statvfs invalid replace ",
@@ -36,8 +36,8 @@ var paramikoServer = sftpServer{
 	},
 }
 
-// It serves the whole machine, beginning in dir, which it puts before the text
-// of a relative link, too, and forgets for statvfs. A move replaces what is there.
+// It serves the whole machine, beginning in dir. It also puts dir before the text of a relative
+// link, and ignores it for statvfs. A move replaces an existing file.
 var pkgsftpServer = sftpServer{
 	name:  "pkg/sftp",
 	lacks: " copy links statvfs refusal ",
@@ -65,7 +65,7 @@ func startPeer(t *testing.T, p program, dir, home string, args ...string) login 
 	return newLogin(t, m[1], dir, home)
 }
 
-// lacking reports whether one of several lists names a feature.
+// lacking reports whether one of several lists contains a feature.
 func lacking(feature string, lists ...string) bool {
 	for _, list := range lists {
 		if strings.Contains(list, " "+feature+" ") {

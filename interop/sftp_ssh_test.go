@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// overSSH returns haul, with the flags by which it runs OpenSSH's ssh, and a file in which
-// each of these processes is noted. Lines of the configuration may follow.
+// overSSH returns haul, with the flags that make it run OpenSSH's ssh, and a file that lists each
+// of these processes. Further lines are added to the configuration.
 func overSSH(t *testing.T, l login, config ...string) (p program, flags []string, pids string) {
 	t.Helper()
 	ssh := findOpenSSH(t, "ssh")
@@ -26,7 +26,7 @@ func overSSH(t *testing.T, l login, config ...string) (p program, flags []string
 	return p, []string{command, "-F", l.sshConfig(t, config...)}, pids
 }
 
-// shared lets processes of ssh share a connection, which ends with the test.
+// shared returns settings that make ssh processes share a connection, which ends with the test.
 func shared(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,8 @@ func shared(t *testing.T) []string {
 	return []string{"ControlMaster auto", "ControlPath " + dir + "/s", "ControlPersist 20"}
 }
 
-// wantNone checks that none of the processes in a file is left, and returns how many there were.
+// wantNone checks that none of the processes in a file still runs, and returns how many there
+// were.
 func wantNone(t *testing.T, file string) int {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -53,7 +54,8 @@ func wantNone(t *testing.T, file string) int {
 	return len(words)
 }
 
-// TestSFTPOverSSH has our command line use servers by OpenSSH's ssh: files and trees, both ways.
+// TestSFTPOverSSH makes our command use servers through OpenSSH's ssh: files and trees, in both
+// directions.
 func TestSFTPOverSSH(t *testing.T) {
 	maker := toolMaker{"haul --ssh", func(t *testing.T, l login) *tool {
 		p, flags, pids := overSSH(t, l)
@@ -64,8 +66,8 @@ func TestSFTPOverSSH(t *testing.T) {
 	trade(t, maker, haulHidden, "sizes", "list")
 }
 
-// With ControlMaster all commands, and all lanes, share one login. Lanes that the server does
-// not allow are left out.
+// With ControlMaster all commands, and all sessions, share one login. Sessions that the server
+// does not permit are left out.
 func TestSFTPOverSharedSSH(t *testing.T) {
 	t.Parallel()
 	dir, local := realDir(t), t.TempDir()
@@ -73,7 +75,7 @@ func TestSFTPOverSharedSSH(t *testing.T) {
 	data := content(size)
 	write(t, filepath.Join(dir, "there"), data)
 	l, d := startSSHDAnd(t, dir, "Subsystem sftp internal-sftp", "MaxSessions 3")
-	w := newWire(t, l.addr, 5*time.Millisecond) // far enough for several lanes
+	w := newWire(t, l.addr, 5*time.Millisecond) // far enough for several sessions
 	control := shared(t)
 	p, flags, pids := overSSH(t, w.through(l), control...)
 	down := filepath.Join(local, "down")
@@ -83,7 +85,7 @@ func TestSFTPOverSharedSSH(t *testing.T) {
 	if n := wantNone(t, pids); n < 4 {
 		t.Errorf("%d processes: one for ls, and for get no more than two", n)
 	}
-	// ssh makes a connection of its own where the shared one has no more room.
+	// ssh makes its own connection when the shared one has no more room.
 	logins, sessions := strings.Count(d.said(1000), "Accepted publickey"), strings.Count(d.said(1000), "subsystem 'sftp'")
 	if logins >= sessions || sessions < 4 {
 		t.Errorf("%d logins, %d sessions", logins, sessions)

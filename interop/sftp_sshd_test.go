@@ -23,27 +23,27 @@ var (
 		name: "sshd, sftp-server",
 		start: func(t *testing.T, dir string) login {
 			p := findBelow(t, "openssh-server", "usr/lib/openssh/sftp-server", "usr/libexec/openssh/sftp-server")
-			// sshd hands its session no environment.
+			// sshd passes no environment to its session.
 			env := strings.Join(append([]string{"/usr/bin/env"}, p.env...), " ")
 			return startSSHD(t, dir, "Subsystem sftp "+env+" "+p.path)
 		},
 	}
 )
 
-// startSSHD runs OpenSSH's server as the user who runs the tests, with a
-// configuration that serves dir to userKey, and the lines given.
+// startSSHD runs OpenSSH's server as the user of the tests, with a configuration that serves dir
+// to userKey, and the given lines.
 //
-// sshd wants an account to log in to, and as root another one to hide in. An
-// account it takes from the system's list, in which libnss_wrapper makes it see
-// ours: the user haul, who has our own number and is at home in dir.
+// sshd needs an account to log in to, and as root another one for confinement. It looks up an
+// account in the system's list, in which libnss_wrapper shows ours: the user haul, with our own
+// number and with dir as the home directory.
 func startSSHD(t *testing.T, dir string, config ...string) login {
 	t.Helper()
 	l, _ := startSSHDAnd(t, dir, config...)
 	return l
 }
 
-// startSSHDAnd is startSSHD for tests that read what it says. The first of
-// several settings of one kind counts.
+// startSSHDAnd is like startSSHD for tests that read its output. The first of several settings of
+// one kind counts.
 func startSSHDAnd(t *testing.T, dir string, config ...string) (login, *daemon) {
 	t.Helper()
 	sshd := findSSHD(t)
@@ -62,8 +62,8 @@ func startSSHDAnd(t *testing.T, dir string, config ...string) (login, *daemon) {
 	wrapper := findBelow(t, "libnss-wrapper", "usr/lib/*/libnss_wrapper.so").path
 	sshd.env = append(sshd.env, "LD_PRELOAD="+wrapper, "NSS_WRAPPER_PASSWD="+passwd, "NSS_WRAPPER_GROUP="+group)
 	if uid == 0 {
-		// It confines itself to this directory, which is compiled in and which
-		// whatever starts sshd makes; it is gone at the next boot.
+		// It confines itself to this directory, which is compiled in and usually made by the
+		// service that starts sshd; it is gone at the next boot.
 		if err := os.Mkdir("/run/sshd", 0o755); err != nil && !os.IsExist(err) {
 			t.Fatal(err)
 		}
@@ -72,8 +72,8 @@ func startSSHDAnd(t *testing.T, dir string, config ...string) (login, *daemon) {
 		"HostKey "+must[keyPair](t)(hostKey()).file,
 		"AuthorizedKeysFile "+must[keyPair](t)(userKey()).file+".pub",
 		"PidFile none", "UsePAM no", "StrictModes no", "PermitRootLogin yes", "LogLevel VERBOSE")
-	// Since OpenSSH 9.8 the work is done by programs of their own, and who
-	// fails to log in is refused for a time, which some tests do on purpose.
+	// Since OpenSSH 9.8 separate programs do the work, and a source that fails to log in is
+	// refused for a while, which some tests cause on purpose.
 	for option, pattern := range map[string]string{
 		"SshdSessionPath": "usr/lib*/openssh/sshd-session", "SshdAuthPath": "usr/lib*/openssh/sshd-auth",
 	} {
@@ -84,7 +84,7 @@ func startSSHDAnd(t *testing.T, dir string, config ...string) (login, *daemon) {
 			}
 		}
 	}
-	// It takes no port 0. Between our choice and its own attempt somebody else may have it.
+	// It does not accept port 0. Another program may take our choice before sshd does.
 	for range 5 {
 		addr := freeTCP(t)
 		file := write("sshd_config", strings.Join(append(config, "ListenAddress "+addr), "\n")+"\n")
@@ -100,15 +100,14 @@ func startSSHDAnd(t *testing.T, dir string, config ...string) (login, *daemon) {
 	panic("unreachable")
 }
 
-// findSSHD returns sshd by its full name: it starts itself anew for each connection.
+// findSSHD returns sshd by its full path, because it executes itself again for each connection.
 func findSSHD(t *testing.T) program {
 	t.Helper()
 	return find(t, "openssh-server", "sshd")
 }
 
-// findBelow returns a program, or another file, that is in none of the usual
-// directories of a package: by patterns, below where it was unpacked, or in the
-// machine's own root.
+// findBelow returns a program, or another file, that is in none of the usual directories of a
+// package: by patterns, in its unpacked directory, or in the machine's root.
 func findBelow(t *testing.T, pkg string, patterns ...string) program {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -138,7 +137,7 @@ func below(pkg, pattern string) string {
 	return found[0]
 }
 
-// freeTCP returns a loopback address that nobody had a moment ago.
+// freeTCP returns a loopback address that was free a moment ago.
 func freeTCP(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,8 +148,7 @@ func freeTCP(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// awaitLine waits until a daemon has said something, and reports false if it
-// ended before.
+// awaitLine waits until a daemon has printed a text, and returns false if it ended before.
 func (d *daemon) awaitLine(t *testing.T, text string) bool {
 	t.Helper()
 	for range 1200 {

@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// sshfs mounts the home directory, and then any program is a client; here it is
-// this one.
+// sshfs mounts the home directory, so any program is a client; here it is this one.
 func newSSHFSTool(t *testing.T, l login) *tool {
 	p := find(t, "sshfs", "sshfs")
-	// A missing part is the machine's fault here, and no peer's.
+	// If something is missing, it is because of this machine, and not a peer's fault.
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
 		t.Skipf("this machine lends nobody FUSE: %v", err)
 	} else {
@@ -27,7 +26,7 @@ func newSSHFSTool(t *testing.T, l login) *tool {
 	p.env = append(p.env, "PATH="+filepath.Dir(fusermount.path)+":"+os.Getenv("PATH"))
 	d := p.start(t, "-f", "-F", l.sshConfig(t), "-o", "ssh_command="+findOpenSSH(t, "ssh").path, "server:", mount)
 	t.Cleanup(func() {
-		// Ended by a signal it unmounts; should it have failed to, this does.
+		// It unmounts when a signal ends it; this is in case that fails.
 		_ = d.stop()
 		_, _ = fusermount.run(t.Context(), "-u", "-z", mount)
 	})
@@ -63,7 +62,7 @@ func newSSHFSTool(t *testing.T, l login) *tool {
 	}
 }
 
-// mounted reports whether a directory is another file system than the one it is in.
+// mounted reports whether a directory is on another file system than its parent.
 func mounted(t *testing.T, dir string) bool {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/mounts")
@@ -91,7 +90,7 @@ func mustCopy(t *testing.T, from, to string) {
 	}
 }
 
-// mustCopyTree copies what is in one directory to another, as cp -a does.
+// mustCopyTree copies the content of one directory to another, as cp -a does.
 func mustCopyTree(t *testing.T, from, to string) {
 	t.Helper()
 	for _, e := range readDir(t, from) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// sshd with haul for its subsystem: the login is OpenSSH's, and the files are haul's.
+// These are sshd with haul as its subsystem: OpenSSH handles the login, and haul the files.
 var (
 	subsystemHidden = sftpServer{
 		name:  "sshd, haul sftp-server",
@@ -25,14 +25,14 @@ var (
 	}
 )
 
-// startSubsystem starts sshd with "haul sftp-server" and the options given.
+// startSubsystem starts sshd with "haul sftp-server" and the given options.
 func startSubsystem(t *testing.T, dir string, options ...string) login {
 	t.Helper()
 	return startSSHD(t, dir, "Subsystem sftp "+strings.Join(append([]string{haul(t).path, "sftp-server"}, options...), " "))
 }
 
-// TestSFTPSubsystem has the clients use haul below an sshd. How each library speaks is
-// TestSFTPServer's subject, so of those one does all here that files can do.
+// TestSFTPSubsystem makes the clients use haul below an sshd. TestSFTPServer tests the protocol
+// of each library, so here one of them performs all operations on files.
 func TestSFTPSubsystem(t *testing.T) {
 	exercise(t, haulDriver, subsystemHidden, "sizes", "names", "rename", "links", "attributes", "directories", "space", "pieces", "publish", "copy")
 	for _, m := range sftpTools {
@@ -43,8 +43,8 @@ func TestSFTPSubsystem(t *testing.T) {
 	}
 }
 
-// TestSFTPSubsystemRestic has restic keep a repository behind haul: it writes each file
-// under another name first, and renames it.
+// TestSFTPSubsystemRestic makes restic keep a repository behind haul: it first writes each file
+// under another name, and renames it.
 func TestSFTPSubsystemRestic(t *testing.T) {
 	t.Parallel()
 	served, local, back := realDir(t), realDir(t), realDir(t)
@@ -73,8 +73,8 @@ func TestSFTPSubsystemRestic(t *testing.T) {
 	}
 }
 
-// TestSFTPSubsystemOwnTests runs the tests that pkg/sftp has for programs like OpenSSH's
-// sftp-server, with haul in its place.
+// TestSFTPSubsystemOwnTests runs pkg/sftp's tests for programs like OpenSSH's sftp-server, with
+// haul instead.
 func TestSFTPSubsystemOwnTests(t *testing.T) {
 	t.Parallel()
 	server := filepath.Join(t.TempDir(), "sftp-server")
@@ -95,7 +95,7 @@ func TestSFTPSubsystemOwnTests(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	// One test wants to be in a directory with the name of the package's, without a version.
+	// One test must run in a directory with the package's name, without a version.
 	cmd := tests.command(ctx, "-integration", "-sftp", server, "-sftp_client", findOpenSSH(t, "sftp").path, "-test.skip", "^TestGlob$")
 	cmd.Dir = strings.TrimSpace(string(dir))
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -103,7 +103,7 @@ func TestSFTPSubsystemOwnTests(t *testing.T) {
 	}
 }
 
-// await waits until something is so.
+// await waits until a condition holds.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for begin := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {

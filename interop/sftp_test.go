@@ -9,7 +9,7 @@ var (
 	sftpPeerDrivers = []driver{pkgsftpDriver, paramikoDriver, asyncsshDriver}
 )
 
-// TestSFTPPeers has the peers meet each other, which proves the harness.
+// TestSFTPPeers tests the peers with each other, which checks the tests themselves.
 func TestSFTPPeers(t *testing.T) {
 	for _, d := range sftpPeerDrivers {
 		exercise(t, d, sshdInternal, "sizes", "names", "links", "rename")
@@ -19,11 +19,11 @@ func TestSFTPPeers(t *testing.T) {
 	}
 }
 
-// Of what differs between hidden uploads and those in place: how files are written.
-// Names and trees are the same.
+// inPlaceCases are the cases in which hidden uploads and those in place differ: how files are
+// written. Names and trees are the same.
 var inPlaceCases = []string{"sizes", "resume", "pieces", "publish"}
 
-// TestSFTPServer has every peer's client use our server.
+// TestSFTPServer tests every peer's client with our server.
 func TestSFTPServer(t *testing.T) {
 	for _, d := range sftpPeerDrivers {
 		exercise(t, d, haulHidden)
@@ -35,13 +35,13 @@ func TestSFTPServer(t *testing.T) {
 	}
 }
 
-// TestSFTPHaul has our client use our server.
+// TestSFTPHaul tests our client with our server.
 func TestSFTPHaul(t *testing.T) {
 	exercise(t, haulDriver, haulHidden)
 	exercise(t, haulDriver, haulInPlace, inPlaceCases...)
 }
 
-// TestSFTPClient has our client use every peer's server.
+// TestSFTPClient tests our client with every peer's server.
 func TestSFTPClient(t *testing.T) {
 	for _, s := range sftpPeerServers {
 		exercise(t, haulDriver, s)

@@ -16,20 +16,20 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A tool is a program that moves files by SFTP as its user asks on the command
-// line. Remote names are relative to the user's home directory. It cannot do what is
-// nil. Failures end the test, but those of try.
+// A tool is a program that moves files by SFTP as on a user's command line. Remote names are
+// relative to the user's home directory. A nil function means that it lacks the feature. Failures
+// end the test, except those of try.
 type tool struct {
 	name             string
 	get, put         func(t *testing.T, remote, local string)
-	reget, reput     func(t *testing.T, remote, local string) // resume a part
-	getTree, putTree func(t *testing.T, remote, local string) // both directories are there, and get what is in the other
+	reget, reput     func(t *testing.T, remote, local string) // resume a partial file
+	getTree, putTree func(t *testing.T, remote, local string) // both directories exist, and the target gets the content of the source
 	list             func(t *testing.T, remote string) []string
-	fails            func(t *testing.T, remote, local string) error // a get that must not succeed
+	fails            func(t *testing.T, remote, local string) error // a get that must fail
 
-	noNames []string // odd names that it cannot handle anywhere
-	noLinks bool     // symbolic links in trees are not carried as such
-	times   bool     // modification times are carried in trees
+	noNames []string // odd names that it can never handle
+	noLinks bool     // it does not copy symbolic links in trees as links
+	times   bool     // it preserves modification times in trees
 }
 
 // A toolMaker makes a tool for one login.
@@ -42,15 +42,15 @@ var sftpTools = []toolMaker{
 	{"sftp", newSFTPTool}, {"scp", newSCPTool}, {"lftp", newLFTPTool}, {"rclone", newRcloneTool}, {"curl", newCurlTool}, {"sshfs", newSSHFSTool},
 }
 
-// runTool runs a program to its end with some standard input.
+// runTool runs a program to its end with the given standard input.
 func runTool(t *testing.T, p program, stdin string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := p.command(ctx, args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	// Two pipes: ssh makes its standard error not block, and a program that
-	// shared it with ssh for its output would lose what does not fit at once.
+	// These are two pipes: ssh makes its standard error non-blocking, and a program that shares
+	// it with ssh for its output would lose what does not fit at once.
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -69,7 +69,7 @@ func mustRun(t *testing.T, p program, stdin string, args ...string) string {
 	return out
 }
 
-// findOpenSSH returns one of OpenSSH's client programs: the newest we have.
+// findOpenSSH returns one of OpenSSH's client programs: the newest available.
 func findOpenSSH(t *testing.T, name string) program { return find(t, "openssh-server", name) }
 
 func newSFTPTool(t *testing.T, l login) *tool {
@@ -79,7 +79,7 @@ func newSFTPTool(t *testing.T, l login) *tool {
 		t.Helper()
 		return mustRun(t, p, line+"\n", "server")
 	}
-	// Text in double quotes is no pattern, but for a backslash.
+	// Text in double quotes is not a pattern, except for a backslash.
 	q := func(name string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"` }
 	return &tool{
 		name:    "sftp",
@@ -108,7 +108,7 @@ func newSFTPTool(t *testing.T, l login) *tool {
 	}
 }
 
-// scp as it is since OpenSSH 9: SFTP inside.
+// This is scp since OpenSSH 9, which uses SFTP.
 func newSCPTool(t *testing.T, l login) *tool {
 	p := findOpenSSH(t, "scp")
 	p.args = []string{"-s", "-q", "-S", findOpenSSH(t, "ssh").path, "-F", l.sshConfig(t)}
@@ -162,7 +162,7 @@ func newLFTPTool(t *testing.T, l login) *tool {
 	}
 }
 
-// rcloneAt returns rclone with a configuration in which a server is called so.
+// rcloneAt returns rclone with a configuration in which a server is called "server".
 func rcloneAt(t *testing.T, l login) program {
 	t.Helper()
 	p := find(t, "rclone", "rclone")
@@ -180,7 +180,7 @@ func newRcloneTool(t *testing.T, l login) *tool {
 	p := rcloneAt(t, l)
 	return &tool{
 		name: "rclone", noLinks: true, times: true,
-		noNames: []string{"new\nline", "tab\there", "bell\a"}, // it puts pictures of them in their place
+		noNames: []string{"new\nline", "tab\there", "bell\a"}, // it replaces them with pictures
 		get:     func(t *testing.T, remote, local string) { mustRun(t, p, "", "copyto", "server:"+remote, local) },
 		put:     func(t *testing.T, remote, local string) { mustRun(t, p, "", "copyto", local, "server:"+remote) },
 		getTree: func(t *testing.T, remote, local string) {
@@ -189,7 +189,7 @@ func newRcloneTool(t *testing.T, l login) *tool {
 		},
 		putTree: func(t *testing.T, remote, local string) {
 			mustRun(t, p, "", "copy", "--create-empty-src-dirs", local, "server:"+remote)
-			// By size and time, or by hashes if the server has them.
+			// It compares size and time, or hashes if the server has them.
 			mustRun(t, p, "", "check", local, "server:"+remote)
 		},
 		list: func(t *testing.T, remote string) []string {

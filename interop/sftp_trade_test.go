@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// trade has a tool move files from and to a server, in all cases or only some.
+// trade makes a tool move files from and to a server, in all cases or only some.
 func trade(t *testing.T, m toolMaker, s sftpServer, only ...string) {
 	t.Run(m.name+" and "+s.name, func(t *testing.T) {
 		t.Parallel()
@@ -57,7 +57,7 @@ func tradeSizes(t *testing.T, tl *tool, _ sftpServer, served string) {
 		write(t, fmt.Sprintf("%s/f%d", served, size), data)
 		tl.get(t, fmt.Sprint("sizes/f", size), filepath.Join(local, "down"))
 		wantFile(t, filepath.Join(local, "down"), data)
-		// The first is new, and the others replace what is there.
+		// The first file is new, and the others replace an existing one.
 		tl.put(t, "sizes/up", filepath.Join(local, "down"))
 		wantFile(t, filepath.Join(served, "up"), data)
 		if err := os.Remove(filepath.Join(local, "down")); err != nil {
@@ -101,9 +101,8 @@ func tradeLarge(t *testing.T, tl *tool, _ sftpServer, served string) {
 	sameFiles(t, there, filepath.Join(served, "back"))
 }
 
-// tree makes a tree with all that may go wrong in one, and returns what is in it:
-// the content of files by their names, nil for directories. Names without
-// content, of links, are returned apart.
+// tree makes a tree with everything that may cause problems, and returns its content: the content
+// of files by name, nil for directories. The targets of links are returned separately.
 func tree(t *testing.T, dir string, tl *tool) (files map[string][]byte, links map[string]string) {
 	t.Helper()
 	files = map[string][]byte{"a": nil, "a/b": nil, "a/b/c": nil, "empty dir": nil, "many": nil}
@@ -137,7 +136,7 @@ func tree(t *testing.T, dir string, tl *tool) (files map[string][]byte, links ma
 	if tl.noLinks {
 		return files, nil
 	}
-	// A link that goes up sshfs does not show, lest it lead out.
+	// sshfs does not show a link that leads up, because it might lead outside.
 	links = map[string]string{"link": "a/b/c/deep", "a/inner": "b/c"}
 	for name, target := range links {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
@@ -147,7 +146,7 @@ func tree(t *testing.T, dir string, tl *tool) (files map[string][]byte, links ma
 	return files, links
 }
 
-// wantTree compares a tree with what should be in it.
+// wantTree checks the content of a tree.
 func wantTree(t *testing.T, dir string, tl *tool, files map[string][]byte, links map[string]string) {
 	t.Helper()
 	seen := 0
@@ -218,7 +217,7 @@ func tradeList(t *testing.T, tl *tool, _ sftpServer, served string) {
 		t.Skipf("%s lists nothing", tl.name)
 	}
 	var want []string
-	for i := range 2000 { // of so long names that the list takes many packets
+	for i := range 2000 { // with such long names that the list takes many packets
 		want = append(want, fmt.Sprintf("an-entry-with-a-long-name-%0140d", i))
 		write(t, filepath.Join(served, want[i]), nil)
 	}

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A certificate names who may log in, until when, from where, and to do what.
+// A certificate defines who may log in, until when, from where, and with which permissions.
 type certificate struct {
 	users   []string
 	expired bool
-	options map[string]string // critical ones
+	options map[string]string // critical options
 }
 
-// certify signs userKey's public half, and returns the file of the certificate.
+// certify signs userKey's public half, and returns the path of the certificate.
 func certify(t *testing.T, authority keyPair, c certificate) string {
 	t.Helper()
 	now := time.Now()
@@ -52,11 +52,11 @@ var certificateCases = []struct {
 	{"unknown option", certificate{users: []string{"haul"}, options: map[string]string{"none@example.org": ""}}, true},
 }
 
-// Our client logs in with certificates at sshd.
+// Our client logs in to sshd with certificates.
 func TestSFTPCertificatesClient(t *testing.T) {
 	authority := must[keyPair](t)(newKeyPair(t.TempDir(), "authority"))
 	dir := realDir(t)
-	// The key itself opens nothing here.
+	// The key itself is not accepted here.
 	l := startSSHD(t, dir, "Subsystem sftp internal-sftp", "TrustedUserCAKeys "+authority.file+".pub", "AuthorizedKeysFile none")
 	for _, c := range certificateCases {
 		l := l
@@ -70,8 +70,8 @@ func TestSFTPCertificatesClient(t *testing.T) {
 	}
 }
 
-// OpenSSH's sftp logs in with certificates at our server, which keeps to all
-// that is in them.
+// OpenSSH's sftp logs in to our server with certificates, and the server enforces everything in
+// them.
 func TestSFTPCertificatesServer(t *testing.T) {
 	authority := must[keyPair](t)(newKeyPair(t.TempDir(), "authority"))
 	users := filepath.Join(t.TempDir(), "users")
@@ -98,7 +98,7 @@ func TestSFTPCertificatesServer(t *testing.T) {
 	if err := newSFTPTool(t, l).fails(t, "file", filepath.Join(t.TempDir(), "down")); err == nil {
 		t.Error("the bare key has opened it")
 	}
-	// What a certificate forces cannot be undone: this one may only read.
+	// A forced command cannot be overridden: this login may only read.
 	l.cert = certify(t, authority, certificate{users: []string{"haul"}, options: map[string]string{"force-command": "internal-sftp -R"}})
 	tl := newSFTPTool(t, l)
 	down := filepath.Join(t.TempDir(), "down")
@@ -124,7 +124,7 @@ func wantOnly(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// Our client logs in with a password at a server of another make.
+// Our client logs in with a password to another server.
 func TestSFTPPassword(t *testing.T) {
 	dir := realDir(t)
 	l := startPeer(t, asyncsshProgram(t), dir, "/", "correct horse")
@@ -138,7 +138,7 @@ func TestSFTPPassword(t *testing.T) {
 	}
 }
 
-// There is SFTP and nothing else, whatever OpenSSH's clients ask for.
+// The server offers SFTP and nothing else, whatever OpenSSH's clients request.
 func TestSFTPNothingElse(t *testing.T) {
 	dir := realDir(t)
 	l := serveSFTP(t, dir)
@@ -163,7 +163,7 @@ func TestSFTPNothingElse(t *testing.T) {
 		}
 	}
 	wantOnly(t, dir)
-	// And after all that the server still serves.
+	// After all that, the server still works.
 	newSCPTool(t, l).put(t, "new", up)
 	wantFile(t, filepath.Join(dir, "new"), content(1000))
 }
@@ -183,7 +183,7 @@ func TestSFTPRights(t *testing.T) {
 					{"put", up, "file"}, {"remove", "file"}, {"rename", "file", "moved"}, {"chmod", "file", "600"}, {"symlink", "/etc", "etc"}}
 				for i, a := range d.do(t, l, ops...) {
 					allowed := may[ops[i][0]] && i < 2
-					// Users who may upload learn which names are taken.
+					// Users who may upload learn which names exist.
 					taken := i == 2 && access == "upload-only" && a.Kind != "not exist" && a.Error != ""
 					if allowed != (a.Error == "") || !allowed && !taken && a.Kind != "permission" {
 						t.Errorf("%s, %q: %s (%s)", d.name, ops[i], a.Error, a.Kind)

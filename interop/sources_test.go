@@ -14,15 +14,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Haul serves what nginx, sshd and versitygw have: whole, in part, listed and over TFTP, and
-// passes uploads on to those that take them. It is confined, as always.
+// Haul serves files of nginx, sshd and versitygw: completely, partially, in listings and over
+// TFTP, and forwards uploads to servers that accept them. It is confined, as always.
 func TestSources(t *testing.T) {
 	large := content(5<<20 + 3)
 	for _, c := range []struct {
 		name  string
 		open  func(t *testing.T, dir string) (h program, source string)
 		puts  bool
-		lacks string // what the log says of a directory that cannot be made
+		lacks string // the log's text about a directory that cannot be made
 	}{
 		{"nginx", func(t *testing.T, dir string) (program, string) {
 			return haul(t), "http://" + startNginx(t, dir) + "/top/"
@@ -95,8 +95,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// sourceOverSFTP serves a source to those who log in. They see, get and put what they can, by
-// OpenSSH's sftp and by haul, and are refused what the source lacks.
+// sourceOverSFTP serves an upstream over SFTP. With OpenSSH's sftp and with haul, users can list,
+// get and put what the upstream permits, and the rest is refused.
 func sourceOverSFTP(t *testing.T, h program, source string, puts bool, lacks string) {
 	t.Helper()
 	l, d := beginSFTPBy(t, h, source, "--users", usersFile(t), "--sftp-exempt", "127.0.0.0/8")
@@ -151,8 +151,8 @@ func sourceOverSFTP(t *testing.T, h program, source string, puts bool, lacks str
 	}
 }
 
-// sourceOfSSHD starts sshd, and returns haul in a mount namespace of its own, where the user
-// database says that the home directory is one with the key for it.
+// sourceOfSSHD starts sshd, and returns haul in its own mount namespace, in which the user
+// database names a home directory with the key for sshd.
 func sourceOfSSHD(t *testing.T, dir string) (program, string) {
 	needRoot(t, "a user database of its own takes a mount namespace")
 	unshare := find(t, "util-linux", "unshare")

@@ -19,7 +19,7 @@ import (
 
 var statusSaid = regexp.MustCompile(`status page at (http://\S+)/`)
 
-// slowFile is the size of a file that lasts for a test.
+// slowFile is the size of a file whose transfer lasts for a test.
 const slowFile = 64 << 20
 
 // tftpRequest returns a request for a file.
@@ -31,7 +31,7 @@ func tftpRequest(opcode byte, name string, options ...string) []byte {
 	return b
 }
 
-// readSlowly reads a file by TFTP, a window now and then, until the test ends.
+// readSlowly reads a file by TFTP, with a pause after each window, until the test ends.
 func readSlowly(t *testing.T, server, name string, pause time.Duration) {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -65,7 +65,7 @@ func readSlowly(t *testing.T, server, name string, pause time.Duration) {
 	}()
 }
 
-// writeRefused asks to write a file by TFTP that is there already.
+// writeRefused requests to write an existing file by TFTP.
 func writeRefused(t *testing.T, server, name string) {
 	t.Helper()
 	to, err := net.ResolveUDPAddr("udp", server)
@@ -87,7 +87,7 @@ func writeRefused(t *testing.T, server, name string) {
 	}
 }
 
-// serveBusy serves files with hostile names to clients that are slow, and refuses others.
+// serveBusy serves files with hostile names to slow clients, and refuses others.
 func serveBusy(t *testing.T) (page string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -135,8 +135,8 @@ func serveBusy(t *testing.T) (page string) {
 	return page
 }
 
-// The status page fits a desk and a phone, is legible in both themes, and shows what changes;
-// hostile names are text.
+// The status page fits a desktop and a phone, is legible in both themes, and shows changes;
+// hostile names appear as text.
 func TestStatusBrowser(t *testing.T) {
 	t.Parallel()
 	page := serveBusy(t)
@@ -176,7 +176,7 @@ func TestStatusBrowser(t *testing.T) {
 	}
 }
 
-// After a reload with another protocol, the page that is open has that too.
+// After a reload with another protocol, the open page shows that too.
 func TestStatusBrowserReload(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "haul.toml")
@@ -196,8 +196,8 @@ func TestStatusBrowserReload(t *testing.T) {
 	p := startBrowser(t).open(t, page+"/", 1280, 844, "light")
 	p.await("document.getElementById('live').innerText === 'Updated every second.'")
 	p.want("document.getElementById('protocols').rows.length", 1)
-	// A client that is slow keeps the old process. With it, the new one would be killed: they are
-	// in one group of processes.
+	// A slow client keeps the old process alive. If that ended, the new one would be killed too,
+	// because they are in one process group.
 	readSlowly(t, regexp.MustCompile(`on tftp://(\S+)`).FindStringSubmatch(d.said(100))[1], "kernel", time.Second)
 	p.await("document.getElementById('transfers').rows.length === 1")
 	configure("[http]\nlisten = [\"127.0.0.1:0\"]\n")
@@ -215,7 +215,7 @@ func TestStatusBrowserReload(t *testing.T) {
 	p.await("document.getElementById('up').innerText !== window.before")
 }
 
-// Without scripts all tables are there.
+// Without scripts, all tables are shown.
 func TestStatusBrowserWithoutScripts(t *testing.T) {
 	t.Parallel()
 	page := serveBusy(t)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// filterRules are rules on which haul and rclone agree. Names with line ends are left out: to
-// rclone, ** does not match them.
+// filterRules are rules on which haul and rclone agree. They leave out names with line ends: in
+// rclone, ** does not match these.
 var filterRules = []string{
 	"",
 	"- *.o",
@@ -46,7 +46,7 @@ var filterRules = []string{
 	"- a*/**/x.*\n+ **/b/**\n- *.c",
 }
 
-// TestFiltersAsRclone has rclone and haul list what rules leave of a directory.
+// TestFiltersAsRclone compares rclone's and haul's lists of a directory after filtering.
 func TestFiltersAsRclone(t *testing.T) {
 	p := find(t, "rclone", "rclone")
 	dir := realDir(t)

@@ -17,15 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A computer is a machine of its own, as far as programs on it can see: a namespace of
-// each kind, and systemd as process 1. Its disk begins as the host's, and keeps what is
-// written to it until the test ends. It has no network but loopback. The scripts in
-// testdata/machine make it.
+// A computer is a separate machine for the programs on it: a namespace of each kind, and systemd
+// as process 1. Its disk begins as a copy of the host's, and keeps changes until the test ends.
+// Its only network is loopback. The scripts in testdata/machine make it.
 type computer struct {
-	*node         // of the present boot
-	dir   string  // its disk; the number of process 1 is written to a file beside it
+	*node         // for the current boot
+	dir   string  // its disk; a file next to it contains the PID of process 1
 	power *daemon // ends when the machine is powered off
-	pid   int     // of process 1, as the host numbers it
+	pid   int     // the host's PID of process 1
 }
 
 // newComputer makes a machine and boots it.
@@ -60,8 +59,8 @@ func newComputer(t *testing.T) *computer {
 	return m
 }
 
-// newCgroup makes a cgroup of version 2, which goes when the test ends, with all
-// processes in it.
+// newCgroup makes a cgroup of version 2, which is removed when the test ends, with all processes
+// in it.
 func newCgroup(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -78,7 +77,7 @@ func newCgroup(t *testing.T) string {
 		absent(t, "no cgroup of version 2 is mounted")
 	}
 	const prefix = "haul-interop-"
-	left, _ := filepath.Glob(filepath.Join(top, prefix+"*")) // by tests that were killed
+	left, _ := filepath.Glob(filepath.Join(top, prefix+"*")) // of tests that were killed
 	for _, dir := range left {
 		var pid int
 		if n, _ := fmt.Sscanf(filepath.Base(dir), prefix+"%d-", &pid); n == 1 && syscall.Kill(pid, 0) == syscall.ESRCH {
@@ -97,14 +96,14 @@ func newCgroup(t *testing.T) string {
 	return dir
 }
 
-// removeCgroup ends all processes of a cgroup, and removes it.
+// removeCgroup kills all processes in a cgroup, and removes it.
 func removeCgroup(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0); err != nil {
 		return err
 	}
 	var err error
 	for began := time.Now(); time.Since(began) < endPatience; time.Sleep(10 * time.Millisecond) {
-		var dirs []string // each before those in it
+		var dirs []string // each before its children
 		err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				dirs = append(dirs, path)
@@ -121,7 +120,7 @@ func removeCgroup(dir string) error {
 	return fmt.Errorf("remove the cgroup %s: %w", dir, err)
 }
 
-// await returns once something holds on the machine.
+// await waits until a condition holds on the machine.
 func (m *computer) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -136,7 +135,7 @@ func (m *computer) await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// boot returns once the machine, which is switched on, is up.
+// boot waits until the machine has booted.
 func (m *computer) boot(t *testing.T) {
 	t.Helper()
 	m.await(t, "a process 1", func() bool {
@@ -174,28 +173,28 @@ func (m *computer) boot(t *testing.T) {
 // reboot shuts the machine down, and boots it from the same disk.
 func (m *computer) reboot(t *testing.T) {
 	t.Helper()
-	out, err := m.try("systemctl reboot") // it may not live long enough to succeed
+	out, err := m.try("systemctl reboot") // it may end before it succeeds
 	m.await(t, fmt.Sprintf("the machine goes down: %v, %s", err, out), func() bool {
 		return syscall.Kill(m.pid, 0) == syscall.ESRCH
 	})
 	m.boot(t)
 }
 
-// path is how the host names a file of the machine's.
+// path returns the host's path of a file on the machine.
 func (m *computer) path(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(m.pid), "root", name)
 }
 
 const (
-	// home is the directory of root on the machine, which the host's passwd file names.
+	// home is root's directory on the machine, as in the host's passwd file.
 	home = "/root"
 
-	// source is the directory on the machine that has what "make build" leaves.
+	// source is the directory on the machine with the result of "make build".
 	source = home + "/haul"
 )
 
-// try runs a shell script on the machine, as root, in the source tree. It ends with the
-// first command that fails.
+// try runs a shell script on the machine, as root, in the source tree. It stops at the first
+// command that fails.
 func (m *computer) try(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitMost)
 	defer cancel()
@@ -206,7 +205,7 @@ func (m *computer) try(script string) (string, error) {
 	return nsenter.run(ctx, "mkdir -p "+source+"; cd "+source+"\n"+script)
 }
 
-// run is try for a script that must succeed.
+// run is like try for a script that must succeed.
 func (m *computer) run(t *testing.T, script string) string {
 	t.Helper()
 	out, err := m.try(script)

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// newcomer makes a machine that has what the guide takes for granted: the source tree
-// with the binary, and a key of the user's.
+// newcomer makes a machine with what the guide presupposes: the source tree with the binary, and
+// a key of the user.
 func newcomer(t *testing.T) *computer {
 	t.Helper()
 	binary, err := os.ReadFile(haul(t).path)
@@ -48,7 +48,7 @@ func newcomer(t *testing.T) *computer {
 		source + "/bin/haul":          binary,
 		home + "/.ssh/id_ed25519":     pem.EncodeToMemory(block),
 		home + "/.ssh/id_ed25519.pub": ssh.MarshalAuthorizedKey(public),
-		home + "/.ssh/config":         []byte("StrictHostKeyChecking accept-new\n"), // as a person answers
+		home + "/.ssh/config":         []byte("StrictHostKeyChecking accept-new\n"), // as a person would answer
 	} {
 		if err := os.WriteFile(m.path(name), b, 0o600); err != nil {
 			t.Fatal(err)
@@ -57,19 +57,19 @@ func newcomer(t *testing.T) *computer {
 	return m
 }
 
-// property returns a property of the service, as systemd knows it.
+// property returns a property of the service from systemd.
 func (m *computer) property(t *testing.T, name string) string {
 	t.Helper()
 	return strings.TrimSpace(m.run(t, "systemctl show --value haul --property "+name))
 }
 
-// main returns the number of the service's main process, on the machine.
+// main returns the PID of the service's main process on the machine.
 func (m *computer) main(t *testing.T) string {
 	t.Helper()
 	return m.property(t, "MainPID")
 }
 
-// replaced returns once the service has another main process.
+// replaced waits until the service has another main process.
 func (m *computer) replaced(t *testing.T, old string) {
 	t.Helper()
 	m.await(t, "another main process", func() bool {
@@ -78,7 +78,7 @@ func (m *computer) replaced(t *testing.T, old string) {
 	})
 }
 
-// serves fails the test unless the machine answers over all three protocols.
+// serves checks that the machine answers over all three protocols.
 func (m *computer) serves(t *testing.T) {
 	t.Helper()
 	for _, location := range []string{
@@ -90,8 +90,8 @@ func (m *computer) serves(t *testing.T) {
 	}
 }
 
-// The commands of the guide, and nothing else, make a server on an empty machine that
-// serves all protocols, follows its file, and is there again after each kind of end.
+// The commands of the guide alone make an empty machine a server that serves all protocols,
+// follows changes of its file, and starts again after each kind of end.
 func TestSystemdGuide(t *testing.T) {
 	t.Parallel()
 	m := newcomer(t)
@@ -124,18 +124,18 @@ func TestSystemdGuide(t *testing.T) {
 	m.reloadsHooks(t)
 }
 
-// reloadsHooks has the machine reload a server with hooks, which other processes of its user may
-// not look at.
+// reloadsHooks makes the machine reload a server with hooks, which other processes of its user
+// cannot inspect.
 func (m *computer) reloadsHooks(t *testing.T) {
 	t.Helper()
-	for range 2 { // the first reload brings the hook
+	for range 2 { // the first reload adds the hook
 		old := m.main(t)
 		m.run(t, `grep -q "^\[\[hook" /etc/haul/haul.toml || printf '[[hook]]\non = ["login"]\nrun = ["/bin/true"]\n' >>/etc/haul/haul.toml; systemctl reload haul`)
 		m.replaced(t, old)
 	}
 }
 
-// makesCertificate has the machine serve HTTPS without a certificate. The service makes one,
+// makesCertificate makes the machine serve HTTPS without a certificate. The service makes one,
 // and a reload keeps it.
 func (m *computer) makesCertificate(t *testing.T) (fingerprint string) {
 	t.Helper()
@@ -153,7 +153,7 @@ func (m *computer) makesCertificate(t *testing.T) (fingerprint string) {
 	return found[1]
 }
 
-// servesHTTPS fails the test unless the machine has a certificate over HTTPS.
+// servesHTTPS checks the machine's certificate over HTTPS.
 func (m *computer) servesHTTPS(t *testing.T, fingerprint string) {
 	t.Helper()
 	if out, err := m.try("haul get --fingerprint " + fingerprint + " https://127.0.0.1/hello.txt -"); err != nil || !strings.HasPrefix(out, "Hello\n") {
@@ -161,11 +161,11 @@ func (m *computer) servesHTTPS(t *testing.T, fingerprint string) {
 	}
 }
 
-// reloads has the machine reload its file in the middle of transfers, which end well in
-// the old process.
+// reloads makes the machine reload its file in the middle of transfers, which finish in the old
+// process.
 func (m *computer) reloads(t *testing.T) {
 	t.Helper()
-	large := content(32 << 20) // more than all buffers on the way
+	large := content(32 << 20) // more than all buffers on the path
 	small := content(fileSize)
 	fill(t, m.path("/srv/tftp"), map[string][]byte{"large": large, "small": small})
 	old := m.main(t)
@@ -187,7 +187,7 @@ func (m *computer) reloads(t *testing.T) {
 	if out := m.run(t, get); !strings.HasPrefix(out, "More\n") {
 		t.Errorf("after the reload: %s", out)
 	}
-	m.run(t, "kill -0 "+old) // the transfers are its own
+	m.run(t, "kill -0 "+old) // it has the transfers
 
 	if got, err := a.readOn(first); err != nil || !bytes.Equal(got, small) {
 		t.Errorf("TFTP, begun before the reload: %v, %d bytes", err, len(got))
@@ -217,8 +217,8 @@ func (m *computer) beginHTTP(t *testing.T, name string) *http.Response {
 	return answer
 }
 
-// successorDies kills the main process while the one before it has a transfer. systemd
-// notices that at once, and starts the service anew.
+// successorDies kills the main process while its predecessor has a transfer. systemd notices that
+// at once, and restarts the service.
 func (m *computer) successorDies(t *testing.T) {
 	t.Helper()
 	answer := m.beginHTTP(t, "large")
@@ -231,12 +231,13 @@ func (m *computer) successorDies(t *testing.T) {
 	if result := m.property(t, "Result"); result != "signal" {
 		t.Errorf("systemd has noticed by %s, and not by the signal", result)
 	}
-	answer.Body.Close() // for which the other process has some seconds
+	answer.Body.Close() // the other process waits some seconds for it
 	m.replaced(t, old)
 	m.serves(t)
 }
 
-// refusesReload has a reload fail, for a reason that the journal has. The server continues.
+// refusesReload makes a reload fail, for a reason that appears in the journal. The server
+// continues.
 func (m *computer) refusesReload(t *testing.T, reason string) {
 	t.Helper()
 	old := m.main(t)
@@ -252,7 +253,7 @@ func (m *computer) refusesReload(t *testing.T, reason string) {
 	m.serves(t)
 }
 
-// refusesMistakes has the machine reload a file with a mistake.
+// refusesMistakes makes the machine reload a file with a mistake.
 func (m *computer) refusesMistakes(t *testing.T) {
 	t.Helper()
 	file := m.path("/etc/haul/haul.toml")
@@ -267,7 +268,7 @@ func (m *computer) refusesMistakes(t *testing.T) {
 	}
 }
 
-// refusesWithoutFile has the machine reload a server that has no file, after a change of the
+// refusesWithoutFile makes the machine reload a server without a file, after a change of the
 // unit.
 func (m *computer) refusesWithoutFile(t *testing.T) {
 	t.Helper()

@@ -13,8 +13,8 @@ import (
 
 const sftpUnit = "haul-sftp.service"
 
-// sftpService copies the unit for SFTP, with haul where it was built, and a fault
-// in the place of some words.
+// sftpService copies the unit for SFTP, with the path of the built haul, and replaces some words
+// with a fault.
 func sftpService(t *testing.T, instead, fault string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(unitDir, sftpUnit))
@@ -32,14 +32,14 @@ func sftpService(t *testing.T, instead, fault string) string {
 	return path
 }
 
-// The unit for SFTP passes the checks that the one for TFTP does, and they find
-// what they are there to find.
+// The unit for SFTP passes the same checks as the one for TFTP, and the checks detect planted
+// faults.
 func TestSystemdSFTPUnit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	verify := func(path string) string {
 		t.Helper()
-		// Of the machine's own units it may say what it likes.
+		// Its messages about the machine's own units do not count.
 		out, _ := analyzer(t).run(ctx, "verify", "--man=no", path)
 		var ours strings.Builder
 		for line := range strings.Lines(out) {
@@ -72,7 +72,7 @@ func TestSystemdSFTPUnit(t *testing.T) {
 	if bad, out := exposed(sftpService(t, "\nCapabilityBoundingSet=", "\n#")); !bad {
 		t.Errorf("a service that may have any capability passed:\n%s", out)
 	}
-	// The command line that the unit runs is one that haul understands.
+	// haul understands the command line in the unit.
 	b, err := os.ReadFile(service)
 	if err != nil {
 		t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 
 const unitDir = "../packaging/systemd"
 
-// maxExposure is the most that systemd-analyze may find to criticise in our
-// service, in tenths. What is left is what a server cannot do without: the
-// network, port 69, and files that are not its own.
+// maxExposure is the highest exposure, in tenths, that systemd-analyze may report for our
+// service. The remainder is what a server needs: the network, port 69, and files that are not its
+// own.
 const maxExposure = "20"
 
-// analyzer returns systemd-analyze, which needs more around it than other
-// programs do if it was unpacked and not installed.
+// analyzer returns systemd-analyze, which needs more of its surroundings than other programs if
+// it was unpacked and not installed.
 func analyzer(t *testing.T) program {
 	t.Helper()
 	p := find(t, "systemd", "systemd-analyze")
@@ -43,8 +43,8 @@ func analyzer(t *testing.T) program {
 	return p
 }
 
-// units copies our units, with haul where it was built, and changes the service
-// as a test wants.
+// units copies our units, with the path of the built haul, and changes the service as a test
+// wants.
 func units(t *testing.T, change func(service string) string) (service, socket string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,13 +64,13 @@ func units(t *testing.T, change func(service string) string) (service, socket st
 	return filepath.Join(dir, "haul.service"), filepath.Join(dir, "haul.socket")
 }
 
-// complaints returns what systemd-analyze verify says of our units. Of the
-// machine's own units it may say what it likes.
+// complaints returns the messages of systemd-analyze verify about our units. Those about the
+// machine's own units do not count.
 func complaints(t *testing.T, files ...string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	// Man pages are not here to be looked up, and are not what is asked.
+	// Man pages are not installed here, and are not to be checked.
 	out, err := analyzer(t).run(ctx, append([]string{"verify", "--man=no"}, files...)...)
 	var ours []string
 	for line := range strings.Lines(out) {
@@ -84,7 +84,7 @@ func complaints(t *testing.T, files ...string) []string {
 	return ours
 }
 
-// exposed reports whether systemd-analyze finds the service too exposed.
+// exposed reports whether systemd-analyze considers the service too exposed.
 func exposed(t *testing.T, service string) (bool, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -106,7 +106,7 @@ func TestSystemdUnits(t *testing.T) {
 	}
 }
 
-// Both checks find what they are there to find.
+// Both checks detect planted faults.
 func TestSystemdUnitsPlantedFaults(t *testing.T) {
 	for _, fault := range [][2]string{
 		{"MemoryMax=", "MemoryMaximum="},
@@ -125,7 +125,7 @@ func TestSystemdUnitsPlantedFaults(t *testing.T) {
 	}
 }
 
-// The command line that the unit runs is one that haul understands.
+// haul understands the command line in the unit.
 func TestSystemdCommandLine(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(unitDir, "haul.service"))
 	if err != nil {
@@ -139,7 +139,7 @@ func TestSystemdCommandLine(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	// An unknown flag is an error even beside --help, which starts nothing.
+	// An unknown flag is an error even with --help, which starts nothing.
 	for _, c := range []struct {
 		args []string
 		ok   bool

@@ -1,5 +1,5 @@
-// Hauldriver does what the interop tests tell it with package sftp. See
-// interop/sftp_drivers_test.go for the language that all drivers speak.
+// Hauldriver performs operations for the interop tests with package sftp. See
+// interop/sftp_drivers_test.go for the interface of all drivers.
 package main
 
 import (
@@ -22,15 +22,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A job is what standard input holds: where to log in, and what to do there.
-// Names are Latin-1 in disguise: one character stands for one byte.
+// A job is the content of standard input: the login, and the operations. Names are encoded in
+// Latin-1: one character stands for one byte.
 type job struct {
 	Addr, User, Key, Cert, HostKey, Password string
 	Conns, Lanes                             int
 	Ops                                      [][]string
 }
 
-// An answer is what an operation came to; on standard output, one a line.
+// An answer is the result of an operation; standard output has one on each line.
 type answer struct {
 	Value any    `json:"value,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -39,7 +39,7 @@ type answer struct {
 
 type attributes struct {
 	Size  int64  `json:"size"`
-	Mode  uint32 `json:"mode"` // as st_mode
+	Mode  uint32 `json:"mode"` // in the format of st_mode
 	Mtime int64  `json:"mtime"`
 }
 
@@ -116,7 +116,7 @@ func (j *job) login() (*ssh.ClientConfig, error) {
 	return c, nil
 }
 
-// kind says which of the standard errors an error is.
+// kind returns which of the standard errors an error is.
 func kind(err error) string {
 	for _, k := range []struct {
 		err  error
@@ -132,12 +132,12 @@ func kind(err error) string {
 	return ""
 }
 
-// do does one operation.
+// do performs one operation.
 func do(ctx context.Context, c *sftpclient.Client, op string, a []string) (any, error) {
 	number := func(i, base int) int64 {
 		n, err := strconv.ParseInt(a[i], base, 64)
 		if err != nil {
-			panic(err) // the tests' own mistake
+			panic(err) // a mistake in the tests
 		}
 		return n
 	}
@@ -220,7 +220,7 @@ func get(ctx context.Context, c *sftpclient.Client, remote, local string, from i
 		return err
 	}
 	n, err := f.FetchTo(ctx, w, from)
-	// What came behind a gap is not there for the next attempt to build on.
+	// Drop the data after a gap, so that the next attempt does not build on it.
 	return errors.Join(err, w.Truncate(from+n), w.Close())
 }
 
@@ -242,7 +242,7 @@ func put(ctx context.Context, c *sftpclient.Client, local, remote string, flag i
 	return errors.Join(err, f.Close())
 }
 
-// publish puts a file through the client's store: unseen until it is whole.
+// publish uploads a file through the client's store: hidden until it is complete.
 func publish(ctx context.Context, c *sftpclient.Client, local, remote string) error {
 	b, err := os.ReadFile(local)
 	if err != nil {
@@ -312,7 +312,7 @@ func list(ctx context.Context, c *sftpclient.Client, dir string) (any, error) {
 	return names, err
 }
 
-// latin turns each byte into a character of its own, and raw turns them back.
+// latin replaces each byte with a character of its own, and raw reverses that.
 func latin(s string) string {
 	r := make([]rune, len(s))
 	for i := range len(s) {

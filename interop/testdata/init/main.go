@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command init is the only program of a machine that has started it from an initrd. It prints
-// the kernel's command line and whether the kernel is locked down, and switches the machine off.
+// Command init is the only program of a machine that has started it from an initrd. It prints the
+// kernel's command line and whether the kernel is locked down, and switches the machine off.
 package main
 
 import (

@@ -1,7 +1,7 @@
-// Pkgsftp is github.com/pkg/sftp as a peer of the interop tests: its client,
-// and its server. It is a module of its own, so that haul does not depend on it.
+// Pkgsftp is github.com/pkg/sftp as a peer of the interop tests: its client, and its server. It
+// is a separate module, so that haul does not depend on it.
 //
-//	pkgsftp client < job     # the language of interop/sftp_drivers_test.go
+//	pkgsftp client < job     # the interface in interop/sftp_drivers_test.go
 //	pkgsftp serve DIR HOSTKEY AUTHORIZED
 package main
 
@@ -23,8 +23,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A job is what standard input holds: where to log in, and what to do there.
-// Names are Latin-1 in disguise: one character stands for one byte.
+// A job is the content of standard input: the login, and the operations. Names are encoded in
+// Latin-1: one character stands for one byte.
 type job struct {
 	Addr, User, Key, HostKey string
 	Ops                      [][]string
@@ -263,7 +263,7 @@ func describe(fi fs.FileInfo, err error) (any, error) {
 	return attributes{fi.Size(), mode, fi.ModTime().Unix()}, nil
 }
 
-// latin turns each byte into a character of its own, and raw turns them back.
+// latin replaces each byte with a character of its own, and raw reverses that.
 func latin(s string) string {
 	r := make([]rune, len(s))
 	for i := range len(s) {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// serve serves a directory to those who have the one key that the file authorized
-// holds, and says where on standard output.
+// serve serves a directory to users with the one key in the file authorized, and prints its
+// address to standard output.
 func serve(dir, hostKey, authorized string) error {
 	pem, err := os.ReadFile(hostKey)
 	if err != nil {
