@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// wantAddrs checks that both addresses of a connection are those of its client.
+// wantAddrs checks that both addresses of a connection match those of its client.
 func wantAddrs(t *testing.T, ours net.Conn, remote, local string) {
 	t.Helper()
 	r, ok := ours.RemoteAddr().(*net.TCPAddr)
@@ -21,8 +21,8 @@ func wantAddrs(t *testing.T, ours net.Conn, remote, local string) {
 	}
 }
 
-// Addresses that were asked for are the same after the end, also when what is behind
-// the handle serves another.
+// Addresses that were requested do not change after the end, even if the connection behind the
+// handle serves another client.
 func TestAddressesOutliveClose(t *testing.T) {
 	ours, theirs := pair(t, Options{})
 	remote, local := theirs.LocalAddr().String(), theirs.RemoteAddr().String()
@@ -55,7 +55,7 @@ func TestAddressesOutliveClose(t *testing.T) {
 	wantAddrs(t, first, remote, at)
 }
 
-// One was asked for and the other was not.
+// One address was requested and the other was not.
 func TestOneAddressOutlivesClose(t *testing.T) {
 	ours, theirs := pair(t, Options{})
 	want := ours.RemoteAddr().String()
@@ -68,8 +68,8 @@ func TestOneAddressOutlivesClose(t *testing.T) {
 	}
 }
 
-// A call that fails because another goroutine closed the connection leaves the
-// addresses to be logged.
+// After a call that fails because another goroutine closed the connection, the addresses are
+// still available for the log.
 func TestAddressesBehindAnError(t *testing.T) {
 	ours, theirs := pair(t, Options{})
 	failed := make(chan error)
@@ -82,7 +82,7 @@ func TestAddressesBehindAnError(t *testing.T) {
 	wantAddrs(t, ours, theirs.LocalAddr().String(), theirs.RemoteAddr().String())
 }
 
-// A program of net/http finds its connections by their addresses at their end.
+// A program with net/http identifies its connections by their addresses when they end.
 func TestAddressesInConnState(t *testing.T) {
 	server, client := testTLS()
 	for _, secure := range []bool{false, true} {
@@ -131,7 +131,7 @@ func TestAddressesInConnState(t *testing.T) {
 	}
 }
 
-// The same below TLS, for a handler.
+// This is the same for a handler below TLS.
 func TestAddressesOfTLS(t *testing.T) {
 	server, client := testTLS()
 	type pair struct{ before, after string }

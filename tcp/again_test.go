@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A socket that is served stays so when another Serve gets it too: only the other
-// sockets given are closed.
+// If another Serve gets a socket that is already served, it stays open: only the other given
+// sockets are closed.
 func TestServeTwice(t *testing.T) {
 	for name, try := range map[string]func(s *Server, sockets ...*Socket) error{
 		"Serve": func(s *Server, sockets ...*Socket) error { return s.Serve(t.Context(), sockets...) },
@@ -46,7 +46,7 @@ func TestServeTwice(t *testing.T) {
 	}
 }
 
-// One socket that is given twice is not served, and closed.
+// A socket that is given twice is not served, and is closed.
 func TestServeOneTwice(t *testing.T) {
 	so := listenSocket(t, Options{})
 	if err := (&Server{Handle: echo}).Serve(t.Context(), so, so); err == nil {
@@ -57,7 +57,7 @@ func TestServeOneTwice(t *testing.T) {
 	}
 }
 
-// A server that was ended by its context serves again.
+// A server whose context ended can serve again.
 func TestServeAgain(t *testing.T) {
 	s := &Server{Handle: echo}
 	for range 3 {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A request makes no garbage, and neither does a connection that never has to wait,
-// but for its share of the handles that are allocated together.
+// A request does not allocate, and neither does a connection that never waits, except for its
+// share of the handles that are allocated together.
 func TestAllocations(t *testing.T) {
 	s := &Server{Options: Options{Sockets: 1, ClientFirst: 5e9}, Handle: func(_ context.Context, c net.Conn) {
 		h := c.(*Conn)
@@ -45,7 +45,7 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(300, func() {
 		c.connect(t)
 		c.ask(t)
-		for { // until the server's end, so that one goroutine serves them all
+		for { // until the server ends, so that one goroutine serves all connections
 			if n, err := unix.Read(c.fd, c.b[1:]); n == 0 || err != nil && !errors.Is(err, unix.EINTR) {
 				break
 			}
@@ -56,7 +56,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Connections inherit the options of the listening socket; they are not set again.
+// Connections inherit the options of the listening socket, which are not set again.
 func TestOptionsAreInherited(t *testing.T) {
 	ours, _ := pair(t, Options{Congestion: "reno", SendBuffer: 1 << 15, KeepAlive: &net.KeepAliveConfig{Enable: true, Idle: 7e9, Interval: 3e9, Count: 2}})
 	get := func(level, name int) (v int) {
@@ -79,7 +79,7 @@ func TestOptionsAreInherited(t *testing.T) {
 		{"TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 7},
 		{"TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 3},
 		{"TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 2},
-		{"SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, 1 << 16}, // the kernel counts twice
+		{"SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, 1 << 16}, // the kernel doubles the value
 	} {
 		if got := get(o.level, o.opt); got != o.value {
 			t.Errorf("%s is %d, not %d", o.name, got, o.value)
@@ -105,7 +105,7 @@ func TestOptionsAreInherited(t *testing.T) {
 	}
 }
 
-// Options of listening sockets are set on each that shares the address.
+// Options of listening sockets are set on each socket that shares the address.
 func TestOptionsOfListening(t *testing.T) {
 	const sockets, backlog, fastOpen = 3, 77, 16
 	s := listenSocket(t, Options{Sockets: sockets, Backlog: backlog, FastOpen: fastOpen, ClientFirst: 5e9})
@@ -126,7 +126,7 @@ func TestOptionsOfListening(t *testing.T) {
 				t.Errorf("%s is %d, %v; want %d to %d", o.name, got, err, o.least, o.atMost)
 			}
 		}
-		// Of a listening socket this is how many may wait: tcp_get_info in the kernel.
+		// For a listening socket this is the backlog: see tcp_get_info in the kernel.
 		if info, err := unix.GetsockoptTCPInfo(k.fd, unix.IPPROTO_TCP, unix.TCP_INFO); err != nil || info.Sacked != backlog {
 			t.Errorf("%v: the backlog is not %d but %+v", err, backlog, info)
 		}

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// A badHandshake is a call of BadHandshake.
+// A badHandshake records a call of BadHandshake.
 type badHandshake struct {
 	peer string
 	err  error
 }
 
-// serveReporting serves until the test ends, and returns its calls of BadHandshake. It
-// says goodbye to their clients.
+// serveReporting serves until the test ends, and returns the calls of BadHandshake. It sends
+// "goodbye" to their clients.
 func serveReporting(t *testing.T, s *Server) (at string, reported chan badHandshake) {
 	t.Helper()
 	reported = make(chan badHandshake, 10)
@@ -29,8 +29,8 @@ func serveReporting(t *testing.T, s *Server) (at string, reported chan badHandsh
 	return at, reported
 }
 
-// Each connection whose PROXY header or TLS handshake fails is reported, with the
-// reason, while it is open; no other is.
+// Each connection whose PROXY header or TLS handshake fails is reported with the reason, while it
+// is open. No other is.
 func TestBadHandshakeProxy(t *testing.T) {
 	s := &Server{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, MaxConnsPerSource: 1}
 	at, reported := serveReporting(t, s)
@@ -53,7 +53,7 @@ func TestBadHandshakeProxy(t *testing.T) {
 		}
 	}
 	const header = "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22\r\n"
-	for i := range 2 { // the second is one too many, which is no failure of its handshake
+	for i := range 2 { // the second exceeds the limit, which is not a failed handshake
 		c := dial(t, at)
 		if _, err := io.WriteString(c, header); err != nil {
 			t.Fatal(err)

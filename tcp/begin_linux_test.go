@@ -12,8 +12,8 @@ import (
 
 const listenChild = "HAUL_TCP_LISTEN_CHILD"
 
-// A socket that began to listen stays open. One opened only to see whether the address
-// is free would accept clients meanwhile, and reset them.
+// Listen opens a socket only once, and it stays open. One opened only to check whether the
+// address is free would accept clients meanwhile, and reset them.
 func TestListenResetsNoClient(t *testing.T) {
 	strace, trace := needStrace(t), filepath.Join(t.TempDir(), "trace")
 	cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-e", "trace=listen", "-e", "signal=none", "-o", trace,

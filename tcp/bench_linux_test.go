@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A request of 64 bytes and an answer of as many, with a connection each and over one
-// that stays, here and with a goroutine for each connection of package net. The
-// client's share, which is the larger, is in both.
+// This measures a request of 64 bytes with an answer of the same size, with one connection each
+// and over one that stays open, in this package and with a goroutine for each connection of
+// package net. The client's share, which is larger, is in both.
 func BenchmarkConnections(b *testing.B) {
 	benchmark(b, func(b *testing.B, c *bare) {
 		for b.Loop() {

@@ -34,7 +34,7 @@ func pairOf(t *testing.T, s *Server, o Options) (ours *Conn, theirs *net.TCPConn
 	return c.(*Conn), theirs
 }
 
-// A connection keeps what package net promises of one: these are its own tests.
+// A connection fulfils the contract of package net, whose own tests these are.
 func TestIsANetConn(t *testing.T) {
 	s := &Server{}
 	l := listenFor(t, s)
@@ -84,7 +84,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Close wakes all calls that wait.
+// Close wakes all waiting calls.
 func TestCloseWakes(t *testing.T) {
 	for range 50 {
 		ours, _ := pair(t, Options{SendBuffer: 1 << 12})
@@ -115,8 +115,8 @@ func TestCloseWakes(t *testing.T) {
 	}
 }
 
-// Deadlines hold for a connection that Go's poller does not know yet, for one that it
-// does, and for calls that wait already.
+// Deadlines apply to a connection that Go's poller does not know yet, to one that it knows, and
+// to calls that already wait.
 func TestDeadlines(t *testing.T) {
 	ours, theirs := pair(t, Options{SendBuffer: 1 << 12})
 	late := func(what string, err error) {
@@ -127,7 +127,7 @@ func TestDeadlines(t *testing.T) {
 	}
 	b := make([]byte, 1<<20)
 	past := time.Now().Add(-time.Hour)
-	_, _ = theirs.Write([]byte("x")) // what is there is not given out after the deadline
+	_, _ = theirs.Write([]byte("x")) // data that is available is not returned after the deadline
 	_ = ours.SetDeadline(past)
 	_, err := ours.Read(b)
 	late("Read", err)
@@ -140,7 +140,7 @@ func TestDeadlines(t *testing.T) {
 	_ = ours.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 	_, err = ours.Read(b)
 	late("Read that waits", err)
-	_ = ours.SetReadDeadline(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)) // beyond what nanoseconds can say
+	_ = ours.SetReadDeadline(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)) // beyond the range of nanoseconds
 	done := make(chan error)
 	go func() { _, err := ours.Read(b); done <- err }()
 	time.Sleep(5 * time.Millisecond)
@@ -163,7 +163,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// An end by reset is an error, and not an end of the data.
+// A reset is an error, and not an end of the data.
 func TestReset(t *testing.T) {
 	ours, theirs := pair(t, Options{})
 	_ = theirs.SetLinger(0)
@@ -190,7 +190,7 @@ func TestWaitReadable(t *testing.T) {
 		if err := wait(); err != nil {
 			t.Fatal(err)
 		}
-		if err := ours.WaitReadable(); err != nil { // nothing was taken away
+		if err := ours.WaitReadable(); err != nil { // nothing was consumed
 			t.Fatal(err)
 		}
 		b := make([]byte, 3)
@@ -207,8 +207,7 @@ func TestWaitReadable(t *testing.T) {
 	}
 }
 
-// All calls on a connection may come from many goroutines at once: there is no race,
-// and none hangs.
+// Many goroutines may call all methods of a connection at once: there is no race, and none hangs.
 func TestAbuse(t *testing.T) {
 	for range 30 {
 		ours, theirs := pair(t, Options{})
@@ -294,7 +293,7 @@ func TestBuffers(t *testing.T) {
 	_ = theirs.Close()
 }
 
-// All of what is finished with arrives, and then the end.
+// All data passed to Finish arrives, and then the end.
 func TestFinish(t *testing.T) {
 	for _, size := range []int{0, 1, 1000, 100_000, 5 << 20} {
 		ours, theirs := pair(t, Options{})

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pairs is pair for connections of one server, one after the other.
+// pairs is like pair for several connections of one server.
 func pairs(t *testing.T) (next func() (*Conn, *net.TCPConn)) {
 	t.Helper()
 	so := listenSocket(t, Options{Sockets: 1})
@@ -52,7 +52,7 @@ func netPair(t *testing.T, network, addr string) (a, b net.Conn) {
 	return a, b
 }
 
-// within returns what f does, which must not take long.
+// within returns the result of f, which must not take long.
 func within(t *testing.T, what string, f func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -79,8 +79,8 @@ func wantRead(t *testing.T, from io.Reader, want string) {
 	}
 }
 
-// An upper is a reader around a connection or a file which gives out other bytes than
-// that has, as one that decrypts does.
+// An upper is a reader around a connection or a file that returns other bytes, like one that
+// decrypts.
 type (
 	upperUnix struct{ *net.UnixConn } // has no WriteTo
 	upperTCP  struct{ *net.TCPConn }
@@ -106,7 +106,7 @@ func readUpper(r io.Reader, b []byte) (int, error) {
 	return n, err
 }
 
-// A wrapper around a connection or a file is read from, not bypassed.
+// A copy reads from a wrapper around a connection or a file, and does not bypass it.
 func TestCopyReadsWrappers(t *testing.T) {
 	sent := func(network, addr string) net.Conn {
 		a, b := netPair(t, network, addr)
@@ -149,8 +149,8 @@ func TestCopyReadsWrappers(t *testing.T) {
 	}
 }
 
-// While the source of a copy has nothing, others write, Close closes at once, and later
-// data of the source is not sent to a client accepted meanwhile.
+// While the source of a copy has no data, other goroutines can write, Close closes at once, and
+// later data of the source is not sent to a client accepted meanwhile.
 func TestCopyWhileSourceWaits(t *testing.T) {
 	type source struct {
 		r io.Reader
@@ -230,7 +230,7 @@ func begin(f func() error) <-chan error {
 	return done
 }
 
-// A stuck is a writer that reports when it is called, and waits then.
+// A stuck is a writer that reports calls, and blocks in them.
 type stuck struct{ entered, leave chan struct{} }
 
 func (s stuck) Write(b []byte) (int, error) {
@@ -239,8 +239,7 @@ func (s stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// While the destination of a copy has no room, deadlines hold for who reads, and Close
-// closes at once.
+// While the destination of a copy is full, deadlines apply to readers, and Close closes at once.
 func TestCopyWhileDestinationWaits(t *testing.T) {
 	check := func(t *testing.T, ours *Conn, theirs *net.TCPConn, copied <-chan error, leave func()) {
 		_ = ours.SetReadDeadline(time.Unix(1, 0))
@@ -275,19 +274,19 @@ func TestCopyWhileDestinationWaits(t *testing.T) {
 	t.Run("ours", func(t *testing.T) {
 		ours, theirs := pair(t, Options{})
 		to, reader := pair(t, Options{SendBuffer: 1 << 12})
-		for n := 1; n > 0; { // until there is no room
+		for n := 1; n > 0; { // until it is full
 			_ = to.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
 			n, _ = to.Write(make([]byte, 1<<20))
 		}
 		_ = to.SetWriteDeadline(time.Time{})
-		_, _ = theirs.Write(make([]byte, 64<<10)) // more than there might be room for, by and by
+		_, _ = theirs.Write(make([]byte, 64<<10)) // more than may gradually be accepted
 		copied := begin(func() error { _, err := io.Copy(to, ours); return err })
 		eventually(t, "the destination waits", func() bool { return to.c.WaitsToWrite() })
 		check(t, ours, theirs, copied, func() { go func() { _, _ = io.Copy(io.Discard, reader) }() })
 	})
 }
 
-// An end from this side is not taken for the end of the client's data.
+// An end by this side does not count as the end of the client's data.
 func TestCopyOfCut(t *testing.T) {
 	for what, to := range map[string]func(t *testing.T) io.Writer{
 		"TCP":    func(t *testing.T) io.Writer { a, _ := netPair(t, "tcp", "127.0.0.1:0"); return a },

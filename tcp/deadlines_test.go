@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A deadline that is longer ago than nanoseconds can say is past, before the first call
-// has waited and after.
+// A deadline before the range of nanoseconds is in the past, before the first call has waited and
+// after.
 func TestDeadlinesLongAgo(t *testing.T) {
 	for _, year := range []int{-5000, 2, 1000, 1385, 1500, 1677, 1969, 1970} {
 		for _, polled := range []bool{false, true} {
@@ -18,7 +18,7 @@ func TestDeadlinesLongAgo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// Received bytes would be returned if the deadline did not hold.
+			// If the deadline did not apply, these bytes would be returned.
 			_, _ = theirs.Write([]byte("x"))
 			_ = theirs.CloseWrite()
 			if err := ours.SetDeadline(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
@@ -36,12 +36,12 @@ func TestDeadlinesLongAgo(t *testing.T) {
 	}
 }
 
-// A deadline is the same again when a nudge has been undone, however far from now it
-// is: nanoseconds would wrap around.
+// After a nudge has been undone, a deadline is the same as before, however far away it is:
+// nanoseconds would wrap around.
 func TestDeadlinesAfterNudge(t *testing.T) {
 	for _, year := range []int{-5000, 2, 1000, 1385, 1500, 1677, 1678, 1970, 2262, 2263, 2554, 3000, 9999} {
 		ours, theirs := pair(t, Options{})
-		if _, err := ours.SyscallConn(); err != nil { // there is no nudge before the poller knows of it
+		if _, err := ours.SyscallConn(); err != nil { // before the poller knows it, there is no nudge
 			t.Fatal(err)
 		}
 		_, _ = theirs.Write([]byte("x"))
@@ -56,7 +56,7 @@ func TestDeadlinesAfterNudge(t *testing.T) {
 		c.SetIdle(true)
 		c.Nudge()
 		c.NotIdle()
-		// Bytes that WaitReadable may have taken are returned in spite of the deadline.
+		// Bytes that WaitReadable may have consumed are returned in spite of the deadline.
 		if n, err := ours.Read(make([]byte, 1)); n == 0 && !past {
 			t.Errorf("year %d: Read: %v", year, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The end waits for the last handler, and no longer.
+// The server's end waits for the last handler, and no longer.
 func TestDrainWaitsForHandlers(t *testing.T) {
 	release := make(chan struct{})
 	var over atomic.Bool
@@ -76,7 +76,7 @@ func TestGraceEnds(t *testing.T) {
 	}
 }
 
-// Halt ends running servers, and those that drain without a limit.
+// Halt ends running servers, and those that drain without a time limit.
 func TestHalt(t *testing.T) {
 	for _, draining := range []bool{false, true} {
 		s := &Server{Grace: -1, Handle: echo}
@@ -102,7 +102,7 @@ func TestHalt(t *testing.T) {
 	}
 }
 
-// Idle connections do not hold up the end, and a request that is there is served.
+// Idle connections do not delay the end, and a request that has arrived is served.
 func TestDrainOfIdleConnections(t *testing.T) {
 	served := make(chan struct{}, 1)
 	s := &Server{Grace: -1, Handle: func(ctx context.Context, c net.Conn) {
@@ -135,7 +135,7 @@ func TestDrainOfIdleConnections(t *testing.T) {
 		idle = append(idle, c)
 	}
 	busy := dial(t, at)
-	_, _ = io.WriteString(busy, "wx") // the second is there when the first is answered
+	_, _ = io.WriteString(busy, "wx") // the second one has arrived when the first is answered
 	<-served
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -150,7 +150,7 @@ func TestDrainOfIdleConnections(t *testing.T) {
 	}
 }
 
-// Clients connected when the end began get an answer: none is reset in the queue. The
+// Clients that were connected when the end began get an answer: none is reset in the queue. The
 // fast path accepts them.
 func TestDrainServesAll(t *testing.T) {
 	if !hasLoops {
@@ -173,7 +173,7 @@ func TestDrainServesAll(t *testing.T) {
 				for {
 					c, err := net.DialTimeout("tcp", at, 200*time.Millisecond)
 					if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
-						continue // the machine is busy with others
+						continue // the machine is busy
 					}
 					if err != nil {
 						refused.Add(1)
@@ -204,7 +204,7 @@ func TestDrainServesAll(t *testing.T) {
 	}
 }
 
-// A socket that is closed is served no more, and when none is left that is the end.
+// A closed socket is no longer served, and when none is left the server ends.
 func TestCloseOfASocketWhileServing(t *testing.T) {
 	one := listenSocket(t, Options{})
 	two := listenSocket(t, Options{})
@@ -231,7 +231,7 @@ func TestCloseOfASocketWhileServing(t *testing.T) {
 	}
 }
 
-// The next process continues with the same sockets, and no client notices.
+// The next process continues with the same sockets, without an effect on clients.
 func TestHandOver(t *testing.T) {
 	answer := func(word string) *Server {
 		return &Server{Handle: func(_ context.Context, c net.Conn) {
@@ -329,7 +329,7 @@ func TestFromFileRefuses(t *testing.T) {
 	}
 }
 
-// Workers with nothing to do are bounded, and in the end let go.
+// The number of idle workers is bounded, and they finally end.
 func TestWorkersAreLetGo(t *testing.T) {
 	s := &Server{Options: Options{Sockets: 1}, Handle: echo}
 	at, _ := serve(t, s)
@@ -362,8 +362,8 @@ func TestWorkersAreLetGo(t *testing.T) {
 	}
 }
 
-// A socket of which another process has a copy too, such as systemd, is as good as before
-// when the server has ended: also if that was killed on the way.
+// A socket of which another process also has a copy, such as systemd, still works when the server
+// has ended, even if it was killed.
 func TestFromFileAgain(t *testing.T) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false) // as systemd's; the kernel has no filters for the other kind
@@ -402,15 +402,15 @@ func TestFromFileAgain(t *testing.T) {
 	}
 }
 
-// Requests that come at the moment of the end are read to their end: only calls that
-// wait for them are woken.
+// Requests that arrive during the end are read completely: only calls that wait for requests are
+// woken.
 func TestNudgesOnlyWaiters(t *testing.T) {
 	const clients = 100
 	for round := range 10 {
 		s := &Server{Grace: patience, Handle: func(_ context.Context, c net.Conn) {
 			h := c.(*Conn)
 			if err := h.WaitReadable(); err != nil {
-				return // it has said nothing by then
+				return // it has sent nothing by then
 			}
 			var b [2]byte
 			if _, err := io.ReadFull(c, b[:]); err != nil {
@@ -430,7 +430,7 @@ func TestNudgesOnlyWaiters(t *testing.T) {
 				for !isDrained(s) {
 					time.Sleep(time.Millisecond)
 				}
-				time.Sleep(5 * time.Millisecond) // for the nudge to be there, or the fault would not show
+				time.Sleep(5 * time.Millisecond) // so that the nudge happens, otherwise the fault would not show
 				_, _ = io.WriteString(c, "b")
 			})
 		}
@@ -441,7 +441,7 @@ func TestNudgesOnlyWaiters(t *testing.T) {
 	}
 }
 
-// isDrained reports whether no run of a server is there that has not begun to end.
+// isDrained reports whether all runs of a server have begun to end.
 func isDrained(s *Server) bool {
 	for _, r := range s.runs.list() {
 		if !r.Draining() {

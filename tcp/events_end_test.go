@@ -12,7 +12,8 @@ import (
 	"github.com/haul-project/haul/tcp/events"
 )
 
-// partRead returns lines, and a channel that is closed once a part of a line has been read.
+// partRead returns lines as onData, and a channel that is closed once a part of a line has been
+// read.
 func partRead() (onData func(*events.Conn, []byte) int, read <-chan struct{}) {
 	done := make(chan struct{})
 	var once sync.Once
@@ -24,8 +25,8 @@ func partRead() (onData func(*events.Conn, []byte) int, read <-chan struct{}) {
 	}, done
 }
 
-// The end closes idle connections, lets a request that is under way be completed, and
-// after the Grace ends what is left.
+// The end closes idle connections, lets a pending request be completed, and ends the others after
+// the Grace.
 func TestEventsDrain(t *testing.T) {
 	var n ends
 	onData, read := partRead()
@@ -47,7 +48,7 @@ func TestEventsDrain(t *testing.T) {
 	select {
 	case err := <-stopped:
 		t.Fatalf("it has not waited for a request: %v", err)
-	case <-time.After(10 * time.Millisecond): // too little to notice is a pass, never a failure
+	case <-time.After(10 * time.Millisecond): // too short a time is a pass, never a failure
 	}
 	_, _ = io.WriteString(half, "lf\n")
 	if b, err := io.ReadAll(half); string(b) != "half\n" || err != nil {
@@ -59,7 +60,8 @@ func TestEventsDrain(t *testing.T) {
 	n.want(t, 3, ErrDraining)
 }
 
-// The grace ends requests that are not complete, answers that nobody reads, and clients that wait for a place.
+// The grace ends incomplete requests, answers that are not read, and clients that wait for a
+// place.
 func TestEventsGrace(t *testing.T) {
 	var n ends
 	onData, read := partRead()
@@ -69,7 +71,7 @@ func TestEventsGrace(t *testing.T) {
 	_, _ = io.WriteString(half, "half")
 	_, _ = io.WriteString(big, "big\n")
 	_, _ = io.ReadFull(big, make([]byte, 1000))
-	dial(t, at) // waits for a place
+	dial(t, at) // it waits for a place
 	<-read
 	if err := stop(); !errors.Is(err, ErrCut) {
 		t.Errorf("Serve: %v", err)
@@ -93,7 +95,7 @@ func TestEventsHalt(t *testing.T) {
 		t.Error(err)
 	}
 	n.want(t, 1, ErrCut)
-	// Closing the socket alone ends the server after its connections.
+	// Closing only the socket ends the server after its connections.
 	s, so = &Server{Driver: &events.Handler{OnData: lines}}, listenSocket(t, Options{})
 	go func() { result <- s.Serve(t.Context(), so) }()
 	if got := ask(t, so.Addr().String(), "hello\n"); got != "hello\n" {

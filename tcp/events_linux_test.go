@@ -21,13 +21,13 @@ import (
 	"github.com/haul-project/haul/tcp/events"
 )
 
-// echoEvents answers what it gets.
+// echoEvents answers with the data that it gets.
 func echoEvents(c *events.Conn, data []byte) int {
 	_, _ = c.Write(data)
 	return len(data)
 }
 
-// A request allocates nothing on a loop, and a connection only its EventConn.
+// On a loop a request allocates nothing, and a connection only its EventConn.
 func TestEventsAllocations(t *testing.T) {
 	s := &Server{Options: Options{Sockets: 1}, Driver: &events.Handler{OnData: func(c *events.Conn, data []byte) int {
 		if len(data) > 0 && data[0] == 1 {
@@ -59,14 +59,14 @@ func TestEventsAllocations(t *testing.T) {
 	}
 }
 
-// An idle connection takes less than a kilobyte of the process: heap and stacks.
+// An idle connection uses less than a kilobyte of the process: heap and stacks.
 func TestEventsIdleMemory(t *testing.T) {
-	const conns, most = 2000, 1024 // bytes each
+	const conns, most = 2000, 1024 // bytes for each
 	s := &Server{Driver: &events.Handler{OnData: echoEvents}}
 	at, _ := serve(t, s)
 	memory := func() uint64 {
 		runtime.GC()
-		runtime.GC() // and what pools have kept
+		runtime.GC() // frees what pools have kept, too
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse
@@ -102,14 +102,14 @@ func TestEventsIdleMemory(t *testing.T) {
 	}
 }
 
-// A loop keeps nothing of connections that have ended.
+// A loop keeps nothing of ended connections.
 func TestEventsKeptAfterEnd(t *testing.T) {
 	var mu sync.Mutex
 	var all []weak.Pointer[events.Conn]
 	s := &Server{Options: Options{Sockets: 1}, Driver: &events.Handler{OnData: func(c *events.Conn, data []byte) int {
 		if c.State == nil {
 			c.State = true
-			c.Again() // in the next round, so that lists have it
+			c.Again() // in the next round, so that it is in the lists
 			mu.Lock()
 			all = append(all, weak.Make(c))
 			mu.Unlock()
@@ -130,7 +130,7 @@ func TestEventsKeptAfterEnd(t *testing.T) {
 	})
 }
 
-// Urgent data (TCP_URG) cuts a receive short, and hides nothing that follows it.
+// Urgent data (TCP_URG) ends a receive early, and hides nothing after it.
 func TestEventsUrgent(t *testing.T) {
 	s := &Server{Driver: &events.Handler{OnData: echoEvents}}
 	at, _ := serve(t, s)
@@ -159,7 +159,7 @@ func TestEventsUrgent(t *testing.T) {
 	}
 }
 
-// With TCP_DEFER_ACCEPT the request is read before the connection enters the epoll.
+// With TCP_DEFER_ACCEPT the request is read before the connection is added to the epoll.
 func TestEventsClientFirst(t *testing.T) {
 	s := &Server{Driver: &events.Handler{OnData: lines}, Options: Options{ClientFirst: 5e9}}
 	at, stop := serve(t, s)
@@ -173,9 +173,9 @@ func TestEventsClientFirst(t *testing.T) {
 	}
 }
 
-// The end of a loop that is never quiet. One client's answer is asked for round after round,
-// others send their next requests before they have the last answers. All but the one end,
-// with whole answers.
+// This ends a loop that is never idle. The answer of one client keeps asking to be called again,
+// and others send requests before they have their last answers. All except the first one end,
+// with complete answers.
 func TestEventsDrainBusy(t *testing.T) {
 	var spins, over atomic.Bool
 	const pipelines, line = 4, "a request\n"
@@ -258,8 +258,8 @@ func TestEventsDrainPlace(t *testing.T) {
 	}
 }
 
-// A client that sends more than the handler uses gets the last answer and an orderly end, not
-// a reset. It does not hold the connection for longer than drainTime.
+// A client that sends more than the handler uses gets the last answer and an orderly end, not a
+// reset. It occupies the connection for at most drainTime.
 func TestEventsLinger(t *testing.T) {
 	var n ends
 	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note, MaxHeld: 8 << 20}, drainTime: 50 * time.Millisecond}
@@ -283,7 +283,7 @@ func TestEventsLinger(t *testing.T) {
 	}
 }
 
-// A request that comes with the last answer of a server that ends does not reset that answer.
+// A request that arrives during the last answer of an ending server does not reset that answer.
 func TestEventsDrainLinger(t *testing.T) {
 	var n ends
 	called, sent := make(chan bool), make(chan bool)
@@ -319,8 +319,8 @@ func TestEventsDrainLinger(t *testing.T) {
 	n.want(t, 2, ErrDraining)
 }
 
-// A connection that lingers is over for the program: it is not timed out, and not cut at the
-// server's end, which it does not delay. Its timer ends with it.
+// For the program, a lingering connection is over: it does not time out, and is neither cut by
+// the server's end nor delays it. Its timer ends with it.
 func TestEventsLingerCounts(t *testing.T) {
 	var n ends
 	first := make(chan weak.Pointer[events.Conn], 2)

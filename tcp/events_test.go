@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/tcp/events"
 )
 
-// An ends counts the calls of OnEnd by their reason.
+// An ends counts the calls of OnEnd by reason.
 type ends struct {
 	mu  sync.Mutex
 	why []error
@@ -36,7 +36,7 @@ func (n *ends) all() []error {
 	return append([]error(nil), n.why...)
 }
 
-// want waits until so many connections have ended, each for the reason.
+// want waits until a number of connections have ended, each for the reason.
 func (n *ends) want(t *testing.T, count int, why error) {
 	t.Helper()
 	eventually(t, fmt.Sprint(count, " connections end"), func() bool { return len(n.all()) >= count })
@@ -47,8 +47,8 @@ func (n *ends) want(t *testing.T, count int, why error) {
 	}
 }
 
-// lines answers a line by the same line, "big" by bigAnswer bytes, "quit" by the end,
-// "panic" by a panic, and "exit" by the end of its goroutine.
+// lines answers a line with the same line, "big" with bigAnswer bytes, "quit" by closing, "panic"
+// with a panic, and "exit" by ending its goroutine.
 func lines(c *events.Conn, data []byte) int {
 	line, _, whole := bytes.Cut(data, []byte{'\n'})
 	if !whole {
@@ -83,8 +83,8 @@ func lines(c *events.Conn, data []byte) int {
 
 const bigPart = 64 << 10
 
-// Requests in one piece, byte by byte, many at once, and without a line's end before the
-// end of what the client sends.
+// Requests arrive in one piece, byte by byte, many at once, and without a line end before the
+// client's end.
 func TestEvents(t *testing.T) {
 	var n ends
 	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, Options: Options{Sockets: 1}}
@@ -126,7 +126,7 @@ func TestEvents(t *testing.T) {
 }
 
 // The handler is called when a connection opens, so it may greet; its state is kept; and
-// addresses are there until the end.
+// addresses are available until the end.
 func TestEventsGreeting(t *testing.T) {
 	var end atomic.Value
 	s := &Server{Driver: &events.Handler{OnEnd: func(c *events.Conn, err error) { end.Store(fmt.Sprint(c.RemoteAddr(), c.State, err)) }, OnData: func(c *events.Conn, data []byte) int {
@@ -158,8 +158,8 @@ func TestEventsGreeting(t *testing.T) {
 	}
 }
 
-// A client that does not read its answers gets no more of them, while others are served. It
-// still has its answers when it reads later.
+// A client that does not read its answers gets no more of them, while others are served. It can
+// still read its answers later.
 func TestEventsSlowReader(t *testing.T) {
 	var n ends
 	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, Options: Options{Sockets: 1, SendBuffer: 64 << 10}}
@@ -180,8 +180,8 @@ func TestEventsSlowReader(t *testing.T) {
 	n.want(t, others+1, nil)
 }
 
-// A peer that sends requests and reads nothing is stopped by its own window: the server
-// receives no more of them. It is ended after IdleTimeout.
+// A peer that sends requests and reads nothing is stopped by TCP's window: the server receives no
+// more from it. It is ended after IdleTimeout.
 func TestEventsFlood(t *testing.T) {
 	var n ends
 	var calls atomic.Int64
@@ -208,7 +208,7 @@ func TestEventsFlood(t *testing.T) {
 	}
 }
 
-// Clients that vanish, also in the middle of a request or an answer, leave nothing behind.
+// Clients that vanish, even in the middle of a request or an answer, leave nothing behind.
 func TestEventsReset(t *testing.T) {
 	var n ends
 	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}}
@@ -238,7 +238,7 @@ func TestEventsReset(t *testing.T) {
 	}
 }
 
-// A panic, and the end of the goroutine, end one connection. The others of the loop live.
+// A panic, or the end of the goroutine, ends one connection. The others on the loop continue.
 func TestEventsPanic(t *testing.T) {
 	var n ends
 	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, Options: Options{Sockets: 1}}
@@ -263,7 +263,7 @@ func TestEventsPanic(t *testing.T) {
 	eventually(t, "both panics are counted", func() bool { return wrong.Counters().Panics == 2 })
 }
 
-// The bounds of what is held and unsent.
+// The held and the unsent bytes are bounded.
 func TestEventsBounds(t *testing.T) {
 	for want, test := range map[error]struct {
 		h    *events.Handler
@@ -275,7 +275,7 @@ func TestEventsBounds(t *testing.T) {
 		var n ends
 		test.h.OnEnd = n.note
 		if !hasLoops && want == events.ErrUnsent {
-			continue // a goroutine waits until all is sent
+			continue // a goroutine waits until everything is sent
 		}
 		at, _ := serve(t, &Server{Driver: test.h})
 		c := dial(t, at)
@@ -289,7 +289,7 @@ func TestEventsBounds(t *testing.T) {
 	}
 }
 
-// The limits on connections, by waiting and by refusing, and on those of one source.
+// The limits on connections apply by waiting and by refusing, and so do those of one source.
 func TestEventsLimits(t *testing.T) {
 	var refused atomic.Int64
 	note := func(net.Addr, error) { refused.Add(1) }
@@ -297,7 +297,7 @@ func TestEventsLimits(t *testing.T) {
 		s.Driver, s.Refused, s.Options.Sockets = &events.Handler{OnData: lines}, note, 2
 		refused.Store(0)
 		at, _ := serve(t, s)
-		ask := func(c net.Conn) error { // nil, if it is reset before it is connected
+		ask := func(c net.Conn) error { // nil if it is reset before it is connected
 			if c == nil {
 				return net.ErrClosed
 			}
@@ -341,7 +341,7 @@ func TestEventsLimits(t *testing.T) {
 	}
 }
 
-// Many clients for few places: each is served in its turn.
+// If many clients compete for few places, each is served in its turn.
 func TestEventsPlaces(t *testing.T) {
 	s := &Server{Driver: &events.Handler{OnData: lines}, MaxConns: 3, Options: Options{Sockets: 2}}
 	at, stop := serve(t, s)
@@ -362,7 +362,7 @@ func TestEventsPlaces(t *testing.T) {
 	}
 }
 
-// The times: for the first byte, and for silence after it.
+// There are timeouts for the first byte, and for silence after it.
 func TestEventsTimeouts(t *testing.T) {
 	for want, s := range map[error]*Server{ErrSilent: {FirstByteTimeout: brief}, ErrIdle: {IdleTimeout: brief}} {
 		var n ends
@@ -379,8 +379,8 @@ func TestEventsTimeouts(t *testing.T) {
 	}
 }
 
-// PROXY headers whole, split and bad, as for a Handle. A connection without a client that
-// is counted does not take another's count back.
+// PROXY headers work as with Handle: complete, split and bad ones. A connection without a counted
+// client does not decrement the count of another.
 func TestEventsProxies(t *testing.T) {
 	var bad atomic.Int64
 	s := &Server{

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/tcp/events"
 )
 
-// With TLS each connection has a goroutine, and the same happens.
+// With TLS each connection has a goroutine, and the results are the same.
 func TestEventsTLS(t *testing.T) {
 	var n ends
 	cert, err := certs.SelfSigned("127.0.0.1")
@@ -41,7 +41,7 @@ func TestEventsTLS(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	eventually(t, "two have ended", func() bool { return s.Counters().Conns == 1 })
-	if err := stop(); err != nil { // the idle one does not keep it
+	if err := stop(); err != nil { // the idle connection does not delay it
 		t.Error(err)
 	}
 	if b, err := io.ReadAll(clients[2]); len(b) > 0 || err != nil {
@@ -49,8 +49,8 @@ func TestEventsTLS(t *testing.T) {
 	}
 }
 
-// Two requests, each a record of TLS, arrive at once, and the server's end begins during the
-// first. TLS has read the second one by then: it is answered too.
+// Two requests, each in its own TLS record, arrive at once, and the server's end begins during
+// the first. TLS has already read the second one: it is answered too.
 func TestEventsTLSDrain(t *testing.T) {
 	cert, err := certs.SelfSigned("127.0.0.1")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestEventsTLSDrain(t *testing.T) {
 	}
 }
 
-// A gathering collects what is written to it, once gathers is set.
+// A gathering collects the data written to it once gathers is set.
 type gathering struct {
 	net.Conn
 	gathers bool

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// A server that answers lines. Each connection is served by a function that may
-// block, and its state is in that function's variables.
+// This server answers lines. Each connection is served by a function that may block, and its
+// state is in that function's variables.
 func Example() {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -41,7 +41,7 @@ func Example() {
 		return
 	}
 	fmt.Fprint(c, "hello\nworld\n")
-	_ = c.(*net.TCPConn).CloseWrite() // there is nothing more to ask
+	_ = c.(*net.TCPConn).CloseWrite() // no more requests follow
 	answer, err := io.ReadAll(c)
 	fmt.Print(string(answer))
 	c.Close()

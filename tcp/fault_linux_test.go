@@ -31,7 +31,7 @@ func init() {
 	os.Exit(0)
 }
 
-// starve echoes with few descriptors, until a signal ends it.
+// starve echoes with few descriptors until a signal ends it.
 func starve() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -61,14 +61,13 @@ func starve() error {
 	return err
 }
 
-// After starvedErrors failures to accept, the delays between them add up to more than starvedTime.
+// After starvedErrors failed accepts, the delays between them add up to more than starvedTime.
 const (
 	starvedErrors = 8
 	starvedTime   = 600 * time.Millisecond
 )
 
-// A server without descriptors waits for some, without a busy loop, and continues when
-// there are.
+// A server without descriptors waits for some, without a busy loop, and then continues.
 func TestFaultDescriptors(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), starvedVar+"=1")
@@ -101,7 +100,7 @@ func TestFaultDescriptors(t *testing.T) {
 	for range 100 {
 		all = append(all, dial())
 	}
-	// The first of them is accepted, and lives.
+	// The first of them is accepted, and stays open.
 	echo := func(c net.Conn) error {
 		if _, err := io.WriteString(c, "x"); err != nil {
 			return err
@@ -139,7 +138,8 @@ func TestFaultDescriptors(t *testing.T) {
 	}
 	used, err := time.ParseDuration(rest[0])
 	elapsed, err2 := time.ParseDuration(rest[1])
-	// A server that waits uses the processor for a few milliseconds. On a slow machine both times grow.
+	// A waiting server uses the processor for a few milliseconds. On a slow machine both times
+	// grow.
 	if err != nil || err2 != nil || used > elapsed/2 {
 		t.Errorf("the server used the processor for %v of %v with nothing to do, %v, %v", used, elapsed, err, err2)
 	}

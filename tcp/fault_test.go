@@ -18,27 +18,27 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// How long a test waits for what must come. Machines may be slow, so only a
-// failing test ever waits that long.
+// faultPatience is how long a test waits for something that must happen. Machines may be slow, so
+// only a failing test ever waits that long.
 const faultPatience = 60 * time.Second
 
-// A victim is a server that is done something to. It answers a line by the same
-// line, and then one more: "big" by 8 MiB that a client may never read.
+// A victim is a server under attack. It answers a line with the same line, and then another one:
+// "big" with 8 MiB that a client may never read.
 type victim struct {
 	t        *testing.T
 	addr     string
-	started  atomic.Int64 // handlers
+	started  atomic.Int64 // handlers started
 	ended    atomic.Int64
 	asked    atomic.Int64 // lines read
-	answered atomic.Int64 // answers written to the end
+	answered atomic.Int64 // complete answers
 	halt     context.CancelFunc
 	result   chan error
-	tls      *tls.Config // of its clients; nil for none
+	tls      *tls.Config // for its clients; nil for none
 }
 
 const bigAnswer = 8 << 20 // bytes: more than the sockets' buffers hold
 
-// startVictim has a server serve until the test ends.
+// startVictim runs a server until the test ends.
 func startVictim(t *testing.T, s *Server) *victim {
 	t.Helper()
 	v := &victim{t: t, result: make(chan error, 1)}
@@ -99,7 +99,7 @@ func (v *victim) handle(_ context.Context, c net.Conn) {
 	}
 }
 
-// wantServed checks that a client that behaves is served.
+// wantServed checks that a well-behaved client is served.
 func (v *victim) wantServed() {
 	v.t.Helper()
 	c := v.dial()
@@ -139,13 +139,13 @@ func (v *victim) dial() *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// reset ends a connection by RST instead of FIN.
+// reset ends a connection with RST instead of FIN.
 func reset(c *net.TCPConn) {
 	_ = c.SetLinger(0)
 	_ = c.Close()
 }
 
-// wantEnd waits until the server ends a connection, whether by FIN or by RST.
+// wantEnd waits until the server ends a connection, with FIN or RST.
 func wantEnd(t *testing.T, c net.Conn) {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(faultPatience))
@@ -162,7 +162,7 @@ func isTimeout(err error) bool {
 // say writes, and ignores errors.
 func say(c net.Conn, text string) { _, _ = io.WriteString(c, text) }
 
-// resetPoints are how far a client gets before it resets the connection.
+// resetPoints are the steps after which a client resets the connection.
 var resetPoints = map[string]func(c *net.TCPConn){
 	"at once":           func(*net.TCPConn) {},
 	"in a line":         func(c *net.TCPConn) { say(c, "half a li") },
@@ -246,7 +246,7 @@ func TestFaultTLS(t *testing.T) {
 	}
 }
 
-// Silent clients keep no others from being served, and are disconnected.
+// Silent clients do not prevent others from being served, and are disconnected.
 func TestFaultSilent(t *testing.T) {
 	const crowd = 1000
 	t.Run("without a limit", func(t *testing.T) {
@@ -342,7 +342,7 @@ func TestFaultFlood(t *testing.T) {
 				} else {
 					served.Add(1)
 				}
-				reset(c.(*net.TCPConn)) // or ports would run out
+				reset(c.(*net.TCPConn)) // otherwise ports would run out
 			}
 		})
 	}
@@ -353,7 +353,7 @@ func TestFaultFlood(t *testing.T) {
 	v.wantIdle()
 }
 
-// A proxy that sends a bad header loses the connection, and no handler sees it.
+// A proxy that sends a bad header is disconnected, and no handler sees the connection.
 func TestFaultProxy(t *testing.T) {
 	v := startVictim(t, &Server{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	for _, tt := range hostileProxies {
@@ -373,7 +373,7 @@ func TestFaultProxy(t *testing.T) {
 	}
 	for i, tt := range goodProxies {
 		c := v.dial()
-		// In two pieces, and once with what the client says in the second.
+		// It is sent in two pieces, once with the client's data in the second.
 		at := i % len(tt.text)
 		say(c, tt.text[:at])
 		say(c, tt.text[at:]+"line\n")
@@ -387,12 +387,12 @@ func TestFaultProxy(t *testing.T) {
 	v.wantIdle()
 }
 
-// A server that ends under load answers all that it has begun to.
+// A server that ends under load completes all answers that it has begun.
 func TestFaultShutdown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for round := range 3 { // each ends with clients who try once more after a second
+	for round := range 3 { // each ends with clients that try again after a second
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			v := startVictim(t, &Server{Grace: faultPatience})
 			var whole, part atomic.Int64
@@ -402,7 +402,7 @@ func TestFaultShutdown(t *testing.T) {
 					for {
 						c, err := net.Dial("tcp", v.addr)
 						if err != nil {
-							return // it has ended
+							return // the server has ended
 						}
 						c.SetDeadline(time.Now().Add(faultPatience))
 						say(c, "line\n")

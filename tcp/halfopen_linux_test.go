@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHalfOpen has clients vanish without a word, as by a power cut: a connection that
-// waits for one ends, by the kernel's question whether it is there, or by a time.
+// TestHalfOpen makes clients vanish without a packet, as after a power failure: a connection that
+// waits for one ends by the kernel's keep-alive probes, or by a timeout.
 func TestHalfOpen(t *testing.T) {
 	t.Run("keep-alive", func(t *testing.T) {
 		ours, theirs := pair(t, Options{KeepAlive: &net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 1}})
 		vanish(t, theirs)
 		_ = ours.SetDeadline(time.Now().Add(patience))
-		// The kernel that the client was on knows nothing of it, and says so.
+		// The client's kernel does not know the connection, and replies with a reset.
 		if _, err := ours.Read(make([]byte, 1)); err == nil || err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the end is %v", err)
 		}
@@ -47,7 +47,7 @@ func TestHalfOpen(t *testing.T) {
 	})
 }
 
-// vanish lets a client disappear without sending a packet.
+// vanish makes a client disappear without sending a packet.
 func vanish(t *testing.T, c *net.TCPConn) {
 	t.Helper()
 	raw, err := c.SyscallConn()

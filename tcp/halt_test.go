@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Halt holds for a Serve that begins at the same time, in either order, and for later
-// ones.
+// Halt applies to a Serve that begins at the same time, in either order, and to later ones.
 func TestHaltBeforeServe(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		s := &Server{Handle: echo}
@@ -43,7 +42,7 @@ func TestHaltBeforeServe(t *testing.T) {
 	}
 }
 
-// Halt between the moments when a run is made and when it is known ends it, too.
+// Halt also ends a run between the moments when it is made and when it is registered.
 func TestHaltInBetween(t *testing.T) {
 	s := &Server{Handle: echo}
 	so := listenSocket(t, Options{})

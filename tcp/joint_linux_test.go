@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A copy by the kernel in many turns does not allocate in each of them.
+// A copy by the kernel in many turns does not allocate in each turn.
 func TestCopyAllocations(t *testing.T) {
 	for _, what := range []string{"TCP", "ours"} {
 		t.Run(what, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestCopyAllocations(t *testing.T) {
 				_, _ = w.Write(b)
 				_, _ = io.ReadFull(theirs, b)
 			}
-			turn() // the poller knows both from now on
+			turn() // from now on the poller knows both
 			if n := testing.AllocsPerRun(300, turn); n >= 1 {
 				t.Errorf("a turn allocates %v times", n)
 			}
@@ -42,7 +42,7 @@ func TestCopyAllocations(t *testing.T) {
 	}
 }
 
-// A pipe that blocks is nothing that the poller waits for: it is read, and written to.
+// The poller cannot wait for a blocking pipe: it is read and written directly.
 func TestCopyOfBlockingPipes(t *testing.T) {
 	var in, out [2]int
 	if err := errors.Join(syscall.Pipe(in[:]), syscall.Pipe(out[:])); err != nil {
@@ -77,7 +77,7 @@ func TestCopyOfBlockingPipes(t *testing.T) {
 	}
 }
 
-// A message without bytes is not the end of a socket of messages.
+// An empty message is not the end of a datagram socket.
 func TestCopyOfMessages(t *testing.T) {
 	at := &net.UnixAddr{Net: "unixgram", Name: filepath.Join(t.TempDir(), "socket")}
 	src, err := net.ListenUnixgram("unixgram", at)

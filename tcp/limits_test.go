@@ -20,8 +20,7 @@ import (
 	"github.com/haul-project/haul/tcp/events"
 )
 
-// A panic of Refused is logged and counted, and ends nothing but the connection that is
-// refused.
+// A panic in Refused is logged and counted, and only ends the refused connection.
 func TestRefusedPanics(t *testing.T) {
 	const clients = 3
 	for _, test := range []struct {
@@ -37,7 +36,7 @@ func TestRefusedPanics(t *testing.T) {
 			s.Refused = func(net.Addr, error) { panic("asked for") }
 			at, stop := serve(t, s)
 			for range clients {
-				if c, err := net.Dial("tcp", at); err == nil { // or it is refused by then
+				if c, err := net.Dial("tcp", at); err == nil { // it may already be refused
 					t.Cleanup(func() { _ = c.Close() })
 				}
 			}
@@ -53,7 +52,7 @@ func TestRefusedPanics(t *testing.T) {
 	}
 }
 
-// At the limit others wait, over all addresses together, and each gets its turn.
+// At the limit for all addresses together, further connections wait, and each gets its turn.
 func TestMaxConnsWait(t *testing.T) {
 	var now, most atomic.Int64
 	s := &Server{MaxConns: 3, Handle: func(_ context.Context, c net.Conn) {
@@ -104,7 +103,7 @@ func TestMaxConnsWait(t *testing.T) {
 	}
 }
 
-// gone reports how a connection that is not wanted ends.
+// gone returns how an unwanted connection ends.
 func gone(c net.Conn) error {
 	b := make([]byte, 1)
 	_, err := c.Read(b)
@@ -118,7 +117,7 @@ func TestMaxConnsRefuse(t *testing.T) {
 	one, _ := dial(t, at), dial(t, at)
 	eventually(t, "two are served", func() bool { return s.Counters().Conns == 2 })
 	for range 3 {
-		c, err := net.Dial("tcp", at) // which may fail by the reset already
+		c, err := net.Dial("tcp", at) // may already fail because of the reset
 		if err == nil {
 			err = gone(c)
 			_ = c.Close()
@@ -144,8 +143,8 @@ func works(c net.Conn) bool {
 	return err == nil
 }
 
-// serves reports whether a new connection is served: who is refused may hear of it
-// before the connection is made.
+// serves reports whether a new connection is served. A refused client may notice before the
+// connection is made.
 func serves(at string) bool {
 	c, err := net.Dial("tcp", at)
 	if err != nil {
@@ -178,7 +177,7 @@ func TestMaxConnsPerSource(t *testing.T) {
 	if !works(a) || !works(b) {
 		t.Fatal("two of one source are not served")
 	}
-	if serves(at) { // from there, too
+	if serves(at) { // from that address, too
 		t.Error("a third is")
 	}
 	if r := <-refused; r.why != ErrSourceFull || !strings.HasPrefix(r.from.String(), "127.0.0.1:") {
@@ -194,8 +193,8 @@ func TestMaxConnsPerSource(t *testing.T) {
 	eventually(t, "the place is another's", func() bool { return works(from("127.0.0.1")) })
 }
 
-// A connection that the limit of its source refuses takes no place of all: however
-// often that was, others are served.
+// A connection that is refused because of its source's limit uses no place: however often that
+// happens, others are served.
 func TestMaxConnsAndPerSource(t *testing.T) {
 	s := &Server{MaxConns: 2, MaxConnsPerSource: 1, Refuse: true, Handle: echo}
 	at, _ := serve(t, s)
@@ -219,7 +218,7 @@ func TestMaxConnsAndPerSource(t *testing.T) {
 	}
 }
 
-// timed serves one connection whose handler reads, and returns what that said.
+// timed serves one connection whose handler reads, and returns the result of the read.
 func timed(t *testing.T, s *Server, client func(net.Conn)) error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -260,7 +259,7 @@ func TestTimes(t *testing.T) {
 	}
 	is(timed(t, &Server{FirstByteTimeout: brief}, nil), ErrSilent)
 	is(timed(t, &Server{IdleTimeout: brief}, func(c net.Conn) { _, _ = io.WriteString(c, "x") }), ErrIdle)
-	// A client that does not read is idle too.
+	// A client that does not read counts as idle too.
 	is(timed(t, &Server{IdleTimeout: brief, Handle: func(_ context.Context, c net.Conn) {
 		for {
 			if _, err := c.Write(make([]byte, 1<<20)); err != nil {
@@ -268,7 +267,7 @@ func TestTimes(t *testing.T) {
 			}
 		}
 	}}, nil), ErrIdle)
-	// A client that speaks is not silent, and a handler that computes is not idle.
+	// A client that sends is not silent, and a handler that computes is not idle.
 	inTime(t, func(limit time.Duration) error {
 		return timed(t, &Server{FirstByteTimeout: limit, Handle: func(_ context.Context, c net.Conn) {
 			_, _ = io.ReadFull(c, make([]byte, 1))
@@ -285,9 +284,8 @@ func TestTimes(t *testing.T) {
 	}, brief, 10*brief, 100*brief)
 }
 
-// inTime does what must not be ended by a limit. On a machine that is busy with
-// others a client may be late through no fault of the server's, and so it is tried
-// again with more time.
+// inTime runs something that a limit must not end. On a busy machine a client may be late without
+// any fault of the server, so it is tried again with more time.
 func inTime(t *testing.T, f func(limit time.Duration) error, limits ...time.Duration) {
 	t.Helper()
 	var err error
@@ -300,7 +298,7 @@ func inTime(t *testing.T, f func(limit time.Duration) error, limits ...time.Dura
 	t.Error(err)
 }
 
-// Thousands of silent clients cost what is allowed, and others are served meanwhile.
+// Thousands of silent clients use only what is permitted, and others are served meanwhile.
 func TestSilentClients(t *testing.T) {
 	inTime(t, func(limit time.Duration) error {
 		s := &Server{FirstByteTimeout: limit, Handle: echo}
@@ -319,7 +317,7 @@ func TestSilentClients(t *testing.T) {
 	}, 300*time.Millisecond, 3*time.Second)
 }
 
-// Behind a trusted proxy the client is who the header names; others' headers are data.
+// Behind a trusted proxy the header names the client; headers of others are data.
 func TestProxyHeader(t *testing.T) {
 	var remote, local atomic.Value
 	s := &Server{
@@ -332,7 +330,8 @@ func TestProxyHeader(t *testing.T) {
 		},
 	}
 	at, _ := serve(t, s)
-	// Each client has its own: the one connection it may have can end later than its answer.
+	// Each client has its own connection: the only one that it may have can end later than its
+	// answer.
 	for client, header := range map[string]string{
 		"192.0.2.7:4711": "PROXY TCP4 192.0.2.7 198.51.100.1 4711 80\r\n",
 		"192.0.2.8:4711": proxyTwo(0x21, 0x11, "\xc0\x00\x02\x08\xc6\x33\x64\x01\x12\x67\x00\x50"),
@@ -345,7 +344,7 @@ func TestProxyHeader(t *testing.T) {
 		}
 	}
 	eventually(t, "both have ended", func() bool { return s.Counters().Conns == 0 })
-	// Nothing, or nonsense, is no connection; and it never reaches the handler.
+	// Without a header, or with a bad one, the connection ends and never reaches the handler.
 	remote.Store("")
 	for _, bad := range []string{"GET / HTTP/1.1\r\n", "PROXY TCP4 1.2.3.4\r\n", strings.Repeat("A", 5000)} {
 		c := dial(t, at)
@@ -362,7 +361,7 @@ func TestProxyHeader(t *testing.T) {
 	if remote.Load() != "" {
 		t.Errorf("the handler was called for %v", remote.Load())
 	}
-	// The limit is the client's, not the proxy's.
+	// The limit applies to the client, not to the proxy.
 	var held []net.Conn
 	for _, client := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
 		c := dial(t, at)
@@ -391,8 +390,8 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// A client that Allow or Deny refuses does not get as far as TLS, nor does a client that a
-// proxy names.
+// A client that Allow or Deny refuses does not reach TLS, and neither does a client that a proxy
+// names.
 func TestAllowAndDeny(t *testing.T) {
 	asked := make(chan string, 10)
 	cert, err := certs.SelfSigned("127.0.0.1")

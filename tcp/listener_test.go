@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// Connections accepted before a Listener was closed are still handed over: their
-// requests may be on their way.
+// Connections accepted before a Listener was closed are still returned: their requests may be on
+// their way.
 func TestListenerGivesAll(t *testing.T) {
 	s := &Server{}
 	l := listenFor(t, s)
@@ -43,7 +43,7 @@ func TestListenerGivesAll(t *testing.T) {
 	}
 }
 
-// A program that never calls Accept again keeps no connection for ever.
+// If a program never calls Accept again, connections do not stay open for ever.
 func TestListenerLeft(t *testing.T) {
 	s := &Server{}
 	l := listenFor(t, s)
@@ -53,7 +53,7 @@ func TestListenerLeft(t *testing.T) {
 	eventually(t, "let go", func() bool { return s.Counters().Conns == 0 })
 }
 
-// A Listener closes although an acceptor waits for a place, and all are taken.
+// A Listener closes even if an acceptor waits for a place and all are in use.
 func TestListenerClosesWhenFull(t *testing.T) {
 	s := &Server{MaxConns: 1, Options: Options{Sockets: 1}}
 	l := listenFor(t, s)
@@ -80,7 +80,7 @@ func TestListenerClosesWhenFull(t *testing.T) {
 	}
 }
 
-// Drain ends when the last connection has, and Accept then waits for Close.
+// Drain ends with the last connection, and Accept then waits for Close.
 func TestListenerDrain(t *testing.T) {
 	s := &Server{}
 	l := listenFor(t, s)
@@ -116,7 +116,7 @@ func TestListenerDrain(t *testing.T) {
 	}
 }
 
-// Connections that agree on SplitALPN are accepted by Split, and no others.
+// Split accepts connections that agree on SplitALPN, and no others.
 func TestListenerSplit(t *testing.T) {
 	cert, err := certs.SelfSigned("127.0.0.1")
 	if err != nil {
@@ -147,7 +147,7 @@ func TestListenerSplit(t *testing.T) {
 	}
 }
 
-// FirstBytes has what a client says first, and after a PROXY header what is behind it.
+// FirstBytes gets the client's first data, and after a PROXY header the data behind it.
 func TestFirstBytes(t *testing.T) {
 	heard := make(chan string, 10)
 	s := &Server{

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// peerCrowd connects so many clients to a server whose connections end when their client
-// says something, and returns them by their address.
+// peerCrowd connects n clients to a server whose connections end when their client sends
+// something, and returns them by address.
 func peerCrowd(t *testing.T, n int) (s *Server, at string, clients map[string]*net.TCPConn) {
 	t.Helper()
 	s = &Server{Options: Options{Sockets: 1}, Handle: func(_ context.Context, c net.Conn) { _, _ = c.Read(make([]byte, 1)) }}
@@ -22,14 +22,14 @@ func peerCrowd(t *testing.T, n int) (s *Server, at string, clients map[string]*n
 	return s, at, clients
 }
 
-// seesEnd has a client's connection end, and reports whether the client sees that.
+// seesEnd makes the server end a client's connection, and reports whether the client sees that.
 func seesEnd(c *net.TCPConn) bool {
 	_, _ = io.WriteString(c, "x")
 	_, err := c.Read(make([]byte, 1))
 	return err == io.EOF
 }
 
-// All are listed, each once, though new ones come all the time.
+// All connections are listed, each once, even if new ones keep arriving.
 func TestPeersListsAll(t *testing.T) {
 	for _, n := range []int{0, 1, 20} {
 		s, at, clients := peerCrowd(t, n)
@@ -57,12 +57,11 @@ func TestPeersListsAll(t *testing.T) {
 	}
 }
 
-// The body of a loop keeps no connection open, neither the one it looks at nor those
-// to come.
+// The body of a loop keeps no connection open, neither the current one nor later ones.
 func TestPeersKeepsNothingOpen(t *testing.T) {
 	s, _, clients := peerCrowd(t, 20)
 	for range s.Peers() {
-		for a, c := range clients { // all of them, while the body runs for the first time
+		for a, c := range clients { // all of them, during the first iteration
 			if !seesEnd(c) {
 				t.Fatalf("%s does not see its end", a)
 			}

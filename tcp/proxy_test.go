@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/tcp/internal/proxy"
 )
 
-// Some PROXY headers of each kind: package proxy tests the rest.
+// These are some PROXY headers of each kind: package proxy tests the rest.
 var (
 	proxyFour = proxy.Header{Source: netip.MustParseAddrPort("192.0.2.1:12345"), Destination: netip.MustParseAddrPort("198.51.100.2:22")}
 	proxySix  = proxy.Header{Source: netip.MustParseAddrPort("[2001:db8::1]:12345"), Destination: netip.MustParseAddrPort("[2001:db8::2]:22")}

@@ -21,17 +21,17 @@ import (
 	"github.com/haul-project/haul/internal/leak"
 )
 
-// hasLoops says that this system is served by package tcp's own system calls, and by loops.
+// hasLoops reports whether package tcp serves this system with its own system calls and loops.
 const hasLoops = CanChooseCongestion
 
 func TestMain(m *testing.M) { leak.Main(m, "haul/tcp.") }
 
-// patience is how long a test waits for what must happen. Only a failing one waits so
-// long.
+// patience is how long a test waits for something that must happen. Only a failing test waits
+// this long.
 const patience = 30 * time.Second
 
-// serve runs a server until the test ends, or stop is called, which returns Serve's
-// error. The server logs nothing.
+// serve runs a server until the test ends, or until stop is called, which returns Serve's error.
+// The server logs nothing.
 func serve(t *testing.T, s *Server, addrs ...string) (addr string, stop func() error) {
 	t.Helper()
 	if s.Log == nil {
@@ -66,7 +66,7 @@ func serve(t *testing.T, s *Server, addrs ...string) (addr string, stop func() e
 	return sockets[0].Addr().String(), stop
 }
 
-// listenSocket opens a socket of loopback.
+// listenSocket opens a loopback socket.
 func listenSocket(t testing.TB, o Options) *Socket {
 	t.Helper()
 	so, err := Listen(t.Context(), "127.0.0.1:0", o)
@@ -76,7 +76,7 @@ func listenSocket(t testing.TB, o Options) *Socket {
 	return so
 }
 
-// listenFor opens a socket of loopback, and the server's Listener for it.
+// listenFor opens a loopback socket with the server's Listener.
 func listenFor(t testing.TB, s *Server) *Listener {
 	t.Helper()
 	l, err := s.Listener(listenSocket(t, s.Options))
@@ -97,7 +97,7 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// ask sends what is asked, and returns the answer to its end.
+// ask sends a question, and returns the complete answer.
 func ask(t *testing.T, addr, question string) string {
 	t.Helper()
 	c := dial(t, addr)
@@ -144,8 +144,8 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// Many at once, of all kinds: nothing of one connection may get into another, though
-// what serves them is used again and again.
+// With many connections of all kinds at once, no data of one appears in another, although the
+// resources that serve them are reused.
 func TestManyAtOnce(t *testing.T) {
 	s := &Server{Handle: func(_ context.Context, c net.Conn) {
 		var b [64]byte
@@ -192,8 +192,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// One handler that computes, or waits for something else, delays no other connection,
-// on any socket.
+// A handler that computes, or waits for something else, does not delay other connections on any
+// socket.
 func TestBlockedHandlersDelayNoOthers(t *testing.T) {
 	release := make(chan struct{})
 	s := &Server{Options: Options{Sockets: 1}, Handle: func(_ context.Context, c net.Conn) {
@@ -259,7 +259,7 @@ func TestPanicsEndOneConnection(t *testing.T) {
 	}
 }
 
-// A handler that ends its goroutine ends its connection, and accepting continues.
+// If a handler ends its goroutine, its connection ends, and accepting continues.
 func TestGoexit(t *testing.T) {
 	s := &Server{Options: Options{Sockets: 1}, Handle: func(_ context.Context, c net.Conn) {
 		b := make([]byte, 1)
@@ -312,7 +312,7 @@ func TestUnixSocket(t *testing.T) {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the path is left behind: %v", err)
 	}
-	// A socket left by a dead process is replaced; another file is not.
+	// A socket left by a dead process is replaced; another kind of file is not.
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -371,7 +371,7 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// Large amounts, both ways at once, through every path that data can take.
+// Large amounts of data are sent in both directions at once, on every path that data can take.
 func TestBulkBothWays(t *testing.T) {
 	for name, handle := range map[string]func(context.Context, net.Conn){
 		"io.Copy": echo,
@@ -403,7 +403,7 @@ func TestBulkBothWays(t *testing.T) {
 	}
 }
 
-// After its connection, a handle is of no use to who has kept it.
+// After the end of its connection, a kept handle no longer works.
 func TestUseAfterReturn(t *testing.T) {
 	var kept atomic.Pointer[Conn]
 	s := &Server{Options: Options{Sockets: 1}, Handle: func(_ context.Context, c net.Conn) {

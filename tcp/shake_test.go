@@ -20,8 +20,7 @@ func secure(t *testing.T, at string) bool {
 	return works(c)
 }
 
-// Clients that begin a handshake and say no more take no place of others, however many
-// they are.
+// Any number of clients that begin a handshake and then stay silent does not block others.
 func TestHandshakesSlow(t *testing.T) {
 	server, _ := testTLS()
 	s := &Server{TLS: server, MaxHandshakes: 2, HandshakeTimeout: patience, Handle: echo}
@@ -29,7 +28,7 @@ func TestHandshakesSlow(t *testing.T) {
 	const slow = 20
 	for range slow {
 		c := dial(t, at)
-		_, _ = c.Write([]byte{22}) // a record begins
+		_, _ = c.Write([]byte{22}) // beginning of a record
 	}
 	eventually(t, "they are there", func() bool { return s.Counters().Conns == slow })
 	if !secure(t, at) {
@@ -40,7 +39,7 @@ func TestHandshakesSlow(t *testing.T) {
 	}
 }
 
-// The same for a Listener, whose clients say nothing at all: more than may wait for
+// This is the same for a Listener, with clients that send nothing at all: more than may wait for
 // Accept.
 func TestListenerSilent(t *testing.T) {
 	server, client := testTLS()
@@ -64,7 +63,7 @@ func TestListenerSilent(t *testing.T) {
 	s.Halt()
 }
 
-// panics is a server's configuration that panics for one name.
+// panics returns a server's configuration that panics for one name.
 func panics(t *testing.T) (server, client *tls.Config) {
 	t.Helper()
 	server, client = testTLS()
@@ -80,8 +79,8 @@ func panics(t *testing.T) (server, client *tls.Config) {
 	return server, client
 }
 
-// A function of the program that panics within a handshake ends the one connection,
-// and keeps no place.
+// If a function of the program panics during a handshake, only that connection ends, and its
+// place is freed.
 func TestHandshakePanics(t *testing.T) {
 	server, bad := panics(t)
 	s := &Server{TLS: server, MaxHandshakes: 1, Handle: echo, Log: slog.New(slog.DiscardHandler)}
@@ -130,8 +129,8 @@ func TestListenerPanics(t *testing.T) {
 	eventually(t, "all have ended", func() bool { return s.Counters().Conns == 0 })
 }
 
-// A client connected when the end begins has a moment to begin the handshake, and all
-// of the grace to complete it.
+// A client that was connected when the end begins has a moment to begin the handshake, and the
+// whole grace to complete it.
 func TestHandshakeAtTheEnd(t *testing.T) {
 	server, client := testTLS()
 	for _, inside := range []bool{false, true} {
@@ -169,7 +168,7 @@ func TestHandshakeAtTheEnd(t *testing.T) {
 	}
 }
 
-// The context of StartTLS bounds it.
+// The context of StartTLS limits its duration.
 func TestStartTLSContext(t *testing.T) {
 	server, _ := testTLS()
 	why := errors.New("enough")
@@ -179,7 +178,7 @@ func TestStartTLSContext(t *testing.T) {
 		result <- err
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		if c.(*Conn).WaitReadable() == nil { // and so within the handshake
+		if c.(*Conn).WaitReadable() == nil { // during the handshake
 			time.AfterFunc(time.Millisecond, func() { cancel(why) })
 		}
 		_, err = StartTLS(ctx, c, server)

@@ -15,7 +15,7 @@ type counting struct {
 
 func (c *counting) Reset() { c.asked = 0 }
 
-// A state is its connection's alone, and begins anew for the next.
+// A state belongs to one connection, and is new for the next.
 func TestWithState(t *testing.T) {
 	type plain struct{ asked int }
 	for name, handle := range map[string]func(context.Context, net.Conn){

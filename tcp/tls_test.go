@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// testTLS returns the configurations of a server and of a client who trusts it.
+// testTLS returns the configurations of a server and of a client that trusts it.
 var testTLS = sync.OnceValues(func() (server, client *tls.Config) {
 	h := httptest.NewUnstartedServer(nil)
 	h.StartTLS()
@@ -40,7 +40,7 @@ func TestTLS(t *testing.T) {
 	if rest, err := io.ReadAll(c); len(rest) > 0 || err != nil {
 		t.Errorf("%q, %v", rest, err)
 	}
-	// Garbage, and silence, reach no handler.
+	// Garbage and silence do not reach a handler.
 	plain := dial(t, at)
 	_, _ = io.WriteString(plain, "GET / HTTP/1.1\r\n\r\n")
 	_, _ = io.ReadAll(plain)
@@ -52,18 +52,17 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Clients that never come to the end of the handshake are ended, and take no place of
-// others.
+// Clients that never finish the handshake are ended, and do not block others.
 func TestTLSHandshakeTimes(t *testing.T) {
 	server, client := testTLS()
 	inTime(t, func(limit time.Duration) error {
 		s := &Server{TLS: server, MaxHandshakes: 2, HandshakeTimeout: limit, Handle: echo}
 		at, _ := serve(t, s)
 		for range 20 {
-			dial(t, at) // says nothing
+			dial(t, at) // sends nothing
 		}
 		half := dial(t, at)
-		_, _ = half.Write([]byte{22, 3, 1, 1, 0}) // the beginning of a record
+		_, _ = half.Write([]byte{22, 3, 1, 1, 0}) // beginning of a record
 		c := tls.Client(dial(t, at), client)
 		if _, err := io.WriteString(c, "x"); err != nil {
 			return err
@@ -76,7 +75,7 @@ func TestTLSHandshakeTimes(t *testing.T) {
 	}, 200*time.Millisecond, 2*time.Second)
 }
 
-// TLS begins inside a connection, when its client says so.
+// TLS begins within a connection, when the client requests it.
 func TestStartTLS(t *testing.T) {
 	server, client := testTLS()
 	s := &Server{Handle: func(ctx context.Context, c net.Conn) {
@@ -111,7 +110,7 @@ func TestStartTLS(t *testing.T) {
 	}
 }
 
-// net/http runs on a Listener, with all that it does to its connections.
+// net/http runs on a Listener, with everything that it does to its connections.
 func TestListenerForHTTP(t *testing.T) {
 	server, client := testTLS()
 	for _, secure := range []bool{false, true} {
@@ -147,7 +146,7 @@ func TestListenerForHTTP(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		transport.CloseIdleConnections() // those that no request went over would be waited for
+		transport.CloseIdleConnections() // the server would wait for connections without requests
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		if err := h.Shutdown(ctx); err != nil {
 			t.Error(err)

@@ -24,8 +24,8 @@ func dialUnix(t *testing.T, path string) *net.UnixConn {
 	return c.(*net.UnixConn)
 }
 
-// whois serves at a unix socket and by TCP. The answer to all that a client says is who
-// it is, to whom, and what was said.
+// whois serves at a unix socket and over TCP. It answers with the client's address, its own
+// address and the received text.
 func whois(t *testing.T, s *Server) (path, at string) {
 	t.Helper()
 	s.Handle = func(_ context.Context, c net.Conn) {
@@ -37,7 +37,7 @@ func whois(t *testing.T, s *Server) (path, at string) {
 	return path, at
 }
 
-// askUnix says text in two pieces, and returns the answer to its end.
+// askUnix sends text in two pieces, and returns the complete answer.
 func askUnix(t *testing.T, path, text string, cut int) string {
 	t.Helper()
 	c := dialUnix(t, path)
@@ -48,8 +48,8 @@ func askUnix(t *testing.T, path, text string, cut int) string {
 	return string(answer)
 }
 
-// A proxy on a unix socket says who its clients are, if that is trusted. Others, by
-// TCP, are who they are.
+// A trusted proxy on a unix socket names its clients. For TCP connections the addresses are those
+// of the peers.
 func TestUnixProxies(t *testing.T) {
 	s := &Server{UnixProxies: true}
 	path, at := whois(t, s)
@@ -61,7 +61,7 @@ func TestUnixProxies(t *testing.T) {
 		for _, cut := range []int{0, 1, len(tt.text) / 2, len(tt.text), len(tt.text) + 2} {
 			got := askUnix(t, path, tt.text+"hello", cut)
 			if !tt.want.Source.IsValid() && !strings.HasPrefix(got, "@") {
-				got = "@" + got // a peer without a name is "@" or "", as package net has it
+				got = "@" + got // package net reports "@" or "" for a peer without a name
 			}
 			if got != want {
 				t.Errorf("%s, cut at %d: %q, want %q", tt.name, cut, got, want)
@@ -79,7 +79,7 @@ func TestUnixProxies(t *testing.T) {
 	}
 }
 
-// Without that, everything a peer on a unix socket sends is data, for any networks.
+// Without UnixProxies, everything that a peer on a unix socket sends is data, for any networks.
 func TestUnixPeersAreNoProxies(t *testing.T) {
 	everywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	for _, s := range []*Server{{}, {Proxies: everywhere}, {Proxies: everywhere, MaxConnsPerSource: 1}} {
@@ -91,7 +91,7 @@ func TestUnixPeersAreNoProxies(t *testing.T) {
 	}
 }
 
-// The limits on sources and the time for a header hold there, too.
+// The limits on sources and the timeout for a header apply there, too.
 func TestUnixProxyLimits(t *testing.T) {
 	var handled atomic.Int64
 	handle := func(ctx context.Context, c net.Conn) {

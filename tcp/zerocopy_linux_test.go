@@ -17,14 +17,14 @@ import (
 	"testing"
 )
 
-// The ways in which bytes go without passing through this process, by name, each with
-// the system calls that must move them and one that must not.
+// zeroCopies lists the ways in which bytes bypass this process, each with the system calls that
+// must move them and one that must not.
 var zeroCopies = []struct {
 	name       string
 	by, not    string
 	handle     func(dir string) func(context.Context, net.Conn)
 	sends      bool // the client sends the data
-	intoFile   bool // and it ends in a file
+	intoFile   bool // into a file
 	limitBytes int64
 }{
 	{name: "file", by: "sendfile", not: "sendto", handle: func(dir string) func(context.Context, net.Conn) {
@@ -91,11 +91,11 @@ func mustCopy(n int64, err error) {
 	}
 }
 
-// zeroCopyChild makes a process of the test binary serve one of zeroCopies: the
-// directory is its value, and the name follows.
+// zeroCopyChild makes a process of the test binary serve one of zeroCopies. Its value is the
+// directory and the name.
 const zeroCopyChild = "HAUL_TEST_ZEROCOPY"
 
-// TestZeroCopyChild is no test: it is the process that is traced.
+// TestZeroCopyChild is not a test: it is the traced process.
 func TestZeroCopyChild(t *testing.T) {
 	dir, name, ok := strings.Cut(os.Getenv(zeroCopyChild), ":")
 	if !ok {
@@ -130,7 +130,7 @@ func TestZeroCopyChild(t *testing.T) {
 	}
 }
 
-// needStrace returns where strace is.
+// needStrace returns the path of strace.
 func needStrace(t *testing.T) string {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -209,16 +209,16 @@ func TestZeroCopy(t *testing.T) {
 	}
 }
 
-// traced finds a system call that returned what matches, in one line of strace's or in two: what
-// another thread did meanwhile stands between those.
+// traced matches a system call with a return value, in one line of strace's output or in two,
+// between which are the calls of another thread.
 func traced(call, returned string) *regexp.Regexp {
 	return regexp.MustCompile(`(` + call + `\(|<\.\.\. ` + call + ` resumed>).*\) += ` + returned)
 }
 
 func isDone(c chan error) bool { return len(c) > 0 }
 
-// Bytes that the kernel does not move are copied, and none are lost between the two: a
-// file that is only appended to, a pipe, a reader of another kind.
+// If the kernel cannot move bytes, they are copied, and none are lost between the two methods:
+// for a file opened for appending, a pipe, and another kind of reader.
 func TestCopiesOfOtherKinds(t *testing.T) {
 	data := make([]byte, 1<<20+5)
 	_, _ = rand.Read(data)
@@ -264,7 +264,7 @@ func TestCopiesOfOtherKinds(t *testing.T) {
 	_ = r.Close()
 }
 
-// An error in the midst is one, with the number of bytes that went.
+// A failure in the middle is reported with the number of bytes sent.
 func TestCopyErrors(t *testing.T) {
 	ours, theirs := pair(t, Options{SendBuffer: 1 << 12})
 	f, err := os.Open(os.Args[0]) // larger than any buffer
@@ -279,8 +279,8 @@ func TestCopyErrors(t *testing.T) {
 	}
 }
 
-// TestSendFileInTurns sends a file of which some is in memory and some is not, from
-// the middle on, and to its end: what is looked at is always what is sent next.
+// TestSendFileInTurns sends a file that is partly in memory, from the middle to its end: the part
+// that is checked is always the one that is sent next.
 func TestSendFileInTurns(t *testing.T) {
 	const hole, from = 3 << 20, 777
 	data := make([]byte, 3*hole)
@@ -303,7 +303,7 @@ func TestSendFileInTurns(t *testing.T) {
 			sent <- err
 			return
 		}
-		_, err := io.Copy(c, f) // as much as there is: the last look is beyond the end
+		_, err := io.Copy(c, f) // as much as there is: the last check is beyond the end
 		sent <- err
 	}})
 	c, err := net.Dial("tcp", addr)

@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// A certClock says what time it is, and has every handshake look at the files.
+// A certClock is a clock under the test's control. With it, every handshake looks at the files.
 type certClock struct {
 	mu  sync.Mutex
 	off time.Duration
@@ -67,7 +67,7 @@ func createPair(t *testing.T, p Pair, cert tls.Certificate) {
 	}
 }
 
-// replace puts files in the place of others, by a rename or by writing into them.
+// replaceFile replaces a file, by a rename or by writing into it.
 func replaceFile(t *testing.T, from, to string, rename bool) {
 	t.Helper()
 	b, err := os.ReadFile(from)
@@ -96,14 +96,14 @@ func loadCerts(t *testing.T, pairs ...Pair) *Set {
 	return c
 }
 
-// handshake returns the certificate that a client sees. Its config may be nil.
+// shakeHands returns the certificate that a client sees. Its config may be nil.
 func shakeHands(t *testing.T, c *Set, name string, config *tls.Config) (*x509.Certificate, error) {
 	if config == nil {
 		config = &tls.Config{}
 	}
 	config = config.Clone()
 	config.ServerName = name
-	config.InsecureSkipVerify = true // who it is, the test looks at itself
+	config.InsecureSkipVerify = true // the test checks the identity itself
 	near, far := net.Pipe()
 	defer near.Close()
 	defer far.Close()
@@ -171,7 +171,7 @@ func TestSetByName(t *testing.T) {
 	}
 }
 
-// rsaCert is a certificate with another kind of key.
+// rsaCert returns a certificate with another kind of key.
 func rsaCert(t *testing.T, host string) tls.Certificate {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -194,7 +194,7 @@ func rsaCert(t *testing.T, host string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// A client that knows RSA alone gets RSA, and others what comes first.
+// A client that only supports RSA gets RSA, and others get the first certificate.
 func TestSetByKind(t *testing.T) {
 	dir := t.TempDir()
 	curve, old := pairIn(dir, "ecdsa"), pairIn(dir, "rsa")
@@ -212,7 +212,7 @@ func TestSetByKind(t *testing.T) {
 	}
 }
 
-// While one file of two is new, the old pair is shown, and nothing is reported.
+// While only one of two files is new, the old pair is shown, and nothing is reported.
 func TestSetReplaced(t *testing.T) {
 	for _, rename := range []bool{false, true} {
 		t.Run(fmt.Sprintf("rename %v", rename), func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestSetReplaced(t *testing.T) {
 	}
 }
 
-// A pair that is broken, and stays so, is reported once.
+// A pair that stays broken is reported once.
 func TestSetBroken(t *testing.T) {
 	dir := t.TempDir()
 	was, other := testCert(t, "example.org"), testCert(t, "example.org")
@@ -322,8 +322,8 @@ func writeText(t *testing.T, path string, text []byte) {
 	}
 }
 
-// Whenever files change, every handshake gets a key that fits its certificate,
-// and in the end the last.
+// Whenever files change, every handshake gets a key that fits its certificate, and finally the
+// last one.
 func TestSetUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	var next [2]Pair
@@ -366,13 +366,12 @@ func TestSetUnderLoad(t *testing.T) {
 	for i, from := range []Pair{next[0], next[1]} {
 		replaceFile(t, from.Cert, p.Cert, false)
 		replaceFile(t, from.Key, p.Key, false)
-		// Though the file system's clock may not have moved on since: what is
-		// young is read again.
+		// The file system's clock may not have advanced since: young files are read again.
 		wantShown(t, c, "example.org", certs[i])
 	}
 }
 
-// Handshakes leave the files alone for a second.
+// Handshakes do not look at the files for a second.
 func TestSetOnceASecond(t *testing.T) {
 	dir := t.TempDir()
 	was, is := testCert(t, "example.org"), testCert(t, "example.org")
@@ -383,7 +382,7 @@ func TestSetOnceASecond(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now().Add(time.Hour) // a look there makes the next due a second later
+	now := time.Now().Add(time.Hour) // a look at this time makes the next one due a second later
 	c.now = func() time.Time { return now }
 	wantShown(t, c, "", was)
 	replaceFile(t, q.Cert, p.Cert, true)
@@ -393,11 +392,11 @@ func TestSetOnceASecond(t *testing.T) {
 	now = now.Add(1)
 	wantShown(t, c, "", is)
 
-	// A clock that is set back by an hour does not stop it for one.
+	// If the clock is set back by an hour, the looks do not stop for that time.
 	os.Remove(p.Cert)
 	os.Remove(p.Key)
 	createPair(t, p, was)
-	before := time.Now().Add(-time.Minute) // they may get the numbers of those before
+	before := time.Now().Add(-time.Minute) // the files may get the numbers of the previous ones
 	for _, path := range []string{p.Cert, p.Key} {
 		if err := os.Chtimes(path, before, before); err != nil {
 			t.Fatal(err)
@@ -406,7 +405,7 @@ func TestSetOnceASecond(t *testing.T) {
 	now = now.Add(-time.Hour)
 	wantShown(t, c, "", was)
 
-	// Reload waits for nothing.
+	// Reload does not wait.
 	replaceFile(t, q.Cert, p.Cert, true)
 	replaceFile(t, q.Key, p.Key, true)
 	if err := c.Reload(); err != nil {
@@ -479,7 +478,7 @@ func TestSetOpenKey(t *testing.T) {
 	}
 }
 
-// Both in one file, as HAProxy has them.
+// Both are in one file, as with HAProxy.
 func TestSetOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "both.pem")
 	p := Pair{path, path}
@@ -536,7 +535,7 @@ func TestSelfSigned(t *testing.T) {
 	}
 }
 
-// Nothing that is there is written over, and nothing is left that is half.
+// Create overwrites nothing that exists, and leaves no partial file.
 func TestPairCreate(t *testing.T) {
 	dir := t.TempDir()
 	cert := testCert(t, "example.org")
@@ -564,7 +563,7 @@ func TestPairCreate(t *testing.T) {
 	}
 }
 
-// Handshakes that find nothing to do cost no memory here.
+// Handshakes without a change do not allocate here.
 func TestGetCertificateAllocs(t *testing.T) {
 	p := pairIn(t.TempDir(), "served")
 	createPair(t, p, testCert(t, "*.example.org"))

@@ -30,7 +30,7 @@ func Example() {
 		return
 	}
 
-	// And from now on the files' current content.
+	// From now on, handshakes use the files' current content.
 	set, err := certs.Load(pair)
 	if err != nil {
 		fmt.Println(err)

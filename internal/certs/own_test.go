@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// A server's own certificate stays the same until it expires soon. Several servers that
-// start at once have the same.
+// A server's own certificate stays the same until it expires soon. Several servers that start at
+// the same time share it.
 func TestOwn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "haul")
 	var all sync.WaitGroup
@@ -58,7 +58,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// wantOwn checks that a directory has a certificate, and no key besides.
+// wantOwn checks that a directory has a certificate, and no separate key.
 func wantOwn(t *testing.T, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -74,8 +74,8 @@ func wantOwn(t *testing.T, dir string) {
 	}
 }
 
-// Servers that renew the certificate at once have the same one, and one of them says that it
-// has made it.
+// Servers that renew the certificate at the same time get the same one, and one of them reports
+// that it has made it.
 func TestOwnRenewedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	if _, _, err := own(dir, time.Now().AddDate(0, 0, -400), []string{"h.example"}); err != nil {
@@ -122,13 +122,13 @@ func TestOwnLocked(t *testing.T) {
 	})
 }
 
-// A process that is killed while it makes a certificate, wherever that is, leaves nothing
-// that stays: the next one needs no help.
+// A process that is killed at any moment while it makes a certificate leaves nothing permanent:
+// the next one needs no help.
 func TestOwnKilled(t *testing.T) {
 	const env = "HAUL_TEST_OWN"
 	if dir := os.Getenv(env); dir != "" {
 		fmt.Println("ready")
-		for now := time.Now(); ; now = now.AddDate(1, 0, 0) { // each is expired
+		for now := time.Now(); ; now = now.AddDate(1, 0, 0) { // each one has expired
 			if _, _, err := own(dir, now, []string{"h.example"}); err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestOwnKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(i) * 100 * time.Microsecond) // somewhere
+		time.Sleep(time.Duration(i) * 100 * time.Microsecond) // at any moment
 		if err := c.Process.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -174,7 +174,7 @@ func TestOwnKilled(t *testing.T) {
 	}
 }
 
-// A file that is no certificate, or that others may read, is refused and stays.
+// A file that is not a certificate, or that others may read, is refused and kept.
 func TestOwnBad(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no such permissions")

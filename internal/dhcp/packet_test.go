@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// packet returns a packet with such bytes behind the cookie.
+// packet returns a packet with the given bytes after the cookie.
 func packet(options string) []byte {
 	h := Header{Op: BootRequest, HType: 1, HLen: 6, HardwareAddr: [16]byte{0x52, 0x54, 0, 0, 0, 1}}
 	return append(AppendHeader(nil, &h), options...)
@@ -68,7 +68,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A value in two pieces is joined in memory of its own: the packet stays as it is.
+// A value in two pieces is joined in its own memory: the packet does not change.
 func TestOptionLeavesThePacketAlone(t *testing.T) {
 	b := packet("\x3c\x02ab\x3c\x02cd\xff")
 	before := bytes.Clone(b)

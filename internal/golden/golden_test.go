@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A recorder is a test that keeps what it reports.
+// A recorder is a test that keeps its reports.
 type recorder struct {
 	testing.TB
 	reported string
@@ -15,7 +15,7 @@ type recorder struct {
 
 func (r *recorder) Errorf(format string, args ...any) { r.reported += fmt.Sprintf(format, args...) }
 
-// The first line that differs is reported, be it one that only one side has.
+// The first line that differs is reported, including one that only one side has.
 func TestCompare(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("testdata", 0o755); err != nil {

@@ -24,28 +24,28 @@ const (
 	countsFile = "testdata/counts.txt"
 	moduleRoot = "../.."
 
-	// tolerance is how far a count may be from the recorded one, and noise is more than two
-	// runs of the same program differ.
+	// tolerance is how far a count may be from the recorded one, and noise is more than the
+	// difference between two runs of the same program.
 	tolerance = 0.03
 	noise     = 0.01
 
 	// tries is how often a path is counted before the test fails: the Go runtime's monitor
-	// goes by the clock, and has more to do on a machine that stalls.
+	// depends on the clock, and has more to do on a machine that stalls.
 	tries = 3
 
-	// warmupShare is the part of the operations that runs first, alone: its count is
-	// subtracted, and with it all that comes before the first operation.
+	// warmupShare is the fraction of the operations that runs first, alone: its count is
+	// subtracted, and with it everything before the first operation.
 	warmupShare = 50
 )
 
-// A hotPath is a benchmark, and what one of its operations takes.
+// A hotPath is a benchmark with the cost of one operation.
 type hotPath struct {
 	instructions int
-	operations   int // to count
+	operations   int // number of operations to count
 	pkg, name    string
 }
 
-// A record is what countsFile has.
+// A record is the content of countsFile.
 type record struct {
 	comment   []string
 	toolchain string
@@ -89,8 +89,8 @@ func (r record) write(t *testing.T) {
 	}
 }
 
-// toolchain is what the counts depend on besides the code: another compiler generates
-// other instructions.
+// toolchain returns what the counts depend on besides the code: another compiler generates other
+// instructions.
 func toolchain() string { return runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH }
 
 func TestInstructions(t *testing.T) {
@@ -125,7 +125,7 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// check compares a path with what is recorded of it, or records it.
+// check compares a path with its recorded count, or records it.
 func (p *hotPath) check(t *testing.T, valgrind, program string) {
 	for try := 1; ; try++ {
 		got := p.count(t, valgrind, program)
@@ -157,15 +157,15 @@ func (p *hotPath) count(t *testing.T, valgrind, program string) float64 {
 
 var collected = regexp.MustCompile(`Collected : ([0-9]+)`)
 
-// run returns the instructions of a program that executes so many operations.
+// run returns the instructions of a program that executes the given number of operations.
 func (p *hotPath) run(t *testing.T, valgrind, program string, operations int) float64 {
 	t.Helper()
 	pattern := "^" + strings.ReplaceAll(p.name, "/", "$/^") + "$"
 	cmd := exec.CommandContext(t.Context(), valgrind, "--tool=callgrind", "--callgrind-out-file="+os.DevNull,
 		program, "-test.run=^$", "-test.bench="+pattern, "-test.benchtime="+strconv.Itoa(operations)+"x")
 	cmd.Dir = filepath.Join(moduleRoot, p.pkg)
-	// No collector, no signals, one thread for Go code; and no instructions that some
-	// processors lack, as those that copy 32 bytes.
+	// There is no garbage collector, no signals, and one thread for Go code; and no instructions
+	// that some processors lack, such as those that copy 32 bytes.
 	cmd.Env = []string{"GOGC=off", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1,cpu.all=off", "TMPDIR=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "ns/op") {
@@ -182,7 +182,7 @@ func (p *hotPath) run(t *testing.T, valgrind, program string, operations int) fl
 	return n
 }
 
-// build compiles the tests of a package, whatever the flags of this test are.
+// build compiles the tests of a package, regardless of the flags of this test.
 func build(t *testing.T, pkg string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), filepath.Base(pkg)+".test")
@@ -195,7 +195,7 @@ func build(t *testing.T, pkg string) (program string) {
 	return program
 }
 
-// needValgrind returns where valgrind is.
+// needValgrind returns the path of valgrind.
 func needValgrind(t *testing.T) string {
 	t.Helper()
 	valgrind, err := exec.LookPath("valgrind")
@@ -208,7 +208,7 @@ func needValgrind(t *testing.T) string {
 	return valgrind
 }
 
-// Counts of an older toolchain would be compared with nothing, and nobody would notice.
+// Otherwise counts of an older toolchain would not be compared with anything, without a failure.
 func TestCountsAreOfTheModulesToolchain(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join(moduleRoot, "go.mod"))
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m, "leak_test.") }
 
-// waitHere is a goroutine to be found.
+// waitHere runs in a goroutine that the test has to find.
 func waitHere(c chan struct{}) { <-c }
 
-// Open files show, and those that are closed soon are waited for.
+// Open files are found, and the test waits for those that are closed soon.
 func TestLeft(t *testing.T) {
 	before := leak.Descriptors()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A log that nobody reads stops nobody: lines that do not fit are lost, and counted.
+// A log that nobody reads blocks nobody: lines that do not fit are lost, and counted.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

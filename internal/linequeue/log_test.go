@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A log on a pipe that nobody reads keeps nobody waiting, even with the handler's lock
-// held: lines are lost, and Close gives up.
+// A log on a pipe that nobody reads blocks nobody, even while the handler's lock is held: lines
+// are lost, and Close gives up.
 func TestLogStuck(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const patience = time.Minute

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// However many come, there is a line for each cause at once, and then one at most every
-// so often, and none is left out of the sums.
+// For any number of events, there is a line for each cause at once, then at most one per
+// interval, and the sums contain all events.
 func TestRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

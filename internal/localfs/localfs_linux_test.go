@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is known as such; what the kernel makes up, and what is not open, is not known.
+// Memory is recognized; kernel-generated files and closed descriptors are unknown.
 func TestOf(t *testing.T) {
 	ram, err := unix.MemfdCreate("x", unix.MFD_CLOEXEC)
 	if err != nil {

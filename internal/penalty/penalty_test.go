@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// start is when tests begin. Any time would do.
+// start is when tests begin. Any time would work.
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return start.Add(d) }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// try connects, tries a number of wrong passwords, and ends. It returns why it was
-// refused, or nil.
+// try connects, tries a number of wrong passwords, and ends. It returns the refusal, or nil.
 func try(t testing.TB, g *Guard, now time.Time, from netip.Addr, fails int) *Refusal {
 	t.Helper()
 	v, err := g.Admit(now, from)
@@ -56,7 +55,7 @@ func TestThreshold(t *testing.T) {
 	if got := r.Error(); !strings.Contains(got, "192.0.2.1/32") || !strings.Contains(got, "15s") {
 		t.Errorf("the refusal reads %q", got)
 	}
-	// It holds to the end, not only down to the threshold.
+	// It lasts to the end, not only down to the threshold.
 	if r := try(t, &g, at(14*time.Second), a, 0); r == nil || r.For != time.Second {
 		t.Errorf("a second before the end: %+v", r)
 	}
@@ -78,7 +77,7 @@ func TestDebtRunsOff(t *testing.T) {
 	}
 }
 
-// Each refusal doubles the price, to a limit; time without failures lowers it.
+// Each refusal doubles the cost, up to a limit; time without failures lowers it.
 func TestPenaltiesGrow(t *testing.T) {
 	var g Guard
 	a := addr("192.0.2.1")
@@ -124,7 +123,7 @@ func TestPenaltiesGrow(t *testing.T) {
 func TestOffences(t *testing.T) {
 	tests := []struct {
 		o     Offence
-		until int // that many are free
+		until int // number of free offences
 	}{{BadLogin, 2}, {NoLogin, 14}, {TooSlow, 1}, {Malformed, 0}}
 	for _, test := range tests {
 		for n := range test.until + 2 {
@@ -145,8 +144,8 @@ func TestOffences(t *testing.T) {
 	}
 }
 
-// One who comes and goes without a word pays a little, one who logs in or has
-// paid already does not.
+// A visit that ends without a login costs a little; one that logs in or has already paid does
+// not.
 func TestSilentVisits(t *testing.T) {
 	var g Guard
 	for i := range 15 {
@@ -164,7 +163,7 @@ func TestSilentVisits(t *testing.T) {
 		}
 		v.Succeed()
 		v.End(at(0))
-		v.End(at(0)) // does nothing
+		v.End(at(0)) // has no effect
 	}
 	if c, h := g.Live(); c != 0 || h != 0 {
 		t.Errorf("%d connections and %d handshakes are left", c, h)
@@ -192,16 +191,15 @@ func TestSuccessPaysNothingBack(t *testing.T) {
 	t.Error("ten failures, each followed by a login, cost nothing")
 }
 
-// Networks pay an eighth of what their sources owe, and the sites around
-// those an eighth of that.
+// Networks pay an eighth of what their sources owe, and the sites around them an eighth of that.
 func TestNetworks(t *testing.T) {
 	tests := []struct {
 		name   string
 		source func(i int) netip.Addr
-		free   int    // attempts, each from another source, until the network is refused
-		net    string // which one
+		free   int    // number of attempts, each from another source, until the network is refused
+		net    string // the refused network
 		next   string // an address in the same network that did nothing
-		other  string // and one just outside
+		other  string // an address just outside
 	}{
 		{"IPv4", func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}) },
 			24, "198.51.100.0/24", "198.51.100.250", "198.51.101.1"},
@@ -247,7 +245,7 @@ func TestAddressForms(t *testing.T) {
 	if r := try(t, &g, at(0), addr("fe80::2%eth1"), 0); r == nil {
 		t.Error("a zone makes another source")
 	}
-	// The address is not known, so none is charged.
+	// The address is unknown, so nothing is charged.
 	for range 10 {
 		if r := try(t, &g, at(0), netip.Addr{}, 100); r != nil {
 			t.Fatal(r)
@@ -267,7 +265,7 @@ func TestAddressForms(t *testing.T) {
 	}
 }
 
-// visits admits n connections from an address, or says why not.
+// visits admits n connections from an address, or returns the refusal.
 func visits(g *Guard, from netip.Addr, n int) (vs []*Visit, err error) {
 	for range n {
 		v, err := g.Admit(at(0), from)
@@ -317,7 +315,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The addresses around a source have four times what it has.
+// The addresses around a source together have four times its limit.
 func TestNetworkHandshakes(t *testing.T) {
 	var g Guard
 	for i := range handshakesPerNetwork {
@@ -354,8 +352,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// Wrong passwords do not keep a source from connecting, be it to log in with a key; and
-// a source that connects for nothing is refused whatever it would try.
+// Wrong passwords do not prevent a source from connecting, for example to log in with a key. A
+// source that connects without logging in is refused for any method.
 func TestPasswordsAndVisitsAreApart(t *testing.T) {
 	var g Guard
 	a := addr("192.0.2.1")
@@ -392,7 +390,7 @@ func TestPasswordsAndVisitsAreApart(t *testing.T) {
 	wantCause(t, err, Penalized)
 }
 
-// Exempt networks have as many connections as there may be in all.
+// Exempt networks may use all the connections that there may be in total.
 func TestExemptHaveNoLimitOfTheirOwn(t *testing.T) {
 	g := Guard{MaxConns: 20, MaxConnsPerSource: 2, MaxHandshakesPerSource: 1, Exempt: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	vs, err := visits(&g, addr("10.1.2.3"), 21)

@@ -12,7 +12,7 @@ import (
 
 var seed = flag.Uint64("seed", 0, "the seed of one simulation to run again")
 
-// seeds returns the seeds to simulate, and says how to repeat one.
+// seeds returns the seeds to simulate, and prints how to repeat one.
 func seeds(t *testing.T, n uint64) []uint64 {
 	if *seed != 0 {
 		return []uint64{*seed}
@@ -26,8 +26,8 @@ func seeds(t *testing.T, n uint64) []uint64 {
 	return out
 }
 
-// However many guessers there are, of all networks, and whatever they do, each
-// gets only so many guesses, and those who stay below the threshold all in.
+// For any number of guessers, from all networks and with any behaviour, each gets only a limited
+// number of guesses, and users below the threshold can all log in.
 func TestSimulatedGuessers(t *testing.T) {
 	for _, s := range seeds(t, 5) {
 		r := rand.New(rand.NewPCG(s, s))
@@ -55,15 +55,15 @@ func TestSimulatedGuessers(t *testing.T) {
 					t.Fatalf("seed %d: an honest user is refused: %v", s, err)
 				}
 				if r.IntN(20) == 0 {
-					v.Fail(now, BadLogin) // mistyped
+					v.Fail(now, BadLogin) // a typing error
 				}
 				v.Succeed()
 				v.End(now)
 				honest++
 			}
 		}
-		// About 2,000 seconds, so 3 refusals of 320 s each and the climb to them:
-		// without the guard it would be some 4,000 guesses an address.
+		// This takes about 2,000 seconds, so there are 3 refusals of 320 s each and the steps
+		// before: without the guard there would be some 4,000 guesses for each address.
 		for a, n := range guesses {
 			if n > 100 {
 				t.Errorf("seed %d: %v had %d guesses in %v", s, a, n, now.Sub(start))
@@ -75,8 +75,8 @@ func TestSimulatedGuessers(t *testing.T) {
 	}
 }
 
-// An attacker who is refused cannot have it forgotten by failing once from each
-// of a great many other addresses.
+// An attacker who is refused cannot clear the debt by failing once from each of many other
+// addresses.
 func TestEviction(t *testing.T) {
 	var g Guard
 	attacker := addr("203.0.113.7")
@@ -105,7 +105,7 @@ func TestEviction(t *testing.T) {
 		t.Fatal("the attacker is forgotten")
 	}
 
-	// IPv6, where addresses cost nothing, does not touch it either.
+	// IPv6 addresses, which cost nothing, do not affect it either.
 	for i := range 2 * maxSources {
 		a := netip.AddrFrom16([16]byte{0x20, 1, byte(i >> 16), byte(i >> 8), byte(i)})
 		_ = try(t, &g, now, a, 3)
@@ -114,7 +114,7 @@ func TestEviction(t *testing.T) {
 		t.Fatal("the attacker is forgotten for IPv6")
 	}
 
-	// And what is over makes room again.
+	// Expired debts make room again.
 	now = now.Add(100 * time.Hour)
 	for i := range maxSources {
 		_ = try(t, &g, now.Add(time.Duration(i)*time.Minute), other(4*maxSources+i), 1)
@@ -124,7 +124,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// The table always holds what its queue holds, in order.
+// The table and its queue always have the same entries, in order.
 func TestQueueInvariant(t *testing.T) {
 	for _, s := range seeds(t, 5) {
 		r := rand.New(rand.NewPCG(s, s))
@@ -164,7 +164,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// Admitting is what everybody may ask for, so it costs little.
+// Anybody may call Admit, so it costs little.
 func TestAdmitAllocates(t *testing.T) {
 	var g Guard
 	a := addr("192.0.2.1")

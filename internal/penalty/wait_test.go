@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// arrival is a connection that enters on a goroutine of its own.
+// An arrival is a connection that enters on its own goroutine.
 type arrival struct {
 	v   *Visit
 	err error
-	in  bool // it has its answer
+	in  bool // Enter has returned
 }
 
 func enter(ctx context.Context, g *Guard, from string) *arrival {
@@ -27,7 +27,7 @@ func enter(ctx context.Context, g *Guard, from string) *arrival {
 	return a
 }
 
-// wantIn checks which connections have their place.
+// wantIn checks which connections have been let in.
 func wantIn(t *testing.T, all []*arrival, want ...bool) {
 	t.Helper()
 	synctest.Wait()
@@ -38,8 +38,8 @@ func wantIn(t *testing.T, all []*arrival, want ...bool) {
 	}
 }
 
-// More logins at once than a source may have wait for their turn, in order, and do
-// not keep other sources waiting.
+// More logins at once than a source may have wait for their turn, in order, and do not block
+// other sources.
 func TestEnterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := Guard{MaxHandshakes: 3, MaxHandshakesPerSource: 2}
@@ -49,7 +49,7 @@ func TestEnterWaits(t *testing.T) {
 			all = append(all, enter(ctx, &g, "192.0.2.1"))
 		}
 		all = append(all, enter(ctx, &g, "198.51.100.1"), enter(ctx, &g, "203.0.113.1"))
-		wantIn(t, all, true, true, false, false, true, false) // the last by the limit of all
+		wantIn(t, all, true, true, false, false, true, false) // the last one because of the limit for all
 		if c, h := g.Live(); c != 6 || h != 3 {
 			t.Errorf("%d connections and %d handshakes", c, h)
 		}
@@ -71,7 +71,7 @@ func TestEnterWaits(t *testing.T) {
 	})
 }
 
-// The queue is bounded, for one source and for all, and what waits counts among the
+// The queue is bounded, for one source and for all, and waiting connections count among the
 // connections.
 func TestEnterBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestEnterBounds(t *testing.T) {
 	})
 }
 
-// A source that is refused while its connections wait does not get in by them.
+// If a source is refused while its connections wait, they do not get in.
 func TestEnterAfterPenalty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := Guard{MaxHandshakesPerSource: 1}
@@ -116,8 +116,8 @@ func TestEnterAfterPenalty(t *testing.T) {
 	})
 }
 
-// A source that tries many passwords at once has no more of them checked than one that
-// tries them one by one, apart from the other that was being checked.
+// A source that tries many passwords at once gets no more of them checked than one that tries
+// them one by one, apart from the other one that was being checked.
 func TestGuessesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Guard
@@ -139,7 +139,7 @@ func TestGuessesAtOnce(t *testing.T) {
 				}
 				checked++
 				mu.Unlock()
-				time.Sleep(time.Millisecond) // it is being checked
+				time.Sleep(time.Millisecond) // until it is being checked
 				mu.Lock()
 				v.Fail(time.Now(), BadLogin)
 				end()
@@ -149,7 +149,7 @@ func TestGuessesAtOnce(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		// One more, as some of what they cost runs off meanwhile.
+		// One more is possible, because some of the debt expires meanwhile.
 		if most := int(Threshold/BadLogin.cost()) + maxGuesses; checked > most || checked+refused != DefaultMaxHandshakesPerSource {
 			t.Errorf("%d passwords are checked and %d refused, want %d checked at most", checked, refused, most)
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Copy and Equal see each byte, also those that the race detector does not see, in data below
-// and above the length of a step, and of different lengths.
+// Copy and Equal process each byte, including those that the race detector does not see, for data
+// shorter and longer than a step, and of different lengths.
 func TestCopyAndEqual(t *testing.T) {
 	for _, n := range []int{0, 1, step - 1, step, step + 1, 3*step + 7} {
 		from, to := bytes.Repeat([]byte{7}, n), make([]byte, n+1)

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// A Bucket lets through what its rate says, however many take from it and in what pieces,
-// and a little at once.
+// A Bucket lets bytes through at its rate, for any number of users and pieces, and a small burst
+// at once.
 func TestBucket(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	for _, n := range []int{1, 100, 1000, 100_000} {
@@ -28,7 +28,7 @@ func TestBucket(t *testing.T) {
 		if d := took - want; d.Abs() > time.Millisecond {
 			t.Errorf("in pieces of %d, %d bytes took %v, want %v", n, total, took, want)
 		}
-		// Having rested does not add up.
+		// Idle times do not add up.
 		now = now.Add(time.Hour)
 		if wait := b.Take(now, 1000); wait != time.Second-rate.Burst {
 			t.Errorf("after a rest a second's bytes wait %v", wait)
@@ -40,8 +40,8 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// Bytes that must not wait longer than a bound are let through above the rate, and nothing
-// is owed for them later.
+// Bytes that must not wait longer than a bound are let through above the rate, and nothing is
+// owed for them later.
 func TestTakeWithin(t *testing.T) {
 	const most = time.Second
 	var b rate.Bucket
@@ -82,9 +82,9 @@ func TestSleep(t *testing.T) {
 
 func Example() {
 	var b rate.Bucket
-	b.Set(10 << 20) // a second
+	b.Set(10 << 20) // bytes a second
 	now := time.Now()
-	fmt.Println(b.Take(now, 1<<20)) // the first tenth of a second's at once
+	fmt.Println(b.Take(now, 1<<20)) // the first tenth of a second's bytes passes at once
 	fmt.Println(b.Take(now, 10<<20))
 	// Output:
 	// 0s

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A failing is a test that fails, and keeps what it prints.
+// A failing is a test that fails, and keeps its output.
 type failing struct {
 	testing.TB
 	cleanups []func()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Cut leaves words that fit a line, and can neither move a cursor nor turn text around.
+// Cut returns text that fits into a line, and can neither move a cursor nor change the text
+// direction.
 func TestCut(t *testing.T) {
 	for in, want := range map[string]string{
 		"no such key\r\n":              "no such key",

@@ -34,8 +34,7 @@ func send(t *testing.T, from, to *Conn, segment int, data string) {
 	}
 }
 
-// receive reads everything that comes within a time, each datagram with the
-// moment of its arrival.
+// receive reads everything that arrives within a time, each datagram with its arrival time.
 func receive(t *testing.T, c *Conn, wait time.Duration) (got []string, at []time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -119,7 +118,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%d sockets open", n)
 		}
 
-		// A host with two addresses knows which was meant, and answers from it.
+		// A host with two addresses knows which was used, and answers from it.
 		a := listen(t, n, here+":0", udp.Config{Refusals: true})
 		asked := netip.MustParseAddrPort("192.0.2.3:69")
 		if _, err := a.Write([]udp.Message{{Peer: asked, Data: []byte("hi")}}); err != nil {

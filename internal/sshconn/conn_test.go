@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A countingConn counts calls, and may hold up writes.
+// A countingConn counts calls, and may delay writes.
 type countingConn struct {
 	net.Conn
 	mu     sync.Mutex
@@ -44,14 +44,14 @@ func (c *countingConn) counts() (reads, writes int) {
 	return c.reads, c.writes
 }
 
-// pattern returns n bytes in which no two places look alike.
+// pattern returns n bytes without repetitions.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
 	return b
 }
 
-// Writes during a write go out as one, and data that has come is read as one.
+// Writes during a write are sent as one, and data that has arrived is read as one.
 func TestConnGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
@@ -100,7 +100,7 @@ func TestConnReads(t *testing.T) {
 		}
 		defer s.Close()
 		_, _ = New(s).Write(data)
-		_, _ = io.Copy(io.Discard, s) // until the client has all: Close would drop what has gathered
+		_, _ = io.Copy(io.Discard, s) // until the client has everything: Close would drop the gathered data
 	}()
 	a, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -134,8 +134,8 @@ func TestConnReads(t *testing.T) {
 	}
 }
 
-// A peer that does not read holds up its writer, for so many bytes; a deadline
-// ends that, and Close does not wait for ever.
+// If a peer does not read, its writer waits after a number of bytes; a deadline ends that, and
+// Close does not wait for ever.
 func TestConnWriterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
@@ -182,7 +182,7 @@ func TestConnWriterWaits(t *testing.T) {
 	})
 }
 
-// Several may write at once, and nothing is mixed or lost.
+// Several goroutines may write at once, and no data is mixed or lost.
 func TestConnConcurrentWrites(t *testing.T) {
 	a, b := net.Pipe()
 	c := New(a)
@@ -193,7 +193,7 @@ func TestConnConcurrentWrites(t *testing.T) {
 			for range each {
 				n := size
 				if w%2 == 0 {
-					n = 3 * size // more than goes out at once
+					n = 3 * size // more than one write sends
 				}
 				if _, err := c.Write(bytes.Repeat([]byte{byte(w)}, n)); err != nil {
 					t.Error(err)

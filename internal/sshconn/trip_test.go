@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The time to connect is noted, without what comes before; the dialer's own hook is kept.
+// The time to connect is measured without what comes before; the dialer's own hook is called.
 func TestTimeConnect(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,8 +43,8 @@ func TestTimeConnect(t *testing.T) {
 	}
 }
 
-// Of several addresses the time counts from the first: the one that wins may have been
-// tried for as long.
+// With several addresses the time counts from the first: the successful one may have been tried
+// for that long.
 func TestTimeConnectOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d net.Dialer

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// Files that earlier versions have kept are found by these names. They never change.
+// The names must never change, so that files left by earlier versions are found.
 func TestStable(t *testing.T) {
 	source := tempname.Source("10 bytes")
 	for what, c := range map[string][2]string{

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/tcp/events"
 )
 
-// A server that never waits: a function is called with the bytes that have arrived, and
-// leaves those of a line that is not complete.
+// This server never waits: a function is called with the received bytes, and leaves those of an
+// incomplete line.
 func Example() {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -27,7 +27,7 @@ func Example() {
 			n, _ := c.State.(int) // nil at first
 			c.State = n + 1
 			fmt.Fprintf(c, "%d: %s\n", n+1, bytes.ToUpper(line))
-			return len(line) + 1 // what follows is for the next call
+			return len(line) + 1 // the rest is for the next call
 		}},
 	}
 	socket, err := tcp.Listen(ctx, "127.0.0.1:0", tcp.Options{})

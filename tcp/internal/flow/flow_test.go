@@ -11,26 +11,26 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 )
 
-// A peer sends requests and reads the answers, in pieces of any size; the handler uses them
-// in pieces of any size too. A request is a number of two bytes, n, and n more. Its answer
-// is n bytes, 40 times the last of which is written piece by piece, by Again.
+// A peer sends requests and reads the answers, in pieces of any size; the handler uses them in
+// pieces of any size too. A request is a two-byte number n, followed by n bytes. Its answer is n
+// bytes, and then 40 bytes for the last of them, written one by one by Again.
 type simulation struct {
 	t       testing.TB
 	r       *rand.Rand
 	f       Flow
 	max     Limits
 	scratch []byte
-	shared  []byte // what is received while nothing is held
+	shared  []byte // received data while nothing is held
 
 	coming []byte // not received yet
 	want   []byte // the answers
 	sent   []byte
 
-	parts     int // of the present answer, still to be written
+	parts     int // of the current answer that are still to be written
 	room      int // of the socket
 	calls     int
-	callsLast int // at the end of what the peer sends
-	largest   int // of what was held
+	callsLast int // after the peer's data has ended
+	largest   int // most held bytes
 	closeAt   int // the request that closes the connection
 	requests  int
 }
@@ -101,7 +101,7 @@ func request(data []byte) (n int, ok bool) {
 	return n, len(data) >= 2+n
 }
 
-// fill makes the requests, and the answers that they should have.
+// fill makes requests with their expected answers.
 func (w *simulation) fill(requests, longest int) {
 	for i := range requests {
 		n := w.r.IntN(longest)
@@ -122,7 +122,7 @@ func (w *simulation) fill(requests, longest int) {
 	}
 }
 
-// step does what a driver does next.
+// step performs the driver's next step.
 func (w *simulation) step(next Next) (Next, error) {
 	w.largest = max(w.largest, len(w.f.held))
 	switch next {
@@ -143,7 +143,7 @@ func (w *simulation) step(next Next) (Next, error) {
 		n := copy(w.shared[:1+w.r.IntN(len(w.shared))], w.coming)
 		w.coming = w.coming[n:]
 		next, err := w.turn(w.shared[:n])
-		clear(w.shared) // what is held must be a copy
+		clear(w.shared) // held data must be a copy
 		return next, err
 	}
 	room := w.f.Room()
@@ -161,11 +161,11 @@ func (w *simulation) turn(data []byte) (Next, error) {
 		w.t.Fatal("a turn while bytes are unsent")
 	}
 	next, err := w.f.Turn(data, &w.scratch, w, w.max)
-	clear(w.scratch[:cap(w.scratch)]) // what is unsent must be a copy
+	clear(w.scratch[:cap(w.scratch)]) // unsent data must be a copy
 	return next, err
 }
 
-// run runs a simulation, which ends after so many steps for each byte at the most.
+// run runs a simulation. It must end after a number of steps proportional to its bytes.
 func (w *simulation) run() {
 	next, err := w.turn(nil)
 	for steps := 0; next != Over && err == nil; steps++ {
@@ -202,8 +202,8 @@ func simulate(t testing.TB, seed uint64, bits int) {
 	}
 }
 
-// Whatever the pieces are in which a peer sends and reads, and a handler uses and writes,
-// each request has its answer, in order.
+// For any pieces in which a peer sends and reads, and a handler uses and writes, each request
+// gets its answer, in order.
 func TestSimulation(t *testing.T) {
 	const seeds = 200
 	repeat.OnFailure(t)
@@ -218,7 +218,7 @@ func FuzzSimulation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) { simulate(t, seed, 9) })
 }
 
-// A script is a driver of fixed answers.
+// A script is a driver with fixed results.
 type script struct {
 	f     *Flow
 	call  func(data []byte) int
@@ -236,7 +236,7 @@ func (s *script) Send(b []byte, _ bool) (int, error) {
 	return n, s.fails
 }
 
-// A request may be as long as Held, and not longer.
+// A request may be as long as Held, and no longer.
 func TestHeld(t *testing.T) {
 	var f Flow
 	var scratch []byte
@@ -252,8 +252,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// A handler may write more than a peer reads, up to Unsent. More ends the connection, and
-// nothing follows half an answer.
+// A handler may write more than a peer reads, up to Unsent. More ends the connection, and nothing
+// follows half an answer.
 func TestUnsent(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		var f Flow
@@ -288,7 +288,7 @@ func TestUnsent(t *testing.T) {
 	}
 }
 
-// A small answer counts too, once the peer has not read it.
+// A small answer counts too, if the peer has not read it.
 func TestUnsentAfterTurn(t *testing.T) {
 	for _, most := range []int{9, 10} {
 		var f Flow
@@ -305,7 +305,7 @@ func TestUnsentAfterTurn(t *testing.T) {
 	}
 }
 
-// Failures to send end a connection, and so does Close, after which nothing is written.
+// A failed send ends a connection, and so does Close, after which nothing is written.
 func TestEnds(t *testing.T) {
 	var f Flow
 	var scratch []byte
@@ -337,7 +337,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A request that is complete when it arrives, and its answer, allocate nothing.
+// A request that arrives completely, and its answer, allocate nothing.
 func TestAllocations(t *testing.T) {
 	var f Flow
 	scratch := make([]byte, 0, 1024)
@@ -357,7 +357,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn is a turn with so many requests that have arrived, and their answers.
+// BenchmarkTurn measures a turn with several received requests and their answers.
 func BenchmarkTurn(b *testing.B) {
 	for _, requests := range []int{1, 16} {
 		b.Run(strconv.Itoa(requests), func(b *testing.B) {

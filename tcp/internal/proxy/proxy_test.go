@@ -19,13 +19,12 @@ func proxyTwo(verCmd, family byte, body string) string {
 	return string(b) + body
 }
 
-// proxyField is one field of it.
+// proxyField builds one field of such a header.
 func proxyField(kind byte, value string) string {
 	return string([]byte{kind, byte(len(value) >> 8), byte(len(value))}) + value
 }
 
-// proxySummed sets the checksum of a header that ends with the four bytes of it, and
-// perhaps something behind.
+// proxySummed sets the checksum of a header: the four bytes before the last behind bytes.
 func proxySummed(header string, behind int) string {
 	b := []byte(header)
 	at := len(b) - behind - 4
@@ -51,7 +50,7 @@ var (
 	proxySix  = proxied("[2001:db8::1]:12345", "[2001:db8::2]:22")
 )
 
-// goodProxies are headers that are right, and what they say.
+// goodProxies are valid headers with their meaning.
 var goodProxies = []struct {
 	name, text string
 	want       Header
@@ -85,14 +84,14 @@ var goodProxies = []struct {
 func TestParse(t *testing.T) {
 	for _, tt := range goodProxies {
 		t.Run(tt.name, func(t *testing.T) {
-			// Bytes of the client's behind it are not touched.
+			// The client's bytes after the header are not touched.
 			for _, behind := range []string{"", "\r\n", "SSH-2.0-x\r\n"} {
 				got, n, err := Parse([]byte(tt.text + behind))
 				if got != tt.want || n != len(tt.text) || err != nil {
 					t.Errorf("with %q behind it: %+v, %d bytes of %d, %v; want %+v", behind, got, n, len(tt.text), err, tt.want)
 				}
 			}
-			// No beginning of it is more, or less, than a beginning.
+			// Each prefix of a header is recognized as one, and as no more.
 			for i := range len(tt.text) {
 				if got, n, err := Parse([]byte(tt.text[:i])); err != ErrShort || n != 0 || got != (Header{}) {
 					t.Fatalf("%q: %+v, %d, %v; want ErrShort", tt.text[:i], got, n, err)
@@ -182,7 +181,7 @@ func TestParseHostile(t *testing.T) {
 			t.Errorf("%s: %+v, %d, %v; want %v", tt.name, got, n, err, tt.want)
 		}
 	}
-	// One bit that fell over, wherever it is, shows.
+	// Any single flipped bit is detected.
 	good := proxySummed(proxyTwo(0x21, 0x11, proxyTCP4+proxyField(3, "----")), 0)
 	for i := fixedLength; i < len(good); i++ {
 		for bit := range 8 {
@@ -195,7 +194,7 @@ func TestParseHostile(t *testing.T) {
 	}
 }
 
-// A header of any version costs no memory.
+// Parsing a header of any version does not allocate.
 func TestParseAllocs(t *testing.T) {
 	var texts [][]byte
 	for _, tt := range goodProxies {
@@ -211,8 +210,7 @@ func TestParseAllocs(t *testing.T) {
 	}
 }
 
-// For any input, a parsed header is a part of it, and would not have been parsed any
-// sooner.
+// For any input, a parsed header is a prefix of it, and no shorter prefix would have been parsed.
 func FuzzParse(f *testing.F) {
 	for _, tt := range goodProxies {
 		f.Add([]byte(tt.text))
@@ -248,7 +246,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A header may come in any number of pieces, and what is behind it is kept.
+// A header may arrive in any number of pieces, and the data after it is kept.
 func TestRead(t *testing.T) {
 	const client = "SSH-2.0-x\r\n"
 	for _, tt := range goodProxies {
@@ -273,7 +271,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A stutterer gives no byte every other time.
+// A stutterer returns no byte every other time.
 type stutterer struct {
 	r     io.Reader
 	reads int

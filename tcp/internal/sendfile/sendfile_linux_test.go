@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestInMemory asks about a file of which one part is written and another was never
-// there: a hole is read from nowhere, and so is in no memory either.
+// TestInMemory queries a file of which one part is written and another was never written: a hole
+// is not in memory either.
 func TestInMemory(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
@@ -45,13 +45,13 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// TestWhereIs looks at files that must not be sent by raw calls, even if their pages
-// are in memory.
+// TestWhereIs checks files that must not be sent with raw calls, even if their pages are in
+// memory.
 func TestWhereIs(t *testing.T) {
 	ram := memFile(t)
 	path := filepath.Join(t.TempDir(), "f")
 	direct, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_DIRECT, 0o600)
-	if err != nil && !errors.Is(err, unix.EINVAL) { // of file systems that have none
+	if err != nil && !errors.Is(err, unix.EINVAL) { // from file systems without support
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -129,8 +129,7 @@ func pipeEnd(t *testing.T) int {
 	return fds[0]
 }
 
-// cachestat reports whether the kernel reports which pages of our own file are in
-// memory.
+// cachestat reports whether the kernel says which pages of our own file are in memory.
 func cachestat(t *testing.T, f *os.File) bool {
 	t.Helper()
 	var s unix.Cachestat_t

@@ -66,7 +66,7 @@ func TestSourcesLimit(t *testing.T) {
 			t.Errorf("%v has %d connections left", a, n)
 		}
 	}
-	for range 5 { // a Unix socket's peers
+	for range 5 { // peers of a Unix socket
 		enter(netip.Addr{}, true)
 	}
 	s.Leave(netip.Addr{})
@@ -78,7 +78,7 @@ func TestSourcesLimit(t *testing.T) {
 	s.Leave(one)
 }
 
-// The table holds what a map would, for any sequence of calls.
+// The table behaves like a map, for any sequence of calls.
 func TestSourcesModel(t *testing.T) {
 	seed := *sourcesSeed
 	if seed == 0 {
@@ -91,8 +91,8 @@ func TestSourcesModel(t *testing.T) {
 		s := New(most)
 		model := map[netip.Addr]int{}
 		var live []netip.Addr
-		crowd := 1 + r.IntN(1<<r.IntN(12)) // addresses there are
-		coming := 50                       // of 100 steps
+		crowd := 1 + r.IntN(1<<r.IntN(12)) // number of addresses
+		coming := 50                       // percent of the steps
 		for step := range 20_000 {
 			if step%2000 == 0 {
 				coming = 20 + r.IntN(70)
@@ -136,8 +136,7 @@ func (s *Table) conns(a netip.Addr) int {
 	return part.conns[source]
 }
 
-// wantBounded checks that a table counts n sources, and that no map in it once had many
-// more.
+// wantBounded checks that a table counts n sources, and that its maps never had many more.
 func wantBounded(t *testing.T, s *Table, n int) {
 	t.Helper()
 	used := 0
@@ -153,7 +152,7 @@ func wantBounded(t *testing.T, s *Table, n int) {
 	}
 }
 
-// After a flood the memory is given back.
+// After a flood the memory is returned.
 func TestSourcesShrink(t *testing.T) {
 	s := New(1)
 	const flood = 100_000
@@ -198,7 +197,7 @@ func TestSourcesConcurrent(t *testing.T) {
 	wantBounded(t, s, 0)
 }
 
-// A connection costs no memory, whether its source is known or not.
+// A connection does not allocate, whether its source is known or not.
 func TestSourcesAllocs(t *testing.T) {
 	s := New(10)
 	known := netip.MustParseAddr("192.0.2.1")
