@@ -27,7 +27,7 @@ func TestGuardRefuses(t *testing.T) {
 	}
 }
 
-// A guard that could measure nothing does not pass.
+// A guard that could not measure anything does not pass.
 func TestGuardThatMeasuresNothing(t *testing.T) {
 	haul := standInHaul(t)
 	out, err := bench(t, "guard", "--bin", strings.TrimSuffix(haul, "/haul"), "--before", haul, "--only", "^many-100-10kB$")
@@ -36,12 +36,12 @@ func TestGuardThatMeasuresNothing(t *testing.T) {
 	}
 }
 
-// Where the time ended before loads that may be worse had all rounds, a guard does not pass.
+// If the time ends before loads that may be worse have had all rounds, the guard does not pass.
 func TestGuardThatIsNotCertain(t *testing.T) {
 	loads := []suite.Scenario{{Scenario: record.Scenario{Name: "a"}}}
 	for _, tt := range []struct {
 		rounds int
-		before float64 // CPU time for a packet, which is 2 now
+		before float64 // CPU time of a packet, which is 2 now
 		want   string
 	}{
 		{0, 1, "2 figures had fewer than 5 rounds and were not compared"},
@@ -68,8 +68,8 @@ func TestGuardThatIsNotCertain(t *testing.T) {
 	}
 }
 
-// A build of the last commit is compared with the commit before it, also where files that are
-// no part of it are not committed; one of work on the last commit is compared with that.
+// A build of the last commit is compared with the commit before it, even if files that are not a
+// part of it are not committed. A build of uncommitted work is compared with the last commit.
 func TestGuardScriptSelectsBase(t *testing.T) {
 	dir := t.TempDir()
 	run := func(name string, args ...string) string {
@@ -106,7 +106,7 @@ func TestGuardScriptSelectsBase(t *testing.T) {
 		run("git", "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", subject)
 	}
 	for _, tt := range []struct{ change, base string }{
-		{".gitignore", "first"}, // as it was
+		{".gitignore", "first"}, // unchanged
 		{"bench-1.jsonl", "first"},
 		{"README.md", "first"},
 		{"cmd/new.go", "second"},

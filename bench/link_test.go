@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// needRoot skips a test that makes namespaces, but not where all tests are to run.
+// needRoot skips a test that makes namespaces, or fails it if all tests must run.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() == 0 {
@@ -28,7 +28,7 @@ func needRoot(t *testing.T) {
 	t.Skip("network namespaces need root")
 }
 
-// Bench ends as the program that it ran.
+// Bench exits with the code of the program that it ran.
 func TestProgramsExitCode(t *testing.T) {
 	for _, c := range []struct {
 		script string
@@ -64,7 +64,7 @@ func TestProgramsExitCode(t *testing.T) {
 	}
 }
 
-// A benchProcess is bench in a process, and a process group, of its own.
+// A benchProcess is bench in its own process and process group.
 type benchProcess struct {
 	cmd    *exec.Cmd
 	stdout *bufio.Reader
@@ -90,7 +90,7 @@ func startBench(t *testing.T, args ...string) *benchProcess {
 	return p
 }
 
-// await returns once the program on the link has said that it is ready.
+// await waits until the program on the link has printed that it is ready.
 func (p *benchProcess) await(t *testing.T) {
 	t.Helper()
 	if line, err := p.stdout.ReadString('\n'); err != nil || line != "ready\n" {
@@ -102,12 +102,12 @@ func (p *benchProcess) await(t *testing.T) {
 // end returns the exit code.
 func (p *benchProcess) end() int {
 	_, _ = io.Copy(io.Discard, p.stdout)
-	_ = p.cmd.Wait() // the code says it
+	_ = p.cmd.Wait() // the exit code shows the result
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// An interrupt is for the program. Bench waits until that has ended, says what
-// the link did, and removes it.
+// An interrupt is for the program. Bench waits until the program has ended, prints what the link
+// did, and removes the link.
 func TestLinkOutlivesInterrupt(t *testing.T) {
 	needRoot(t)
 	if testing.Short() {
@@ -116,7 +116,7 @@ func TestLinkOutlivesInterrupt(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		signal       syscall.Signal
-		group        bool // as the terminal sends it; else to bench alone
+		group        bool // to the group, as from the terminal; otherwise to bench alone
 		want         int
 	}{
 		{"no signal", "echo ready; exit 3", 0, false, 3},
@@ -152,7 +152,7 @@ func TestLinkOutlivesInterrupt(t *testing.T) {
 	}
 }
 
-// gonePID returns the number of a process that is no more.
+// gonePID returns the number of a process that has ended.
 func gonePID(t *testing.T) int {
 	t.Helper()
 	gone := exec.Command("true")
@@ -162,13 +162,12 @@ func gonePID(t *testing.T) int {
 	return gone.Process.Pid
 }
 
-// "link clean" leaves nothing of killed runs to the next run: neither files nor
-// control groups.
+// "link clean" removes the files and control groups of killed runs.
 func TestLinkClean(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	dead, alive := gonePID(t), os.Getpid()
-	paths := map[string]bool{ // and whether they stay
+	paths := map[string]bool{ // the value is whether they stay
 		filepath.Join(tmp, fmt.Sprintf("haul-bench-%d-x", dead)):  false,
 		filepath.Join(tmp, fmt.Sprintf("haul-bench-%d-x", alive)): true,
 	}
@@ -180,7 +179,7 @@ func TestLinkClean(t *testing.T) {
 	paths[fmt.Sprintf("/sys/fs/cgroup/blkio/haul-bench-%d", dead)] = false
 	groups := 0
 	for path := range paths {
-		if os.Mkdir(path, 0o755) != nil { // no such control groups here, or no right to make them
+		if os.Mkdir(path, 0o755) != nil { // no such control groups here, or no permission to make them
 			delete(paths, path)
 			continue
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// asBench has this test binary behave as bench.
+// asBench makes this test binary behave as bench.
 const asBench = "HAUL_TEST_AS_BENCH"
 
 func TestMain(m *testing.M) {
@@ -30,14 +30,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench runs the command line and returns what it printed.
+// bench runs the command line and returns its output.
 func bench(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	stdout, _, err = benchIn(t.Context(), args...)
 	return stdout, err
 }
 
-// benchIn does so in a context, and returns what was said as well.
+// benchIn does so in a context, and also returns standard error.
 func benchIn(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	var out, said bytes.Buffer
 	root := newRoot()
@@ -62,7 +62,7 @@ func TestRunLists(t *testing.T) {
 	}
 }
 
-// standInHaul is a program that says what a haul would, and can nothing else.
+// standInHaul returns a program that prints what haul would, and does nothing else.
 func standInHaul(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "haul")
@@ -73,8 +73,7 @@ func standInHaul(t *testing.T) string {
 	return path
 }
 
-// A mistake is reported before anything is measured, with what to do about it, and
-// leaves no file behind.
+// A mistake is reported before anything is measured, with advice, and leaves no file behind.
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file, none := filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "none")
@@ -109,7 +108,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// Before hours pass, a run says how many, and how they can be cut short.
+// A run announces its duration before it begins, and how to shorten it.
 func TestRunAnnounces(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.jsonl")
 	over, cancel := context.WithCancel(t.Context())
@@ -130,7 +129,7 @@ func TestRunAnnounces(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty file is left (%v)", err)
 	}
-	// A file that was there stays, whatever is in it.
+	// A file that existed before stays, whatever it contains.
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +150,8 @@ func TestRoughly(t *testing.T) {
 	}
 }
 
-// A run that is interrupted keeps what it has, says so, and resumes where it ended: no
-// measurement is made twice.
+// An interrupted run keeps its results, reports that, and resumes where it ended: no measurement
+// is made twice.
 func TestRunInParts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds haul and measures")
@@ -196,7 +195,7 @@ func TestRunInParts(t *testing.T) {
 		t.Fatalf("%d results are kept, %v", len(first), err)
 	}
 
-	// As a kill in the middle of a line would leave it.
+	// This is the state after a kill in the middle of a line.
 	cut, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +224,7 @@ func TestRunInParts(t *testing.T) {
 	}
 }
 
-// A report is not written over the results it is made of.
+// A report is not written over its own results.
 func TestReportSparesResults(t *testing.T) {
 	results := filepath.Join(t.TempDir(), "results.jsonl")
 	const line = "{\"format\":2}\n"
@@ -246,7 +245,8 @@ func TestReportSparesResults(t *testing.T) {
 	}
 }
 
-// A report of something else than results, or a chart of what has none, is an error that says so.
+// A report of a file that is not a results file, or a chart without data, fails with an
+// explanation.
 func TestReportRefuses(t *testing.T) {
 	dir := t.TempDir()
 	long, results := filepath.Join(dir, "long"), filepath.Join(dir, "results")

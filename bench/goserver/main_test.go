@@ -39,7 +39,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// Uploads are read before files, under a name that leads nowhere else.
+// Uploads are preferred to files, and their names do not lead outside.
 func TestStore(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {

@@ -40,8 +40,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Equal builds are named as seldom as the comment of the package says, though the noise is
-// large and one round in ten is spoilt. A build that is slower by more than the noise is.
+// Equal builds are reported as seldom as the comment of the package says, even with large noise
+// and one disturbed round in ten. A build that is slower by more than the noise is reported.
 func TestNoise(t *testing.T) {
 	const runs, figures = 2000, 36
 	r := rand.New(rand.NewPCG(1, 2))
@@ -82,7 +82,8 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// line is a round of a build; figures are speed, CPU time of the server and of the client.
+// line returns a round of a build; figures are the speed, and the CPU time of the server and of
+// the client.
 func line(load, build string, round int, figures ...float64) record.Line {
 	l := record.Line{Scenario: record.Scenario{Name: load}, Contender: record.Contender{Name: build}, Round: round, Figures: map[record.Metric]float64{
 		record.Rate: figures[0], record.CPUPerPacket: figures[1], record.DataPackets: 1,

@@ -40,7 +40,7 @@ func on(t *testing.T, l *Link, side Side, f func() error) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and the thread ends with this goroutine
+		runtime.LockOSThread() // the thread ends with this goroutine
 		err := enter(namespacePath(l.names[side]))
 		if err == nil {
 			err = f()
@@ -52,7 +52,7 @@ func on(t *testing.T, l *Link, side Side, f func() error) {
 	}
 }
 
-// TestTCPSurvives sends a stream over a link that does everything to it.
+// TestTCPSurvives sends a stream over a link with all kinds of faults.
 func TestTCPSurvives(t *testing.T) {
 	bad := Way{Rate: 500e6, Delay: 200 * time.Microsecond, Loss: 0.01, Duplicate: 0.01, Reorder: 0.01}
 	l := up(t, Profile{Name: "bad", Ways: [2]Way{bad, bad}, Overhead: 38, MinFrame: 84, Seed: 3})
@@ -70,7 +70,7 @@ func TestTCPSurvives(t *testing.T) {
 		defer listener.Close()
 		go func() {
 			if c, err := listener.Accept(); err == nil {
-				_, _ = c.Write(sent) // what arrives is looked at
+				_, _ = c.Write(sent) // the test checks what arrives
 				c.Close()
 			}
 		}()
@@ -95,7 +95,8 @@ func TestTCPSurvives(t *testing.T) {
 	}
 }
 
-// TestDatagrams: without faults all arrive in order, with loss the right part of them.
+// TestDatagrams checks that without faults all datagrams arrive in order, and with loss the right
+// fraction of them.
 func TestDatagrams(t *testing.T) {
 	for _, loss := range []float64{0, 0.1} {
 		l := up(t, Profile{Name: "test", Ways: [2]Way{{Delay: time.Millisecond, Loss: loss}, {}}, Seed: 1})
@@ -118,7 +119,7 @@ func TestDatagrams(t *testing.T) {
 			if _, err := from.Write(b[:60]); err != nil {
 				t.Fatal(err)
 			}
-			if i%100 != 99 { // what is under way must fit the socket's buffer
+			if i%100 != 99 { // the datagrams under way must fit into the socket's buffer
 				continue
 			}
 			for next <= i {
@@ -150,7 +151,7 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
-// TestProbes: what the suite measures links with comes to an end, and the
+// TestProbes checks that the probes with which the suite measures links end, and that the
 // kernel's own segments cross.
 func TestProbes(t *testing.T) {
 	const delay = 50 * time.Microsecond
@@ -163,7 +164,7 @@ func TestProbes(t *testing.T) {
 		if p, err = l.Ping(t.Context(), 512, 50); err != nil || p.Count != 50 {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		if p.Min < 2*delay-2*l.Lead() { // each way has its delay, but for the lead
+		if p.Min < 2*delay-2*l.Lead() { // each way has its delay, minus the lead
 			t.Errorf("%+v, with a lead of %v", p, l.Lead())
 		}
 	}
@@ -196,7 +197,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCloseEndsPrograms: also those that have left their parents.
+// TestCloseEndsPrograms checks that Close also ends programs that have left their parents.
 func TestCloseEndsPrograms(t *testing.T) {
 	l := up(t, Profile{Name: "test"})
 	out, err := l.Command(t.Context(), A, "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!").Output()
@@ -238,7 +239,7 @@ func TestEmulatorKilled(t *testing.T) {
 	}
 }
 
-// TestOwnerKilled: the emulator removes what its owner has left.
+// TestOwnerKilled checks that the emulator removes what a killed owner has left.
 func TestOwnerKilled(t *testing.T) {
 	needRoot(t)
 	o := startOwner(t)
@@ -246,11 +247,11 @@ func TestOwnerKilled(t *testing.T) {
 	eventually(t, "the namespaces are gone", func() bool { return exist(o.names) == 0 })
 }
 
-// TestAllKilled: the next run removes what is left, and nothing of one that lives.
+// TestAllKilled checks that the next run removes leftovers, but nothing of a running one.
 func TestAllKilled(t *testing.T) {
 	needRoot(t)
 	dead, alive := startOwner(t), startOwner(t)
-	// Stopped, the emulator cannot remove anything when its owner ends.
+	// While it is stopped, the emulator cannot remove anything when its owner ends.
 	if err := syscall.Kill(dead.emulator, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

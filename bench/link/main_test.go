@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// asOwner makes the test program bring up a link, say what it consists of, and wait to be killed.
+// asOwner makes the test program bring up a link, print its parts, and wait to be killed.
 const asOwner = "HAUL_LINK_TEST_OWNER"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needRoot skips a test that makes namespaces, but not where all tests are to run.
+// needRoot skips a test that makes namespaces, or fails it if all tests must run.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() == 0 {
@@ -79,7 +79,7 @@ func (o *owner) kill() {
 	o.cmd.Wait()
 }
 
-// exist counts those of two namespaces that are there.
+// exist counts the existing ones of two namespaces.
 func exist(names [2]string) (n int) {
 	for _, name := range names {
 		if _, err := os.Stat(namespacePath(name)); err == nil {

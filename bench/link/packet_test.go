@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// super makes what a device hands over for a buffer that is still to be cut.
+// super makes the packet of a device for a buffer that is not cut yet.
 func super(version int, kind byte, payload, segment int) []byte {
 	b := make([]byte, prefixLen, maxPacket)
 	transport, header, proto, sumAt := ipv4Header, udpHeader, byte(protoUDP), 6
@@ -26,7 +26,7 @@ func super(version int, kind byte, payload, segment int) []byte {
 	if version == 4 {
 		p[0], p[8], p[9] = 0x45, 64, proto
 		binary.BigEndian.PutUint16(p[2:], uint16(len(p)))
-		binary.BigEndian.PutUint16(p[4:], 0xfffe) // the number is to wrap
+		binary.BigEndian.PutUint16(p[4:], 0xfffe) // the number will wrap around
 		copy(p[12:], []byte{10, 209, 0, 1, 10, 209, 0, 2})
 		binary.BigEndian.PutUint16(p[10:], ^sum(p[:ipv4Header]))
 	} else {
@@ -38,7 +38,7 @@ func super(version int, kind byte, payload, segment int) []byte {
 	if kind == kindUDP {
 		binary.BigEndian.PutUint16(l4[4:], uint16(len(l4)))
 	} else {
-		binary.BigEndian.PutUint32(l4[4:], 0xfffffff0) // so is this
+		binary.BigEndian.PutUint32(l4[4:], 0xfffffff0) // so will this
 		l4[12], l4[13] = byte(header/4)<<4, 0x80|0x10|0x08|0x01
 	}
 	binary.BigEndian.PutUint16(l4[sumAt:], pseudo(p, transport))
@@ -48,7 +48,7 @@ func super(version int, kind byte, payload, segment int) []byte {
 	return b
 }
 
-// sum is the Internet check sum before it is complemented.
+// sum returns the Internet checksum before it is complemented.
 func sum(b []byte) uint16 {
 	var s uint32
 	for i, c := range b {
@@ -57,7 +57,7 @@ func sum(b []byte) uint16 {
 	return fold(s)
 }
 
-// pseudo is the sum of the pseudo header of what a packet carries.
+// pseudo returns the sum of the pseudo header for the content of a packet.
 func pseudo(p []byte, transport int) uint16 {
 	addresses, proto := p[12:20], p[9]
 	if p[0]>>4 == 6 {
@@ -66,7 +66,7 @@ func pseudo(p []byte, transport int) uint16 {
 	return fold(uint32(sum(addresses)) + uint32(proto) + uint32(len(p)-transport))
 }
 
-// TestCut divides packets at every place, and looks at all that a receiver would.
+// TestCut divides packets at every place, and checks everything that a receiver would.
 func TestCut(t *testing.T) {
 	kinds := []struct {
 		name    string

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestBounds compares the profiles with the documents' columns, in MB/s of
-// blocks of 1,432 bytes.
+// TestBounds compares the profiles with the documents' columns, in MB/s of blocks of 1,432 bytes.
 func TestBounds(t *testing.T) {
 	tests := []struct {
 		profile  string

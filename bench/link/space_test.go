@@ -29,8 +29,8 @@ func space(t *testing.T, settings map[string]string) *Space {
 	return s
 }
 
-// A namespace has its settings, this machine keeps its own, and a program there
-// runs on its core and nowhere else.
+// A namespace has its own settings, those of this machine do not change, and a program in the
+// namespace runs on its core only.
 func TestSpace(t *testing.T) {
 	const setting = "/proc/sys/net/ipv4/ip_local_port_range"
 	before, err := os.ReadFile(setting)
@@ -70,7 +70,7 @@ func TestSpaceEnds(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// Until it is there it could be missed, as any program that is about to start.
+	// Until it is there it could be missed, like any program that is about to start.
 	ready(t, cmd.Process.Pid, s)
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -99,7 +99,7 @@ func ready(t *testing.T, pid int, s *Space) {
 
 // A setting that does not exist is an error, and nothing is left behind.
 func TestSpaceRefuses(t *testing.T) {
-	space(t, nil) // as root
+	space(t, nil) // skips the test without root
 	_, err := NewSpace(t.Context(), map[string]string{"net.ipv4.no_such_setting": "1"})
 	if err == nil || !strings.Contains(err.Error(), "net.ipv4.no_such_setting") {
 		t.Errorf("%v", err)
@@ -114,14 +114,14 @@ func TestSpaceRefuses(t *testing.T) {
 	}
 }
 
-// Several at the same time do not take the congestion control from each other,
-// and leave what is allowed as it was.
+// Several namespaces made at the same time do not take the congestion control from each other,
+// and restore the set of permitted ones.
 func TestSpacesAtOnce(t *testing.T) {
 	before, err := os.ReadFile(allowedPath)
 	if err != nil {
 		t.Fatal(err)
 	}
-	space(t, nil) // as root
+	space(t, nil) // skips the test without root
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -141,8 +141,8 @@ func TestSpacesAtOnce(t *testing.T) {
 	}
 }
 
-// Who looks for the programs in a namespace that another removes meanwhile does
-// not find those in a new one: the kernel gives a number again at once.
+// A process that looks for the programs in a namespace that another one removes meanwhile does
+// not find those in a new namespace: the kernel reuses the number at once.
 func TestNumberIsHeld(t *testing.T) {
 	gone := space(t, nil)
 	held, err := hold(namespacePath(gone.name))

@@ -11,7 +11,7 @@ import (
 
 const us = int64(time.Microsecond)
 
-// A bench is a way with a clock of its own, and what came out of it.
+// A bench is a way with its own clock, and its output.
 type bench struct {
 	*way
 	t     testing.TB
@@ -21,9 +21,9 @@ type bench struct {
 	spare [prefixLen + maxHeaders]byte
 }
 
-// An arrival is one wire packet that was handed over.
+// An arrival is one wire packet that was delivered.
 type arrival struct {
-	number  uint32 // in the order of sending
+	number  uint32 // in sending order
 	at, due int64
 }
 
@@ -37,8 +37,8 @@ func newBench(t testing.TB, p Profile) *bench {
 	return b
 }
 
-// send puts wire packets with 1,472 bytes of payload in, as one buffer, each
-// with its number. It is false if there was no room.
+// send sends wire packets with 1,472 bytes of payload in one buffer, each with its number. It
+// returns false if there was no room.
 func (b *bench) send(count int) bool {
 	const segment = 1472
 	room := b.room()
@@ -59,7 +59,7 @@ func (b *bench) send(count int) bool {
 	return true
 }
 
-// run hands over all that is due until a time.
+// run delivers everything that is due until a time.
 func (b *bench) run(until int64) {
 	for {
 		at, any := b.next()
@@ -95,7 +95,7 @@ func (b *bench) handOver() bool {
 	return true
 }
 
-// numbers are those of the packets that arrived, in order.
+// numbers returns the numbers of the packets that arrived, in order.
 func (b *bench) numbers() []uint32 {
 	var n []uint32
 	for _, a := range b.got {
@@ -112,8 +112,8 @@ func gigabit(delay time.Duration) Profile {
 	return p
 }
 
-// TestPace: packets arrive in order, none before its last bit, none later than
-// merging allows, and the last on time.
+// TestPace checks that packets arrive in order, none before its last bit, none later than merging
+// permits, and the last on time.
 func TestPace(t *testing.T) {
 	b := newBench(t, gigabit(100*time.Microsecond))
 	const frame = 12304 // ns for 1,500 + 38 bytes
@@ -138,7 +138,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestLonePacketsAreExact: packets that do not come back to back are on time.
+// TestLonePacketsAreExact checks that packets that are not back to back are on time.
 func TestLonePacketsAreExact(t *testing.T) {
 	b := newBench(t, gigabit(100*time.Microsecond))
 	for i := range 5 {
@@ -170,7 +170,7 @@ func TestQueue(t *testing.T) {
 	if b.stats.QueueDrops != 15 || b.stats.MaxQueue != 10*1538 {
 		t.Fatalf("%d dropped, %d bytes waited; want 15 and 15380", b.stats.QueueDrops, b.stats.MaxQueue)
 	}
-	b.run(5 * 12304) // half of it has left
+	b.run(5 * 12304) // half of it has been sent
 	b.send(10)
 	if b.stats.QueueDrops != 20 {
 		t.Errorf("%d dropped; want 20", b.stats.QueueDrops)
@@ -237,7 +237,8 @@ func TestCertainFates(t *testing.T) {
 	}
 }
 
-// TestReorder: held packets come late, all come once, and no memory stays.
+// TestReorder checks that held packets arrive late, that all arrive once, and that no memory
+// stays in use.
 func TestReorder(t *testing.T) {
 	p := gigabit(50 * time.Microsecond)
 	p.Ways[A].Reorder = 0.05
@@ -262,8 +263,8 @@ func TestReorder(t *testing.T) {
 	}
 }
 
-// TestMemory fills the arena again and again with packets of all sizes. The packets
-// arrive as they were sent, in order; handOver would find other bytes.
+// TestMemory fills the arena repeatedly with packets of all sizes. The packets arrive unchanged
+// and in order; handOver detects other bytes.
 func TestMemory(t *testing.T) {
 	p := gigabit(10 * time.Millisecond)
 	p.Ways[A].Queue = maxQueue

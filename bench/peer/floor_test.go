@@ -30,7 +30,7 @@ func floors(t *testing.T, want []byte, test func(t *testing.T, p *peer.Process))
 	}
 }
 
-// Block numbers continue at 0 after 65535, whatever is cut into one message.
+// Block numbers continue at 0 after 65535, wherever messages are cut.
 func TestFloorRollover(t *testing.T) {
 	want := content(8*70_000 + 3)
 	floors(t, want, func(t *testing.T, p *peer.Process) {
@@ -45,8 +45,8 @@ func TestFloorRollover(t *testing.T) {
 	})
 }
 
-// Files that end with a block, and empty ones, end with an empty block; an
-// upload takes the place of what was read before.
+// Files whose size is a multiple of the block, and empty ones, end with an empty block; an upload
+// replaces the file that was read before.
 func TestFloorEnds(t *testing.T) {
 	floors(t, nil, func(t *testing.T, p *peer.Process) {
 		for _, c := range []*tftpclient.Client{{NoOptions: true}, {BlockSize: 512, Window: 4}} {
@@ -61,7 +61,7 @@ func TestFloorEnds(t *testing.T) {
 	})
 }
 
-// A wire sends and takes single packets.
+// A wire sends and receives single packets.
 type wire struct {
 	t    *testing.T
 	conn *net.UDPConn
@@ -93,8 +93,7 @@ func (w *wire) request(op byte, rest string) {
 	}
 }
 
-// want takes the next packet, which is to have that operation and number. An
-// OACK has no number.
+// want receives the next packet, and checks its operation and number. An OACK has no number.
 func (w *wire) want(op, number int) {
 	w.t.Helper()
 	buf := make([]byte, 2048)
@@ -117,8 +116,8 @@ const (
 	oack = 6
 )
 
-// Lost blocks are sent again from where the client says it is, and a gap in what it
-// sent is reported once (RFC 7440 section 4).
+// Lost blocks are repeated from the position that the client reports, and a gap in what it sent
+// is reported once (RFC 7440 section 4).
 func TestFloorLoss(t *testing.T) {
 	const block = "12345678"
 	floors(t, []byte(block+block+block+block+block+"end"), func(t *testing.T, p *peer.Process) {

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// bin holds what is found here: haul, the floors and goserver as the sources
-// now are, and the peers that were installed.
+// bin is the directory of the tested programs: haul, the floors and goserver from the current
+// sources, and the peers that were installed.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -46,9 +46,9 @@ func build() error {
 			return err
 		}
 	}
-	entries, _ := os.ReadDir(installed) // none, before the first installation
+	entries, _ := os.ReadDir(installed) // none before the first installation
 	for _, e := range entries {
-		_ = os.Symlink(filepath.Join(installed, e.Name()), filepath.Join(peers, e.Name())) // our own are there already
+		_ = os.Symlink(filepath.Join(installed, e.Name()), filepath.Join(peers, e.Name())) // our own exist already
 	}
 	commands := [][]string{
 		{"go", "build", "-C", "../..", "-o", filepath.Join(bin, "haul"), "./cmd/haul"},
@@ -73,10 +73,10 @@ func build() error {
 			return fmt.Errorf("%v: %w\n%s", c, err, out)
 		}
 	}
-	// Libraries that some places cannot fetch, where they were built.
+	// These use libraries that cannot be fetched everywhere, if they were built.
 	others, _ := os.ReadDir(filepath.Join(installed, "tcp"))
 	for _, e := range others {
-		_ = os.Symlink(filepath.Join(installed, "tcp", e.Name()), filepath.Join(peers, "tcp", e.Name())) // our own are there already
+		_ = os.Symlink(filepath.Join(installed, "tcp", e.Name()), filepath.Join(peers, "tcp", e.Name())) // our own exist already
 	}
 	return nil
 }

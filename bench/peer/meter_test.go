@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// The work of a child that has ended and that nobody waited for counts, and
-// what a server leaves behind is ended with it.
+// The work of an ended child for which nobody waited counts, and leftovers of a server are ended
+// with it.
 func TestGroup(t *testing.T) {
 	g, err := newGroup()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.remove()
-	// Where the shell joins the group late, it waits for its input, so that it forks after that.
+	// If the shell joins the group late, it waits for its input, so that it forks after that.
 	wait := "read go; "
 	if g.name() == version2 {
 		wait = ""
@@ -66,7 +66,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Without control groups the process table has much the same.
+// Without control groups, the process table gives nearly the same result.
 func TestProcessTree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -99,7 +99,7 @@ func TestProcessTree(t *testing.T) {
 	p.Stop()
 }
 
-// Leftovers of a killed run are removed; what a live one uses, and what others made, stays.
+// Leftovers of a killed run are removed; what a running one uses, and what others made, stays.
 func TestClean(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
@@ -107,13 +107,13 @@ func TestClean(t *testing.T) {
 	}
 	dead, alive := gone.Process.Pid, os.Getpid()
 	h := hierarchy{base: t.TempDir()}
-	names := map[string]bool{ // and whether they stay
+	names := map[string]bool{ // the value is whether they stay
 		fmt.Sprintf("%s%d-1", groupPrefix, dead):  false,
 		fmt.Sprintf("%s%d-1", groupPrefix, alive): true,
 		groupPrefix + "0-1":                       true,
 		groupPrefix + "-1-1":                      true,
 		groupPrefix + "x-1":                       true,
-		fmt.Sprintf("%s%d", groupPrefix, dead):    true, // no group of this package's
+		fmt.Sprintf("%s%d", groupPrefix, dead):    true, // not a group of this package
 		fmt.Sprintf("other-%d-1", dead):           true,
 	}
 	for name := range names {
@@ -145,8 +145,8 @@ func TestAddress(t *testing.T) {
 	any, fixed := &Server{}, &Server{port69: true}
 	for _, test := range []struct {
 		s    *Server
-		addr string // "" for none
-		want string // a prefix; "" for an error
+		addr string // "" means none
+		want string // a prefix; "" means an error
 	}{
 		{any, "", "127.0.0.1:"},
 		{any, "10.1.2.3:0", "10.1.2.3:69"},
@@ -166,8 +166,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// The table is printed in the byte order of the machine, which binds undoes;
-// this is how a little-endian one prints it.
+// The table is printed in the machine's byte order, which binds reverses; this is the output of a
+// little-endian machine.
 func TestBinds(t *testing.T) {
 	for _, test := range []struct {
 		local, addr string

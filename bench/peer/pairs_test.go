@@ -11,8 +11,7 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// Every pair that is here moves files and trees, as far as it says it does, and
-// is metered.
+// Every pair that is present moves files and trees, as far as it claims to, and is measured.
 func TestPairs(t *testing.T) {
 	pairs, absent := peer.Pairs(bin, filepath.Join(bin, "haul"))
 	for _, a := range absent {
@@ -58,7 +57,7 @@ func testPair(t *testing.T, p *peer.Pair, login string) {
 	for _, c := range []struct {
 		task          peer.Task
 		remote, local string
-		came          string // pattern of where the file is then
+		came          string // pattern of the resulting path
 	}{
 		{peer.GetFile, "f", local + "/got", local + "/got"},
 		{peer.PutFile, "up", local + "/f", served + "/up"},
@@ -94,13 +93,13 @@ func testPair(t *testing.T, p *peer.Pair, login string) {
 	}
 }
 
-// cutTree returns the directory of a pattern of all that is below it.
+// cutTree returns the directory of a pattern that matches everything below it.
 func cutTree(pattern string) (string, bool) {
 	dir, last := filepath.Split(pattern)
 	return dir, last == "**"
 }
 
-// find returns the file of a name anywhere below a directory.
+// find returns the file with a name anywhere below a directory.
 func find(t *testing.T, dir, name string) string {
 	t.Helper()
 	found := ""

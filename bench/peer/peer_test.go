@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// patience is the most that any single step may take here.
+// patience bounds the duration of each step.
 const patience = time.Minute
 
 func content(size int) []byte {
@@ -76,8 +76,8 @@ func upload(t *testing.T, c *tftpclient.Client, p *peer.Process, name string, b 
 	}
 }
 
-// wantFile waits until a file has a content: some acknowledge the last block
-// before they have written it.
+// wantFile waits until a file has a content: some servers acknowledge the last block before they
+// have written it.
 func wantFile(t *testing.T, path string, want []byte) {
 	t.Helper()
 	var got []byte
@@ -89,8 +89,8 @@ func wantFile(t *testing.T, path string, want []byte) {
 	t.Errorf("%s has %d bytes, other than the %d sent", filepath.Base(path), len(got), len(want))
 }
 
-// Every server that is here moves files both ways, with and without options,
-// agrees to a window if its recipe says so, is metered, and is gone after Stop.
+// Every server that is present moves files both ways, with and without options, accepts a window
+// if its recipe says so, is measured, and has ended after Stop.
 func TestServers(t *testing.T) {
 	set := peer.Find(bin)
 	for _, a := range set.Absent {
@@ -154,7 +154,7 @@ func testMeters(t *testing.T, p *peer.Process) {
 	if err != nil {
 		t.Error(err)
 	}
-	// The process table counts in ticks of 10 ms, and a floor needs none whole.
+	// The process table counts in ticks of 10 ms, and a floor uses less than one.
 	if cpu <= 0 && p.Accounting() != "process table" {
 		t.Errorf("it spent %v of CPU time by %s", cpu, p.Accounting())
 	}
@@ -163,7 +163,7 @@ func testMeters(t *testing.T, p *peer.Process) {
 	}
 }
 
-// Clients move a file each way, and a failure is seen.
+// Clients move a file each way, and failures are detected.
 func TestClients(t *testing.T) {
 	set := peer.Find(bin)
 	s, ok := set.Server("haul")
@@ -207,7 +207,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// A server that cannot run says why, in its own words.
+// The error of a server that cannot run contains its own message.
 func TestStartFails(t *testing.T) {
 	set := peer.Find(bin)
 	s, ok := set.Server("haul")
@@ -221,8 +221,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// Where the caller makes the commands, they are what runs; and the address
-// asked for is where it listens.
+// If the caller makes the commands, those run, and the server listens on the requested address.
 func TestCommand(t *testing.T) {
 	set := peer.Find(bin)
 	s, ok := set.Server("haul")
@@ -250,12 +249,12 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// All programs that are missing are named, with what would install them.
+// All missing programs are named, with the way to install them.
 func TestAbsent(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	set := peer.Find(t.TempDir())
 	if len(set.Servers) > 0 {
-		// The system directories are looked through whatever PATH says.
+		// The system directories are searched, whatever PATH says.
 		t.Logf("the machine's own: %d servers", len(set.Servers))
 	}
 	named := map[string]bool{}

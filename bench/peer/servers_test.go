@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A build of haul gets the flags that it has, whether it lists all of them by --help-all
-// or is an older one that lists them by --help.
+// A build of haul gets only flags that it has, whether it lists all of them with --help-all or is
+// an older one that lists them with --help.
 func TestHaulFlags(t *testing.T) {
 	const all = "echo 'Usage: --tftp A --rate N  --quiet  log failures only'"
 	for name, script := range map[string]string{

@@ -16,8 +16,7 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// Every server of TCP that is here gives the answers that it says it can, and is
-// metered.
+// Every TCP server that is present gives the answers that it claims to support, and is measured.
 func TestStreams(t *testing.T) {
 	set := peer.Streams(bin, filepath.Join(bin, "haul"))
 	for _, a := range set.Absent {
@@ -70,7 +69,7 @@ func testStream(t *testing.T, set *peer.Set, s *peer.Server, a peer.Answer) {
 	if n, err := p.Proportional(); err != nil || n <= 0 || n > 2*p.Memory() {
 		t.Errorf("it takes %d bytes, %v, and at its peak %d resident ones", n, err, p.Memory())
 	}
-	// Some kernels count by ticks, of which so little work may see none.
+	// Some kernels count in ticks, and may count none for so little work.
 	if _, err := p.CPU(); err != nil {
 		t.Error(err)
 	}
@@ -125,7 +124,7 @@ func fetch(t *testing.T, ctx context.Context, set *peer.Set, p *peer.Process, a 
 	}
 }
 
-// A peer that is missing is named like those that are there, and none twice.
+// A missing peer has the same name as one that is present, and none appears twice.
 func TestStreamNames(t *testing.T) {
 	dir := t.TempDir()
 	set := peer.Streams(dir, "none")

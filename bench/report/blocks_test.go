@@ -84,7 +84,7 @@ func TestDocumentStaysIfItsMarkersAreWrong(t *testing.T) {
 	}
 }
 
-// Results are for others too, and name no path of the machine that they are from.
+// Results are for others too, so they contain no path of the machine where they were made.
 func TestResultsNameNoPaths(t *testing.T) {
 	latest, err := filepath.Glob("../results/latest/*.jsonl")
 	if err != nil || len(latest) == 0 {
@@ -103,8 +103,8 @@ func TestResultsNameNoPaths(t *testing.T) {
 // tables is the document with all tables of the newest committed results.
 const tables = "bench/results/latest/README.md"
 
-// README, the charts, docs/benchmarks.md and the tables quote the newest committed results,
-// and cannot drift from them.
+// README, the charts, docs/benchmarks.md and the tables quote the newest committed results, and
+// the test keeps them the same.
 func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	latest, err := filepath.Glob("../results/latest/*.jsonl")
 	if err != nil || len(latest) == 0 {
@@ -135,7 +135,7 @@ func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	}
 }
 
-// There is a block for each part of which something was measured.
+// There is a block for each part with measurements.
 func TestMeasuredSectionsAreInADocument(t *testing.T) {
 	latest, err := filepath.Glob("../results/latest/*.jsonl")
 	if err != nil {
@@ -149,7 +149,7 @@ func TestMeasuredSectionsAreInADocument(t *testing.T) {
 	}
 }
 
-// A document shows each chart, and each is a picture of what it says.
+// A document shows each chart, and each shows what its text says.
 func TestCharts(t *testing.T) {
 	shown := contents(t, "../../README.md") + contents(t, "../../docs/benchmarks.md")
 	charts, err := sftpReport().Charts()
@@ -175,8 +175,7 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// README has few rows, of haul's defeats too, and the chart is a picture of
-// them.
+// README has few rows, including loads where haul is slower, and the chart shows the same rows.
 func TestSummary(t *testing.T) {
 	r := loaded(t, madeUp)
 	if n := len(r.summary()); n == 0 || n > 8 {

@@ -47,7 +47,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// inRounds returns lines of as many rounds as a verdict rests on.
+// inRounds returns lines for the number of rounds that a verdict needs.
 func inRounds(lines []record.Line) (all []record.Line) {
 	for round := range leastRounds {
 		for _, l := range lines {
@@ -58,13 +58,13 @@ func inRounds(lines []record.Line) (all []record.Line) {
 	return all
 }
 
-// A ratio of fewer rounds than leastRounds gives no verdict, whatever it is compared with.
-// A round in which the server's meter counted nothing has no figures of it.
+// A ratio of fewer than leastRounds rounds gives no verdict, for any comparison. A round in which
+// the server's meter counted nothing does not have the meter's figures.
 func TestFewRoundsAreNoVerdict(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rival rival
-		fails int // rounds of what haul is compared with in which the meter counts nothing
+		fails int // rounds in which the meter of the compared contender counts nothing
 		want  Kind
 		why   string
 	}{
@@ -99,8 +99,8 @@ func TestFewRoundsAreNoVerdict(t *testing.T) {
 	}
 }
 
-// Who fails transfers has time for the others: neither haul nor a peer may
-// look good that way.
+// A contender that fails transfers has time for the others: neither haul nor a peer may benefit
+// from that.
 func TestFailingIsNotFast(t *testing.T) {
 	lines := func(haulFails, peerFails float64) *Report {
 		var all []record.Line
@@ -120,7 +120,7 @@ func TestFailingIsNotFast(t *testing.T) {
 		{0, 0, Missed},   // x is faster
 		{0, 1, Missed},   // and may fail one in a hundred
 		{0, 2, Reached},  // but not two
-		{50, 50, Missed}, // and haul not half
+		{50, 50, Missed}, // and haul must not fail half
 	} {
 		if v := lines(c.haulFails, c.peerFails).Judge([]Goal{goal})[0]; v.Reached != c.want {
 			t.Errorf("%+v: %s", c, v.Reached)
@@ -168,8 +168,7 @@ func TestComparedAcrossScenarios(t *testing.T) {
 	}
 }
 
-// A goal for a scenario that no run makes would never be more than "not
-// measured".
+// A goal for a scenario that no run makes would always be "not measured".
 func TestGoalsAreOfScenariosThatExist(t *testing.T) {
 	var known []string
 	for _, s := range suite.Full() {

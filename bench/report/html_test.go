@@ -37,7 +37,7 @@ func TestPlotsAreWellFormed(t *testing.T) {
 	}
 }
 
-// The page is mailed around and opened where there is no network.
+// The page is sent by mail and opened without a network.
 func TestPageNeedsNothingElse(t *testing.T) {
 	page := strings.ReplaceAll(pageOf(t), `xmlns="http://www.w3.org/2000/svg"`, "")
 	for _, bad := range []string{"http://", "https://", "<script", "src=", "url(", "@import", "<link", "NaN", "ZgotmplZ"} {
@@ -63,7 +63,7 @@ func TestIDsAreUniqueAndLinksLead(t *testing.T) {
 	}
 }
 
-// The output of a failing server is text, whatever is in it.
+// The output of a failing server is shown as text, whatever it contains.
 func TestTextIsEscaped(t *testing.T) {
 	if page := pageOf(t); strings.Contains(page, "start <b>") || !strings.Contains(page, "start &lt;b&gt;") {
 		t.Error("an error is not escaped in the page")

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// short returns a report of a short run: some scenarios, and haul alone.
+// short returns a report of a short run: some scenarios, and only haul.
 func short(names ...string) *Report {
 	var lines []record.Line
 	for _, s := range suite.Full() {
@@ -25,7 +25,7 @@ func short(names ...string) *Report {
 	return r
 }
 
-// namesIn returns the words of a text that are names of scenarios.
+// namesIn returns the words in a text that are names of scenarios.
 func namesIn(text string) map[string]bool {
 	known := make(map[string]bool)
 	for _, s := range suite.Full() {
@@ -40,9 +40,9 @@ func namesIn(text string) map[string]bool {
 	return found
 }
 
-// After a short run most scenarios were not measured, and to name each of them
-// would be most of the report: it counts them. The page, where they are folded,
-// and documents have the names.
+// After a short run most scenarios were not measured. Naming each of them would fill most of the
+// report, so it only counts them. The page, where they are folded, and documents contain the
+// names.
 func TestWhatWasNotMeasuredIsCounted(t *testing.T) {
 	measured := []string{"doc1-download", "window-down", "links-lan1g-w16", "loss"}
 	r := short(measured...)
@@ -98,7 +98,7 @@ func TestWhatWasNotMeasuredIsCounted(t *testing.T) {
 	}
 }
 
-// A block that a document asks for is there, whether it was measured or not.
+// A block that a document needs exists, whether it was measured or not.
 func TestBlocksOfNothing(t *testing.T) {
 	blocks := short("window-down").blocks()
 	for _, name := range []string{"many", "go-vs-c", "links-vpn", "beside"} {
@@ -108,7 +108,7 @@ func TestBlocksOfNothing(t *testing.T) {
 	}
 }
 
-// A run in parts makes a round again that was cut off: the second time counts.
+// A run in parts repeats a round that was cut off: the second time counts.
 func TestRoundMadeAgain(t *testing.T) {
 	line := func(round int, rate float64, failed, absent string) record.Line {
 		l := record.Line{Run: "r", Scenario: record.Scenario{Name: "s"}, Contender: record.Contender{Name: "haul"}, Round: round, Error: failed, Absent: absent}

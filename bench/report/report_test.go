@@ -73,8 +73,8 @@ func TestSameLinesSameReport(t *testing.T) {
 	}
 }
 
-// one returns a report of a scenario in which contenders have a figure for each
-// round; NaN is a round that failed.
+// one returns a report of a scenario in which contenders have a figure for each round; NaN is a
+// failed round.
 func one(scenario string, m record.Metric, figures map[string][]float64) *Report {
 	var lines []record.Line
 	for name, rounds := range figures {
@@ -115,8 +115,8 @@ func TestRatioIsOfTheSameRound(t *testing.T) {
 	}
 }
 
-// The best peer is the one with the best figure, though the ratio to another may be worse,
-// as that is of the rounds.
+// The best peer is the one with the best figure, even if the ratio to another is worse, because
+// that is computed from the rounds.
 func TestBestPeerHasTheBestFigure(t *testing.T) {
 	for _, c := range []struct {
 		metric record.Metric
@@ -135,8 +135,8 @@ func TestBestPeerHasTheBestFigure(t *testing.T) {
 	}
 }
 
-// Where a scenario was measured again, rounds of the earlier run must not mix
-// with those of the later one, whichever file comes first.
+// If a scenario was measured again, rounds of the earlier run must not be mixed with those of the
+// later one, whichever file comes first.
 func TestLatestRunCounts(t *testing.T) {
 	at := func(run string, f float64) record.Line {
 		return record.Line{Run: run, Scenario: record.Scenario{Name: "s"}, Contender: record.Contender{Name: "haul"},
@@ -174,7 +174,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A report must come out of whatever lines there are.
+// Any lines must give a report.
 func TestAnythingCanBeMissing(t *testing.T) {
 	full, err := os.ReadFile(madeUp)
 	if err != nil {
@@ -197,7 +197,7 @@ func TestAnythingCanBeMissing(t *testing.T) {
 	}
 }
 
-// Scenarios that older results have under another name stand with those of the new one.
+// Scenarios with another name in older results appear with those of the new name.
 func TestRenamed(t *testing.T) {
 	old := record.Scenario{Name: "sftp-doc3-up-rtt9", Group: "sftp-doc3"}
 	rename(&old)

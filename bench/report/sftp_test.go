@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// sftpLines are of all scenarios of SFTP: haul twice as fast as its peers, and
-// pkg/sftp with its own server much faster.
+// sftpLines returns lines for all SFTP scenarios: haul is twice as fast as its peers, and
+// pkg/sftp with its own server is much faster.
 func sftpLines() []record.Line {
 	var lines []record.Line
 	for _, s := range suite.Full() {
@@ -37,7 +37,7 @@ func TestSFTPReport(t *testing.T) {
 	r := sftpReport()
 	md := r.Markdown()
 	for _, row := range []string{
-		// Round trips in the columns; the best peer is one with a stock server.
+		// Round trips are in columns; the best peer is one with a stock server.
 		"| client | loopback | haul to it | 9 ms | haul to it | 20 ms | haul to it | 100 ms | haul to it |",
 		"| OpenSSH sftp | 100 | 2.00 x | 100 | 2.00 x | 100 | 2.00 x | 100 | 2.00 x |",
 		"| haul to the best peer | OpenSSH sftp | 2.00 x | OpenSSH sftp | 2.00 x | OpenSSH sftp | 2.00 x | OpenSSH sftp | 2.00 x |",
@@ -70,7 +70,7 @@ func TestSFTPReport(t *testing.T) {
 			}
 		}
 	}
-	// A group that no section knew would come at the end, under its own name.
+	// An unknown group would appear at the end, under its own name.
 	for _, s := range suite.Full() {
 		if s.Protocol == record.SFTP && !slices.Contains(sftpGroups, s.Group) {
 			t.Errorf("no section has the group %s", s.Group)
@@ -78,7 +78,7 @@ func TestSFTPReport(t *testing.T) {
 	}
 }
 
-// Haul with a stock server is compared with those who have one, too.
+// Haul with a stock server is also compared with peers that use one.
 func TestSFTPGoals(t *testing.T) {
 	r := sftpReport()
 	verdict := func(title, who string) Verdict {
@@ -111,8 +111,8 @@ func TestSFTPGoals(t *testing.T) {
 	}
 }
 
-// The bound of the model is a row of the table, and what a goal is measured by: 256 MiB
-// take 1.6 s at the least at 20 ms, where 200 MB/s are moved over loopback.
+// The bound of the model is a row of the table, and the basis of a goal: 256 MiB take at least
+// 1.6 s at 20 ms, if 200 MB/s are moved over loopback.
 func TestSFTPBoundIsShown(t *testing.T) {
 	r := sftpReport()
 	least := r.sftpBound(r.of["sftp-get-rtt20"])
@@ -129,7 +129,7 @@ func TestSFTPBoundIsShown(t *testing.T) {
 	}
 }
 
-// A report without SFTP has no row about it, not even one that says so.
+// A report without SFTP has no row about it, not even one without figures.
 func TestSFTPHeadlines(t *testing.T) {
 	if with := sftpReport().Headline(); !strings.Contains(with, "1 GiB down at 100 ms") {
 		t.Errorf("it does not have SFTP:\n%s", with)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The bound is the one that the goals are stated in.
+// The bound is the one in which the goals are stated.
 func TestSFTPBound(t *testing.T) {
 	const miB = 1 << 20
 	for _, test := range []struct {
@@ -26,8 +26,8 @@ func TestSFTPBound(t *testing.T) {
 	}
 }
 
-// By hand: three connections with windows of 1, 2, 4 and 4 kB move 3, 6, 12 and 12 kB in
-// the trips behind a login of two; then the processors are the limit.
+// Computed by hand: three connections with windows of 1, 2, 4 and 4 kB move 3, 6, 12 and 12 kB in
+// the round trips after a login of two; then the processors are the limit.
 func TestSFTPBoundByHand(t *testing.T) {
 	m := sftpModel{Trip: 100 * time.Millisecond, LoginTrips: 2, Start: 10 * time.Millisecond, Conns: 3, Window: 1000, MaxWindow: 4000, Rate: 1e9}
 	for _, test := range []struct {
@@ -42,7 +42,7 @@ func TestSFTPBoundByHand(t *testing.T) {
 		{9000, 1e9, 410 * time.Millisecond},
 		{21_000, 1e9, 510 * time.Millisecond},
 		{27_000, 1e9, 560 * time.Millisecond},
-		{27_000, 60_000, 710 * time.Millisecond}, // 3 kB, and then 6 in each trip
+		{27_000, 60_000, 710 * time.Millisecond}, // 3 kB, and then 6 in each round trip
 	} {
 		if m.Rate = test.rate; m.bound(test.size).Round(time.Microsecond) != test.want {
 			t.Errorf("%d bytes at a rate of %.0f take %v, want %v", test.size, test.rate, m.bound(test.size), test.want)

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// tcpLines are of all scenarios of TCP: haul takes half of what tcpserver does,
-// and gnet a little more than haul.
+// tcpLines returns lines for all TCP scenarios: haul needs half as much as tcpserver, and gnet a
+// little more than haul.
 func tcpLines() []record.Line {
 	var lines []record.Line
 	for _, s := range suite.Full() {
@@ -71,7 +71,7 @@ func TestTCPReport(t *testing.T) {
 			}
 		}
 	}
-	// A group that no section knew would come at the end, under its own name.
+	// An unknown group would appear at the end, under its own name.
 	for _, s := range suite.Full() {
 		if s.Protocol == record.TCP && !slices.ContainsFunc(r.tcp(), func(in Section) bool { return in.Name == s.Group }) {
 			t.Errorf("no section has the group %s", s.Group)
@@ -115,7 +115,7 @@ func TestTCPGoals(t *testing.T) {
 	}
 }
 
-// Where tcpserver cannot be had its goals are unknown, and the others are not.
+// Without tcpserver, its goals are unknown, and the others are not.
 func TestTCPGoalsWithoutPeers(t *testing.T) {
 	r := &Report{}
 	r.arrange(slices.DeleteFunc(inRounds(tcpLines()), func(l record.Line) bool { return l.Contender.Name == "tcpserver" }))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Each load has a turn of haul and one of the other build, whose programs are beside its
-// binary. Together they fit the time of the guard.
+// Each load has a turn of haul and one of the other build, whose programs are next to its binary.
+// Together they fit into the time of the guard.
 func TestGuardLoads(t *testing.T) {
 	bin := programs(t)
 	haul := filepath.Join(bin, "haul")
@@ -34,7 +34,7 @@ func TestGuardLoads(t *testing.T) {
 		t.Errorf("%d loads are guessed to take %v", len(names), plan.Time)
 	}
 
-	// Without the other build's programs, its binary alone takes part.
+	// Without the other build's programs, only its binary takes part.
 	alone := filepath.Join(t.TempDir(), "haul")
 	if err := os.Link(haul, alone); err != nil {
 		t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Leftovers of a killed run are removed; what a live one uses, and what others made, stays.
+// Leftovers of a killed run are removed; what a running one uses, and what others made, stays.
 func TestSweep(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	names := map[string]bool{ // and whether they stay
+	names := map[string]bool{ // the value is whether they stay
 		ownPrefix + strconv.Itoa(gone.Process.Pid) + "-123": false,
 		ownName() + "-123":                        true,
 		ownPrefix + "-1":                          true,

@@ -15,9 +15,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// inParts plays a scenario in which a resumes what lines have, and returns what is in
-// the file afterwards. A run in stops is interrupted after as many measurements; 0
-// means never.
+// inParts runs a scenario that resumes from lines, and returns the content of the file
+// afterwards. The run is interrupted after stops measurements; 0 means never.
 func inParts(t *testing.T, lines []record.Line, rounds, stops int, a act, names ...string) (all []record.Line, made int) {
 	t.Helper()
 	here := record.Environment{Commit: "abc", Machine: "CPU"}
@@ -56,8 +55,8 @@ func inParts(t *testing.T, lines []record.Line, rounds, stops int, a act, names 
 	return append(lines, readLines(t, &out)...), made
 }
 
-// A run in parts makes each measurement once, but for a round that was cut off:
-// that is made again, for all.
+// A run in parts makes each measurement once, except in a round that was cut off, which is
+// repeated for all contenders.
 func TestResume(t *testing.T) {
 	var lines []record.Line
 	for i, c := range []struct {
@@ -68,8 +67,8 @@ func TestResume(t *testing.T) {
 		{3, 2, 2, "a b c"}, // the same two again
 		{3, 0, 6, "a b c"}, // that round, and the last one
 		{3, 0, 0, "a b c"},
-		{3, 0, 0, "a c"},      // who was measured together with others has been measured
-		{5, 0, 6, "a b c"},    // two rounds more
+		{3, 0, 0, "a c"},      // contenders that were measured together with others count as measured
+		{5, 0, 6, "a b c"},    // two more rounds
 		{5, 0, 20, "a b c d"}, // d has to be compared with all
 	} {
 		var made int
@@ -85,8 +84,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Failures are results: they are not tried until they go well, and two are
-// enough across the parts of a run.
+// Failures are results: they are not repeated until they succeed, and two are enough across the
+// parts of a run.
 func TestResumeCountsFailures(t *testing.T) {
 	broken := func(context.Context, *stage, bool) (tally, error) { return tally{}, errors.New("no answer") }
 	lines, made := inParts(t, nil, 1, 0, broken, "a")
@@ -102,7 +101,7 @@ func TestResumeCountsFailures(t *testing.T) {
 	}
 }
 
-// Measurements by another method do not count.
+// Measurements with another method do not count.
 func TestResumeWantsTheSame(t *testing.T) {
 	whole, _ := inParts(t, nil, 1, 0, moved, "a")
 	for name, change := range map[string]func(*record.Line){
@@ -133,7 +132,7 @@ func TestResumedRun(t *testing.T) {
 	if p, why := resumed(nil, here); p.began != "" || why != "" {
 		t.Errorf("an empty file is resumed: %q, %q", p.began, why)
 	}
-	// The latest run is resumed, wherever it stands.
+	// The latest run is resumed, wherever it is in the file.
 	for _, lines := range [][]record.Line{{at("1", nil), at("2", nil)}, {at("2", nil), at("1", nil)}} {
 		if p, why := resumed(lines, here); p.began != "2" || why != "" || len(p.lines) != 1 {
 			t.Errorf("run %q with %d lines, %q", p.began, len(p.lines), why)
@@ -150,7 +149,7 @@ func TestResumedRun(t *testing.T) {
 		`file system "tmpfs", and not "ext4"`: func(e *record.Environment) { e.Storage = "tmpfs" },
 		`build of haul "", and not "0123"`:    func(e *record.Environment) { e.Generator = "" },
 	} {
-		// An older run that was the same does not help: a report is of the latest.
+		// An equal older run does not help: a report uses the latest one.
 		p, why := resumed([]record.Line{at("1", nil), at("2", change)}, here)
 		if p.began != "" || !strings.Contains(why, want) {
 			t.Errorf("run %q is resumed, %q; want %q", p.began, why, want)
@@ -158,7 +157,7 @@ func TestResumedRun(t *testing.T) {
 	}
 }
 
-// standInHaul is a program that says what a haul would, and can nothing else.
+// standInHaul returns a program that prints what haul would, and does nothing else.
 func standInHaul(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "haul")
@@ -179,7 +178,7 @@ func TestPlan(t *testing.T) {
 	if plan.Scenarios != 2 || plan.Measurements != 6 || plan.Known != 0 || plan.Time != 6*many(10, 10, mB, false).Guess {
 		t.Errorf("%+v", plan)
 	}
-	// Measurements on record are not planned.
+	// Recorded measurements are not planned.
 	lines := []record.Line{}
 	for round := range 3 {
 		l := s.line(many(10, 10, mB, false), plan.parts[0].turns[0], round)
@@ -191,7 +190,7 @@ func TestPlan(t *testing.T) {
 	if err != nil || plan.Scenarios != 1 || plan.Measurements != 3 || plan.Known != 3 || again.began != s.began {
 		t.Errorf("%+v of run %s, %v; want 3 of 6 of run %s", plan, again.began, err, s.began)
 	}
-	// Scenarios of the same name that differ are not part of the same run.
+	// Scenarios with the same name that differ are not part of the same run.
 	larger := many(10, 10, mB, false)
 	larger.Size *= 2
 	older := slices.Clone(lines)

@@ -31,7 +31,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// A quick run must fit its time with some to spare, if guesses are right.
+// A quick run must fit into its time with a reserve, if the guesses are right.
 func TestQuickIsQuick(t *testing.T) {
 	set := someSet()
 	var total time.Duration
@@ -44,7 +44,7 @@ func TestQuickIsQuick(t *testing.T) {
 	}
 }
 
-// someSet has servers of each kind.
+// someSet returns servers of each kind.
 func someSet() peer.Set {
 	return peer.Set{
 		Servers: []peer.Server{
@@ -75,7 +75,7 @@ func TestTakePart(t *testing.T) {
 		{Scenario{Scenario: record.Scenario{Load: record.Load{Write: true}}}, "haul haul-single-port haul-before tftpd-hpa r-tftpd", ""},
 		{Scenario{Scenario: record.Scenario{Load: record.Load{Concurrency: 10_000}}}, "haul haul-single-port haul-before r-tftpd reader", "tftpd-hpa"},
 		{Scenario{Who: who{names: []string{"reader"}, clients: []string{"tftp-hpa"}}}, "reader", ""},
-		{Scenario{Who: who{names: []string{"haul", "r-tftpd", "reader"}, own: true}}, "haul haul-before", ""}, // the other's client is not there
+		{Scenario{Who: who{names: []string{"haul", "r-tftpd", "reader"}, own: true}}, "haul haul-before", ""}, // the other's client is absent
 		{Scenario{Who: who{names: []string{"reader"}, clients: []string{"tftp-hpa", "atftp", "curl"}}}, "tftp-hpa curl", ""},
 	} {
 		turns, refused := takePart(tt.scenario, someSet())

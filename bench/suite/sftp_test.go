@@ -35,7 +35,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// A file counts once it is whole, wherever the client has put it.
+// A file counts when it is complete, wherever the client has put it.
 func TestCount(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	put := func(dir, name, content string) {
@@ -52,8 +52,8 @@ func TestCount(t *testing.T) {
 	}
 	put(to, "d0/a", "content of d0/a")
 	put(to, "tree/d1/c", "content of d1/c")
-	put(to, "d0/b", "content of")            // not yet
-	put(to, "d1/.e.part", "content of d1/e") // not yet
+	put(to, "d0/b", "content of")            // incomplete
+	put(to, "d1/.e.part", "content of d1/e") // incomplete
 	if n, err := count(from, to); n != 2 || err != nil {
 		t.Errorf("%d files, %v; want 2", n, err)
 	}
@@ -63,8 +63,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// What a scenario lists is there, and can do it: who is misspelt would silently
-// not be measured.
+// The pairs in a scenario exist, and can do it: a misspelt one would silently not be measured.
 func TestPairsOfScenarios(t *testing.T) {
 	known := peer.PairNames()
 	for _, sc := range slices.Concat(sftpScenarios(), sftpSmoke()) {
@@ -79,8 +78,8 @@ func TestPairsOfScenarios(t *testing.T) {
 	}
 }
 
-// A haul without the command for a scenario is reported, and others without it are not
-// of its kind.
+// If haul lacks the command for a scenario, that is reported. Others without it are of another
+// kind.
 func TestPairsFor(t *testing.T) {
 	set := peer.Set{Pairs: []peer.Pair{{Name: "haul"}, {Name: "rclone"}, {Name: "another"}}}
 	turns, refused := pairsFor(sftpMany("rtt0", "", 10, false), set)
@@ -93,7 +92,7 @@ func TestPairsFor(t *testing.T) {
 	}
 }
 
-// Document 5's table has each combination of the overlap and of TCP_NODELAY once.
+// Document 5's table has each combination of overlap and TCP_NODELAY once.
 func TestDocument5Ways(t *testing.T) {
 	for _, sides := range [][]bool{{false}, {true, false}} {
 		ways := document5Ways(sides)

@@ -31,7 +31,7 @@ func haulBinary(t *testing.T) string {
 	return path
 }
 
-// programs builds what SFTP and TCP are measured with, and returns the directory.
+// programs builds the programs for SFTP and TCP measurements, and returns their directory.
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,8 +43,8 @@ func programs(t *testing.T) string {
 	return dir
 }
 
-// TestSmoke runs one small scenario of each kind and believes nothing: what
-// fails, and what moves nothing, is an error.
+// TestSmoke runs one small scenario of each kind. A failure, or a transfer of nothing, is an
+// error.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -91,8 +91,7 @@ func readLines(t *testing.T, r io.Reader) []record.Line {
 	}
 }
 
-// A standIn is a server that costs a millisecond of CPU time each time it is
-// asked.
+// A standIn is a server that uses a millisecond of CPU time each time it is asked.
 type standIn struct {
 	cpu     time.Duration
 	stopped *int
@@ -129,7 +128,7 @@ func play(ctx context.Context, t *testing.T, rounds int, fresh bool, a act, name
 	return readLines(t, &out), started, stopped
 }
 
-// moved is an act in which all goes well.
+// moved is an act in which everything succeeds.
 func moved(context.Context, *stage, bool) (tally, error) {
 	return tally{seconds: 0.5, bytes: 1e6, packets: 2000, figures: map[record.Metric]float64{record.Transfers: 1, record.Failed: 0}}, nil
 }
@@ -173,8 +172,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// A contender that fails is a line each time, but is not waited for again and
-// again.
+// A contender that fails gets a line each time, but does not cost its waiting time every time.
 func TestFailuresAreLines(t *testing.T) {
 	calls := 0
 	lines, _, stopped := play(t.Context(), t, 5, true, func(context.Context, *stage, bool) (tally, error) {
@@ -191,7 +189,7 @@ func TestFailuresAreLines(t *testing.T) {
 	}
 }
 
-// A measurement that an interrupt cuts off is no result of the contender.
+// A measurement that an interrupt cuts off does not count as a result of the contender.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
@@ -207,8 +205,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A client that the terminal's interrupt ends before the suite knows of it would
-// be on record as one that failed.
+// A client that the terminal's interrupt ends before the suite notices it would be recorded as
+// failed.
 func TestClientsGetNoInterrupt(t *testing.T) {
 	st := stage{suite: &Suite{}}
 	cmd := st.command(t.Context(), "sleep", "60")
@@ -222,7 +220,7 @@ func TestClientsGetNoInterrupt(t *testing.T) {
 	}
 }
 
-// An interrupt while files are made is no absence of the contenders.
+// An interrupt while files are made does not count as an absence of the contenders.
 func TestInterruptedPreparation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// What a scenario lists is there: who is misspelt would silently not be measured.
+// The servers in a scenario exist: a misspelt one would silently not be measured.
 func TestStreamsOfScenarios(t *testing.T) {
 	known := peer.StreamNames()
 	for _, sc := range slices.Concat(tcpScenarios(), tcpSmoke()) {
@@ -26,7 +26,7 @@ func TestStreamsOfScenarios(t *testing.T) {
 	}
 }
 
-// Document 4's tests are all there.
+// All of document 4's tests exist.
 func TestDocument4(t *testing.T) {
 	var got []string
 	for _, s := range document4(tcpClients, tcpLength) {
@@ -50,7 +50,8 @@ func TestDocument4(t *testing.T) {
 	}
 }
 
-// Those take part who can do it, and of files haul has one turn as haul.
+// Contenders that support a scenario take part, and for files haul has one turn under the name
+// haul.
 func TestStreamsFor(t *testing.T) {
 	all := peer.Trade{Answers: true, TLS: true, Files: true}
 	set := peer.Set{Streams: []peer.Server{
@@ -111,7 +112,7 @@ func TestLoadIn(t *testing.T) {
 	}
 }
 
-// The output of curl is kept for as many transfers as any load has.
+// The output of curl is kept completely for the largest number of transfers.
 func TestTransfersAreKept(t *testing.T) {
 	var out bounded
 	for range guardSmall {
@@ -143,7 +144,7 @@ func TestStacksSaid(t *testing.T) {
 	}
 }
 
-// Each request of a connection of its own counts, and so does its CPU time.
+// Each request on its own connection counts, and so does its CPU time.
 func TestRequestFigures(t *testing.T) {
 	st := stage{sc: &Scenario{Scenario: record.Scenario{Protocol: record.TCP}}}
 	f := st.figures(tally{seconds: 2, requests: 1000, bytes: 1e6}, expense{server: 30e6}, 5e6)

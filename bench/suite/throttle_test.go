@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A process that is held to a tenth of a core gets no more: it is stopped by its own count
-// of CPU time, which the limit bounds whatever else the machine does.
+// A process that is limited to a tenth of a core gets no more. It stops by its own count of CPU
+// time, which the limit bounds whatever else the machine does.
 func TestThrottleCPU(t *testing.T) {
 	const share = 0.1
 	limit, err := throttleCPU(share)
@@ -38,7 +38,7 @@ func TestThrottleCPU(t *testing.T) {
 	_ = spin.Process.Kill()
 	took := time.Since(began)
 	_ = spin.Wait() // it was killed
-	// A period at either end may be had whole.
+	// A complete period may be used at either end.
 	spent := spin.ProcessState.UserTime() + spin.ProcessState.SystemTime()
 	if most := time.Duration(share*float64(took)) + 3*cpuPeriod*time.Microsecond/10; spent > most {
 		t.Errorf("it had %v of CPU time in %v, more than %v", spent, took, most)

@@ -11,8 +11,8 @@ import (
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// The data begins and ends where most of the bytes are: what a login and a
-// farewell send is not data.
+// The data begins and ends where most of the bytes are: the bytes of the login and of the end of
+// the connection do not count.
 func TestSpan(t *testing.T) {
 	samples := []sample{
 		{ms(0), 0}, {ms(50), 3000}, {ms(100), 9000}, {ms(150), 9000},
@@ -43,7 +43,7 @@ func TestSeriesIsBounded(t *testing.T) {
 	}
 }
 
-// Bytes that cross loopback are counted.
+// Bytes over loopback are counted.
 func TestWatch(t *testing.T) {
 	w, err := watch(os.Getpid(), false, false)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestWatch(t *testing.T) {
 	if len(samples) == 0 || samples[len(samples)-1].bytes < size {
 		t.Errorf("%d samples, and less than was sent", len(samples))
 	}
-	if packets < 4 { // of a handshake, data and an ACK at least
+	if packets < 4 { // at least a handshake, data and an ACK
 		t.Errorf("%d packets crossed", packets)
 	}
 	if _, err := watch(os.Getpid(), true, true); err == nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// server runs a responder, and returns its address and how many connections it
-// has had.
+// server runs a responder, and returns its address and the number of connections it has had.
 func server(t *testing.T, o tcpprog.Options) (addr string, conns *atomic.Int64) {
 	t.Helper()
 	r, err := tcpprog.NewResponder(o)
@@ -69,7 +68,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Hold says when its connections are open, and keeps them until it is to end.
+// Hold reports when its connections are open, and keeps them until it has to end.
 func TestHold(t *testing.T) {
 	const n = 200
 	addr, conns := server(t, tcpprog.Options{Size: 10})
@@ -94,7 +93,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Connections that fail are reported, in numbers and by the first reason.
+// Failed connections are reported: their number, and the first reason.
 func TestHoldFails(t *testing.T) {
 	addr, _ := server(t, tcpprog.Options{Size: 10})
 	var out bytes.Buffer
@@ -120,8 +119,8 @@ func load(t *testing.T, args ...string) tcpprog.Load {
 	return l
 }
 
-// loadOf makes a load for a while, and for longer if that was too little: the machine
-// may be busy with others.
+// loadOf makes a load for a while, and a longer one if that was not enough, because the machine
+// may be busy.
 func loadOf(t *testing.T, enough func(tcpprog.Load) bool, args ...string) tcpprog.Load {
 	t.Helper()
 	l := load(t, append(args, "-for", "300ms")...)
@@ -135,7 +134,7 @@ func TestLoad(t *testing.T) {
 	for _, each := range []bool{false, true} {
 		var l tcpprog.Load
 		got := 0.0
-		for _, length := range []string{"300ms", "10s"} { // as the machine may be busy with others
+		for _, length := range []string{"300ms", "10s"} { // the machine may be busy
 			addr, conns := server(t, tcpprog.Options{Size: 100, Close: each})
 			args := []string{"-addr", addr, "-size", "100", "-n", "4", "-for", length}
 			if each {
@@ -158,8 +157,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Failures are counted by their kind, and what fails at once is not tried all the
-// time.
+// Failures are counted by kind, and a request that fails at once is not repeated without a pause.
 func TestLoadCountsFailures(t *testing.T) {
 	addr, _ := server(t, tcpprog.Options{Size: 100})
 	wrong := func(l tcpprog.Load) bool { return l.Status > 0 }
@@ -180,7 +178,7 @@ func TestLoadCountsFailures(t *testing.T) {
 	}
 }
 
-// A bucket is no wider than it says, from a microsecond to half an hour.
+// A bucket is no wider than documented, from a microsecond to half an hour.
 func TestBuckets(t *testing.T) {
 	for d := time.Microsecond; d < 30*time.Minute; d = d*21/20 + 1 {
 		us := float64(d) / 1e3

@@ -28,7 +28,7 @@ func ExampleResponder_Answer() {
 	// abcde
 }
 
-// A server answers what its clients expect, and nothing else.
+// A server sends the answers that its clients expect, and nothing else.
 func TestAnswers(t *testing.T) {
 	for _, o := range []Options{
 		{Size: 1}, {Size: 1024}, {Size: 1024, Close: true}, {Size: 16 << 10},
@@ -81,7 +81,7 @@ func TestRequestEnd(t *testing.T) {
 	}
 }
 
-// A handler serves until the client ends, and one that waits does the same.
+// A handler serves until the client ends, and so does one that waits.
 func TestServe(t *testing.T) {
 	r, err := NewResponder(Options{Size: 100})
 	if err != nil {
@@ -109,7 +109,7 @@ func TestServe(t *testing.T) {
 		}()
 		c, in := Client{Size: 100}, bufio.NewReader(client)
 		for range 3 {
-			go func() { _, _ = client.Write(c.Request()) }() // a pipe has no room
+			go func() { _, _ = client.Write(c.Request()) }() // a pipe has no buffer
 			if err := c.Read(in); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -122,7 +122,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// A request that does not end is not read for ever.
+// A request without an end is not read for ever.
 func TestServeEndlessRequest(t *testing.T) {
 	r, err := NewResponder(Options{Size: 1})
 	if err != nil {

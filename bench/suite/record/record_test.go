@@ -19,7 +19,7 @@ func TestAppendAndRead(t *testing.T) {
 	}
 	var b bytes.Buffer
 	for _, l := range want {
-		l.Format = 0 // Append says which one it is
+		l.Format = 0 // Append sets it
 		if err := Append(&b, l); err != nil {
 			t.Fatal(err)
 		}
@@ -34,8 +34,8 @@ func TestAppendAndRead(t *testing.T) {
 	}
 }
 
-// The rest of a line that a killed run left is no reason to refuse the others, and must
-// not be in front of the next one.
+// The incomplete line of a killed run is no reason to refuse the others, and must not precede the
+// next one.
 func TestReadSoFar(t *testing.T) {
 	var b bytes.Buffer
 	for _, name := range []string{"a", "b"} {
