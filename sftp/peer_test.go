@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A sftpPeer is an SFTP client that tests control packet by packet.
+// An sftpPeer is an SFTP client that tests control packet by packet.
 type sftpPeer struct {
 	t  testing.TB
 	rw io.ReadWriter

@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// A sshHost is an SSH server in front of a fakeServer.
+// An sshHost is an SSH server in front of a fakeServer.
 type sshHost struct {
 	p        *fakeServer
 	config   *ssh.ServerConfig

@@ -8,20 +8,20 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A client reads a file from a server. Two function calls stand for the network
-// here; the four steps of a driver are the same.
+// A client reads a file from a server. Two function calls stand for the network here; the four
+// steps of a driver are the same.
 func Example() {
 	file := []byte("A transfer is slow because the sender waits; keep enough in flight that it never does.")
 	now := time.Now()
 
-	// The client asks.
+	// The client sends its request.
 	var client protocol.Receiver
 	client.Request(now, transfer.Request{
 		Name:  "motto.txt",
 		Offer: transfer.Options{BlockSize: 16, Window: 4, HasSize: true},
 	})
 
-	// The server hears that, and agrees on less.
+	// The server receives it, and agrees to less.
 	request, err := protocol.ParseRequest(client.AppendReply(now, nil))
 	if err != nil {
 		fmt.Println(err)
@@ -35,13 +35,13 @@ func Example() {
 	toClient := func(datagram []byte) {
 		chunk := client.Handle(now, datagram) // step 1
 		if len(chunk.Data) > 0 || chunk.Last {
-			got = append(got, chunk.Data...) // in order here; elsewhere it is a WriteAt
+			got = append(got, chunk.Data...) // in order here; in general it is a WriteAt
 			client.Stored(now)
 		}
 	}
 	for {
 		now = now.Add(time.Millisecond)
-		server.Expire(now) // step 2: they know whether it is time
+		server.Expire(now) // step 2: the machines know whether it is time
 		client.Expire(now)
 
 		// Step 3, the server: a reply, then blocks.

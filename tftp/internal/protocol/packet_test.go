@@ -16,7 +16,7 @@ func TestParseRequest(t *testing.T) {
 		"\x00\x01f\x00octet\x00":                             {Name: "f"},
 		"\x00\x02f\x00OCTET\x00":                             {Name: "f", Write: true},
 		"\x00\x02f\x00NetASCII\x00":                          {Name: "f", Write: true, Mode: transfer.Netascii},
-		"\x00\x01/../\x1b[2J\xff\x00octet\x00":               {Name: "/../\x1b[2J\xff"}, // not ours to judge
+		"\x00\x01/../\x1b[2J\xff\x00octet\x00":               {Name: "/../\x1b[2J\xff"}, // the store judges the name
 		"\x00\x01f\x00octet\x00junk":                         {Name: "f"},
 		"\x00\x01f\x00octet\x00\x00\x00\x00":                 {Name: "f"},
 		"\x00\x01" + long + "\x00octet\x00":                  {Name: long},
@@ -52,8 +52,8 @@ func TestParseRequestRefuses(t *testing.T) {
 	}
 }
 
-// TestOptionRanges holds each option to its range, in requests, where what is
-// outside is passed over, and in OACKs, where it is an error.
+// TestOptionRanges checks the range of each option in requests, where a value outside is ignored,
+// and in OACKs, where it is an error.
 func TestOptionRanges(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -79,7 +79,7 @@ func TestOptionRanges(t *testing.T) {
 				if isZero(o) == good || o.Check() != nil {
 					t.Errorf("offer of %s %q: got %+v", name, value, o)
 				}
-				// Options behind it count all the same.
+				// Later options count nevertheless.
 				o = parseOffer([]byte(name+"\x00"+value+"\x00x\x00y\x00"+test.name+"\x00"+test.good[0]+"\x00"), 0)
 				if isZero(o) {
 					t.Errorf("%s %q hides what follows it", name, value)
@@ -105,7 +105,7 @@ func TestConfirmedBy(t *testing.T) {
 	asked := transfer.Options{BlockSize: 1024, Window: 8, Timeout: 5 * time.Second, MicroTimeout: time.Second, Rollover: transfer.RolloverOne, HasSize: true, Size: 100}
 	tests := []struct {
 		asked, ack  transfer.Options
-		read, write bool // whether that is fine
+		read, write bool // whether that is valid
 	}{
 		{transfer.Options{}, transfer.Options{}, true, true},
 		{asked, transfer.Options{}, true, true},
@@ -197,8 +197,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestNonsense hands each machine, in each of its phases, packets that make no
-// sense there. It must count them, continue, and answer nothing.
+// TestNonsense passes packets to each machine, in each of its phases, that are invalid there. The
+// machine must count them, continue, and not answer.
 func TestNonsense(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	o := transfer.Options{BlockSize: 8, Window: 2}

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An asker is either machine that makes a request.
+// An asker is a machine that makes a request, of either kind.
 type asker interface {
 	Handle(now time.Time, b []byte)
 	AppendReply(now time.Time, b []byte) []byte
@@ -18,12 +18,12 @@ type asker interface {
 	Stats() transfer.Stats
 }
 
-// reader is a Receiver whose chunks are thrown away.
+// A reader is a Receiver that drops its chunks.
 type reader struct{ *Receiver }
 
 func (r reader) Handle(now time.Time, b []byte) { r.Receiver.Handle(now, b) }
 
-// askers returns both, which have asked at the given time.
+// askers returns one machine of each kind, after a request at the given time.
 func askers(now time.Time, offer transfer.Options) map[string]asker {
 	r, s := new(Receiver), new(Sender)
 	q := transfer.Request{Name: "f", Mode: transfer.Octet, Offer: offer}
@@ -32,7 +32,7 @@ func askers(now time.Time, offer transfer.Options) map[string]asker {
 	return map[string]asker{"read": reader{r}, "write": s}
 }
 
-// A request that is lost is made again, and ever later: soon if it is to read.
+// A lost request is repeated, at increasing intervals, and sooner if it is for a read.
 func TestRequestIsRepeated(t *testing.T) {
 	waits := map[string][]time.Duration{
 		"read": {
@@ -71,8 +71,8 @@ func TestRequestIsRepeated(t *testing.T) {
 	}
 }
 
-// Once a repeated request is answered, what follows has the first timer of a
-// transfer, and not one doubled for the request.
+// Once a repeated request is answered, the transfer uses its initial timer, not one that was
+// doubled for the request.
 func TestAnsweredAtLast(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, m := range askers(now, transfer.Options{BlockSize: 1000}) {
@@ -94,22 +94,22 @@ func TestAnsweredAtLast(t *testing.T) {
 	}
 }
 
-// A server that repeats its answer does so for every request of haul's own.
+// A server that repeats its answer does so for every request of haul's own client.
 func TestRepeatsAreAnswered(t *testing.T) {
 	if min(readRTO, writeRTO) <= repeatGap {
 		t.Errorf("a request is repeated after %v, and answered again after %v only", readRTO, repeatGap)
 	}
 }
 
-// An ERROR that knows no transfer ID says nothing of a request, which has none.
-// A peer that insists is believed.
+// An ERROR about an unknown transfer ID does not refer to a request, which has no ID. If a peer
+// repeats it, it counts.
 func TestUnknownIDBeforeAnswer(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := AppendError(nil, transfer.UnknownID, "no such transfer here")
 	for name, m := range askers(now, transfer.Options{}) {
 		m.AppendReply(now, nil)
 		m.Handle(now, unknown)
-		m.Handle(now, unknown) // a network that doubles
+		m.Handle(now, unknown) // a duplicating network
 		if done, err := m.Done(); done {
 			t.Errorf("%s: they end it: %v", name, err)
 		}
@@ -132,7 +132,7 @@ func TestUnknownIDBeforeAnswer(t *testing.T) {
 			t.Errorf("%s: continues after ERROR 1", name)
 		}
 	}
-	// Where the transfer has begun, it is about that.
+	// If the transfer has begun, the ERROR refers to it.
 	for name, m := range askers(now, transfer.Options{BlockSize: 1000}) {
 		m.AppendReply(now, nil)
 		m.Handle(now, appendOptionAck(nil, transfer.Options{BlockSize: 1000}))
