@@ -61,6 +61,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"prints":      cmdPrints,
 	"says":        cmdSays,
 	"request":     cmdRequest,
+	"metric":      cmdMetric,
 	"like":        cmdLike,
 	"files":       cmdFiles,
 	"fill":        cmdFill,
@@ -508,6 +509,31 @@ func cmdRequest(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(out)
 	_, err = io.Copy(out, answer.Body)
 	ts.Check(err)
+}
+
+// cmdMetric runs "metric REGEXP": it waits until the metrics have a matching line.
+func cmdMetric(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: metric REGEXP")
+	}
+	re := regexp.MustCompile("(?m)^" + args[0] + "$")
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); ; {
+		answer, err := http.Get(ts.Getenv("METRICS") + "/metrics")
+		ts.Check(err)
+		page, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		ts.Check(err)
+		if re.Match(page) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			ts.Fatalf("the metrics are\n%s", page)
+		}
+	}
 }
 
 // cmdLike runs "like FILE1 FILE2": it compares like cmpenv, but <WORD> in FILE2 matches any text
