@@ -42,12 +42,12 @@ func (c *userConn) refused(what, detail string) {
 
 // looked reports a request that only looks, if it was forbidden or the files are unavailable. It
 // returns err.
-func (s *session) looked(what, name string, err error) error {
-	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrUnavailable) || s.conn.server.Audit == nil {
+func (c *userConn) looked(what, name string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrUnavailable) || c.server.Audit == nil {
 		return err
 	}
-	if report, _ := s.conn.mayReport(); report {
-		return s.conn.audit(what, name, "", err)
+	if report, _ := c.mayReport(); report {
+		return c.audit(what, name, "", err)
 	}
 	return err
 }

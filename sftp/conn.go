@@ -19,16 +19,6 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Reasons for which the server ends a connection.
-var (
-	errLoginGrace = errors.New("the login took too long")
-	errIdle       = errors.New("idle for too long")
-	errBroken     = errors.New("the client broke the protocol, and sent more")
-)
-
-// errLeft is the cause of a connection's context that ends after the client has left.
-var errLeft = errors.New("the client left")
-
 // maxWait is how long x/crypto may take to end a connection. Usually it takes milliseconds, or the
 // time for which Close of the connection lingers.
 const maxWait = sshconn.Linger + 4*time.Second
@@ -41,8 +31,7 @@ type serverConn struct {
 
 	entered chan struct{} // closed when the login has set the account
 
-	locked  error  // handshake only: why a password was not checked
-	guessed func() // handshake only: ends the check of the current password; nil if none is being checked
+	passwords passwordGuard // handshake only
 
 	quota receiveQuota // bounds the data that waits to be read
 
@@ -54,7 +43,8 @@ type serverConn struct {
 func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.Visit) *serverConn {
 	c := &serverConn{nc: sshconn.New(nc), visit: visit, entered: make(chan struct{})}
 	c.begin(ctx, s, nc.RemoteAddr(), nc.LocalAddr())
-	c.quota.stop, c.quota.run, c.quota.windows = c.cancel, c.work.Go, &s.windows
+	c.passwords = passwordGuard{ctx: c.ctx, visit: visit}
+	c.quota.stop, c.quota.run, c.quota.windows = c.cancel, c.work.Go, &s.shared.windows
 	return c
 }
 
@@ -65,7 +55,7 @@ func (c *serverConn) serve(soft context.Context) {
 	defer stop()
 	err := c.run(soft)
 	if c.account == nil {
-		c.server.counts.failures.Add(1)
+		c.server.shared.counts.failures.Add(1)
 		c.punish(err)
 	}
 	c.reportEnd(err)
@@ -175,7 +165,7 @@ func (c *serverConn) wait(sc *ssh.ServerConn) error {
 		return err
 	case <-timer.C:
 	}
-	c.server.counts.stuck.Add(1)
+	c.server.shared.counts.stuck.Add(1)
 	c.fail(penalty.Malformed)
 	return errBroken
 }
@@ -217,8 +207,8 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 		return nil, nil, nil, fmt.Errorf("%w: %w", errOurs, err)
 	}
 	config = prepared(config)
-	c.guardPasswords(config)
-	defer c.endGuess()
+	c.passwords.guard(config)
+	defer c.passwords.endGuess()
 	log := config.AuthLogCallback
 	config.AuthLogCallback = func(m ssh.ConnMetadata, method string, err error) {
 		c.tried(m, method, err)
@@ -232,7 +222,7 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 			c.cancel(err)
 			return ""
 		}
-		text := c.lockoutBanner()
+		text := c.passwords.lockoutBanner()
 		if banner != nil {
 			text += banner(m)
 		}
@@ -240,8 +230,8 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 	}
 	sc, channels, requests, err := ssh.NewServerConn(countedConn{c.nc, &c.quota}, config)
 	if err != nil {
-		if _, isAuth := errors.AsType[*ssh.ServerAuthError](err); isAuth && c.locked != nil {
-			err = c.locked
+		if _, isAuth := errors.AsType[*ssh.ServerAuthError](err); isAuth && c.passwords.locked != nil {
+			err = c.passwords.locked
 		}
 		return nil, nil, nil, err
 	}
@@ -252,7 +242,7 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 // tried records an attempt to log in. A wrong password counts against the peer at once. Unknown
 // keys do not: clients offer all keys that they have, and nobody can guess a key.
 func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
-	defer c.endGuess() // after the result counts, before the next password is checked
+	defer c.passwords.endGuess() // after the result counts, before the next password is checked
 	c.info.User, c.info.Client = m.User(), string(m.ClientVersion())
 	_, partial := errors.AsType[*ssh.PartialSuccessError](err)
 	switch {
@@ -283,7 +273,7 @@ func (c *serverConn) login(sc *ssh.ServerConn) error {
 		return fmt.Errorf("%w: %w", errOurs, err)
 	}
 	c.visit.Succeed()
-	c.server.counts.logins.Add(1)
+	c.server.shared.counts.logins.Add(1)
 	c.enter(account)
 	close(c.entered)
 	return nil

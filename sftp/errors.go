@@ -13,6 +13,16 @@ var ErrAbandoned = errors.New("sftp: the client left it open")
 // error wrapped beside it is the reason. A hidden upload is discarded.
 var ErrEnded = errors.New("sftp: ended by the server")
 
+// Reasons for which the server ends a connection.
+var (
+	errLoginGrace = errors.New("the login took too long")
+	errIdle       = errors.New("idle for too long")
+	errBroken     = errors.New("the client broke the protocol, and sent more")
+)
+
+// errLeft is the cause of a connection's context that ends after the client has left.
+var errLeft = errors.New("the client left")
+
 // errEnding is the reason of connections that end because their server shuts down.
 var errEnding = errors.New("the server ends")
 

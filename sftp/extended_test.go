@@ -225,9 +225,9 @@ func TestCheckFile(t *testing.T) {
 // The number of hashes is bounded for the longest possible file.
 func TestCheckFileLongest(t *testing.T) {
 	d := newDirectServer(t, nil)
-	s := newSession(t.Context(), &d.connect().userConn, nil)
+	c := &d.connect().userConn
 	for _, size := range []int64{math.MaxInt64, math.MaxInt64 - 254, math.MaxInt64 - 255, 1 << 62, maxHashes/sha256.Size*256 + 1} {
-		_, err := s.hashFile(longFile{size: size}, &wire.Request{BlockSize: 256}, sha256.New())
+		_, err := c.hashFile(t.Context(), longFile{size: size}, &wire.Request{BlockSize: 256}, sha256.New())
 		if !errors.Is(err, errManyHashes) {
 			t.Errorf("a file of %d bytes: %v", size, err)
 		}
@@ -280,16 +280,16 @@ func TestCopyDataSameFile(t *testing.T) {
 // If a file grows while it is copied, only its original length is copied.
 func TestCopyDataGrows(t *testing.T) {
 	d := newDirectServer(t, nil)
-	s := newSession(t.Context(), &d.connect().userConn, nil)
+	c := &d.connect().userConn
 	grown := &growingFile{}
-	from := &sessionHandle{name: "from", file: grown}
-	to := &sessionHandle{name: "to", file: grown}
+	from := &sessionHandle{conn: c, name: "from", file: grown}
+	to := &sessionHandle{conn: c, name: "to", file: grown}
 	for _, test := range []struct{ ask, want int64 }{{0, 10}, {5, 5}, {11, 10}} {
 		grown.size = 10
 		q := &wire.Request{Length: test.ask}
 		n, err := copyLength(from, to, q)
 		if err == nil {
-			err = s.copyRange(from, to, q, n)
+			err = copyRange(t.Context(), from, to, q, n)
 		}
 		if n != test.want || grown.size != 10+test.want || err != nil {
 			t.Errorf("asked for %d: %d bytes, the file has %d, %v", test.ask, n, grown.size, err)

@@ -60,7 +60,7 @@ func FuzzSession(f *testing.F) {
 			t.Fatal(err)
 		}
 		server := &Server{MaxHandles: 4}
-		server.once.Do(server.init)
+		server.shared.once.Do(server.init)
 		_, nc := newWires("192.0.2.1")
 		v, err := new(penalty.Guard).Admit(time.Now(), mustAddr("192.0.2.1:1").Addr())
 		if err != nil {
@@ -90,7 +90,7 @@ func FuzzSession(f *testing.F) {
 		if n := c.handles.Load(); n != 0 || server.Counters().Handles != 0 {
 			t.Errorf("%d handles are left", n)
 		}
-		if n := len(server.pending.byKey); n != 0 {
+		if n := len(server.shared.pending.byKey); n != 0 {
 			t.Errorf("%d uploads are left", n)
 		}
 		c.leave()

@@ -3,11 +3,11 @@ package sftp
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"io"
 	"io/fs"
 	"iter"
 	"time"
 
-	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -36,6 +36,54 @@ func (h *sessionHandle) path() string {
 		return h.upload.path
 	}
 	return store.LocationOf(h.file).Path
+}
+
+func (h *sessionHandle) writeAt(p []byte, off int64) (n int, err error) {
+	if h.upload != nil {
+		n, err = h.upload.WriteAt(p, off)
+	} else {
+		n, err = h.file.WriteAt(p, off)
+	}
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+// delivered reports whether the client was sent all of a file that it only reads. flushes is
+// that of the session. A missing CLOSE does not matter then.
+func (h *sessionHandle) delivered(flushes int64) bool {
+	if h.file == nil || h.transfer.Write || flushes <= h.readAt {
+		return false
+	}
+	if h.ended {
+		return true
+	}
+	fi, err := h.file.Stat()
+	sent := h.transfer.Sent()
+	return err == nil && sent > 0 && sent >= fi.Size()
+}
+
+// close closes the file or directory. why is nil if the client closed it.
+func (h *sessionHandle) close(why error) (err error) {
+	switch {
+	case h.dir != nil:
+		return h.dir.entries.Close()
+	case h.upload != nil:
+		err = h.upload.leave(h, why)
+	default:
+		if h.transfer.Write && h.conn.server.Ended != nil {
+			h.transfer.written(h.file)
+		}
+		err = h.file.Close()
+	}
+	h.transfer.fail(why)
+	h.transfer.fail(err)
+	h.transfer.Duration = time.Since(h.transfer.Began)
+	if h.conn.server.Ended != nil {
+		h.conn.server.Ended(h.transfer)
+	}
+	return err
 }
 
 // A handleTable holds the open handles of a session. The handle of a closed file never matches a
@@ -87,6 +135,14 @@ func (t *handleTable) get(key []byte) *sessionHandle {
 	return t.open[at]
 }
 
+// file returns the open file with that key, or nil.
+func (t *handleTable) file(key []byte) *sessionHandle {
+	if h := t.get(key); h != nil && h.dir == nil {
+		return h
+	}
+	return nil
+}
+
 func (t *handleTable) remove(h *sessionHandle) {
 	at := binary.BigEndian.Uint32([]byte(h.key))
 	t.open[at] = nil
@@ -102,90 +158,6 @@ func (t *handleTable) all() iter.Seq[*sessionHandle] {
 			}
 		}
 	}
-}
-
-// file returns the open file with that key, or nil.
-func (s *session) file(key []byte) *sessionHandle {
-	if h := s.handles.get(key); h != nil && h.dir == nil {
-		return h
-	}
-	return nil
-}
-
-// reserve counts a handle that is about to be opened. It fails if there are too many.
-func (c *userConn) reserve() error {
-	if n := c.handles.Add(1); n > int64(c.server.maxHandles()) {
-		c.handles.Add(-1)
-		return storewire.ErrBusy
-	}
-	c.server.counts.handles.Add(1)
-	return nil
-}
-
-func (c *userConn) unreserve() {
-	c.handles.Add(-1)
-	c.server.counts.handles.Add(-1)
-}
-
-// enter answers with the handle of an opened file or directory, for which a handle is reserved.
-func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
-	if h.dir == nil {
-		h.transfer = &Transfer{
-			Conn:   s.conn.info,
-			Name:   shown(h.name),
-			Path:   h.path(),
-			Read:   flags&wire.OpenRead != 0,
-			Write:  flags&wire.OpenWrite != 0,
-			Hidden: h.upload != nil,
-			Began:  time.Now(),
-		}
-	}
-	s.handles.add(h)
-	s.out.b = wire.AppendHandle(s.out.b, s.request.ID, h.key)
-	if h.transfer != nil && s.conn.server.Started != nil {
-		s.conn.server.Started(h.transfer)
-	}
-}
-
-// release closes a handle. why is nil if the client closed it.
-func (s *session) release(h *sessionHandle, why error) (err error) {
-	s.handles.remove(h)
-	defer s.conn.unreserve()
-	if why != nil && s.delivered(h) {
-		why = nil
-	}
-	switch {
-	case h.dir != nil:
-		return h.dir.entries.Close()
-	case h.upload != nil:
-		err = h.upload.leave(h, why)
-	default:
-		if h.transfer.Write && s.conn.server.Ended != nil {
-			h.transfer.written(h.file)
-		}
-		err = h.file.Close()
-	}
-	h.transfer.fail(why)
-	h.transfer.fail(err)
-	h.transfer.Duration = time.Since(h.transfer.Began)
-	if s.conn.server.Ended != nil {
-		s.conn.server.Ended(h.transfer)
-	}
-	return err
-}
-
-// delivered reports whether the client was sent all of a file that it only reads. Then a missing
-// CLOSE does not matter.
-func (s *session) delivered(h *sessionHandle) bool {
-	if h.file == nil || h.transfer.Write || s.flushes <= h.readAt {
-		return false
-	}
-	if h.ended {
-		return true
-	}
-	fi, err := h.file.Stat()
-	sent := h.transfer.Sent()
-	return err == nil && sent > 0 && sent >= fi.Size()
 }
 
 // A dirListing is an open directory.

@@ -98,7 +98,7 @@ func isPlain(c byte) bool {
 }
 
 // serveHashes runs a command in a channel.
-func (c *serverConn) serveHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) {
+func (c *userConn) serveHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) {
 	defer c.recover(nil)
 	c.commands.Add(1)
 	defer func() {
@@ -110,10 +110,10 @@ func (c *serverConn) serveHashes(ctx context.Context, ch ssh.Channel, stdin io.R
 
 // runHashes writes a line for each file that can be read, as the programs of GNU
 // coreutils do, and an error for each that cannot. It returns the exit status.
-func (c *serverConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) (status uint32) {
+func (c *userConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) (status uint32) {
 	_, h := chooseHash([]byte(hashPrograms[cmd.program]))
 	paths, sum := cmd.paths, func(path string) error {
-		return c.audit(cmd.program, c.join(path), "", c.hashPath(ctx, path, h))
+		return c.audit(cmd.program, c.paths.join(path), "", c.hashPath(ctx, path, h))
 	}
 	if len(paths) == 0 {
 		paths, sum = []string{"-"}, func(string) error { return c.hashStream(ctx, stdin, h) }
@@ -136,12 +136,12 @@ func (c *serverConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Rea
 }
 
 // hashPath hashes a file up to its present size.
-func (c *serverConn) hashPath(ctx context.Context, path string, h hash.Hash) error {
+func (c *userConn) hashPath(ctx context.Context, path string, h hash.Hash) error {
 	if err := c.reserve(); err != nil {
 		return err
 	}
 	defer c.unreserve()
-	f, err := c.openToHash(ctx, c.join(path))
+	f, err := c.openToHash(ctx, c.paths.join(path))
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (c *serverConn) hashPath(ctx context.Context, path string, h hash.Hash) err
 
 // hashStream hashes all data that a client sends. It takes a turn only when it has data to hash, so
 // that a slow client delays no other.
-func (c *serverConn) hashStream(ctx context.Context, r io.Reader, h hash.Hash) error {
+func (c *userConn) hashStream(ctx context.Context, r io.Reader, h hash.Hash) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)
 	for {

@@ -1,6 +1,7 @@
 package sftp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,11 +15,19 @@ import (
 // errUnchecked marks errors for passwords that were not checked.
 var errUnchecked = errors.New("the password was not checked")
 
-// guardPasswords has passwords checked only while the peer's source has not sent too many wrong
+// A passwordGuard decides during a handshake whether passwords of the peer are checked.
+type passwordGuard struct {
+	ctx    context.Context // ends with the connection
+	visit  *penalty.Visit
+	locked error  // why a password was not checked
+	end    func() // ends the check of the current password; nil if none is being checked
+}
+
+// guard has passwords checked only while the peer's source has not sent too many wrong
 // ones. During a lockout they are not offered either, if the client can log in by a key, so that a
 // client does not ask the user for one.
-func (c *serverConn) guardPasswords(config *ssh.ServerConfig) {
-	all := c.guarded(ssh.ServerAuthCallbacks{
+func (g *passwordGuard) guard(config *ssh.ServerConfig) {
+	all := g.guarded(ssh.ServerAuthCallbacks{
 		PasswordCallback: config.PasswordCallback, KeyboardInteractiveCallback: config.KeyboardInteractiveCallback,
 		PublicKeyCallback: config.PublicKeyCallback,
 	})
@@ -27,63 +36,63 @@ func (c *serverConn) guardPasswords(config *ssh.ServerConfig) {
 	if verified := config.VerifiedPublicKeyCallback; verified != nil {
 		config.VerifiedPublicKeyCallback = func(m ssh.ConnMetadata, key ssh.PublicKey, p *ssh.Permissions, algorithm string) (*ssh.Permissions, error) {
 			p, err := verified(m, key, p, algorithm)
-			return p, c.guardNext(err)
+			return p, g.guardNext(err)
 		}
 	}
-	if c.mayGuess() != nil && config.PublicKeyCallback != nil {
+	if g.mayGuess() != nil && config.PublicKeyCallback != nil {
 		config.PasswordCallback, config.KeyboardInteractiveCallback = nil, nil
 	}
 }
 
 // guarded wraps callbacks so that passwords are checked only when they may be, also as the second
 // of two authentication steps.
-func (c *serverConn) guarded(a ssh.ServerAuthCallbacks) ssh.ServerAuthCallbacks {
+func (g *passwordGuard) guarded(a ssh.ServerAuthCallbacks) ssh.ServerAuthCallbacks {
 	if check := a.PasswordCallback; check != nil {
 		a.PasswordCallback = func(m ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
-			if err := c.beginGuess(); err != nil {
+			if err := g.beginGuess(); err != nil {
 				return nil, err
 			}
 			p, err := check(m, password)
-			return p, c.guardNext(err)
+			return p, g.guardNext(err)
 		}
 	}
 	if check := a.KeyboardInteractiveCallback; check != nil {
 		a.KeyboardInteractiveCallback = func(m ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-			if err := c.mayGuess(); err != nil {
+			if err := g.mayGuess(); err != nil {
 				return nil, err
 			}
-			p, err := check(m, c.askFirst(ask))
-			return p, c.guardNext(err)
+			p, err := check(m, g.askFirst(ask))
+			return p, g.guardNext(err)
 		}
 	}
 	if check := a.PublicKeyCallback; check != nil {
 		a.PublicKeyCallback = func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			p, err := check(m, key)
-			return p, c.guardNext(err)
+			return p, g.guardNext(err)
 		}
 	}
 	return a
 }
 
 // guardNext wraps the callbacks of the next authentication step, if there is one.
-func (c *serverConn) guardNext(err error) error {
+func (g *passwordGuard) guardNext(err error) error {
 	if partial, ok := errors.AsType[*ssh.PartialSuccessError](err); ok {
-		return &ssh.PartialSuccessError{Next: c.guarded(partial.Next)}
+		return &ssh.PartialSuccessError{Next: g.guarded(partial.Next)}
 	}
 	return err
 }
 
 // askFirst wraps the challenge so that the answers take their turn only when they have arrived: a
 // user may take time to type them.
-func (c *serverConn) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.KeyboardInteractiveChallenge {
+func (g *passwordGuard) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.KeyboardInteractiveChallenge {
 	return func(name, instruction string, questions []string, echos []bool) ([]string, error) {
-		c.endGuess() // the turn of the previous answers
+		g.endGuess() // the turn of the previous answers
 		answers, err := ask(name, instruction, questions, echos)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w: %w", errUnchecked, err)
 		case len(questions) > 0:
-			err = c.beginGuess()
+			err = g.beginGuess()
 		}
 		return answers, err
 	}
@@ -91,40 +100,40 @@ func (c *serverConn) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.Keyboard
 
 // beginGuess waits for the turn of a password, which ends with endGuess. It returns nil, or the
 // reason why the password is not checked now.
-func (c *serverConn) beginGuess() error {
-	end, err := c.visit.BeginGuess(c.ctx, time.Now)
+func (g *passwordGuard) beginGuess() error {
+	end, err := g.visit.BeginGuess(g.ctx, time.Now)
 	if err != nil {
-		return c.uncheckedFor(err)
+		return g.uncheckedFor(err)
 	}
-	c.guessed = end
+	g.end = end
 	return nil
 }
 
 // endGuess ends the turn of a password, if there is one.
-func (c *serverConn) endGuess() {
-	if end := c.guessed; end != nil {
-		c.guessed = nil
+func (g *passwordGuard) endGuess() {
+	if end := g.end; end != nil {
+		g.end = nil
 		end()
 	}
 }
 
 // mayGuess returns nil, or the reason why no password of the peer is checked now.
-func (c *serverConn) mayGuess() error {
-	if err := c.visit.Guess(time.Now()); err != nil {
-		return c.uncheckedFor(err)
+func (g *passwordGuard) mayGuess() error {
+	if err := g.visit.Guess(time.Now()); err != nil {
+		return g.uncheckedFor(err)
 	}
 	return nil
 }
 
 // uncheckedFor returns the error for a password that is not checked because of err.
-func (c *serverConn) uncheckedFor(err error) error {
-	c.locked = err
+func (g *passwordGuard) uncheckedFor(err error) error {
+	g.locked = err
 	return fmt.Errorf("%w: %w", errUnchecked, err)
 }
 
 // lockoutBanner returns a line for the client while its passwords are not checked, or "".
-func (c *serverConn) lockoutBanner() string {
-	r, ok := errors.AsType[*penalty.Refusal](c.visit.Guess(time.Now()))
+func (g *passwordGuard) lockoutBanner() string {
+	r, ok := errors.AsType[*penalty.Refusal](g.visit.Guess(time.Now()))
 	if !ok {
 		return ""
 	}

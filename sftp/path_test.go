@@ -227,9 +227,9 @@ func FuzzPaths(f *testing.F) {
 		if strings.Contains(home, "\x00") {
 			return
 		}
-		s := &session{conn: &userConn{info: &Conn{}, server: &Server{}}}
-		s.conn.enter(&Account{Tree: store.Mem(0), Dir: home})
-		name, err := s.resolve([]byte(path))
+		c := &userConn{info: &Conn{}, server: &Server{}}
+		c.enter(&Account{Tree: store.Mem(0), Dir: home})
+		name, err := c.paths.resolve([]byte(path))
 		if strings.Contains(path, "\x00") != (err != nil) {
 			t.Fatalf("%q: %v", path, err)
 		}
@@ -244,7 +244,7 @@ func FuzzPaths(f *testing.F) {
 		if !fs.ValidPath(strings.ToValidUTF8(name, "?")) { // stores check the rest
 			t.Errorf("%q becomes %q", path, name)
 		}
-		if again, err := s.resolve([]byte(shown(name))); again != name || err != nil {
+		if again, err := c.paths.resolve([]byte(shown(name))); again != name || err != nil {
 			t.Errorf("%q is shown as %q, which becomes %q", name, shown(name), again)
 		}
 	})

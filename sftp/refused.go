@@ -2,7 +2,6 @@ package sftp
 
 import (
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -68,20 +67,4 @@ func requestsNamed(names []string) (r requestSet, err error) {
 		}
 	}
 	return r, nil
-}
-
-// refuse reports a request of a refused kind, and returns its error.
-func (s *session) refuse(q *wire.Request) error {
-	name := typeName(q.Type)
-	if q.Type == wire.TypeExtended {
-		name = extensionName(q.Extension.String())
-	}
-	path, err := s.resolve(q.Path)
-	if h := s.handles.get(q.Handle); h != nil {
-		path = h.name
-	}
-	if err != nil {
-		return err
-	}
-	return s.looked(name, path, fs.ErrPermission)
 }

@@ -1,8 +1,94 @@
 package sftp
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
+
+// errRequestBeforeInit ends a session, as in OpenSSH.
+var errRequestBeforeInit = errors.New("a request came before INIT")
+
+// serveSession speaks SFTP until the peer ends the session or violates the protocol.
+func (c *userConn) serveSession(ctx context.Context, rw io.ReadWriter) (err error) {
+	defer c.recover(&err)
+	c.server.shared.counts.sessions.Add(1)
+	defer c.server.shared.counts.sessions.Add(-1)
+	return newSession(ctx, c, rw).serve()
+}
+
+// serve answers requests until the peer closes the channel, which is no error.
+func (s *session) serve() error {
+	defer s.end()
+	for {
+		packet, err := s.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = s.handle(packet)
+		}
+		if err != nil {
+			s.flush() // send the replies to the requests before it
+			return err
+		}
+	}
+}
+
+// end releases all resources of the session. Files that the peer did not close count as abandoned.
+func (s *session) end() {
+	for h := range s.handles.all() {
+		s.abandon(h)
+	}
+	s.in.reset()
+	s.out.reset()
+}
+
+// abandon closes a handle that the peer did not close, even if the hook for another one panicked.
+func (s *session) abandon(h *sessionHandle) {
+	defer s.conn.recover(nil)
+	_ = s.release(h, s.conn.abandoned()) // the hook gets the error
+}
+
+// handle answers one request. An error ends the session.
+func (s *session) handle(packet []byte) (err error) {
+	s.room(smallReply)
+	q := &s.request
+	*q, err = wire.ParseRequest(packet)
+	if err != nil {
+		e, ok := errors.AsType[*wire.Error](err)
+		if !ok || !e.HasID || !s.begun {
+			return err
+		}
+		text := "" // an empty text stands for the meaning of the code
+		if e.Status == wire.Unsupported {
+			_, text = storewire.StatusOf(errors.ErrUnsupported)
+		}
+		s.out.b = wire.AppendStatus(s.out.b, e.ID, e.Status, text)
+		return nil
+	}
+	if q.Type == wire.TypeInit {
+		s.begun = true
+		offered := wire.AllExtensions
+		if r := s.conn.refuses; r != nil {
+			offered &^= r.extensions
+		}
+		s.out.b = wire.AppendVersion(s.out.b, wire.ProtocolVersion, offered.Pairs())
+		return nil
+	}
+	if !s.begun {
+		return fmt.Errorf("%w: %v", errRequestBeforeInit, q.Type)
+	}
+	if s.deaf && q.Type != wire.TypeWrite && q.Type != wire.TypeFsetstat && q.Type != wire.TypeClose {
+		return nil
+	}
+	return s.answer(q)
+}
 
 // answer answers one request, which is also in s.request. It returns only errors that end the
 // session; an error of the request itself becomes the reply.
@@ -59,4 +145,20 @@ func (s *session) do(q *wire.Request) error {
 		return s.symlink(q)
 	}
 	return s.extended(q)
+}
+
+// refuse reports a request of a refused kind, and returns its error.
+func (s *session) refuse(q *wire.Request) error {
+	name := typeName(q.Type)
+	if q.Type == wire.TypeExtended {
+		name = extensionName(q.Extension.String())
+	}
+	path, err := s.conn.paths.resolve(q.Path)
+	if h := s.handles.get(q.Handle); h != nil {
+		path = h.name
+	}
+	if err != nil {
+		return err
+	}
+	return s.conn.looked(name, path, fs.ErrPermission)
 }

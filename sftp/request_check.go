@@ -70,16 +70,16 @@ func (s *session) checkFile(q *wire.Request) error {
 
 func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
 	if q.Extension != wire.ExtCheckFileName {
-		open := s.file(q.Handle)
+		open := s.handles.file(q.Handle)
 		switch {
 		case open == nil:
 			return nil, errNoHandle
 		case open.file == nil:
 			return nil, fs.ErrPermission
 		}
-		return s.hashFile(open.file, q, h)
+		return s.conn.hashFile(s.ctx, open.file, q, h)
 	}
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
 		return nil, s.conn.audit("check-file", name, "", err)
 	}
 	defer f.Close()
-	sums, err := s.hashFile(f, q, h)
+	sums, err := s.conn.hashFile(s.ctx, f, q, h)
 	return sums, s.conn.audit("check-file", name, "", err)
 }
 
@@ -101,7 +101,7 @@ func (c *userConn) openToHash(ctx context.Context, name string) (store.Handle, e
 }
 
 // hashFile returns the hashes that q asks for, one after the other.
-func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums []byte, err error) {
+func (c *userConn) hashFile(ctx context.Context, f store.Handle, q *wire.Request, h hash.Hash) (sums []byte, err error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums [
 	r := io.NewSectionReader(f, q.Offset, length)
 	for length > 0 {
 		h.Reset()
-		n, err := s.conn.hashBlock(s.ctx, r, min(block, length), h)
+		n, err := c.hashBlock(ctx, r, min(block, length), h)
 		if err != nil {
 			return nil, err
 		}
@@ -156,11 +156,11 @@ func (c *userConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash.H
 
 func (c *userConn) hashInTurn(ctx context.Context, r io.Reader, buf []byte, h hash.Hash) (int64, error) {
 	select {
-	case c.server.hashing <- struct{}{}:
+	case c.server.shared.hashing <- struct{}{}:
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
-	defer func() { <-c.server.hashing }()
+	defer func() { <-c.server.shared.hashing }()
 	c.touch()
 	return io.CopyBuffer(h, r, buf)
 }

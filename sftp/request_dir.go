@@ -20,7 +20,7 @@ const (
 )
 
 func (s *session) opendir(q *wire.Request) error {
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (s *session) opendir(q *wire.Request) error {
 	entries, err := s.conn.tree.OpenDir(s.ctx, name)
 	if err != nil {
 		s.conn.unreserve()
-		return s.looked("opendir", name, err)
+		return s.conn.looked("opendir", name, err)
 	}
 	l := &dirListing{entries: entries}
 	for _, d := range [...]struct{ base, of string }{{".", name}, {"..", path.Dir(name)}} {

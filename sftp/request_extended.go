@@ -2,6 +2,7 @@ package sftp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ func (s *session) extended(q *wire.Request) error {
 	case wire.ExtHardlink:
 		return s.link(q)
 	case wire.ExtStatVFS:
-		name, err := s.resolve(q.Path)
+		name, err := s.conn.paths.resolve(q.Path)
 		return s.space(name, err)
 	case wire.ExtFstatVFS:
 		return s.fstatvfs(q)
@@ -41,9 +42,10 @@ func (s *session) extended(q *wire.Request) error {
 		})
 		return errAnswered
 	case wire.ExtExpandPath:
-		return s.expandPath(q)
+		p, err := s.conn.paths.expand(string(q.Path))
+		return s.answerPath(q, p, err)
 	case wire.ExtHomeDirectory:
-		home, ok := s.conn.homeOf(string(q.User))
+		home, ok := s.conn.paths.homeOf(string(q.User))
 		if !ok {
 			return errNoUser
 		}
@@ -61,18 +63,13 @@ func (s *session) extended(q *wire.Request) error {
 // errNoUser is the answer for a user whose home is unknown.
 var errNoUser = errors.New("no such user")
 
-func (s *session) expandPath(q *wire.Request) error {
-	p, err := s.conn.expand(string(q.Path))
-	return s.answerPath(q, p, err)
-}
-
 // answerPath answers with the real path of p, unless err is set.
 func (s *session) answerPath(q *wire.Request, p string, err error) error {
 	if bytes.IndexByte(q.Path, 0) >= 0 {
 		return fs.ErrInvalid
 	}
 	if err == nil {
-		p, err = s.realpath(p)
+		p, err = s.conn.paths.realpath(p)
 	}
 	return s.name(p, err)
 }
@@ -157,7 +154,7 @@ func (s *session) owners(q *wire.Request) error {
 
 // copyData answers copy-data. The client has to wait until it is done.
 func (s *session) copyData(q *wire.Request) error {
-	from, to := s.file(q.Handle), s.file(q.ToHandle)
+	from, to := s.handles.file(q.Handle), s.handles.file(q.ToHandle)
 	switch {
 	case from == nil || to == nil:
 		return errNoHandle
@@ -169,7 +166,7 @@ func (s *session) copyData(q *wire.Request) error {
 		return err
 	}
 	s.flush()
-	if err = s.copyRange(from, to, q, length); err == nil && length < q.Length {
+	if err = copyRange(s.ctx, from, to, q, length); err == nil && length < q.Length {
 		err = io.EOF
 	}
 	if err == nil && q.Length == 0 && to.upload != nil && s.conn.account.Access == users.Full {
@@ -211,11 +208,11 @@ func copyLength(from, to *sessionHandle, q *wire.Request) (int64, error) {
 
 // copyRange copies length bytes, or fewer if the file becomes shorter. It reads even if there is
 // nothing to copy, so that a file that may not be read is refused.
-func (s *session) copyRange(from, to *sessionHandle, q *wire.Request, length int64) error {
+func copyRange(ctx context.Context, from, to *sessionHandle, q *wire.Request, length int64) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)
 	for done := int64(0); ; {
-		if err := s.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		n, readErr := from.file.ReadAt(buf[:min(int64(len(buf)), length-done)], q.Offset+done)
@@ -225,7 +222,7 @@ func (s *session) copyRange(from, to *sessionHandle, q *wire.Request, length int
 			}
 		}
 		done += int64(n)
-		s.conn.touch()
+		from.conn.touch()
 		switch {
 		case readErr == io.EOF && (q.Length == 0 || done == length):
 			return nil

@@ -1,13 +1,13 @@
 package sftp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"time"
 
-	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
@@ -25,7 +25,7 @@ const usualPerm = 0o666
 
 // open opens a file, or creates it.
 func (s *session) open(q *wire.Request) error {
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *session) open(q *wire.Request) error {
 		return err
 	}
 	h := &sessionHandle{conn: s.conn, name: name}
-	if err := s.openHandle(h, q); err != nil {
+	if err := s.conn.openHandle(s.ctx, h, q); err != nil {
 		s.conn.unreserve()
 		return s.conn.audit("open", name, "", err)
 	}
@@ -50,20 +50,19 @@ const (
 	flagsAnew  = wire.OpenTruncate | wire.OpenExclusive
 )
 
-func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
-	c := s.conn
+func (c *userConn) openHandle(ctx context.Context, h *sessionHandle, q *wire.Request) (err error) {
 	flags := q.Flags & flagsKnown
 	if c.account.Access == users.UploadOnly && flags&wire.OpenWrite != 0 && flags&wire.OpenCreate != 0 {
 		// Many clients that only write ask to read too, such as pkg/sftp's Create. They may open
 		// the file, and are refused only if they read.
 		flags &^= wire.OpenRead
 	}
-	perm := s.perm(q.Attrs, usualPerm)
+	perm := c.perm(q.Attrs, usualPerm)
 	writesOnly := flags&(wire.OpenRead|wire.OpenWrite|wire.OpenAppend) == wire.OpenWrite
 	switch {
 	case c.account.Hidden && c.account.Access != users.ReadOnly && writesOnly &&
 		flags&wire.OpenCreate != 0 && flags&flagsAnew != 0:
-		if err := s.createHidden(h, perm, flags&wire.OpenExclusive != 0); !errors.Is(err, store.ErrInPlace) {
+		if err := c.createHidden(ctx, h, perm, flags&wire.OpenExclusive != 0); !errors.Is(err, store.ErrInPlace) {
 			return err
 		}
 	case writesOnly && flags&flagsAnew == 0:
@@ -83,7 +82,7 @@ func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 		Truncate:  flags&wire.OpenTruncate != 0,
 		Perm:      perm,
 	}
-	h.file, err = c.tree.OpenFile(s.ctx, h.name, a)
+	h.file, err = c.tree.OpenFile(ctx, h.name, a)
 	if err == nil && a.Exclusive && perm == 0 {
 		if err = h.file.SetAttr(store.Attr{Mode: new(perm)}); err != nil {
 			_ = h.file.Close()
@@ -109,7 +108,7 @@ func (s *session) read(q *wire.Request) error {
 		s.status(err)
 		return nil
 	}
-	return s.wait(s.conn.sentWait(n))
+	return s.wait(s.conn.throttles.sent(n))
 }
 
 // firstFlight is how many bytes TCP sends before any is acknowledged: ten segments (RFC 6928). A
@@ -124,7 +123,7 @@ const awayPause = time.Second
 
 // appendData appends the DATA that answers a READ, and returns its number of bytes.
 func (s *session) appendData(q *wire.Request) (int, error) {
-	h := s.file(q.Handle)
+	h := s.handles.file(q.Handle)
 	switch {
 	case h == nil:
 		return 0, errNoHandle
@@ -135,7 +134,7 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 		h.transfer.fail(h.away)
 		return 0, h.away
 	}
-	want := int(min(q.Length, s.conn.maxRead()))
+	want := int(min(q.Length, s.conn.throttles.maxRead()))
 	if s.flushes == 0 && want > firstFlight {
 		s.flush()
 	}
@@ -159,13 +158,13 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 	h.readAt = s.flushes
 	h.transfer.sent.Add(int64(n))
 	s.conn.info.sent.Add(int64(n))
-	s.conn.server.counts.sent.Add(int64(n))
+	s.conn.server.shared.counts.sent.Add(int64(n))
 	return n, nil
 }
 
 // write answers WRITE. The data is written from the buffer that received it.
 func (s *session) write(q *wire.Request) error {
-	h := s.file(q.Handle)
+	h := s.handles.file(q.Handle)
 	if h == nil {
 		s.status(errNoHandle)
 		return nil
@@ -173,27 +172,15 @@ func (s *session) write(q *wire.Request) error {
 	n, err := h.writeAt(q.Data, q.Offset)
 	h.transfer.received.Add(int64(n))
 	s.conn.info.received.Add(int64(n))
-	s.conn.server.counts.received.Add(int64(n))
+	s.conn.server.shared.counts.received.Add(int64(n))
 	h.transfer.fail(err)
 	s.status(err)
-	return s.wait(s.conn.receivedWait(len(q.Data)))
-}
-
-func (h *sessionHandle) writeAt(p []byte, off int64) (n int, err error) {
-	if h.upload != nil {
-		n, err = h.upload.WriteAt(p, off)
-	} else {
-		n, err = h.file.WriteAt(p, off)
-	}
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	return n, err
+	return s.wait(s.conn.throttles.received(len(q.Data)))
 }
 
 // fsync makes the written data durable.
 func (s *session) fsync(q *wire.Request) error {
-	h := s.file(q.Handle)
+	h := s.handles.file(q.Handle)
 	switch {
 	case h == nil:
 		return errNotOpen
@@ -201,35 +188,4 @@ func (s *session) fsync(q *wire.Request) error {
 		return h.upload.sync()
 	}
 	return h.file.Sync()
-}
-
-// minThrottledRead is the smallest size to which maxRead reduces a READ, in bytes.
-const minThrottledRead = 4 << 10
-
-// maxRead returns the largest number of bytes that a READ may return. It is smaller at a low rate,
-// so that the client sees steady progress.
-func (c *userConn) maxRead() int64 {
-	least := int64(0)
-	for _, t := range [...]*rate.Pair{&c.server.rate, c.throttle} {
-		if r := t.Sent.Rate(); r > 0 && (least == 0 || r < least) {
-			least = r
-		}
-	}
-	if least == 0 {
-		return maxData
-	}
-	return min(max(least/8, minThrottledRead), maxData)
-}
-
-// sentWait counts bytes of files that are sent to the client, and returns how long to wait after
-// them.
-func (c *userConn) sentWait(n int) time.Duration {
-	now := time.Now()
-	return max(c.server.rate.Sent.Take(now, n), c.throttle.Sent.Take(now, n))
-}
-
-// receivedWait is sentWait for bytes of files that were received.
-func (c *userConn) receivedWait(n int) time.Duration {
-	now := time.Now()
-	return max(c.server.rate.Received.Take(now, n), c.throttle.Received.Take(now, n))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (s *session) stat(q *wire.Request, follow bool) error {
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
@@ -26,24 +26,24 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 		look = s.conn.tree.Stat
 	}
 	fi, err := look(s.ctx, name)
-	return s.describe(fi, s.looked("stat", name, err))
+	return s.attrs(attrsOf(fi, s.conn.looked("stat", name, err)))
 }
 
 func (s *session) fstat(q *wire.Request) error {
-	h := s.file(q.Handle)
+	h := s.handles.file(q.Handle)
 	switch {
 	case h == nil:
 		return errNoHandle
 	case h.upload != nil:
 		return s.attrs(h.upload.attrs())
 	}
-	return s.describe(h.file.Stat())
+	return s.attrs(attrsOf(h.file.Stat()))
 }
 
 // setstat changes attributes by name. The store defines their order, and which of them are changed
 // if one fails: see [store.Attr].
 func (s *session) setstat(q *wire.Request, follow bool) error {
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *session) setstat(q *wire.Request, follow bool) error {
 }
 
 func (s *session) fsetstat(q *wire.Request) error {
-	h := s.file(q.Handle)
+	h := s.handles.file(q.Handle)
 	if h == nil {
 		return errNoHandle
 	}
@@ -72,7 +72,7 @@ func (s *session) fsetstat(q *wire.Request) error {
 }
 
 func (s *session) remove(q *wire.Request) error {
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,11 @@ func (s *session) remove(q *wire.Request) error {
 }
 
 func (s *session) mkdir(q *wire.Request) error {
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
-	perm := s.perm(q.Attrs, 0o777)
+	perm := s.conn.perm(q.Attrs, 0o777)
 	if err = s.conn.tree.Mkdir(s.ctx, name, perm); err == nil && perm == 0 {
 		// To the store, zero permissions mean the usual ones. The account had the right to make the
 		// directory, so this change needs no right of its own.
@@ -97,7 +97,7 @@ func (s *session) mkdir(q *wire.Request) error {
 }
 
 func (s *session) rmdir(q *wire.Request) error {
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *session) rmdir(q *wire.Request) error {
 
 // rename answers RENAME, which replaces nothing, and posix-rename, which does.
 func (s *session) rename(q *wire.Request, replace bool) error {
-	from, to, err := s.resolveBoth(q.Path, q.NewPath)
+	from, to, err := s.conn.paths.resolveBoth(q.Path, q.NewPath)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *session) rename(q *wire.Request, replace bool) error {
 }
 
 func (s *session) link(q *wire.Request) error {
-	from, to, err := s.resolveBoth(q.Path, q.NewPath)
+	from, to, err := s.conn.paths.resolveBoth(q.Path, q.NewPath)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *session) symlink(q *wire.Request) error {
 	if s.conn.draft {
 		q.Target, q.Path = q.Path, q.Target
 	}
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
@@ -156,10 +156,10 @@ func (s *session) symlink(q *wire.Request) error {
 }
 
 func (s *session) readlink(q *wire.Request) error {
-	name, err := s.resolve(q.Path)
+	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
 		return err
 	}
 	target, err := s.conn.tree.Readlink(s.ctx, name)
-	return s.name(target, s.looked("readlink", name, err))
+	return s.name(target, s.conn.looked("readlink", name, err))
 }

@@ -40,8 +40,6 @@ import (
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/sshconn"
-	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/users"
 )
 
 // These are the defaults for zero fields of a [Server].
@@ -124,60 +122,7 @@ type Server struct {
 	MaxHandshakesPerSource int            // of one source; 0 means 10
 	Exempt                 []netip.Prefix // not refused for failures, and exempt from the limits for one source
 
-	once     sync.Once
-	guard    penalty.Guard
-	rate     rate.Pair
-	accounts rate.Accounts[string]
-	pending  pendingUploads
-	windows  wideWindows
-	hashing  chan struct{} // holds an element for each hash that is being computed
-	counts   counts
-}
-
-// An Account is what a user has access to after the login.
-type Account struct {
-	// User names the account. Connections of the same User share the Rate and see each other's
-	// hidden uploads, so they must have the same files. If it is empty, the account has the name
-	// that was given at login.
-	User string
-
-	Tree   store.Tree   // what the user sees as /
-	Dir    string       // the directory in which the user begins, below / and slash-separated; "" means /
-	Access users.Access // what the user may do with it; zero means all
-	Rate   int64        // bytes a second each way; 0 means no limit
-
-	// Home returns the home directory of a user, as the client sees it, for "~" and the
-	// home-directory extension. It returns false for unknown users. Without Home, the account's own
-	// user has the home Dir, and other users have none.
-	Home func(user string) (dir string, ok bool)
-
-	// Resolve returns an absolute path without symbolic links and "..", as realpath(3) does, but
-	// the last element need not exist. The server uses it to answer REALPATH and to resolve ".."
-	// behind a link. Without it, paths are taken as text.
-	Resolve func(path string) (string, error)
-
-	// CreateOnly reduces full access: the user may not change or remove what existed before the
-	// connection. See [store.CreateOnly].
-	CreateOnly bool
-
-	// Refused are the names of requests that are answered with PERMISSION_DENIED, as [Requests]
-	// returns them. Any other name fails the login. Refused extensions are not
-	// announced.
-	Refused []string
-
-	// Hidden makes uploads invisible until they are complete. A file that is opened for writing
-	// only, and created or truncated, is published when it is closed, and discarded if the
-	// connection ends before. Meanwhile its user can stat and change it by its name, and open it
-	// again to write to it from several channels and connections. Any other use of the name, such
-	// as a rename, publishes the file at once, and so does a copy-data of a whole file.
-	Hidden bool
-
-	// Life, if set, ends the connection when it ends. Its cause is the error of the connection and
-	// of the files that were open.
-	Life context.Context
-
-	// Close, if set, is called when the connection is over.
-	Close func()
+	shared shared
 }
 
 // Counters are a server's counters.
@@ -194,6 +139,18 @@ type Counters struct {
 	Received   int64 // bytes of files written by them
 }
 
+// A shared is what the connections of a server share.
+type shared struct {
+	once     sync.Once
+	guard    penalty.Guard
+	rate     rate.Pair
+	accounts rate.Accounts[string]
+	pending  pendingUploads
+	windows  wideWindows
+	hashing  chan struct{} // holds an element for each hash that is being computed
+	counts   counts
+}
+
 // counts has the Counters that are not kept elsewhere.
 type counts struct {
 	sessions, handles                    atomic.Int64
@@ -208,14 +165,14 @@ func (s *Server) Prepare() { sshconn.LargestSend() }
 
 // Counters returns the present counters.
 func (s *Server) Counters() Counters {
-	s.once.Do(s.init)
-	conns, handshakes := s.guard.Live()
+	s.shared.once.Do(s.init)
+	conns, handshakes := s.shared.guard.Live()
 	return Counters{
 		Conns: conns, Handshakes: handshakes,
-		Sessions: s.counts.sessions.Load(), Handles: s.counts.handles.Load(),
-		Logins: s.counts.logins.Load(), Failures: s.counts.failures.Load(),
-		TurnedAway: s.counts.turnedAway.Load(), Panics: s.counts.panics.Load(), Stuck: s.counts.stuck.Load(),
-		Sent: s.counts.sent.Load(), Received: s.counts.received.Load(),
+		Sessions: s.shared.counts.sessions.Load(), Handles: s.shared.counts.handles.Load(),
+		Logins: s.shared.counts.logins.Load(), Failures: s.shared.counts.failures.Load(),
+		TurnedAway: s.shared.counts.turnedAway.Load(), Panics: s.shared.counts.panics.Load(), Stuck: s.shared.counts.stuck.Load(),
+		Sent: s.shared.counts.sent.Load(), Received: s.shared.counts.received.Load(),
 	}
 }
 
@@ -229,15 +186,15 @@ func (s *Server) check() error {
 
 // init applies defaults and makes what the connections share.
 func (s *Server) init() {
-	s.guard = penalty.Guard{
+	s.shared.guard = penalty.Guard{
 		MaxConns:               s.MaxConns,
 		MaxConnsPerSource:      s.MaxConnsPerSource,
 		MaxHandshakes:          s.MaxHandshakes,
 		MaxHandshakesPerSource: s.MaxHandshakesPerSource,
 		Exempt:                 s.Exempt,
 	}
-	s.rate.Set(s.Rate)
-	s.hashing = make(chan struct{}, hashers())
+	s.shared.rate.Set(s.Rate)
+	s.shared.hashing = make(chan struct{}, hashers())
 }
 
 func (s *Server) loginGrace() time.Duration { return orDefault(s.LoginGrace, defaultLoginGrace) }

@@ -74,17 +74,13 @@ func (p *pendingUploads) get(key uploadKey) *hiddenUpload {
 	return p.byKey[key]
 }
 
-// addsOnly reports whether the account may change and remove only files that its connection has
-// made. Such accounts are often shared.
-func (a *Account) addsOnly() bool { return a.Access == users.UploadOnly || a.CreateOnly }
-
 // pending returns the hidden upload with that name, or nil. Read-only accounts see no hidden
 // uploads, and accounts that only add see none of other connections, except for temporary names.
 func (c *userConn) pending(name string) *hiddenUpload {
 	if !c.account.Hidden || c.account.Access == users.ReadOnly {
 		return nil
 	}
-	u := c.server.pending.get(uploadKey{c.info.User, name})
+	u := c.server.shared.pending.get(uploadKey{c.info.User, name})
 	if u != nil && c.account.addsOnly() && !u.of(c) && !isTempName(name) {
 		return nil
 	}
@@ -118,11 +114,11 @@ func (c *userConn) publishOwn(name string) error {
 
 // createHidden begins a hidden upload with its first handle. It fails with [store.ErrInPlace] if
 // the file has to be written in place.
-func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive bool) error {
+func (c *userConn) createHidden(ctx context.Context, h *sessionHandle, perm fs.FileMode, exclusive bool) error {
 	// The upload may outlive the channel: see leave.
-	ctx := context.WithoutCancel(s.ctx)
+	ctx = context.WithoutCancel(ctx)
 	published := new(store.Published)
-	hidden, err := s.conn.tree.Create(ctx, h.name, store.Create{Perm: perm, Exclusive: exclusive, Published: published})
+	hidden, err := c.tree.Create(ctx, h.name, store.Create{Perm: perm, Exclusive: exclusive, Published: published})
 	if err != nil {
 		return err
 	}
@@ -132,12 +128,12 @@ func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive boo
 			perm = bits
 		}
 	}
-	u := &hiddenUpload{key: uploadKey{s.conn.info.User, h.name}, path: store.LocationOf(hidden).Path, conn: s.conn, hidden: hidden, published: published, perm: perm}
+	u := &hiddenUpload{key: uploadKey{c.info.User, h.name}, path: store.LocationOf(hidden).Path, conn: c, hidden: hidden, published: published, perm: perm}
 	if none {
 		u.attr.Mode = &u.perm
 	}
 	u.enter(h)
-	s.conn.server.pending.add(u)
+	c.server.shared.pending.add(u)
 	return nil
 }
 
@@ -295,7 +291,7 @@ func (u *hiddenUpload) publish() error {
 	hidden := u.hidden
 	u.hidden, u.failed = nil, fs.ErrClosed
 	// A session that found it before waits for mu, and then finds it closed.
-	defer u.conn.server.pending.remove(u)
+	defer u.conn.server.shared.pending.remove(u)
 	if broke := u.broke.Load(); broke != nil {
 		_ = hidden.Close()
 		u.failed = fmt.Errorf("the upload is discarded, as a write has failed: %w", *broke)
@@ -367,7 +363,7 @@ func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 	case u.hidden != nil && last:
 		hidden := u.hidden
 		u.hidden, u.failed = nil, fs.ErrClosed
-		u.conn.server.pending.remove(u)
+		u.conn.server.shared.pending.remove(u)
 		return hidden.Close()
 	case u.placed != nil && last:
 		placed := u.placed

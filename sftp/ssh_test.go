@@ -465,7 +465,7 @@ func TestCutAnywhere(t *testing.T) {
 			synctest.Wait()
 		}
 		w.end()
-		if n := w.server.counts.panics.Load(); n != 0 {
+		if n := w.server.shared.counts.panics.Load(); n != 0 {
 			t.Errorf("%d panics", n)
 		}
 	})

@@ -133,7 +133,7 @@ func newDirectServer(t testing.TB, set func(s *Server, a *Account)) *directServe
 	if set != nil {
 		set(d.server, d.account)
 	}
-	d.server.once.Do(d.server.init)
+	d.server.shared.once.Do(d.server.init)
 	return d
 }
 
@@ -155,7 +155,7 @@ func (d *directServer) connect() *directConn {
 		if n := c.handles.Load(); n != 0 {
 			d.t.Errorf("%d handles are left", n)
 		}
-		if n := len(d.server.pending.byKey); n != 0 {
+		if n := len(d.server.shared.pending.byKey); n != 0 {
 			d.t.Errorf("%d uploads are left", n)
 		}
 	})

@@ -2,9 +2,8 @@ package sftp
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"net"
 	"path"
 	"runtime/debug"
@@ -12,8 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 )
@@ -27,12 +27,12 @@ type userConn struct {
 	info   *Conn
 
 	// Set by enter, and not changed after.
-	account  *Account
-	tree     store.Tree // the account's tree, restricted to its access
-	home     string     // where relative paths begin, as a name of the store
-	throttle *rate.Pair
-	refuses  *requestSet // nil if no request is refused
-	draft    bool        // the client sends the paths of SYMLINK in the order of the draft
+	account   *Account
+	tree      store.Tree // the account's tree, restricted to its access
+	paths     paths
+	throttles throttles
+	refuses   *requestSet // nil if no request is refused
+	draft     bool        // the client sends the paths of SYMLINK in the order of the draft
 
 	handles  atomic.Int64
 	commands atomic.Int64 // hash commands whose exit status was not sent yet
@@ -46,59 +46,6 @@ func (c *userConn) begin(ctx context.Context, s *Server, peer, local net.Addr) {
 	c.server = s
 	c.info = &Conn{Peer: peer, Local: local, Began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-}
-
-// ServeSession serves one SFTP session of an account over rw, without SSH: the program provides the
-// transport. For example, an sshd runs the program as its subsystem, and rw is the standard input
-// and output. SSH and Login of the Server may be nil, and its limits on connections do not apply.
-//
-// ServeSession closes rw and returns when the session is over. It returns nil if the peer has ended
-// the session. When ctx ends, so does the session; Close of rw has to interrupt a Read and a Write.
-// Files that the peer has open then are abandoned: see [Account].Hidden. The [Conn] of the hooks
-// has the addresses of rw if that is a net.Conn, and none otherwise.
-func (s *Server) ServeSession(ctx context.Context, rw io.ReadWriteCloser, a *Account) error {
-	defer rw.Close()
-	if err := a.check(); err != nil {
-		return fmt.Errorf("sftp: serving a session: %w", err)
-	}
-	s.once.Do(s.init)
-	c := new(userConn)
-	var peer, local net.Addr
-	if nc, ok := rw.(net.Conn); ok {
-		peer, local = nc.RemoteAddr(), nc.LocalAddr()
-	}
-	c.begin(ctx, s, peer, local)
-	defer c.cancel(errLeft)
-	defer context.AfterFunc(c.ctx, func() { _ = rw.Close() })()
-	err := c.serveAccount(rw, a)
-	c.reportEnd(err)
-	return err
-}
-
-// serveAccount serves a session of an account.
-func (c *userConn) serveAccount(rw io.ReadWriter, a *Account) (err error) {
-	defer c.recover(&err)
-	c.enter(a)
-	defer c.leave()
-	defer c.watch()()
-	return c.reason(c.serveSession(c.ctx, rw))
-}
-
-// serveSession speaks SFTP until the peer ends the session or violates the protocol.
-func (c *userConn) serveSession(ctx context.Context, rw io.ReadWriter) (err error) {
-	defer c.recover(&err)
-	c.server.counts.sessions.Add(1)
-	defer c.server.counts.sessions.Add(-1)
-	return newSession(ctx, c, rw).serve()
-}
-
-// check returns an error if the account is not valid.
-func (a *Account) check() error {
-	if a == nil || a.Tree == nil {
-		return errors.New("the account has no files")
-	}
-	_, err := requestsNamed(a.Refused)
-	return err
 }
 
 // reportEnd calls the hook for the end of the connection with its error.
@@ -117,7 +64,7 @@ func (c *userConn) recover(err *error) {
 	if v == nil {
 		return
 	}
-	c.server.counts.panics.Add(1)
+	c.server.shared.counts.panics.Add(1)
 	e := &panicError{v, debug.Stack()}
 	c.cancel(e)
 	if err != nil {
@@ -158,14 +105,15 @@ func (c *userConn) enter(a *Account) {
 	default:
 		c.tree = store.ReadOnly(store.Finished(a.Tree))
 	}
-	if c.home = path.Clean("/" + a.Dir)[1:]; c.home == "" {
-		c.home = "."
+	c.paths = paths{account: a, user: c.info.User, home: path.Clean("/" + a.Dir)[1:]}
+	if c.paths.home == "" {
+		c.paths.home = "."
 	}
 	if len(a.Refused) > 0 {
 		refused, _ := requestsNamed(a.Refused) // check has accepted the names
 		c.refuses = &refused
 	}
-	c.throttle = c.server.accounts.Enter(c.info.User, a.Rate)
+	c.throttles = throttles{&c.server.shared.rate, c.server.shared.accounts.Enter(c.info.User, a.Rate)}
 	c.touch()
 }
 
@@ -182,7 +130,7 @@ func (c *userConn) leave() {
 	if c.account == nil {
 		return
 	}
-	c.server.accounts.Leave(c.info.User)
+	c.server.shared.accounts.Leave(c.info.User)
 	if c.account.Close != nil {
 		c.account.Close()
 	}
@@ -241,4 +189,28 @@ func (c *userConn) watchIdle() (stop func()) {
 		timer.Reset(left)
 	})
 	return func() { timer.Stop() }
+}
+
+// reserve counts a handle that is about to be opened. It fails if there are too many.
+func (c *userConn) reserve() error {
+	if n := c.handles.Add(1); n > int64(c.server.maxHandles()) {
+		c.handles.Add(-1)
+		return storewire.ErrBusy
+	}
+	c.server.shared.counts.handles.Add(1)
+	return nil
+}
+
+func (c *userConn) unreserve() {
+	c.handles.Add(-1)
+	c.server.shared.counts.handles.Add(-1)
+}
+
+// perm returns the permission bits for a new file or directory: the requested bits, or the usual
+// ones, without the bits of the umask.
+func (c *userConn) perm(a wire.Attrs, usual fs.FileMode) fs.FileMode {
+	if a.Has(wire.AttrMode) {
+		usual = fs.FileMode(a.Mode.FileMode()).Perm()
+	}
+	return usual &^ c.server.umask()
 }

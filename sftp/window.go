@@ -40,33 +40,6 @@ func (w *wideWindows) take() bool {
 
 func (w *wideWindows) give() { w.n.Add(-1) }
 
-// widen gives a channel with a large upload a wide window, if one is available. A channel that has
-// ended gets none, though its session may still read buffered data: nothing would give the window
-// back. The caller holds quota.mu.
-func (q *queue) widen() {
-	r := q.quota
-	if q.taken < wideFrom || q.window > channelWindow || r.wide != nil || r.fixed {
-		return
-	}
-	if _, open := r.queues[q]; !open || !r.windows.take() {
-		return
-	}
-	if !addWindow(q.ch, wideWindow-channelWindow) {
-		r.windows.give()
-		r.fixed = true
-		return
-	}
-	q.window, r.wide = wideWindow, q
-}
-
-// narrow gives back the wide window of a channel, if it has one. The caller holds quota.mu.
-func (q *queue) narrow() {
-	if r := q.quota; r.wide == q {
-		r.windows.give()
-		r.wide = nil
-	}
-}
-
 // addWindow adds bytes to the number that a channel of x/crypto counts as consumed, so that the
 // next read offers them to the client. From then on the window stays wider by that many bytes, as
 // x/crypto hands back exactly what was read. addWindow does nothing and returns false if the

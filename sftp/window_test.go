@@ -71,7 +71,7 @@ func TestWideWindow(t *testing.T) {
 	second, q := s.rawSession(t, 1)
 	upload(q, q.open("b", openAnew), 2*wideFrom)
 	wantWindow(t, second, channelWindow)
-	if n := w.server.windows.n.Load(); n != 1 {
+	if n := w.server.shared.windows.n.Load(); n != 1 {
 		t.Errorf("%d wide windows are counted, want 1", n)
 	}
 	if err := s.write(message(msgChannelClose, first.theirs)); err != nil {
@@ -150,7 +150,7 @@ func TestWideWindowsFull(t *testing.T) {
 		wantWindow(t, c, want)
 		all = append(all, client{c, p, h})
 	}
-	if n := w.server.windows.n.Load(); n != maxWide {
+	if n := w.server.shared.windows.n.Load(); n != maxWide {
 		t.Errorf("%d windows are wide, want %d", n, maxWide)
 	}
 	before := heap()
@@ -170,7 +170,7 @@ func TestWideWindowsFull(t *testing.T) {
 		c.s.nc.Close()
 	}
 	w.end()
-	if n := w.server.windows.n.Load(); n != 0 {
+	if n := w.server.shared.windows.n.Load(); n != 0 {
 		t.Errorf("%d wide windows are still counted", n)
 	}
 }

@@ -3,6 +3,7 @@ package sftp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -109,14 +110,14 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.serve(ctx, ctx, 
 // once when hard ends.
 func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	defer nc.Close()
-	s.once.Do(s.init)
+	s.shared.once.Do(s.init)
 	var visit *penalty.Visit
 	err := s.check()
 	if err == nil {
 		visit, err = s.enter(soft, nc)
 	}
 	if err != nil {
-		s.counts.turnedAway.Add(1)
+		s.shared.counts.turnedAway.Add(1)
 		sendReason(nc, err)
 		if s.TurnedAway != nil {
 			s.TurnedAway(nc.RemoteAddr(), err)
@@ -130,11 +131,47 @@ func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	c.serve(soft)
 }
 
+// ServeSession serves one SFTP session of an account over rw, without SSH: the program provides the
+// transport. For example, an sshd runs the program as its subsystem, and rw is the standard input
+// and output. SSH and Login of the Server may be nil, and its limits on connections do not apply.
+//
+// ServeSession closes rw and returns when the session is over. It returns nil if the peer has ended
+// the session. When ctx ends, so does the session; Close of rw has to interrupt a Read and a Write.
+// Files that the peer has open then are abandoned: see [Account].Hidden. The [Conn] of the hooks
+// has the addresses of rw if that is a net.Conn, and none otherwise.
+func (s *Server) ServeSession(ctx context.Context, rw io.ReadWriteCloser, a *Account) error {
+	defer rw.Close()
+	if err := a.check(); err != nil {
+		return fmt.Errorf("sftp: serving a session: %w", err)
+	}
+	s.shared.once.Do(s.init)
+	c := new(userConn)
+	var peer, local net.Addr
+	if nc, ok := rw.(net.Conn); ok {
+		peer, local = nc.RemoteAddr(), nc.LocalAddr()
+	}
+	c.begin(ctx, s, peer, local)
+	defer c.cancel(errLeft)
+	defer context.AfterFunc(c.ctx, func() { _ = rw.Close() })()
+	err := c.serveAccount(rw, a)
+	c.reportEnd(err)
+	return err
+}
+
+// serveAccount serves a session of an account.
+func (c *userConn) serveAccount(rw io.ReadWriter, a *Account) (err error) {
+	defer c.recover(&err)
+	c.enter(a)
+	defer c.leave()
+	defer c.watch()()
+	return c.reason(c.serveSession(c.ctx, rw))
+}
+
 // enter admits a connection. It may have to wait until others of its source have logged in.
 func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.loginGrace())
 	defer cancel()
-	return s.guard.Enter(ctx, time.Now, addressOf(nc.RemoteAddr()))
+	return s.shared.guard.Enter(ctx, time.Now, addressOf(nc.RemoteAddr()))
 }
 
 // sayTime is how long sending the reason of a rejection may take. The line nearly always fits the

@@ -1,0 +1,176 @@
+package sftp
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// The buffers of a session. The session holds the small ones as long as it lasts, and the big ones
+// only while they are in use, because most sessions are idle most of the time. Together they bound
+// the memory for a peer that sends and reads no replies.
+const (
+	smallBuffer = 4 << 10
+	bigBuffer   = 272 << 10 // the longest request, or the longest reply and some more
+
+	// bulk is the length from which a request is read only up to its end. Otherwise the bytes
+	// behind it would have to be moved to the front.
+	bulk = 64 << 10
+
+	// smallReply is enough for a reply of fixed size or a STATUS.
+	smallReply = 512
+
+	// waitStep is how often a session that waits for the rate limit marks its connection as active.
+	waitStep = time.Second
+)
+
+var bigBuffers = sync.Pool{New: func() any { return new([bigBuffer]byte) }}
+
+// A sessionBuffer is a small buffer, or a big one from the pool.
+type sessionBuffer struct {
+	b     []byte
+	small [smallBuffer]byte
+	big   *[bigBuffer]byte
+}
+
+// grow replaces a small buffer by a big one, and keeps its content.
+func (b *sessionBuffer) grow() {
+	if b.big == nil {
+		b.big = bigBuffers.Get().(*[bigBuffer]byte)
+		b.b = append(b.big[:0], b.b...)
+	}
+}
+
+// reset empties the buffer and returns a big one to the pool.
+func (b *sessionBuffer) reset() {
+	if b.big != nil {
+		bigBuffers.Put(b.big)
+		b.big = nil
+	}
+	b.b = b.small[:0]
+}
+
+// A stream reads the requests of a session and sends the replies. While more requests are
+// available, replies gather, and are sent together.
+type stream struct {
+	conn *userConn
+	ctx  context.Context // ends with the channel
+	rw   io.ReadWriter
+
+	in  sessionBuffer // b holds the received bytes
+	at  int           // how many of them have been processed
+	out sessionBuffer // b holds replies that are not sent yet
+
+	deaf    bool  // the peer takes no more replies
+	flushes int64 // how often the peer has taken replies
+}
+
+// next waits for the next request and returns it. It sends the replies before it waits. It returns
+// io.EOF when the peer has closed the channel between two requests.
+func (s *stream) next() ([]byte, error) {
+	for {
+		have := s.in.b[s.at:]
+		n, err := wire.PacketLength(have)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 && len(have) >= n {
+			s.at += n
+			return have[:n:n], nil
+		}
+		s.flush()
+		if s.conn.endIfIdle() {
+			return nil, errEnding
+		}
+		if err := s.fill(n); err != nil {
+			if err == io.EOF && len(have) > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+}
+
+// fill waits for more bytes. If n is not zero, the buffered bytes begin with a request of n bytes.
+func (s *stream) fill(n int) error {
+	in := &s.in
+	rest := len(in.b) - s.at
+	switch {
+	case rest == 0:
+		in.reset()
+	case n > smallBuffer || len(in.b) == cap(in.b):
+		in.grow()
+	}
+	if s.at > 0 {
+		copy(in.b, in.b[len(in.b)-rest:]) // rest is 0 after reset
+		in.b, s.at = in.b[:rest], 0
+	}
+	limit := cap(in.b)
+	if n > bulk {
+		limit = n
+	}
+	m, err := s.rw.Read(in.b[rest:limit])
+	in.b = in.b[:rest+m]
+	if m > 0 {
+		s.conn.touch()
+		return nil // the next read returns the error again
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// flush sends the replies. Until the peer reads them, no more requests are read. When the peer is
+// gone, replies are discarded, and of its remaining requests only those that complete its uploads
+// are executed: many clients send CLOSE and leave.
+func (s *stream) flush() {
+	if len(s.out.b) == 0 {
+		return
+	}
+	if s.deaf {
+		s.out.b = s.out.b[:0]
+		return
+	}
+	_, err := s.rw.Write(s.out.b)
+	s.out.reset()
+	if err != nil {
+		s.deaf = true
+		return
+	}
+	s.flushes++
+	s.conn.touch()
+}
+
+// room makes room for n more bytes of replies. n is at most bigBuffer.
+func (s *stream) room(n int) {
+	if cap(s.out.b)-len(s.out.b) < n && len(s.out.b)+n <= bigBuffer {
+		s.out.grow()
+	}
+	if cap(s.out.b)-len(s.out.b) >= n {
+		return
+	}
+	s.flush()
+	if n > cap(s.out.b) {
+		s.out.grow()
+	}
+}
+
+// wait sends the replies and then waits for d. With d of zero or less it does nothing.
+func (s *stream) wait(d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	s.flush()
+	for ; d > 0; d -= waitStep {
+		if err := rate.Sleep(s.ctx, min(d, waitStep)); err != nil {
+			return err
+		}
+		s.conn.touch() // the peer is not idle: the server makes it wait
+	}
+	return nil
+}

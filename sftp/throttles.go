@@ -1,0 +1,48 @@
+package sftp
+
+import (
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// The throttles hold the limits on the rate of a connection: that of the server, and that of the
+// account.
+type throttles [2]*rate.Pair
+
+const (
+	// maxData is how many bytes a READ returns at most, and the largest WRITE that
+	// limits@openssh.com announces.
+	maxData = wire.CommonData
+
+	// minThrottledRead is the smallest size to which maxRead reduces a READ, in bytes.
+	minThrottledRead = 4 << 10
+)
+
+// maxRead returns the largest number of bytes that a READ may return. It is smaller at a low rate,
+// so that the client sees steady progress.
+func (t *throttles) maxRead() int64 {
+	least := int64(0)
+	for _, limit := range t {
+		if r := limit.Sent.Rate(); r > 0 && (least == 0 || r < least) {
+			least = r
+		}
+	}
+	if least == 0 {
+		return maxData
+	}
+	return min(max(least/8, minThrottledRead), maxData)
+}
+
+// sent counts bytes of files that are sent to the client, and returns how long to wait after them.
+func (t *throttles) sent(n int) time.Duration {
+	now := time.Now()
+	return max(t[0].Sent.Take(now, n), t[1].Sent.Take(now, n))
+}
+
+// received is sent for bytes of files that were received.
+func (t *throttles) received(n int) time.Duration {
+	now := time.Now()
+	return max(t[0].Received.Take(now, n), t[1].Received.Take(now, n))
+}
