@@ -41,11 +41,6 @@ var toCut = []string{
 	"cmd/haul/internal/server/hooks arrows",
 	"cmd/haul/internal/server/site arrows",
 	"cmd/haul/internal/server/status arrows",
-	"internal/pipeline arrows",
-	"internal/pipeline.Plan methods",
-	"sftp/internal/wire arrows",
-	"sftp/internal/wire.appendCheckFile parameters",
-	"sftp/sftpclient.Client methods",
 	"tftp/tftpclient arrows",
 }
 

@@ -146,7 +146,7 @@ func (m *model) checkPieces() {
 		}
 	}
 	waiting := 0
-	for x := p.oldest; x != none; x = p.link.table.at(x).younger {
+	for x := p.ages.oldest; x != none; x = p.link.table.at(x).younger {
 		if r := p.link.table.at(x); !r.waits || r.piece == none || waiting > MaxOutstanding {
 			m.fail("%+v waits", r)
 			return

@@ -43,6 +43,9 @@ const (
 	// and on one Ops: 64 MiB in requests of 16 KiB.
 	MaxOutstanding = 1 << outstandingBits
 
+	outstandingBits = 12
+	generationBits  = 31 - outstandingBits // the top bit of an id is the driver's
+
 	// maxPieces bounds the pieces that a plan sees its file in. Requests and their
 	// short answers make half of that at most; more is a server that answers every
 	// request shorter than the one before.
@@ -60,6 +63,9 @@ const (
 	// of a growing file looks like.
 	shortsInRow = 4
 )
+
+// none is the index of nothing.
+const none = -1
 
 // The defaults of fields of [Limits] and [Config] that are zero.
 const (

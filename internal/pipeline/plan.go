@@ -1,8 +1,8 @@
 package pipeline
 
 import (
+	"errors"
 	"math"
-	"time"
 )
 
 // A Config says what a plan moves. Offset and Size alone are enough.
@@ -52,7 +52,7 @@ type Plan struct {
 	asked  int // pieces asked for
 	beyond int // of these, behind expected
 
-	oldest, youngest int32 // requests by age, see request
+	ages ages // of requests that may be repeated
 
 	shorts   int   // short answers since the last full one
 	longest  int64 // of these
@@ -64,7 +64,7 @@ type Plan struct {
 
 // New returns a plan of which nothing has been asked for.
 func New(c Config) *Plan {
-	p := &Plan{link: c.Link, start: max(c.Offset, 0), limit: math.MaxInt64, oldest: none, youngest: none, repeats: c.Repeat, held: c.Held, shrinkTo: minChunk}
+	p := &Plan{link: c.Link, start: max(c.Offset, 0), limit: math.MaxInt64, repeats: c.Repeat, held: c.Held, shrinkTo: minChunk}
 	if p.link == nil {
 		p.link = NewLink(Limits{})
 	}
@@ -82,209 +82,9 @@ func New(c Config) *Plan {
 		// so that a request must fit.
 		p.span, p.chunk = c.Span, min(p.chunk, c.Span)
 	}
+	p.ages = ages{table: &p.link.table, oldest: none, youngest: none}
 	p.pieces.reset(p.start, p.end)
 	return p
-}
-
-// Next returns a request for a lane to send, and false if there is none now:
-// then what is outstanding must be answered first, or the plan waits for
-// [Plan.Limit], or nothing is left. Lanes are numbered from 0; one that was not
-// used before counts as open from now on.
-func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
-	k := p.link
-	if lane < 0 || lane >= MaxLanes || p.failed() {
-		return Request{}, false
-	}
-	t := k.bytes.clock(now)
-	k.open |= 1 << lane
-	n := p.due()
-	if n == 0 {
-		return p.repeat(t, lane)
-	}
-	if !p.room(t, lane, n) {
-		return Request{}, false
-	}
-	off := p.pieces.all[p.pieces.holes[0]].off
-	i := p.pieces.take(n)
-	if i == none {
-		p.remote.note(off, ErrFragments)
-		return Request{}, false
-	}
-	p.asked++
-	if off >= p.expected {
-		p.beyond++
-	}
-	x, r := p.ask(t, lane, i, off, n)
-	p.queue(x)
-	return r, true
-}
-
-// due returns how many bytes from the first hole the next request is to have,
-// or 0 if there should be none now.
-func (p *Plan) due() int64 {
-	if len(p.pieces.holes) == 0 {
-		return 0
-	}
-	s := &p.pieces.all[p.pieces.holes[0]]
-	n := min(s.end-s.off, p.chunk)
-	if s.off < p.expected {
-		n = min(n, p.expected-s.off)
-	} else if p.beyond > 0 && p.expected < p.end {
-		return 0
-	}
-	if s.off+n > p.limit {
-		// Like Nagle's rule (RFC 896): a request shorter than a chunk waits
-		// until there is more, or nothing outstanding.
-		if s.off >= p.limit || p.asked > 0 && p.limit > p.pushed {
-			return 0
-		}
-		n = p.limit - s.off
-	}
-	if s.off+n-p.Contiguous() > p.span {
-		return 0
-	}
-	return n
-}
-
-// room reports whether a request of n bytes may go out on a lane now.
-//
-// While all that is outstanding is held, a plan that has nothing outstanding gets one request,
-// however small the window is. Those that are held may wait for its answer, as when a file is
-// copied to another of the same server.
-func (p *Plan) room(t time.Duration, lane int, n int64) bool {
-	k := p.link
-	if p.out == 0 && k.heldBytes == k.bytes.out && !k.table.full() {
-		return true
-	}
-	return k.room(t, lane, n)
-}
-
-// ask sends a request for n bytes at off, for a piece.
-func (p *Plan) ask(t time.Duration, lane int, i int32, off, n int64) (index int32, r Request) {
-	k := p.link
-	index, id := k.table.add(request{
-		flight: k.bytes.sent(t, n), plan: p, off: off, lane: int32(lane), piece: i, older: none, younger: none, held: p.held,
-	})
-	if p.held {
-		k.heldBytes += n
-	}
-	s := &p.pieces.all[i]
-	if s.asks[0] == none {
-		s.asks[0] = index
-	} else {
-		s.asks[1] = index
-	}
-	k.lanes[lane] += n
-	p.out++
-	p.stats.Requests++
-	return index, Request{ID: id, Offset: off, Len: int(n)}
-}
-
-// Reply reports that n bytes of a request have moved, from its Offset on: the
-// driver has stored them, or the server has. Of a short answer the rest is asked
-// for again. Where an answer has no bytes and no end of file either, the range
-// is asked for again too, but only so often; then the plan fails.
-//
-// It reports false, and nothing has changed, if n is not between 0 and the
-// request's Len or if no such request of this plan is outstanding: the server
-// does not keep to the protocol, and its lane is not worth keeping.
-func (p *Plan) Reply(now time.Time, id uint32, n int) bool {
-	x := p.find(id)
-	if x == none || n < 0 || int64(n) > p.link.table.at(x).units {
-		return false
-	}
-	r := p.answered(now, x, int64(n))
-	if r.piece == none {
-		p.stats.Duplicate += int64(n)
-		return true
-	}
-	p.adapt(int64(n), r.units)
-	s := &p.pieces.all[r.piece]
-	got := min(s.end, r.off+int64(n))
-	fresh := max(got-s.off, 0)
-	p.stats.Moved += fresh
-	p.stats.Duplicate += int64(n) - fresh
-	switch {
-	case got == s.end:
-		p.detach(r.piece)
-		p.left(r.piece)
-		p.pieces.finish(r.piece)
-		return true
-	case fresh > 0:
-		if !p.pieces.cut(r.piece, got) {
-			p.remote.note(s.off, ErrFragments)
-		}
-		p.pieces.all[r.piece].empties = 0
-	case n == 0:
-		if s.empties++; s.empties >= maxEmpty {
-			p.remote.note(s.off, ErrNoProgress)
-		}
-	}
-	p.giveUp(r.piece)
-	return true
-}
-
-// adapt counts short answers, and shrinks further requests when there are only
-// such.
-func (p *Plan) adapt(n, asked int64) {
-	switch n {
-	case asked:
-		if asked >= p.chunk {
-			p.shorts, p.longest = 0, 0
-		}
-		return
-	case 0:
-		p.stats.Empty++
-		return
-	}
-	p.stats.Short++
-	p.longest = max(p.longest, n)
-	if p.shorts++; p.shorts >= shortsInRow {
-		p.chunk = min(p.chunk, max(p.longest, p.shrinkTo))
-		p.shorts, p.longest = 0, 0
-	}
-}
-
-// EOF reports that a request was answered by the end of the file, or that the
-// source of a write ended and it was not sent. The end is then where the request
-// begins, or before. It is false for an id that is unknown, like Reply. Requests
-// behind the end are still to be answered, and it does not matter how.
-func (p *Plan) EOF(id uint32) bool {
-	x := p.find(id)
-	if x == none {
-		return false
-	}
-	r := p.ended(x)
-	if r.piece == none {
-		return true // its other answer brought data, or an earlier end
-	}
-	end := p.pieces.all[r.piece].off
-	p.giveUp(r.piece)
-	p.EndAt(end)
-	return true
-}
-
-// EndAt says that the file ends at an offset: the source of a write has come
-// to its end. The end of a file never moves back up, nor below Contiguous.
-func (p *Plan) EndAt(end int64) {
-	end = max(end, p.Contiguous())
-	if end >= p.end {
-		return
-	}
-	for i := p.pieces.last; i != none && p.pieces.all[i].off >= end; i = p.pieces.last {
-		switch p.pieces.all[i].state {
-		case hole:
-			p.pieces.pop(i)
-		case asked:
-			p.detach(i)
-			p.left(i)
-		}
-		p.pieces.drop(i)
-	}
-	if i := p.pieces.last; i != none {
-		p.pieces.all[i].end = end
-	}
-	p.end, p.expected = end, min(p.expected, end)
 }
 
 // Limit lets nothing new be asked at or behind an offset until it is moved: a
@@ -350,3 +150,110 @@ func (p *Plan) Chunk() int { return int(p.chunk) }
 
 // Stats returns what p has counted so far.
 func (p *Plan) Stats() Stats { return p.stats }
+
+// Err returns the errors, if any, for which the plan has failed: the one of
+// the server and the one of this side, each that of the lowest offset. They are
+// final once Done.
+func (p *Plan) Err() (remote, local error) { return p.remote.at(p.end), p.local.at(p.end) }
+
+func (p *Plan) failed() bool { return p.remote.at(p.end) != nil || p.local.at(p.end) != nil }
+
+// find returns the request of an id if it is one of this plan, or none.
+func (p *Plan) find(id uint32) int32 {
+	x := p.link.table.find(id)
+	if x != none && p.link.table.at(x).plan != p {
+		return none
+	}
+	return x
+}
+
+// ended is answered for a request whose end says nothing of the path, and may
+// not even have been sent.
+func (p *Plan) ended(x int32) request {
+	r := p.forget(x)
+	p.link.bytes.lost(r.flight)
+	return r
+}
+
+// lost gives up a request whose lane is gone.
+func (p *Plan) lost(x int32) {
+	r := p.ended(x)
+	p.stats.Lost++
+	if r.piece != none {
+		p.giveUp(r.piece)
+	}
+}
+
+func (p *Plan) forget(x int32) request {
+	p.ages.remove(x)
+	r := p.link.remove(x)
+	p.out--
+	if r.piece != none {
+		s := &p.pieces.all[r.piece]
+		if s.asks[0] == x {
+			s.asks[0] = s.asks[1]
+		}
+		s.asks[1] = none
+	}
+	return r
+}
+
+// detach takes what is outstanding for a piece off it: the answers do not
+// matter any more.
+func (p *Plan) detach(i int32) {
+	s := &p.pieces.all[i]
+	for n, x := range s.asks {
+		if x != none {
+			p.ages.remove(x)
+			p.link.table.at(x).piece = none
+			s.asks[n] = none
+		}
+	}
+}
+
+// giveUp is called when a request for a piece has ended and the piece is not
+// done. It is a hole again unless another request for it is outstanding.
+func (p *Plan) giveUp(i int32) {
+	if x := p.pieces.all[i].asks[0]; x != none {
+		if !p.link.table.at(x).waits {
+			p.ages.addBack(x)
+		}
+		return
+	}
+	p.left(i)
+	p.pieces.giveBack(i)
+}
+
+// left counts a piece that is not asked for any more.
+func (p *Plan) left(i int32) {
+	p.asked--
+	if p.pieces.all[i].off >= p.expected {
+		p.beyond--
+	}
+}
+
+// errUnnamed stands for an error that the driver did not name.
+var errUnnamed = errors.New("failed for no stated reason")
+
+// A failure is the error of the lowest offset.
+type failure struct {
+	err error
+	off int64
+}
+
+func (f *failure) note(off int64, err error) {
+	if err == nil {
+		err = errUnnamed
+	}
+	if f.err == nil || off < f.off {
+		f.err, f.off = err, off
+	}
+}
+
+// at returns the error if it lies in a file that ends at end.
+func (f *failure) at(end int64) error {
+	if f.off >= end {
+		return nil
+	}
+	return f.err
+}

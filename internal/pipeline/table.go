@@ -1,12 +1,5 @@
 package pipeline
 
-const (
-	outstandingBits = 12
-	generationBits  = 31 - outstandingBits // the top bit of an id is the driver's
-
-	none = -1 // no index
-)
-
 // A table holds what is outstanding under ids that name a slot and how often
 // it has been used, so that an id is found at once, and one that was answered
 // long ago is not taken for another.

@@ -218,22 +218,25 @@ func AppendUsersGroupsByID(b []byte, id uint32, users, groups []uint32) []byte {
 // blockSize of 0 means one hash, and is else at least MinCheckBlock.
 // Algorithms are names with commas between, the most wanted first.
 func AppendCheckFileHandle(b []byte, id uint32, handle, algorithms string, offset, length int64, blockSize uint32) []byte {
-	return appendCheckFile(b, ExtCheckFileHandle, id, handle, algorithms, offset, length, blockSize)
+	b, at := beginExtended(b, ExtCheckFileHandle, id)
+	return endCheckFile(b, at, handle, algorithms, offset, length, blockSize)
 }
 
 // AppendCheckFileName appends a check-file-name, the same for a path.
 func AppendCheckFileName(b []byte, id uint32, path, algorithms string, offset, length int64, blockSize uint32) []byte {
-	return appendCheckFile(b, ExtCheckFileName, id, path, algorithms, offset, length, blockSize)
+	b, at := beginExtended(b, ExtCheckFileName, id)
+	return endCheckFile(b, at, path, algorithms, offset, length, blockSize)
 }
 
 // AppendCheckFile appends a check-file, which is what paramiko calls a
 // check-file-handle.
 func AppendCheckFile(b []byte, id uint32, handle, algorithms string, offset, length int64, blockSize uint32) []byte {
-	return appendCheckFile(b, ExtCheckFile, id, handle, algorithms, offset, length, blockSize)
+	b, at := beginExtended(b, ExtCheckFile, id)
+	return endCheckFile(b, at, handle, algorithms, offset, length, blockSize)
 }
 
-func appendCheckFile(b []byte, e Extension, id uint32, file, algorithms string, offset, length int64, blockSize uint32) []byte {
-	b, at := beginExtended(b, e, id)
+// endCheckFile appends the fields of the check-file request that begins at at.
+func endCheckFile(b []byte, at int, file, algorithms string, offset, length int64, blockSize uint32) []byte {
 	b = appendString(appendString(b, file), algorithms)
 	b = appendUint64(b, uint64(offset))
 	b = appendUint64(b, uint64(length))
@@ -241,13 +244,7 @@ func appendCheckFile(b []byte, e Extension, id uint32, file, algorithms string, 
 	return end(b, at)
 }
 
-// appendOne appends a request for one path or handle.
-func appendOne(b []byte, t Type, id uint32, s string) []byte {
-	b, at := begin(b, t, id)
-	return end(appendString(b, s), at)
-}
-
-// appendOneAttrs appends one with attributes.
+// appendOneAttrs appends a request for one path or handle, with attributes.
 func appendOneAttrs(b []byte, t Type, id uint32, s string, a Attrs) []byte {
 	b, at := begin(b, t, id)
 	return end(appendAttrs(appendString(b, s), a), at)

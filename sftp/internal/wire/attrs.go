@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"math"
 	"time"
 )
@@ -119,21 +118,4 @@ func (r *reader) attrs() (a Attrs) {
 		}
 	}
 	return a
-}
-
-// count takes a number of things of at least so many bytes each. It is believed
-// only if they can be there.
-func (r *reader) count(field string, size, most int) int {
-	n := r.uint32(field)
-	switch {
-	case r.failed():
-		return 0
-	case int64(n)*int64(size) > int64(len(r.b)):
-		r.fail(field, fmt.Sprintf("%d of them cannot be in %d bytes", n, len(r.b)))
-		return 0
-	case int64(n) > int64(most):
-		r.fail(field, fmt.Sprintf("%d, and at most %d are allowed", n, most))
-		return 0
-	}
-	return int(n)
 }

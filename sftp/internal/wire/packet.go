@@ -3,26 +3,8 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"strings"
 )
-
-// A packet begins with its length, which does not count itself, its type, and
-// a request id; in INIT and VERSION the version has the place of the id.
-const (
-	// HeaderSize is how many bytes every packet has at the least: its length,
-	// type and id. A client may wait for that many without knowing what comes.
-	HeaderSize = lengthSize + 1 + 4
-
-	// DataHeaderSize is how many bytes precede the data in a DATA packet.
-	DataHeaderSize = HeaderSize + 4
-
-	lengthSize = 4
-)
-
-// maxOffset is the last offset in a file that is accepted. It is so far below
-// 2^63 that an offset plus the length of any READ or WRITE does not overflow.
-const maxOffset = math.MaxInt64 - math.MaxUint32
 
 // PacketLength returns how many bytes the packet at the front of b has, with
 // its length field; or 0 if b is too short to say. An error means a length that
@@ -133,109 +115,5 @@ func (e *Error) Error() string {
 	return s.String()
 }
 
-// cutOff is the problem of a field that has fewer bytes than it should.
-func cutOff(want int64, left int) string {
-	return fmt.Sprintf("cut off: %d bytes wanted, %d left", want, left)
-}
-
-// begin appends a packet's header, for end to fill in the length; at is where
-// the packet begins.
-func begin(b []byte, t Type, id uint32) (_ []byte, at int) {
-	at = len(b)
-	b = append(b, 0, 0, 0, 0, byte(t))
-	return binary.BigEndian.AppendUint32(b, id), at
-}
-
-// end sets the length of the packet that reaches from at to the end of b.
-func end(b []byte, at int) []byte {
-	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-lengthSize))
-	return b
-}
-
-func appendUint32(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(b, v) }
-
-func appendUint64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
-
-// appendString appends the type that the draft calls string: a length, and
-// that many bytes of any kind.
-func appendString[S string | []byte](b []byte, s S) []byte {
-	return append(appendUint32(b, uint32(len(s))), s...)
-}
-
-// A reader takes one field after the other off a packet. Once one is wrong, it
-// remembers which, and all that follow are zero; so callers ask once, at the end.
-type reader struct {
-	b              []byte // what is left
-	field, problem string // the first that was wrong
-}
-
-func (r *reader) failed() bool { return r.problem != "" }
-
-func (r *reader) fail(field, problem string) {
-	if !r.failed() {
-		r.field, r.problem = field, problem
-	}
-	r.b = nil
-}
-
 // error is the error for what failed in the packet that h begins.
 func (r *reader) error(h Header) *Error { return h.error(r.field, r.problem) }
-
-func (r *reader) uint32(field string) uint32 {
-	if len(r.b) < 4 {
-		r.fail(field, cutOff(4, len(r.b)))
-		return 0
-	}
-	v := binary.BigEndian.Uint32(r.b)
-	r.b = r.b[4:]
-	return v
-}
-
-func (r *reader) uint64(field string) uint64 {
-	if len(r.b) < 8 {
-		r.fail(field, cutOff(8, len(r.b)))
-		return 0
-	}
-	v := binary.BigEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return v
-}
-
-// offset takes a place in a file.
-func (r *reader) offset(field string) int64 {
-	v := r.uint64(field)
-	if v > maxOffset {
-		r.fail(field, fmt.Sprintf("%d is beyond any file's end", v))
-		return 0
-	}
-	return int64(v)
-}
-
-// size takes a number of bytes. Peers may say "all of it" by numbers from 2^63,
-// and no file has as many: they become the most that an int64 holds.
-func (r *reader) size(field string) int64 {
-	return int64(min(r.uint64(field), math.MaxInt64))
-}
-
-// bytes takes a string of at most that many bytes. The view is capped, so that
-// appending to it does not write into what follows.
-func (r *reader) bytes(field string, most int) []byte {
-	n := r.uint32(field)
-	switch {
-	case r.failed():
-		return nil
-	case int64(n) > int64(most):
-		r.fail(field, fmt.Sprintf("%d bytes, and at most %d are allowed", n, most))
-		return nil
-	case int64(n) > int64(len(r.b)):
-		r.fail(field, cutOff(int64(n), len(r.b)))
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) handle(field string) []byte { return r.bytes(field, MaxHandle) }
-
-func (r *reader) path(field string) []byte { return r.bytes(field, MaxPath) }

@@ -165,13 +165,6 @@ func AppendDataHeader(b []byte, id uint32, n int) []byte {
 	return announce(b, at, n)
 }
 
-// announce sets the length of the packet that begins at at, of which n bytes
-// are still to come.
-func announce(b []byte, at, n int) []byte {
-	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-lengthSize+n))
-	return b
-}
-
 // AppendName appends a NAME with one name, the answer to REALPATH, READLINK,
 // expand-path@openssh.com and home-directory. Like OpenSSH's server it gives the
 // name as the long name too, and no attributes.

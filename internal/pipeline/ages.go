@@ -1,0 +1,47 @@
+package pipeline
+
+// ages lists the requests of a plan that may be repeated, by age. The links are in the
+// requests, which are in the table of the link.
+type ages struct {
+	table            *table[request]
+	oldest, youngest int32
+}
+
+// add adds a request, the youngest of all.
+func (a *ages) add(x int32) { a.insert(a.youngest, x, none) }
+
+// addBack adds a request again whose repetition has ended. It is the oldest.
+func (a *ages) addBack(x int32) { a.insert(none, x, a.oldest) }
+
+func (a *ages) insert(older, x, younger int32) {
+	r := a.table.at(x)
+	r.older, r.younger, r.waits = older, younger, true
+	*a.youngerOf(older), *a.olderOf(younger) = x, x
+}
+
+// remove removes a request, if it is in the list.
+func (a *ages) remove(x int32) {
+	r := a.table.at(x)
+	if r.waits {
+		*a.youngerOf(r.older), *a.olderOf(r.younger) = r.younger, r.older
+		r.older, r.younger, r.waits = none, none, false
+	}
+}
+
+// youngerOf returns the link from a request to the next younger one. For none, it returns
+// the beginning of the list.
+func (a *ages) youngerOf(x int32) *int32 {
+	if x == none {
+		return &a.oldest
+	}
+	return &a.table.at(x).younger
+}
+
+// olderOf returns the link from a request to the next older one. For none, it returns the
+// end of the list.
+func (a *ages) olderOf(x int32) *int32 {
+	if x == none {
+		return &a.youngest
+	}
+	return &a.table.at(x).older
+}

@@ -1,0 +1,158 @@
+package pipeline
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Next returns a request for a lane to send, and false if there is none now:
+// then what is outstanding must be answered first, or the plan waits for
+// [Plan.Limit], or nothing is left. Lanes are numbered from 0; one that was not
+// used before counts as open from now on.
+func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
+	k := p.link
+	if lane < 0 || lane >= MaxLanes || p.failed() {
+		return Request{}, false
+	}
+	t := k.bytes.clock(now)
+	k.open |= 1 << lane
+	n := p.due()
+	if n == 0 {
+		return p.repeat(t, lane)
+	}
+	if !p.room(t, lane, n) {
+		return Request{}, false
+	}
+	off := p.pieces.all[p.pieces.holes[0]].off
+	i := p.pieces.take(n)
+	if i == none {
+		p.remote.note(off, ErrFragments)
+		return Request{}, false
+	}
+	p.asked++
+	if off >= p.expected {
+		p.beyond++
+	}
+	x, r := p.ask(t, lane, i, off, n)
+	p.ages.add(x)
+	return r, true
+}
+
+// due returns how many bytes from the first hole the next request is to have,
+// or 0 if there should be none now.
+func (p *Plan) due() int64 {
+	if len(p.pieces.holes) == 0 {
+		return 0
+	}
+	s := &p.pieces.all[p.pieces.holes[0]]
+	n := min(s.end-s.off, p.chunk)
+	if s.off < p.expected {
+		n = min(n, p.expected-s.off)
+	} else if p.beyond > 0 && p.expected < p.end {
+		return 0
+	}
+	if s.off+n > p.limit {
+		// Like Nagle's rule (RFC 896): a request shorter than a chunk waits
+		// until there is more, or nothing outstanding.
+		if s.off >= p.limit || p.asked > 0 && p.limit > p.pushed {
+			return 0
+		}
+		n = p.limit - s.off
+	}
+	if s.off+n-p.Contiguous() > p.span {
+		return 0
+	}
+	return n
+}
+
+// room reports whether a request of n bytes may go out on a lane now.
+//
+// While all that is outstanding is held, a plan that has nothing outstanding gets one request,
+// however small the window is. Those that are held may wait for its answer, as when a file is
+// copied to another of the same server.
+func (p *Plan) room(t time.Duration, lane int, n int64) bool {
+	k := p.link
+	if p.out == 0 && k.heldBytes == k.bytes.out && !k.table.full() {
+		return true
+	}
+	return k.room(t, lane, n)
+}
+
+// ask sends a request for n bytes at off, for a piece.
+func (p *Plan) ask(t time.Duration, lane int, i int32, off, n int64) (index int32, r Request) {
+	k := p.link
+	index, id := k.table.add(request{
+		flight: k.bytes.sent(t, n), plan: p, off: off, lane: int32(lane), piece: i, older: none, younger: none, held: p.held,
+	})
+	if p.held {
+		k.heldBytes += n
+	}
+	s := &p.pieces.all[i]
+	if s.asks[0] == none {
+		s.asks[0] = index
+	} else {
+		s.asks[1] = index
+	}
+	k.lanes[lane] += n
+	p.out++
+	p.stats.Requests++
+	return index, Request{ID: id, Offset: off, Len: int(n)}
+}
+
+// A lane that is slow, or that is dead without an error, must not delay the end of a
+// file, or the first missing byte of a sink that waits for it. When nothing else is left to
+// request, a lane with room repeats a request that is late on another lane. The first
+// answer counts, and the other one is a duplicate.
+const (
+	// lateTrips is the age, in mean round trips, at which a request is late. The round trips
+	// of similar lanes differ by less.
+	lateTrips = 2
+
+	// lateScan is how many late requests a lane skips because they are its own.
+	lateScan = 16
+)
+
+// repeat returns a request for a range that is outstanding on another lane.
+func (p *Plan) repeat(t time.Duration, lane int) (Request, bool) {
+	k := p.link
+	if !p.repeats || k.bytes.smooth == 0 {
+		return Request{}, false
+	}
+	x := p.ages.oldest
+	for range lateScan {
+		if x == none {
+			break
+		}
+		r := k.table.at(x)
+		if t-r.sentAt < p.late() {
+			break // and so are all after it
+		}
+		if int(r.lane) == lane || r.held { // it has this lane, or its answer is here
+			x = r.younger
+			continue
+		}
+		s := &p.pieces.all[r.piece]
+		n := s.end - s.off // all of it, even if chunks have become smaller
+		if !p.room(t, lane, n) {
+			break
+		}
+		p.ages.remove(x)
+		p.stats.Repeats++
+		_, again := p.ask(t, lane, r.piece, s.off, n)
+		return again, true
+	}
+	return Request{}, false
+}
+
+func (p *Plan) late() time.Duration { return lateTrips * p.link.bytes.smooth }
+
+// Deadline returns when a range will be late that another lane could have;
+// zero means that only an answer can change anything. Once it has passed, Next
+// is worth one more call for each lane; if all say no, wait for an answer.
+func (p *Plan) Deadline() time.Time {
+	k := p.link
+	if !p.repeats || p.ages.oldest == none || k.bytes.smooth == 0 || p.failed() || bits.OnesCount64(k.open) < 2 || p.due() > 0 {
+		return time.Time{}
+	}
+	return k.bytes.epoch.Add(k.table.at(p.ages.oldest).sentAt + p.late())
+}
