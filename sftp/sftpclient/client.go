@@ -3,7 +3,6 @@ package sftpclient
 import (
 	"context"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -107,20 +106,6 @@ type Config struct {
 	Delay bool
 }
 
-// Runs are the runs of a program on one machine. Several goroutines call its methods.
-type Runs interface {
-	// ID returns the ID of this run, which no other run has: 13 of the characters A to Z and
-	// 2 to 7; "" for none.
-	ID() string
-
-	// Ended reports whether the run of that ID has ended. id comes from the name of a
-	// temporary file, and may be any text.
-	Ended(id string) bool
-
-	// NoteLeftover notes that this run may have left a temporary file.
-	NoteLeftover()
-}
-
 func (c *Config) setDefaults() {
 	set(&c.Conns, defaultConns)
 	set(&c.Sessions, defaultSessions)
@@ -176,7 +161,8 @@ type Client struct {
 	config Config
 	server *mux.Server
 	mux    *mux.Mux
-	full   atomic.Int64 // when the server's disk was found full last, in nanoseconds since 1970
+	run    run
+	disk   disk
 
 	recordEvery int64 // see recordEvery; less in tests
 }

@@ -31,7 +31,7 @@ func (c *Client) copyFile(ctx context.Context, src *File, to string) (int64, err
 	if err != nil {
 		return 0, err
 	}
-	u, err := c.create(ctx, to, store.Create{Size: fi.Size(), Perm: fi.Mode().Perm()})
+	u, err := createUpload(ctx, c, to, store.Create{Size: fi.Size(), Perm: fi.Mode().Perm()})
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +57,7 @@ func clone(ctx context.Context, to store.Upload, from store.File, copied func(n 
 	}
 	u.f.noteWrite()
 	if err := src.remote.Clone(ctx, u.f.remote, fi.Size(), copied); err != nil {
-		return 0, u.c.explain(ctx, u.temp, err)
+		return 0, u.c.disk.explain(ctx, u.temp, err)
 	}
 	if fi, err = u.f.Stat(); err != nil { // the original may have become shorter
 		return 0, err

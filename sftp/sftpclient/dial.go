@@ -95,7 +95,9 @@ func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config
 	if err != nil {
 		return nil, err
 	}
-	return &Client{config: config, server: m.Server, mux: m, recordEvery: recordEvery}, nil
+	c := &Client{config: config, server: m.Server, mux: m, run: run{config.Runs}, recordEvery: recordEvery}
+	c.disk.c = c
+	return c, nil
 }
 
 // connector returns a function that makes further connections, or nil if connect is nil. over

@@ -347,7 +347,7 @@ func (f *File) awaitBehind(ctx context.Context) error {
 // before. The caller holds mu.
 func (f *File) writeError(err error) error {
 	if err != nil && f.broken == nil {
-		f.broken = f.c.explain(f.life, f.remote.Path, f.transferError("write", err))
+		f.broken = f.c.disk.explain(f.life, f.remote.Path, f.transferError("write", err))
 	}
 	return f.broken
 }

@@ -20,7 +20,7 @@ const maxLinks = 40
 // OpenSSH's server answers REALPATH with it. Other servers, haul among them, treat names as text, so
 // the client resolves each part in turn. A server may refuse to follow a link that it lets the
 // client read, so the target must look like what the server finds through the link.
-func (c *Client) linkTarget(ctx context.Context, name string) (string, error) {
+func linkTarget(ctx context.Context, c *Client, name string) (string, error) {
 	real, err := c.RealPath(ctx, name)
 	if err != nil {
 		return "", err
@@ -36,7 +36,7 @@ func (c *Client) linkTarget(ctx context.Context, name string) (string, error) {
 	if followed != nil && !errors.Is(followed, fs.ErrNotExist) {
 		return "", followed
 	}
-	if real, err = c.walkLinks(ctx, real); err != nil {
+	if real, err = walkLinks(ctx, c, real); err != nil {
 		return "", err
 	}
 	fi, err = c.Lstat(ctx, real)
@@ -53,7 +53,7 @@ func (c *Client) linkTarget(ctx context.Context, name string) (string, error) {
 
 // walkLinks resolves the links of an absolute name, one part after the other. Only the last part may
 // be missing.
-func (c *Client) walkLinks(ctx context.Context, name string) (string, error) {
+func walkLinks(ctx context.Context, c *Client, name string) (string, error) {
 	done, rest := "/", strings.Split(name, "/")
 	for links := 0; len(rest) > 0; {
 		part := rest[0]

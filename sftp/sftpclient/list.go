@@ -116,18 +116,22 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 // readDir lists a directory, and begins again if its session is lost.
 func (c *Client) readDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
 	for tries := 1; ; tries++ {
-		list, err := c.listDir(ctx, name, hide, most)
+		d, err := c.openDir(ctx, name, hide)
+		if err != nil {
+			err = pathError("readdir", name, err)
+		}
+		var list []fs.DirEntry
+		if err == nil {
+			list, err = d.all(most)
+		}
 		if !errors.Is(err, mux.ErrSessionLost) || tries == mux.MaxTries {
 			return list, err
 		}
 	}
 }
 
-func (c *Client) listDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
-	d, err := c.openDir(ctx, name, hide)
-	if err != nil {
-		return nil, pathError("readdir", name, err)
-	}
+// all returns all entries, sorted by name, and closes the directory. More than most are an error.
+func (d *dirReader) all(most int) ([]fs.DirEntry, error) {
 	defer d.Close()
 	var list []fs.DirEntry
 	into := make([]fs.FileInfo, 256)
@@ -145,7 +149,7 @@ func (c *Client) listDir(ctx context.Context, name string, hide func(string) boo
 		case err != nil:
 			return nil, err
 		case len(list) > most || size > maxEntryBytes:
-			return nil, pathError("readdir", name, fmt.Errorf("more than %d entries, or %d bytes of names", most, maxEntryBytes))
+			return nil, pathError("readdir", d.name, fmt.Errorf("more than %d entries, or %d bytes of names", most, maxEntryBytes))
 		}
 	}
 }

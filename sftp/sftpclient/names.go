@@ -40,7 +40,7 @@ func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 
 // taken returns the error of a request that makes a name. If the server gave no reason, and the
 // name is in use, it becomes fs.ErrExist.
-func (c *Client) taken(ctx context.Context, err error, name string) error {
+func taken(ctx context.Context, c *Client, err error, name string) error {
 	if !isFailure(err) {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error
 	err := c.one(ctx, "mkdir", name, mux.Call{Take: mux.TakeOK}, func(b []byte, id uint32, name string) []byte {
 		return wire.AppendMkdir(b, id, name, a)
 	})
-	return c.taken(ctx, err, name)
+	return taken(ctx, c, err, name)
 }
 
 // MkdirAll makes a directory and those above it that are missing.
@@ -104,7 +104,7 @@ func (c *Client) Rename(ctx context.Context, from, to string) error {
 
 // Move renames a file or a directory. If the new name is in use, the error is fs.ErrExist.
 func (c *Client) Move(ctx context.Context, from, to string) error {
-	return c.taken(ctx, c.two(ctx, "rename", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendRename), to)
+	return taken(ctx, c, c.two(ctx, "rename", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendRename), to)
 }
 
 // Link gives a file a second name (hardlink@openssh.com). The error is errors.ErrUnsupported if
@@ -113,7 +113,7 @@ func (c *Client) Link(ctx context.Context, from, to string) error {
 	if !c.server.Ext.Has(wire.ExtHardlink) {
 		return linkError("link", from, to, errors.ErrUnsupported)
 	}
-	return c.taken(ctx, c.two(ctx, "link", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendHardlink), to)
+	return taken(ctx, c, c.two(ctx, "link", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendHardlink), to)
 }
 
 // Symlink makes a symbolic link. target is its text, and is not changed.
@@ -122,7 +122,7 @@ func (c *Client) Symlink(ctx context.Context, target, name string) error {
 	if c.server.Draft {
 		build = func(b []byte, id uint32, target, name string) []byte { return wire.AppendSymlink(b, id, name, target) }
 	}
-	return c.taken(ctx, c.two(ctx, "symlink", target, name, mux.Call{Take: mux.TakeOK}, build), name)
+	return taken(ctx, c, c.two(ctx, "symlink", target, name, mux.Call{Take: mux.TakeOK}, build), name)
 }
 
 // Readlink returns the text of a symbolic link. If the name is of another kind, the error is

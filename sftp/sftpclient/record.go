@@ -32,7 +32,7 @@ type uploadRecord struct {
 
 // read reads the record of an earlier upload. ok is false if there is none.
 func (u *uploadRecord) read(ctx context.Context) (r uploadrecord.Record, ok bool, err error) {
-	f, err := u.c.openRegular(ctx, u.name)
+	f, err := openRegular(ctx, u.c, u.name)
 	if err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			err = nil // startOver will fail with it
@@ -57,7 +57,7 @@ func recordIn(f *File) (r uploadrecord.Record, ok bool, err error) {
 
 // openRegular opens a file for reading that is accessible to this user alone. For any other file
 // the error is fs.ErrPermission without a [StatusError].
-func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
+func openRegular(ctx context.Context, c *Client, name string) (*File, error) {
 	fi, err := c.Lstat(ctx, name)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (u *uploadRecord) state(whole int64) uploadrecord.Record {
 // only user.
 func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
 	r := u.state(whole)
-	if err := u.c.createEmpty(ctx, u.name, r.AppendTo(nil)); err != nil {
+	if err := createEmpty(ctx, u.c, u.name, r.AppendTo(nil)); err != nil {
 		return err
 	}
 	u.seq, u.marked = r.Seq, whole
@@ -135,13 +135,13 @@ func (u *uploadRecord) remove(ctx context.Context) {
 		ours = true // users who may upload only cannot read, and can remove only their own files
 	}
 	if !u.lost && ours {
-		_ = u.c.removeIfAny(ctx, u.name)
+		_ = removeIfAny(ctx, u.c, u.name)
 	}
 }
 
 // whose reports whether the record belongs to this upload.
 func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
-	f, err := u.c.openRegular(ctx, u.name)
+	f, err := openRegular(ctx, u.c, u.name)
 	if err != nil {
 		return false, err
 	}
@@ -154,7 +154,7 @@ func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 const maxCreateTries = 3
 
 // createEmpty creates a new file with some content, and closes it. It replaces an existing one.
-func (c *Client) createEmpty(ctx context.Context, name string, content []byte) error {
+func createEmpty(ctx context.Context, c *Client, name string, content []byte) error {
 	for tries := 1; ; tries++ {
 		f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm)
 		if err == nil {
@@ -170,14 +170,14 @@ func (c *Client) createEmpty(ctx context.Context, name string, content []byte) e
 		if !errors.Is(err, fs.ErrExist) && !isFailure(err) || tries == maxCreateTries {
 			return err
 		}
-		if err := c.removeIfAny(ctx, name); err != nil {
+		if err := removeIfAny(ctx, c, name); err != nil {
 			return err
 		}
 	}
 }
 
 // removeIfAny removes a file, if it is there.
-func (c *Client) removeIfAny(ctx context.Context, name string) error {
+func removeIfAny(ctx context.Context, c *Client, name string) error {
 	err := c.RemoveFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

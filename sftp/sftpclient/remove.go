@@ -37,11 +37,7 @@ func (c *Client) RemoveDir(ctx context.Context, name string) error {
 	if !isFailure(err) {
 		return err
 	}
-	return c.filled(ctx, err, name)
-}
-
-// filled returns the error of an RMDIR, or fs.ErrExist if the directory has entries.
-func (c *Client) filled(ctx context.Context, err error, name string) error {
+	// If the directory has entries, that is the reason.
 	d, e := c.OpenDir(ctx, name)
 	if e != nil {
 		return err
@@ -62,8 +58,8 @@ func (c *Client) RemoveAll(ctx context.Context, name string) error {
 	if err == nil && !fi.IsDir() {
 		err = c.RemoveFile(ctx, name)
 	} else if err == nil {
-		again := maxPassesAgain
-		err = c.removeTree(ctx, name, 0, &again)
+		t := treeRemover{c: c, again: maxPassesAgain}
+		err = t.remove(ctx, name, 0)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -87,26 +83,32 @@ const (
 	maxPassesAgain = 10_000
 )
 
-// removeTree removes a directory and what is in it, in again more passes at most.
-func (c *Client) removeTree(ctx context.Context, name string, depth int, again *int) error {
+// A treeRemover removes a directory and everything in it.
+type treeRemover struct {
+	c     *Client
+	again int // how many second and third passes are left
+}
+
+// remove removes a directory at a depth of the tree.
+func (t *treeRemover) remove(ctx context.Context, name string, depth int) error {
 	if depth > maxDepth {
 		return pathError("remove", name, fmt.Errorf("deeper than %d directories", maxDepth))
 	}
 	for pass := 1; ; pass++ {
-		err := c.emptyDir(ctx, name, depth, again)
+		err := t.emptyDir(ctx, name, depth)
 		if err == nil {
-			err = c.RemoveDir(ctx, name)
+			err = t.c.RemoveDir(ctx, name)
 		}
-		if !errors.Is(err, fs.ErrExist) || pass == removePasses || *again == 0 {
+		if !errors.Is(err, fs.ErrExist) || pass == removePasses || t.again == 0 {
 			return err
 		}
-		*again--
+		t.again--
 	}
 }
 
 // emptyDir removes what is in a directory, several files at a time.
-func (c *Client) emptyDir(ctx context.Context, name string, depth int, again *int) (first error) {
-	d, err := c.openDir(ctx, name, nil)
+func (t *treeRemover) emptyDir(ctx context.Context, name string, depth int) (first error) {
+	d, err := t.c.openDir(ctx, name, nil)
 	if err != nil {
 		return pathError("readdir", name, err)
 	}
@@ -130,11 +132,11 @@ func (c *Client) emptyDir(ctx context.Context, name string, depth int, again *in
 		for _, fi := range into[:n] {
 			below := name + "/" + fi.Name() // not cleaned: what name means depends on links
 			if fi.IsDir() {
-				note(c.removeTree(ctx, below, depth+1, again))
+				note(t.remove(ctx, below, depth+1))
 				continue
 			}
 			files++
-			go func() { errs <- c.RemoveFile(ctx, below) }()
+			go func() { errs <- t.c.RemoveFile(ctx, below) }()
 		}
 		for range files {
 			note(<-errs)

@@ -61,15 +61,15 @@ type resumableUpload struct {
 var _ store.Resumer = (*resumableUpload)(nil)
 
 // createResumable begins an upload that can be resumed, or resumes one.
-func (c *Client) createResumable(ctx context.Context, name string, o store.Create) (*resumableUpload, error) {
+func createResumable(ctx context.Context, c *Client, name string, o store.Create) (*resumableUpload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
 	source := tempname.Source(o.Source)
-	k := &resumableUpload{upload: c.newUpload(ctx, name, o)}
+	k := &resumableUpload{upload: newUpload(ctx, c, name, o)}
 	link, err := k.look()
 	if link {
-		if k.target, err = c.linkTarget(ctx, k.target); err == nil {
+		if k.target, err = linkTarget(ctx, c, k.target); err == nil {
 			if link, err = k.look(); link {
 				err = store.ErrNotRegular
 			}
@@ -81,7 +81,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	dir, base := path.Split(k.target)
 	k.dir = dir
 	r := &k.record
-	r.c, r.token = c, c.newKey()
+	r.c, r.token = c, c.run.newKey()
 	r.name = k.dir + tempname.New(tempname.Resume(o.Resume, base), tempname.Record)
 	r.size, r.source = max(o.Size, 0), binary.BigEndian.Uint64(source[:])
 	k.temp = k.hidden(r.token)
@@ -91,7 +91,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 		return nil, err
 	}
 	if k.f == nil {
-		if err := c.askRoom(ctx, path.Dir(k.target), o.Size)(); err != nil {
+		if err := c.disk.askRoom(ctx, path.Dir(k.target), o.Size)(); err != nil {
 			return nil, err
 		}
 		if err := k.startOver(); err != nil {
@@ -126,7 +126,7 @@ func (k *resumableUpload) restore() error {
 	}
 	left := k.hidden(r.File)
 	if r.Source != k.record.source || r.Size != k.record.size || r.Whole == 0 {
-		return k.c.removeIfAny(k.ctx, left)
+		return removeIfAny(k.ctx, k.c, left)
 	}
 	// Write the record first: an upload that misses its file finds there that another upload
 	// has renamed it.
@@ -141,7 +141,7 @@ func (k *resumableUpload) restore() error {
 	}
 	f, err := k.takeOver(r.Whole)
 	if err != nil || f == nil {
-		if e := k.c.removeIfAny(k.ctx, k.temp); err == nil {
+		if e := removeIfAny(k.ctx, k.c, k.temp); err == nil {
 			err = e
 		}
 		return err
@@ -183,9 +183,9 @@ func (k *resumableUpload) startOver() error {
 	case err != nil:
 		return err
 	}
-	if err := k.c.createEmpty(k.ctx, k.temp, nil); err != nil {
+	if err := createEmpty(k.ctx, k.c, k.temp, nil); err != nil {
 		if !k.record.lost {
-			_ = k.c.removeIfAny(k.ctx, k.record.name)
+			_ = removeIfAny(k.ctx, k.c, k.record.name)
 		}
 		return err
 	}
@@ -358,7 +358,7 @@ func (k *resumableUpload) Commit() error {
 	defer k.record.mu.Unlock()
 	if !k.record.lost {
 		// If it belongs to another upload since the last check, that one can still be published.
-		_ = k.c.removeIfAny(k.ctx, k.record.name)
+		_ = removeIfAny(k.ctx, k.c, k.record.name)
 	}
 	return nil
 }
@@ -413,7 +413,7 @@ func (k *resumableUpload) Discard() error {
 // discardAll removes the record, and then the temporary file. The caller holds the record's mu.
 func (k *resumableUpload) discardAll(ctx context.Context) error {
 	k.record.remove(ctx)
-	return k.c.removeIfAny(ctx, k.temp)
+	return removeIfAny(ctx, k.c, k.temp)
 }
 
 // finishWrites waits until the server has all that was written, and until no other upload writes to

@@ -325,11 +325,11 @@ func TestResumableUploadThroughLink(t *testing.T) {
 			t.Errorf("it has %q", p.get(t, "real"))
 		}
 		for name, want := range map[string]error{"": fs.ErrInvalid, "none/f": fs.ErrNotExist} {
-			if _, err := c.createResumable(t.Context(), name, store.Create{Resume: "me"}); !errors.Is(err, want) {
+			if _, err := createResumable(t.Context(), c, name, store.Create{Resume: "me"}); !errors.Is(err, want) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
-		if _, err := c.createResumable(t.Context(), "real", store.Create{Resume: "me", Exclusive: true}); !errors.Is(err, fs.ErrExist) {
+		if _, err := createResumable(t.Context(), c, "real", store.Create{Resume: "me", Exclusive: true}); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("exclusive: %v", err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
@@ -20,12 +21,18 @@ const fullTime = 5 * time.Second
 // first ones to be removed leave room, but the others failed for want of it.
 const fullFor = 5 * time.Second
 
+// A disk answers questions about the room on the disk of the server.
+type disk struct {
+	c    *Client
+	full atomic.Int64 // when it was found full last, in nanoseconds since 1970
+}
+
 // explain adds to an error of writing or making a file that the server's disk is full, if it is and
 // the server gave no reason. It asks the server, even if the context has ended.
-func (c *Client) explain(ctx context.Context, name string, err error) error {
+func (d *disk) explain(ctx context.Context, name string, err error) error {
 	refused, ok := errors.AsType[*StatusError](err)
 	if !ok || refused.Code != uint32(wire.Failure) || refused.kind != nil ||
-		errors.Is(err, store.ErrNoSpace) || !c.isFull(ctx, path.Dir(name)) {
+		errors.Is(err, store.ErrNoSpace) || !d.isFull(ctx, path.Dir(name)) {
 		return err
 	}
 	switch e := err.(type) {
@@ -41,19 +48,19 @@ func (c *Client) explain(ctx context.Context, name string, err error) error {
 
 // isFull reports whether a directory of the server has no room for another WRITE or another file.
 // It returns false if the server cannot say.
-func (c *Client) isFull(ctx context.Context, dir string) bool {
-	if time.Since(time.Unix(0, c.full.Load())) < fullFor {
+func (d *disk) isFull(ctx context.Context, dir string) bool {
+	if time.Since(time.Unix(0, d.full.Load())) < fullFor {
 		return true
 	}
-	if !c.server.Ext.Has(wire.ExtStatVFS) {
+	if !d.c.server.Ext.Has(wire.ExtStatVFS) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fullTime)
 	defer cancel()
-	s, err := c.Space(ctx, dir)
-	full := err == nil && s.Total > 0 && (s.Available < int64(c.server.WriteChunk) || s.Files > 0 && s.AvailableFiles == 0)
+	s, err := d.c.Space(ctx, dir)
+	full := err == nil && s.Total > 0 && (s.Available < int64(d.c.server.WriteChunk) || s.Files > 0 && s.AvailableFiles == 0)
 	if full {
-		c.full.Store(time.Now().UnixNano())
+		d.full.Store(time.Now().UnixNano())
 	}
 	return full
 }
@@ -73,15 +80,15 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 // askRoom asks whether a directory has room for size bytes. The function it returns waits for the
 // answer, and returns an error if there is no room. It refuses no upload that might succeed: it
 // counts the room reserved for the administrator, and ignores a file system of size 0.
-func (c *Client) askRoom(ctx context.Context, dir string, size int64) (await func() error) {
-	if size < askSpace || !c.server.Ext.Has(wire.ExtStatVFS) {
+func (d *disk) askRoom(ctx context.Context, dir string, size int64) (await func() error) {
+	if size < askSpace || !d.c.server.Ext.Has(wire.ExtStatVFS) {
 		return func() error { return nil }
 	}
 	var v wire.StatVFS
 	k := &mux.Call{Take: mux.TakeStatVFS(&v), Again: true, Build: pathCall(wire.AppendStatVFS, dir)}
-	c.mux.Start(k)
+	d.c.mux.Start(k)
 	return func() error {
-		err := c.mux.Await(ctx, k)
+		err := d.c.mux.Await(ctx, k)
 		if s := storewire.SpaceOf(v); err == nil && s.Total > 0 && s.Free < size {
 			return storewire.RoomError{Free: s.Free, Size: size}
 		}

@@ -104,7 +104,7 @@ func (s *remoteTree) realPath(ctx context.Context, name string) (string, error) 
 		p, err = s.c.RealPath(ctx, p)
 	}
 	if err == nil {
-		p, err = s.c.walkLinks(ctx, p)
+		p, err = walkLinks(ctx, s.c, p)
 	}
 	return p, s.fail("realpath", name, err)
 }
@@ -147,15 +147,15 @@ func (s *remoteTree) Create(ctx context.Context, name string, c store.Create) (s
 		return nil, s.fail("create", name, err)
 	}
 	if c.Resume != "" {
-		u, err := s.c.createResumable(ctx, p, c)
+		u, err := createResumable(ctx, s.c, p, c)
 		if err != nil {
-			return nil, s.fail("create", name, s.c.explain(ctx, p, err))
+			return nil, s.fail("create", name, s.c.disk.explain(ctx, p, err))
 		}
 		return u, nil
 	}
-	u, err := s.c.create(ctx, p, c)
+	u, err := createUpload(ctx, s.c, p, c)
 	if err != nil {
-		return nil, s.fail("create", name, s.c.explain(ctx, p, err))
+		return nil, s.fail("create", name, s.c.disk.explain(ctx, p, err))
 	}
 	return u, nil
 }
@@ -205,7 +205,7 @@ func (s *remoteTree) OpenFile(ctx context.Context, name string, a store.Access) 
 	}
 	f, err := s.open(ctx, name, flag, perm)
 	if a.Create {
-		err = s.c.explain(ctx, s.shown(name), err)
+		err = s.c.disk.explain(ctx, s.shown(name), err)
 	}
 	if err != nil {
 		return nil, s.fail("open", name, err)
@@ -258,7 +258,7 @@ func (s *remoteTree) Mkdir(ctx context.Context, name string, perm fs.FileMode) e
 			err = s.c.Chmod(ctx, p, perm)
 		}
 	}
-	return s.fail("mkdir", name, s.c.explain(ctx, p, err))
+	return s.fail("mkdir", name, s.c.disk.explain(ctx, p, err))
 }
 
 func (s *remoteTree) Remove(ctx context.Context, name string) error {
@@ -298,7 +298,7 @@ func (s *remoteTree) Rename(ctx context.Context, from, to string, replace bool) 
 	case !replace:
 		err = s.c.Move(ctx, a, b)
 	default:
-		err = s.c.taken(ctx, s.c.Rename(ctx, a, b), b)
+		err = taken(ctx, s.c, s.c.Rename(ctx, a, b), b)
 	}
 	return s.failLink("rename", from, to, err)
 }

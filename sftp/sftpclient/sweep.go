@@ -32,7 +32,7 @@ func (s *remoteTree) removeLeftovers(ctx context.Context, dir string) error {
 	if err != nil {
 		return s.fail("sweep", dir, err)
 	}
-	old, records, err := s.c.leftovers(ctx, p, time.Now())
+	old, records, err := s.leftovers(ctx, p, time.Now())
 	if err != nil || len(old) == 0 {
 		return s.fail("sweep", dir, err)
 	}
@@ -41,7 +41,7 @@ func (s *remoteTree) removeLeftovers(ctx context.Context, dir string) error {
 	}
 	wanted := map[string]bool{}
 	for _, name := range records {
-		f, err := s.c.openRegular(ctx, name)
+		f, err := openRegular(ctx, s.c, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -61,17 +61,10 @@ func (s *remoteTree) removeLeftovers(ctx context.Context, dir string) error {
 	return nil
 }
 
-// ofEnded reports whether an entry is the temporary file of a run that has ended. Such a file may
-// have its final permissions already.
-func (c *Client) ofEnded(fi fs.FileInfo) bool {
-	return c.config.Runs != nil && fi.Mode().IsRegular() && tempname.Is(fi.Name(), tempname.Upload) &&
-		c.config.Runs.Ended(tempname.RunOf(fi.Name()))
-}
-
 // leftovers returns the uploads in a directory that are old, or of runs that have ended, and the
 // records that are not old.
-func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old, records []string, err error) {
-	d, err := c.openDir(ctx, dir, func(name string) bool { return !isUpload(name) })
+func (s *remoteTree) leftovers(ctx context.Context, dir string, now time.Time) (old, records []string, err error) {
+	d, err := s.c.openDir(ctx, dir, func(name string) bool { return !isUpload(name) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +75,7 @@ func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old,
 		seen += n
 		for _, fi := range list[:n] {
 			name := path.Join(dir, fi.Name())
-			if c.ofEnded(fi) {
+			if s.c.run.hasEnded(fi) {
 				old = append(old, name)
 				continue
 			}

@@ -108,7 +108,7 @@ func TestSweepsOfRuns(t *testing.T) {
 			t.Error(err)
 		}
 		runs.id = mine
-		u, err := c.create(t.Context(), "g", store.Create{})
+		u, err := createUpload(t.Context(), c, "g", store.Create{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestLeft(t *testing.T) {
 		}
 	}, func(t *testing.T, _ *fakeServer, c *Client) {
 		for _, keeps = range []bool{false, true} {
-			u, err := c.create(t.Context(), "f", store.Create{})
+			u, err := createUpload(t.Context(), c, "f", store.Create{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,13 +42,13 @@ type upload struct {
 
 var _ store.AttrUpload = (*upload)(nil)
 
-// create begins an upload.
-func (c *Client) create(ctx context.Context, name string, o store.Create) (*upload, error) {
+// createUpload begins an upload.
+func createUpload(ctx context.Context, c *Client, name string, o store.Create) (*upload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
-	room := c.askRoom(ctx, path.Dir(name), o.Size) // at the same time
-	u := c.newUpload(ctx, name, o)
+	room := c.disk.askRoom(ctx, path.Dir(name), o.Size) // at the same time
+	u := newUpload(ctx, c, name, o)
 	err := u.begin(true)
 	if full := room(); full != nil {
 		if err == nil {
@@ -62,7 +62,7 @@ func (c *Client) create(ctx context.Context, name string, o store.Create) (*uplo
 	return u, nil
 }
 
-func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *upload {
+func newUpload(ctx context.Context, c *Client, name string, o store.Create) *upload {
 	u := &upload{c: c, ctx: ctx, target: name, perm: o.Perm.Perm(), only: o.Exclusive, noSync: o.NoSync}
 	if u.perm == 0 {
 		u.perm = 0o644
@@ -74,7 +74,7 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 // symbolic link, the link's target becomes the upload's.
 func (u *upload) begin(follow bool) error {
 	dir, _ := path.Split(u.target)
-	u.temp = dir + tempname.New(u.c.newKey(), tempname.Upload)
+	u.temp = dir + tempname.New(u.c.run.newKey(), tempname.Upload)
 	var old wire.Attrs
 	missing := error(nil)
 	look := &mux.Call{Build: pathCall(wire.AppendLstat, u.target)}
@@ -85,7 +85,7 @@ func (u *upload) begin(follow bool) error {
 	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, mux.OpenOptions{Also: look, Patient: true})
 	if err != nil {
 		if !isStatus(err) { // the server may have created it
-			u.c.noteLeftover()
+			u.c.run.noteLeftover()
 		}
 		return err
 	}
@@ -105,7 +105,7 @@ func (u *upload) begin(follow bool) error {
 	if err != nil {
 		return err
 	}
-	if u.target, err = u.c.linkTarget(u.ctx, u.target); err != nil {
+	if u.target, err = linkTarget(u.ctx, u.c, u.target); err != nil {
 		return err
 	}
 	return u.begin(false)
@@ -204,7 +204,7 @@ func (u *upload) Commit() error {
 		return u.fail("commit", fs.ErrClosed)
 	}
 	if err := u.publish(); err != nil {
-		err = u.c.explain(u.ctx, u.temp, err) // before there is room again
+		err = u.c.disk.explain(u.ctx, u.temp, err) // before there is room again
 		_ = u.discard()
 		return u.fail("commit", err)
 	}
@@ -383,24 +383,9 @@ func (u *upload) discard() error {
 	_ = u.f.close(false) // without cutting it
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), u.c.config.Timeout)
 	defer cancel()
-	err := u.c.removeIfAny(ctx, u.temp)
+	err := removeIfAny(ctx, u.c, u.temp)
 	if err != nil {
-		u.c.noteLeftover()
+		u.c.run.noteLeftover()
 	}
 	return err
-}
-
-// newKey returns the key of a temporary file of this run.
-func (c *Client) newKey() string {
-	if c.config.Runs == nil {
-		return tempname.Random()
-	}
-	return tempname.RandomOf(c.config.Runs.ID())
-}
-
-// noteLeftover notes that a temporary file may be left.
-func (c *Client) noteLeftover() {
-	if c.config.Runs != nil {
-		c.config.Runs.NoteLeftover()
-	}
 }

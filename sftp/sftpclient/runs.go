@@ -1,0 +1,46 @@
+package sftpclient
+
+import (
+	"io/fs"
+
+	"github.com/haul-project/haul/internal/tempname"
+)
+
+// Runs are the runs of a program on one machine. Several goroutines call its methods.
+type Runs interface {
+	// ID returns the ID of this run, which no other run has: 13 of the characters A to Z and
+	// 2 to 7; "" for none.
+	ID() string
+
+	// Ended reports whether the run of that ID has ended. id comes from the name of a
+	// temporary file, and may be any text.
+	Ended(id string) bool
+
+	// NoteLeftover notes that this run may have left a temporary file.
+	NoteLeftover()
+}
+
+// A run is the run of the program as its Client sees it. Config.Runs may be nil.
+type run struct{ runs Runs }
+
+// newKey returns the key of a temporary file of this run.
+func (r run) newKey() string {
+	if r.runs == nil {
+		return tempname.Random()
+	}
+	return tempname.RandomOf(r.runs.ID())
+}
+
+// noteLeftover notes that a temporary file may be left.
+func (r run) noteLeftover() {
+	if r.runs != nil {
+		r.runs.NoteLeftover()
+	}
+}
+
+// hasEnded reports whether an entry is the temporary file of a run that has ended. Such a file may
+// have its final permissions already.
+func (r run) hasEnded(fi fs.FileInfo) bool {
+	return r.runs != nil && fi.Mode().IsRegular() && tempname.Is(fi.Name(), tempname.Upload) &&
+		r.runs.Ended(tempname.RunOf(fi.Name()))
+}
