@@ -2,7 +2,6 @@ package sftp
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -44,17 +43,6 @@ var (
 		ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
 	}
 )
-
-// Algorithms returns the algorithms that a [Server] offers where its configuration names none, best
-// first. Host keys have algorithms of their own.
-func Algorithms() ssh.Algorithms {
-	return ssh.Algorithms{
-		KeyExchanges:   slices.Clone(keyExchanges),
-		Ciphers:        slices.Clone(ciphers),
-		MACs:           slices.Clone(macs),
-		PublicKeyAuths: slices.Clone(signatures),
-	}
-}
 
 // prepared returns a copy of a configuration with its empty fields filled in.
 func prepared(c *ssh.ServerConfig) *ssh.ServerConfig {

@@ -263,7 +263,7 @@ func TestStuck(t *testing.T) {
 		time.Sleep(time.Second)
 		began := time.Now()
 		stop()
-		if err := <-done; !errors.Is(err, ErrStuck) {
+		if err := <-done; !errors.Is(err, errStuck) {
 			t.Errorf("it ends by %v", err)
 		}
 		if took := time.Since(began); took > defaultGrace+stuckGrace+time.Second {

@@ -24,8 +24,8 @@ const (
 	stuckGrace = 20 * time.Second
 )
 
-// ErrStuck means that a server ended although calls to its store or its hooks had not returned.
-var ErrStuck = errors.New("sftp: the store does not answer")
+// errStuck means that a server ended although calls to its store or its hooks had not returned.
+var errStuck = errors.New("sftp: the store does not answer")
 
 // Serve accepts connections until ctx ends or accepting fails, and returns that failure. It closes
 // l, ends the connections that have no file open, gives the others the Grace to close theirs, and
@@ -64,7 +64,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	case <-time.After(stuckGrace):
 	}
-	return errors.Join(err, ErrStuck)
+	return errors.Join(err, errStuck)
 }
 
 // accept takes connections. It returns nil when ctx has ended.

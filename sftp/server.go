@@ -20,8 +20,9 @@
 //
 // # Stability
 //
-// The package is young: until version 1 its names can change in any release, and the
-// changelog says how. Errors are for people; their texts can change at any time.
+// Exported names stay within a minor version, such as 0.9. Until 1.0 a new minor version may change
+// them: see https://github.com/haul-project/haul/blob/main/docs/versions.md. Errors are for people,
+// and their texts may change at any time.
 package sftp
 
 import (
@@ -80,7 +81,7 @@ type Server struct {
 	// is called before anything is read. ctx ends with the connection, and an error ends the
 	// connection. The server uses a copy, so several connections may share the
 	// configuration. In the copy it fills in an empty version, and algorithms that are not
-	// weak (see [Algorithms]). RSA host keys and their certificates should be limited to
+	// weak. RSA host keys and their certificates should be limited to
 	// SHA-2 (ssh.NewSignerWithAlgorithms). Otherwise SHA-1 is offered too, and a client that
 	// chooses it is refused.
 	SSH func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error)

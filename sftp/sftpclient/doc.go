@@ -39,6 +39,7 @@
 //
 // # Stability
 //
-// The package is young: until version 1 its names can change in any release, and the
-// changelog says how. Errors are for people; their texts can change at any time.
+// Exported names stay within a minor version, such as 0.9. Until 1.0 a new minor version may change
+// them: see https://github.com/haul-project/haul/blob/main/docs/versions.md. Errors are for people,
+// and their texts may change at any time.
 package sftpclient

@@ -86,7 +86,7 @@ func TestEndlessDirectories(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		j := Job{Sources: []Source{{Tree: e, Name: "top"}}, To: store.Mem(0), Options: Options{Recursive: true, MaxDirs: most, DryRun: dry}}
 		r, err := Copy(t.Context(), j)
-		if !errors.Is(err, ErrTooManyDirs) || !strings.Contains(err.Error(), fmt.Sprint(most+1)) || strings.Count(err.Error(), "\n") > 0 {
+		if !errors.Is(err, errTooManyDirs) || !strings.Contains(err.Error(), fmt.Sprint(most+1)) || strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("dry %v: %v", dry, err)
 		}
 		if r.Made > most || r.Made <= most-listsAtOnce {

@@ -33,7 +33,7 @@ func (m *dirMaker) tooMany(d *dir) bool {
 	if m.begun.Add(1) <= m.opts.MaxDirs {
 		return false
 	}
-	m.report.stop(&EntryError{From: d.item.shown(), To: d.item.To, Err: fmt.Errorf("%w: it is directory %d; copy the directories above it one by one", ErrTooManyDirs, m.opts.MaxDirs+1)})
+	m.report.stop(&EntryError{From: d.item.shown(), To: d.item.To, Err: fmt.Errorf("%w: it is directory %d; copy the directories above it one by one", errTooManyDirs, m.opts.MaxDirs+1)})
 	return true
 }
 

@@ -18,25 +18,25 @@ var (
 	// ErrChanged means that a source changed while it was copied.
 	ErrChanged = errors.New("changed while it was copied")
 
-	// ErrNoVersion means that nothing distinguishes the versions of a source.
-	ErrNoVersion = errors.New("the server does not say which version of the file it sends (it takes a strong ETag, or a Last-Modified that is not new)")
+	// errNoVersion means that nothing distinguishes the versions of a source.
+	errNoVersion = errors.New("the server does not say which version of the file it sends (it takes a strong ETag, or a Last-Modified that is not new)")
 
-	// ErrNotKept means that a target keeps no part of a file that is cut off.
-	ErrNotKept = errors.New("the target keeps no parts of files")
+	// errNotKept means that a target keeps no part of a file that is cut off.
+	errNotKept = errors.New("the target keeps no parts of files")
 
 	// ErrDiffers means that a complete copy differs from its source.
 	ErrDiffers = errors.New("the copy is not the same as its source")
 
-	// ErrLoop means that a symbolic link that should be followed leads to a directory that contains
+	// errLoop means that a symbolic link that should be followed leads to a directory that contains
 	// it.
-	ErrLoop = errors.New("leads back to a directory that it is in")
+	errLoop = errors.New("leads back to a directory that it is in")
 
 	// ErrEmpty means that a directory was not made because it contains no files, and the target has
 	// no empty directories: see [store.Features].ImpliedDirs.
 	ErrEmpty = errors.New("a directory without files, which cannot be made there")
 
-	// ErrTooManyDirs means that there are more directories than Options.MaxDirs.
-	ErrTooManyDirs = errors.New("too many directories")
+	// errTooManyDirs means that there are more directories than Options.MaxDirs.
+	errTooManyDirs = errors.New("too many directories")
 
 	// ErrTooManyDeletions means that there were more entries to delete than Deletion.Max. Nothing
 	// was deleted.
@@ -50,13 +50,13 @@ var (
 	ErrUnsafeName = errors.New("a name that is not safe")
 )
 
-// MaxErrors is how many errors of entries are kept. All are counted.
-const MaxErrors = 100
+// maxErrors is how many errors of entries are kept. All are counted.
+const maxErrors = 100
 
 // An IncompleteError means that some entries were not copied. It wraps their errors.
 type IncompleteError struct {
 	Failed int64   // entries
-	Errors []error // the first ones, [*EntryError]s, up to MaxErrors; preceded by the error that ended the copy early, if any
+	Errors []error // the first ones, [*EntryError]s, up to 100; preceded by the error that ended the copy early, if any
 }
 
 // Error returns the number of failed entries, and the first error.

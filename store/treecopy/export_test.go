@@ -7,7 +7,10 @@ const (
 	Included, Entered, Excluded     = included, entered, excluded
 	MaxRules, MaxPattern, MaxBraces = maxRules, maxPattern, maxBraces
 	MaxSmall                        = maxSmall
+	MaxErrors                       = maxErrors
 )
+
+var ErrLoop = errLoop
 
 // Match returns the verdict on a name.
 func (f *Filter) Match(name string, dir bool) Verdict { return f.match(name, dir) }

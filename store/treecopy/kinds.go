@@ -147,9 +147,9 @@ func (w *walker) checkDir(b *batch, e *entry) error {
 	d := b.dir
 	switch {
 	case (e.led.link || d.followed > 0) && d.leadsBack(e.led.origin(d, e.info)):
-		return ErrLoop
+		return errLoop
 	case e.led.link && w.holdsTarget(d, e.led.real):
-		return fmt.Errorf("%w: it leads to the directory that is copied to", ErrLoop)
+		return fmt.Errorf("%w: it leads to the directory that is copied to", errLoop)
 	case e.led.link && d.followed == maxFollowed:
 		return fmt.Errorf("%w: more than %d symbolic links below each other", fs.ErrInvalid, maxFollowed)
 	}

@@ -30,7 +30,7 @@ func newQueue(t *task, files *fileCopier, closer *closer) *queue {
 		t.opts.Parallel = min(t.opts.Parallel, MaxParallel)
 		q.slots = make(chan struct{}, t.opts.Parallel)
 	} else {
-		t.opts.Parallel = DefaultParallel
+		t.opts.Parallel = defaultParallel
 	}
 	q.smallLimit.init(t.to, t.opts.InPlace)
 	q.open()

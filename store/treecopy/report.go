@@ -16,7 +16,7 @@ type report struct {
 	mu   sync.Mutex
 	sums Result  // mu
 	done int64   // mu: found files that are done
-	errs []error // mu: the first MaxErrors
+	errs []error // mu: the first maxErrors
 }
 
 func (r *report) found(files, bytes int64) {
@@ -106,7 +106,7 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 			break
 		}
 		refused = true
-		if len(r.errs) < MaxErrors {
+		if len(r.errs) < maxErrors {
 			r.errs = append(r.errs, e)
 		}
 	case Copied:

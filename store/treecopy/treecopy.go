@@ -121,9 +121,10 @@ type Job struct {
 
 // The defaults for fields of [Options] that are zero, and bounds.
 const (
-	DefaultParallel = 8
-	MaxParallel     = 64
-	DefaultMaxDirs  = 4_000_000
+	MaxParallel    = 64
+	DefaultMaxDirs = 4_000_000
+
+	defaultParallel = 8
 )
 
 // Options say how to copy. The zero value copies single files, without their attributes.
@@ -132,12 +133,12 @@ type Options struct {
 	Recursive bool
 
 	// MaxDirs is the largest number of directories of one copy; 0 means DefaultMaxDirs. Beyond it
-	// the whole copy ends with ErrTooManyDirs: a copy from a server that makes up directories, or
+	// the whole copy ends with an error: a copy from a server that makes up directories, or
 	// whose links form a circle, would never end otherwise.
 	MaxDirs int64
 
 	// Parallel is the largest number of files copied at once, and of directories listed at once; it
-	// is limited to MaxParallel. 0 means DefaultParallel large files and, in addition, small ones
+	// is limited to MaxParallel. 0 means 8 large files and, in addition, small ones
 	// of up to 128 KiB: 64, or up to 512 if the round trip is long (see [store.Distance]).
 	Parallel int
 
@@ -276,7 +277,7 @@ type Links int
 const (
 	SkipLinks   Links = iota // leave them out, and count them
 	KeepLinks                // make symbolic links with the same text
-	FollowLinks              // copy their targets in their place; see ErrLoop
+	FollowLinks              // copy their targets in their place, except directories that contain the link
 )
 
 // Hooks are called as a copy proceeds. Each may be nil. Several goroutines may call them at a time,
@@ -294,7 +295,7 @@ type Hooks struct {
 	Progress func(i *Item, n int64)
 
 	// FromStart is called when Options.Continue cannot resume a file, or could not if the copy were
-	// cut off now. The error is the reason: an ErrNoVersion, ErrNotKept or ErrChanged.
+	// cut off now. The error is the reason, such as ErrChanged.
 	FromStart func(*Item, error)
 
 	// Ended is called once for each entry, whether it was started or not. For a directory that is

@@ -56,7 +56,7 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 	switch {
 	case !c.opts.Continue || size < resumeFrom:
 	case !known:
-		c.report.fromStart(f.item, ErrNoVersion)
+		c.report.fromStart(f.item, errNoVersion)
 	default:
 		o.Resume = who()
 		o.Source = fmt.Sprintf("%s\x00%d\x00%d\x00%s", f.from, size, f.info.ModTime().UnixNano(), version)
@@ -68,7 +68,7 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 	c.landed.Store(true)
 	r, ok := store.As[store.Resumer](u)
 	if !ok && o.Resume != "" {
-		c.report.fromStart(f.item, ErrNotKept)
+		c.report.fromStart(f.item, errNotKept)
 	}
 	if match := c.to.can.Match; ok && match != nil {
 		if resumed, err = match(c.ctx, u, src); err != nil {
