@@ -37,8 +37,6 @@ var toCut = []string{
 	"cmd/haul/internal/client/remote arrows",
 	"cmd/haul/internal/server/activity.Event fields",
 	"cmd/haul/internal/server/config arrows",
-	"cmd/haul/internal/server/handover arrows",
-	"cmd/haul/internal/server/hooks arrows",
 	"cmd/haul/internal/server/site arrows",
 	"cmd/haul/internal/server/status arrows",
 	"tftp/tftpclient arrows",

@@ -8,8 +8,8 @@
 //	         the child with the sockets that it receives
 //	child    says "ready" when it can serve, and "serving" after "go"
 //
-// docs/decisions/016 has the reasons. The processes exchange lines of text. Each of the three may
-// die at any time; the others notice because the connection ends.
+// docs/decisions/016 has the reasons, and words.go the lines of text that the processes exchange. Each
+// of the three may die at any time; the others notice because the connection ends.
 package handover
 
 import (

@@ -3,8 +3,12 @@ package handover
 import (
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
+
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/udp"
 )
 
 // A place is an address, and the sockets that are open there.
@@ -129,4 +133,74 @@ func (p *Inherited) Rival(network, addr string) net.Addr {
 		}
 	}
 	return nil
+}
+
+// A DatagramPlace is a configured address of TFTP, and the sockets that are open at it.
+type DatagramPlace struct {
+	Addr  string // "" if systemd opened the sockets
+	Conns []*udp.Conn
+
+	// Shared reports whether transfers of the predecessor use the sockets until it reports the end
+	// of its service.
+	Shared bool
+}
+
+// Datagram takes the sockets for TFTP at these addresses, in their order. The caller opens places
+// that have no sockets. If systemd opened sockets, only those are returned, whatever the addresses.
+func (p *Inherited) Datagram(addrs []string) (places []DatagramPlace) {
+	for _, g := range p.take(TFTP, addrs) {
+		place := DatagramPlace{Addr: g.asked}
+		for _, s := range g.sockets {
+			place.Conns, place.Shared = append(place.Conns, s.conn), s.Shared
+		}
+		places = append(places, place)
+	}
+	return places
+}
+
+// A StreamPlace is a configured address of a service over TCP, and the socket that listens on it.
+type StreamPlace struct {
+	Addr   string      // "" if systemd opened the socket
+	Socket *tcp.Socket // nil means that the caller has to open it
+}
+
+// Stream takes the listening sockets for a service, in the same way as [Inherited.Datagram]. If it
+// fails, it closes them.
+func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (places []StreamPlace, err error) {
+	for _, g := range p.take(service, addrs) {
+		place := StreamPlace{Addr: g.asked}
+		var files []*os.File
+		for _, s := range g.sockets {
+			files = append(files, s.File)
+		}
+		if err == nil && len(files) > 0 {
+			var sockets []*tcp.Socket
+			if sockets, err = tcp.FromFiles(files, o); err == nil {
+				place.Socket = sockets[0] // all files have the same address
+			}
+		}
+		closeInherited(g.sockets)
+		places = append(places, place)
+	}
+	if err != nil {
+		for _, place := range places {
+			if place.Socket != nil {
+				_ = place.Socket.Close()
+			}
+		}
+		return nil, err
+	}
+	return places, nil
+}
+
+// Boot takes the sockets for boot clients at these addresses, in their order, and other files that
+// the predecessor handed over under the same name. It returns nil if the caller has to open them.
+// The caller closes the files.
+func (p *Inherited) Boot(addrs []string) (files []*os.File) {
+	for _, g := range p.take(Boot, addrs) {
+		for _, s := range g.sockets {
+			files = append(files, s.File)
+		}
+	}
+	return files
 }

@@ -93,14 +93,14 @@ func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	}
 	stop := context.AfterFunc(ctx, func() { p.line.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if _, err := p.line.Write([]byte("ready\n")); err != nil && ctx.Err() == nil {
+	if err := say(p.line, wordReady); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("the predecessor no longer waits for this process: %w", err)
 	}
 	// If the predecessor has died meanwhile, this process is the only server.
-	if p.lines.Scan() && p.lines.Text() != "go" && ctx.Err() == nil {
+	if p.lines.Scan() && p.lines.Text() != wordGo && ctx.Err() == nil {
 		return errors.New("the predecessor continues to serve")
 	}
-	_, _ = p.line.Write([]byte("serving\n"))
+	_ = say(p.line, wordServing)
 	p.serving = true
 	go p.read(r)
 	p.Wait(ctx, manager) // the manager ignores this process until it knows it
@@ -112,21 +112,20 @@ func (p *Predecessor) read(r *Requests) {
 	defer close(p.over)
 	var history []byte
 	for p.lines.Scan() {
-		text := p.lines.Text()
-		if text == "again" {
+		word, text, _ := strings.Cut(p.lines.Text(), " ")
+		switch {
+		case word == wordAgain:
 			r.add()
-		}
-		if service, ok := strings.CutPrefix(text, "over "); ok {
+		case word == wordOver:
 			p.mu.Lock()
-			closeOnce(p.service(service))
+			closeOnce(p.service(text))
 			p.mu.Unlock()
-		}
-		if chunk, ok := strings.CutPrefix(text, "history "); ok && p.History != nil && len(history) <= MaxHistory {
-			history, _ = base64.StdEncoding.AppendDecode(history, []byte(chunk)) // the reader of the history checks it
-		}
-		if text == "history" && p.History != nil {
+		case word != wordHistory || p.History == nil:
+		case text == "":
 			p.History(history)
 			p.History, history = nil, nil
+		case len(history) <= MaxHistory:
+			history, _ = base64.StdEncoding.AppendDecode(history, []byte(text)) // the reader of the history checks it
 		}
 	}
 	p.mu.Lock()
@@ -155,9 +154,9 @@ func (p *Predecessor) Fail(err error) {
 	if p == nil || err == nil || p.serving {
 		return
 	}
-	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	text := oneLine(err.Error())
 	p.line.SetWriteDeadline(time.Now().Add(writeTime))
-	_, _ = p.line.Write([]byte("failed " + text[:min(len(text), maxFailure)] + "\n"))
+	_ = say(p.line, wordFailed, text[:min(len(text), maxFailure)])
 }
 
 // ReportFailure reports a failure that occurred before [FindPredecessor] was called to the

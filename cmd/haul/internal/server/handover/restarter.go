@@ -82,10 +82,6 @@ func (r *Restarter) Run(ctx context.Context) {
 	}
 }
 
-// errSpawnerGone says why a server can have no successor: the server itself may not start
-// processes.
-var errSpawnerGone = errors.New("the process that starts successors has ended, though nobody should end it; stop and start haul, which cuts transfers that last longer than --grace")
-
 func (r *Restarter) handle(ctx context.Context) {
 	switch {
 	case r.Retired():
@@ -119,9 +115,6 @@ func (r *Restarter) handle(ctx context.Context) {
 		}
 	}
 }
-
-// manager is a pseudo-service. It ends when the service manager knows the child.
-const manager = "manager"
 
 // passOn passes on to the child a request that reached this process. So the request is not lost
 // if its sender did not know the child yet.

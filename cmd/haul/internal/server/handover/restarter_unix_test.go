@@ -323,7 +323,7 @@ func TestRemember(t *testing.T) {
 		n := &child{line: ours}
 		var err error
 		if c.cut {
-			err = n.write("history " + base64.StdEncoding.EncodeToString(sent[:historyChunk]) + "\n")
+			err = n.write("history " + base64.StdEncoding.EncodeToString(sent[:historyChunk]))
 		} else {
 			err = errors.Join(n.ended(HTTP), n.remember(sent), n.ended(SFTP))
 		}

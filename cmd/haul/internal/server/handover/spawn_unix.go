@@ -136,26 +136,26 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 		}
 		for text := range strings.SplitSeq(texts, "\n") {
 			answer := ""
-			switch names, isStart := strings.CutPrefix(text, "start "); {
-			case isStart:
+			switch word, names, _ := strings.Cut(text, " "); {
+			case word == wordStart:
 				next, err := s.start(append(spawnerEnv(os.Environ()), handedVar+"="+names), files)
 				if err != nil {
-					answer = "failed " + strings.ReplaceAll(err.Error(), "\n", " ")
+					answer = wordFailed + " " + oneLine(err.Error())
 				} else {
-					last, answer = next, "started "+strconv.Itoa(next.pid)
+					last, answer = next, wordStarted+" "+strconv.Itoa(next.pid)
 				}
-			case text == "serving":
+			case text == wordServing:
 				s.serving(as)
-			case text == "handed over":
+			case text == wordHandedOver:
 				s.serving(last)
 				answer = "signals go there"
 			case last == nil:
 				answer = "there is none"
-			default: // "kill"
+			default: // kill, or a word that this version does not know
 				answer = "it has ended: " + s.kill(last)
 			}
 			if answer != "" {
-				_, _ = line.Write([]byte(answer + "\n"))
+				_ = say(line, answer)
 			}
 		}
 		for _, f := range files {

@@ -135,7 +135,7 @@ func (s *Spawner) gone() <-chan struct{} {
 func (s *Spawner) Serving() {
 	if s.IsInit() {
 		s.line.SetWriteDeadline(time.Now().Add(writeTime))
-		_, _ = s.line.Write([]byte("serving\n"))
+		_ = say(s.line, wordServing)
 		s.line.SetWriteDeadline(time.Time{})
 	}
 }
@@ -186,7 +186,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	for _, h := range sockets {
 		names = append(names, h.name())
 	}
-	text := "start " + strings.Join(names, ",") + "\n"
+	text := wordStart + " " + strings.Join(names, ",") + "\n"
 	if len(text) > fdline.MaxLine {
 		return nil, fmt.Errorf("hand over %d sockets: their addresses have %d bytes, more than %d", len(sockets), len(text), fdline.MaxLine)
 	}
@@ -228,10 +228,10 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	}
 	if n.pid, err = s.started(); err != nil {
 		late()
-		_ = n.write("stop\n") // in case it has started already
+		_ = n.write(wordStop) // in case it has started already
 		return nil, err
 	}
-	err = n.hear("ready")
+	err = n.hear(wordReady)
 	if late() && err == nil {
 		err = errors.New("it was ready too late")
 	}
@@ -245,9 +245,9 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 // it. If it does, this process needs no further child, and the spawner ends.
 func (s *Spawner) begin(ctx context.Context, n *child) error {
 	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
-	err := n.write("go\n")
+	err := n.write(wordGo)
 	if err == nil {
-		err = n.hear("serving")
+		err = n.hear(wordServing)
 	}
 	if err != nil {
 		defer n.Close()
@@ -268,7 +268,7 @@ func (s *Spawner) begin(ctx context.Context, n *child) error {
 func (s *Spawner) handedOver() {
 	s.line.SetDeadline(time.Now().Add(writeTime))
 	defer s.line.SetDeadline(time.Time{})
-	_, err := s.line.Write([]byte("handed over\n"))
+	err := say(s.line, wordHandedOver)
 	if err == nil {
 		_, err = s.answers.ReadString('\n')
 	}
@@ -292,7 +292,7 @@ func (s *Spawner) release() {
 // discard ends a child that has failed. Otherwise the child would take the end of its line for
 // the death of this process, and serve.
 func (s *Spawner) discard(n *child, err error) error {
-	_ = n.write("stop\n")
+	_ = n.write(wordStop)
 	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
 }
 
@@ -313,10 +313,10 @@ func (s *Spawner) started() (pid int, err error) {
 		return 0, fmt.Errorf("wait for the process that starts successors: %w", err)
 	}
 	word, rest, _ := strings.Cut(strings.TrimSuffix(said, "\n"), " ")
-	if word == "failed" {
+	if word == wordFailed {
 		return 0, fmt.Errorf("start a successor: %s", rest)
 	}
-	if pid, err = strconv.Atoi(rest); word != "started" || err != nil {
+	if pid, err = strconv.Atoi(rest); word != wordStarted || err != nil {
 		return 0, fmt.Errorf("the process that starts successors said %q", said)
 	}
 	return pid, nil
@@ -335,7 +335,7 @@ func (s *Spawner) kill() error {
 	s.line.SetDeadline(time.Now().Add(killTime))
 	defer s.line.SetDeadline(time.Time{})
 	var said string
-	_, err := s.line.Write([]byte("kill\n"))
+	err := say(s.line, wordKill)
 	if err == nil {
 		said, err = s.answers.ReadString('\n')
 	}
@@ -360,7 +360,7 @@ type child struct {
 func (n *child) hear(word string) error {
 	said, err := n.lines.ReadString('\n')
 	said = strings.TrimSuffix(said, "\n")
-	switch text, failed := strings.CutPrefix(said, "failed "); {
+	switch text, failed := strings.CutPrefix(said, wordFailed+" "); {
 	case failed:
 		return errors.New(text)
 	case err != nil:
@@ -373,10 +373,10 @@ func (n *child) hear(word string) error {
 
 // again asks the child to start a successor of its own, since the request reached this process
 // too late.
-func (n *child) again() error { return n.write("again\n") }
+func (n *child) again() error { return n.write(wordAgain) }
 
 // ended reports that a service of this process has ended.
-func (n *child) ended(service string) error { return n.write("over " + service + "\n") }
+func (n *child) ended(service string) error { return n.write(wordOver + " " + service) }
 
 // historyChunk is the number of bytes of a history that one line carries. A child that does not
 // know histories has a buffer for such a line, and skips it.
@@ -388,17 +388,16 @@ func (n *child) remember(history []byte) error {
 		return nil
 	}
 	for chunk := range slices.Chunk(history, historyChunk) {
-		if err := n.write("history " + base64.StdEncoding.EncodeToString(chunk) + "\n"); err != nil {
+		if err := n.write(wordHistory + " " + base64.StdEncoding.EncodeToString(chunk)); err != nil {
 			return err
 		}
 	}
-	return n.write("history\n")
+	return n.write(wordHistory)
 }
 
-// writeTime is how long the other side may take to read a line.
-const writeTime = 5 * time.Second
-
+// write sends a line.
 func (n *child) write(text string) error {
+	text += "\n"
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.line.SetWriteDeadline(time.Now().Add(writeTime))

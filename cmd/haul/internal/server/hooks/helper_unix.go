@@ -11,10 +11,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"os/signal"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,24 +21,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-const (
-	// roleVar is the variable that gives a process started for hooks its role.
-	roleVar        = "HAUL_HOOKS"
-	supervisorRole = "supervisor"
-	helperRole     = "helper"
-
-	supervisorTitle = "haul: keeps the helper for hooks running"
-	helperTitle     = "haul: runs hooks"
-
-	// restartWait is how long the supervisor waits before it starts another helper.
-	restartWait = time.Second
-
-	firstLine = 3 // the descriptor of the first line
-
-	// maxInherited is the number of descriptors that are marked close-on-exec. The program that
-	// started haul may have left them open.
-	maxInherited = 1024
-)
+// restartWait is how long the supervisor waits before it starts another helper.
+const restartWait = time.Second
 
 // IsHelper reports whether haul started this process to run hooks, and returns the function that
 // does its work.
@@ -55,62 +35,6 @@ func IsHelper() (run func() (exitCode int), is bool) {
 		return runHelper, true
 	}
 	return nil, false
-}
-
-// self returns the path of this program. On Linux it works even if the user may not enter the
-// program's directory, and if another program has taken its name since.
-func self() (string, error) {
-	if runtime.GOOS == "linux" {
-		return "/proc/self/exe", nil
-	}
-	return os.Executable()
-}
-
-// newCommand returns a command that runs this program in another role.
-func newCommand(role, title string, env []string) (*exec.Cmd, error) {
-	exe, err := self()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(exe)
-	cmd.Args = []string{title}
-	cmd.Env = append(helperEnv(env), roleVar+"="+role)
-	cmd.Stderr = os.Stderr
-	return cmd, nil
-}
-
-// helperVars are the variables that the helper needs to post. It gets no others, since the server's
-// environment may contain passwords, and on some systems programs can read the helper's
-// environment.
-var helperVars = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG"}
-
-// helperEnv returns the part of an environment that the supervisor and the helper get.
-func helperEnv(env []string) (kept []string) {
-	for _, v := range env {
-		if name, _, _ := strings.Cut(v, "="); slices.Contains(helperVars, strings.ToUpper(name)) {
-			kept = append(kept, v)
-		}
-	}
-	return kept
-}
-
-// programEnv returns the part of an environment that programs get. The rest may contain passwords.
-func programEnv(env []string, sameUser bool) (kept []string) {
-	path := false
-	for _, v := range env {
-		switch name, _, _ := strings.Cut(v, "="); {
-		case name == "PATH":
-			path = true
-		case name == "LANG", strings.HasPrefix(name, "LC_"), name == "TZ", name == "TMPDIR", name == "HOME" && sameUser:
-		default:
-			continue
-		}
-		kept = append(kept, v)
-	}
-	if !path {
-		kept = append(kept, "PATH=/usr/local/bin:/usr/bin:/bin")
-	}
-	return kept
 }
 
 // checkProgram returns an error if a file cannot be run.
@@ -209,20 +133,6 @@ func (h *helper) kill(number int) {
 func (h *helper) close() {
 	if h != nil {
 		_ = h.line.Close()
-	}
-}
-
-// keepSignals makes this process ignore the signals that end the server, because systemd and
-// terminals send them to all processes of the group. Programs that it runs still get them.
-func keepSignals() {
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
-}
-
-// closeInPrograms marks all descriptors close-on-exec, so that started programs inherit neither the
-// lines of this process nor descriptors left open by the program that started haul.
-func closeInPrograms() {
-	for fd := firstLine; fd < maxInherited; fd++ {
-		syscall.CloseOnExec(fd) // most are not open
 	}
 }
 

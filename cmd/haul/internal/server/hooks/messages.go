@@ -1,6 +1,24 @@
 package hooks
 
-import "github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+import (
+	"errors"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+)
+
+const (
+	// maxRunning is how many hooks run at a time.
+	maxRunning = 4
+
+	// maxLine is the longest line between the server and its helper, in bytes. An event has four
+	// names of at most activity.maxName bytes. Each is sent twice, escaped and in base64, and the
+	// whole is encoded in base64 again.
+	maxLine = 512 << 10
+)
+
+// errNoLines reports that this process could not receive a helper's lines. It may have too many
+// open files.
+var errNoLines = errors.New("take the lines to the helper")
 
 // A setup holds the data that the supervisor and the helper need.
 type setup struct {

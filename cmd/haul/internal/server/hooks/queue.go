@@ -21,14 +21,6 @@ import (
 )
 
 const (
-	// maxRunning is how many hooks run at a time.
-	maxRunning = 4
-
-	// maxLine is the longest line between the server and its helper, in bytes. An event has four
-	// names of at most activity.maxName bytes. Each is sent twice, escaped and in base64, and the
-	// whole is encoded in base64 again.
-	maxLine = 512 << 10
-
 	// startTime is how long the helper may take to start when the server starts.
 	startTime = 10 * time.Second
 
@@ -135,10 +127,6 @@ func newQueue(cfg Config) *Queue {
 	}
 	return q
 }
-
-// errNoLines reports that this process could not receive a helper's lines. It may have too many
-// open files.
-var errNoLines = errors.New("take the lines to the helper")
 
 // connect waits for the lines to the next helper. The lines to the previous helper have ended.
 func (q *Queue) connect(limit time.Duration) error {

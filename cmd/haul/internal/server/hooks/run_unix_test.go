@@ -143,7 +143,7 @@ func TestProgram(t *testing.T) {
 			r := newRig(t, 0, `cat >"$1/event" && printf %s "$HAUL_FILE" >"$1/file" && env >"$1/env"`)
 			n := int64(7)
 			sum := activity.Sum("abc")
-			r.Send(activity.Event{Event: activity.Uploaded, Time: time.Now(), Protocol: "sftp", Result: "done", Peer: "192.0.2.1:5", User: "alice", File: name, Path: "/srv/x", Bytes: &n, SHA256: &sum})
+			r.Send(activity.Event{Event: activity.Uploaded, Time: time.Now(), Protocol: "sftp", Result: "done", Peer: "192.0.2.1:5", User: "alice", File: name, Path: "/srv/x", Bytes: &n, Digest: activity.Digest{SHA256: &sum}})
 			r.await("done", 1)
 			var got struct {
 				Event, File, Peer, User, SHA256 string
