@@ -36,9 +36,6 @@ var toCut = []string{
 	"cmd/haul/internal/client/openssh.Destination fields",
 	"cmd/haul/internal/client/remote arrows",
 	"cmd/haul/internal/server/activity.Event fields",
-	"cmd/haul/internal/server/config arrows",
-	"cmd/haul/internal/server/site arrows",
-	"cmd/haul/internal/server/status arrows",
 	"tftp/tftpclient arrows",
 }
 

@@ -21,77 +21,6 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
-// A Setting is one setting of a server.
-type Setting struct {
-	Key   string // in the file, such as "tftp.single_port"
-	Flag  string // without dashes, such as "single-port"; "" for the arguments of the command
-	Group string // of the help; see [Groups]
-	Help  string // one sentence without its period; a word in backquotes stands for the value
-
-	letter  string   // the short flag
-	words   []string // possible values, for completion
-	without string   // the value of a flag without an argument
-	value   *value
-	initial string // the default, in text form
-
-	origin  Origin
-	refused bool // the given value cannot be read
-}
-
-// Groups are the groups of settings, in the order of the help.
-var Groups = []string{"SFTP", "HTTP", "TFTP", "files", "boot", "limits", "ops"}
-
-// Variable returns the name of the setting's environment variable.
-func (s *Setting) Variable() string {
-	return variablePrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
-}
-
-// LongFlag returns the other name of the flag, which is derived from the key.
-func (s *Setting) LongFlag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key) }
-
-// Default returns the default in text form; "" if there is none.
-func (s *Setting) Default() string { return s.initial }
-
-// Words returns the possible values, if there are only a few.
-func (s *Setting) Words() []string { return s.words }
-
-// Origin returns where the value comes from.
-func (s *Setting) Origin() Origin { return s.origin }
-
-// An Origin says where the value of a setting comes from. The zero Origin means the default.
-type Origin struct {
-	File         string // with Line and Column, from 1
-	Line, Column int
-
-	Variable string
-	Flag     string // without dashes
-	Argument bool   // an argument of the command
-}
-
-// String returns the origin in the usual notation, such as "/etc/haul/haul.toml:7:1" or "--user".
-func (o Origin) String() string {
-	switch {
-	case o.File != "":
-		return fmt.Sprintf("%s:%d:%d", o.File, o.Line, o.Column)
-	case o.Variable != "":
-		return o.Variable
-	case o.Flag != "":
-		return "--" + o.Flag
-	case o.Argument:
-		return "argument"
-	}
-	return "default"
-}
-
-// Settings are all settings of one server, bound to its configuration.
-type Settings struct {
-	all    []*Setting
-	config settings.Config
-	file   string // the path of the file that was read; "" if there was none
-
-	hookTables []Origin // the origins of the hooks, if tables of the file set them
-}
-
 // New returns the settings with their defaults.
 func New() *Settings { return newSettings(settings.Default()) }
 
@@ -110,9 +39,6 @@ func newSettings(defaults settings.Config) *Settings {
 	}
 	return s
 }
-
-// All returns the settings, group by group.
-func (s *Settings) All() []*Setting { return s.all }
 
 // AddFlags adds a flag for each setting. Each flag has two names: --single-port and, after its key,
 // --tftp-single-port.
@@ -159,7 +85,7 @@ func (s *Settings) Resolve(from Sources) (settings.Config, error) {
 	wrong := append(s.fromVariables(from.Lookup), s.unknownVariables(from.Environ)...)
 	if from.File != "" {
 		s.config.Reload = true
-		some, err := s.fromFile(from)
+		some, err := s.fromFile(from.File, from.Read)
 		if wrong = append(wrong, some...); err != nil {
 			return s.config, join(append(wrong, mistake{err: err}))
 		}
@@ -168,12 +94,6 @@ func (s *Settings) Resolve(from Sources) (settings.Config, error) {
 	wrong = append(wrong, s.check()...)
 	slices.SortStableFunc(wrong, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
 	return s.config, join(wrong)
-}
-
-// A mistake is a mistake in a configuration.
-type mistake struct {
-	line int // of the file; 0 if the mistake is elsewhere
-	err  error
 }
 
 func join(wrong []mistake) error {
@@ -265,23 +185,6 @@ func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []mi
 	return wrong
 }
 
-// given reports whether a setting was set explicitly.
-func (s *Setting) given() bool { return s.origin != Origin{} }
-
-func (s *Setting) mistake(err error) error {
-	return &failure.Error{Kind: failure.Usage, Setting: failure.Flag(cmp.Or(s.Flag, s.Key)), Err: err}
-}
-
-// find returns the setting with a flag or a key of this name; nil if there is none.
-func (s *Settings) find(flag failure.Flag) *Setting {
-	name := string(flag)
-	i := slices.IndexFunc(s.all, func(one *Setting) bool { return name != "" && (one.Flag == name || one.Key == name) })
-	if i < 0 {
-		return nil
-	}
-	return s.all[i]
-}
-
 // Located rewrites an error for the places that the settings come from. Instead of flags it names
 // variables, or keys of the file with the line of the mistake.
 func (s *Settings) Located(err error) error {
@@ -318,24 +221,6 @@ func (s *Settings) locate(err error) error {
 		text = at.File + ": " + text
 	}
 	return failure.Reword(text, err)
-}
-
-// nameFor returns the name of a setting at the place that its value comes from, or by default at
-// the place of the mistake. For a key of the file it adds the position if the mistake is elsewhere.
-func (s *Setting) nameFor(mistake Origin) string {
-	from := mistake
-	if s.given() {
-		from = s.origin
-	}
-	switch {
-	case from.File != "" && mistake.File == "":
-		return fmt.Sprintf("%s (%s)", s.Key, from)
-	case from.File != "":
-		return s.Key
-	case from.Variable != "":
-		return s.Variable()
-	}
-	return "--" + s.Flag
 }
 
 // FileName is the name of the configuration file in its directory.

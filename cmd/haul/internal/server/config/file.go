@@ -31,36 +31,35 @@ const maxMistakes = 100
 
 // fromFile sets the settings that neither flags nor variables have set. It returns all mistakes of
 // the file; err is set if the file cannot be read.
-func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
-	read := from.Read
+func (s *Settings) fromFile(file string, read func(name string) ([]byte, error)) (wrong []mistake, err error) {
 	if read == nil {
 		read = func(name string) ([]byte, error) { return smallfile.ReadTrusted(name, maxFile) }
 	}
-	data, err := read(from.File)
+	data, err := read(file)
 	if err != nil {
-		return nil, failure.Local.Errorf("read the configuration %s: %w", from.File, console.WithoutPath(err))
+		return nil, failure.Local.Errorf("read the configuration %s: %w", file, console.WithoutPath(err))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some Windows editors write a byte order mark
 	// The parser below also accepts input that is not TOML, such as duplicate tables.
 	var whole map[string]any
 	if err := toml.Unmarshal(data, &whole); err != nil {
-		at := Origin{File: from.File, Line: 1, Column: 1}
+		at := Origin{File: file, Line: 1, Column: 1}
 		if bad, ok := errors.AsType[*toml.DecodeError](err); ok {
 			at.Line, at.Column = bad.Position()
 		}
 		return nil, failure.Usage.Errorf("%s: %s", at, strings.TrimPrefix(err.Error(), "toml: "))
 	}
-	f := fileReader{settings: s, name: from.File}
+	f := fileReader{settings: s, name: file}
 	f.parser.Reset(data)
 	for f.parser.NextExpression() && len(f.wrong) <= maxMistakes {
 		f.expression(f.parser.Expression())
 	}
 	f.endHook()
 	if err := f.parser.Error(); err != nil {
-		return nil, failure.Usage.Errorf("%s: %w", from.File, err)
+		return nil, failure.Usage.Errorf("%s: %w", file, err)
 	}
 	if len(f.wrong) > maxMistakes {
-		return f.wrong[:maxMistakes], failure.Usage.Errorf("%s: more than %d mistakes; is this a configuration of haul?", from.File, maxMistakes)
+		return f.wrong[:maxMistakes], failure.Usage.Errorf("%s: more than %d mistakes; is this a configuration of haul?", file, maxMistakes)
 	}
 	return f.wrong, nil
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// variablePrefix is the prefix of the names of all variables.
-const variablePrefix = "HAUL_"
-
 // unknownVariables reports variables that were probably meant for a setting, because their names
 // are similar to a setting's variable, or begin with the name of a table. Otherwise a misspelled
 // HAUL_ALLOW would open a server to everybody. Other variables are ignored: they belong to other

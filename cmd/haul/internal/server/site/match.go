@@ -11,6 +11,12 @@ import (
 	"strings"
 )
 
+// A Client is the sender of a request, and the address that received it.
+type Client struct {
+	Peer  netip.Addr     // the client's address; a zone or an IPv4-in-IPv6 form does not matter
+	Local netip.AddrPort // our address and port that received the request
+}
+
 // maxAlternatives is how many alternatives a match may have.
 const maxAlternatives = 1024
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/remap"
 	"github.com/haul-project/haul/store"
@@ -194,4 +195,59 @@ func (q *request) hardware() (MAC, bool, error) {
 		return MAC{}, false, fmt.Errorf("hardware address of %s: %w", q.client.Peer, q.macErr)
 	}
 	return q.mac, q.has, nil
+}
+
+// ownPlace moves p to the client's own directory, if root has one.
+func (q *request) ownPlace(root *Root, p place) (place, error) {
+	own, err := q.ownName(root.PerClient)
+	if err != nil {
+		return place{}, err
+	}
+	// A client that asks for another client's directory learns nothing, not even that it is
+	// refused.
+	first, _, _ := strings.Cut(p.name, "/")
+	if first != own && root.PerClient.names(first) {
+		op := "open"
+		if q.write {
+			op = "create"
+		}
+		return place{}, &fs.PathError{Op: op, Path: p.name, Err: fs.ErrNotExist}
+	}
+	if own == "" {
+		return p, nil
+	}
+	p.claims = first == own
+	fi, err := p.store.Stat(q.ctx, own)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid): // on Windows no name has a colon
+		return p, nil
+	case err != nil:
+		// The client may have a directory of its own, so the root may be the wrong place.
+		return place{}, err
+	case !fi.IsDir():
+		return p, nil
+	}
+	if root.Shared && !q.write {
+		p.fallback = p.name
+	}
+	p.name, p.claims = own+"/"+p.name, false
+	return p, nil
+}
+
+// ownName returns the name of the client's directory; "" if there can be none, or if the hardware
+// address is not known.
+func (q *request) ownName(kind PerClient) (string, error) {
+	switch kind {
+	case ByIP:
+		if q.client.Peer.IsValid() {
+			return q.client.Peer.String(), nil
+		}
+	case ByMAC:
+		mac, ok, err := q.hardware()
+		if ok {
+			return mac.dashed(), nil
+		}
+		return "", err
+	}
+	return "", nil
 }

@@ -25,24 +25,17 @@
 package site
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/remap"
 	"github.com/haul-project/haul/store"
 )
-
-// A Client is the sender of a request, and the address that received it.
-type Client struct {
-	Peer  netip.Addr     // the client's address; a zone or an IPv4-in-IPv6 form does not matter
-	Local netip.AddrPort // our address and port that received the request
-}
 
 // A Site says what is served to whom. Its fields must not change once it is in use. Any goroutine
 // may then call its methods. It must not be copied.
@@ -132,89 +125,31 @@ func (s *Site) NeedsNeighbours() bool {
 		slices.ContainsFunc(s.Access, func(r Rule) bool { return len(r.Who.MACs) > 0 })
 }
 
-// Open opens the file that a name means for a client.
-func (s *Site) Open(ctx context.Context, c Client, name string) (store.File, error) {
-	p, err := s.request(ctx, c, false).place(name)
-	if err != nil {
-		return nil, err
+// A Policy says which uploads are accepted.
+type Policy uint8
+
+// The policies.
+const (
+	UploadNone      Policy = iota // none at all
+	UploadCreate                  // new files: an existing name is refused
+	UploadOverwrite               // new files, and files that replace others
+	UploadUnique                  // each upload gets a unique name: the client's name and the time
+)
+
+var policies = [...]string{UploadNone: "none", UploadCreate: "create", UploadOverwrite: "overwrite", UploadUnique: "unique"}
+
+// String returns "none", "create", "overwrite" or "unique".
+func (p Policy) String() string {
+	if int(p) < len(policies) {
+		return policies[p]
 	}
-	f, err := p.store.Open(ctx, p.name)
-	if p.fallback != "" && errors.Is(err, fs.ErrNotExist) {
-		p.name = p.fallback
-		f, err = p.store.Open(ctx, p.name)
-	}
-	if err == nil && s.Opened != nil {
-		s.Opened(c, p.name)
-	}
-	return f, err
+	return "policy " + strconv.Itoa(int(p))
 }
 
-// Stat describes the file that a name means for a client that would read it.
-func (s *Site) Stat(ctx context.Context, c Client, name string) (fs.FileInfo, error) {
-	p, err := s.request(ctx, c, false).place(name)
-	if err != nil {
-		return nil, err
+// ParsePolicy reads the text that [Policy.String] returns.
+func ParsePolicy(s string) (Policy, error) {
+	if i := slices.Index(policies[:], s); i >= 0 {
+		return Policy(i), nil
 	}
-	return p.stat(ctx)
-}
-
-// Create begins the upload of a file under the name that it means for a client, by the policy
-// [Site.Upload]. A client that may write a file may also create its missing parent directories
-// ([store.Create].Parents), but not a client's own directory ([Root].PerClient). The result is an
-// [*Upload], which has the final name.
-func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create) (store.Upload, error) {
-	if s.Upload == UploadNone {
-		return nil, &Refusal{Message: "uploads are not allowed"}
-	}
-	p, err := s.request(ctx, c, true).place(name)
-	if err != nil {
-		return nil, err
-	}
-	if s.Upload == UploadUnique {
-		return s.createUnique(ctx, p, o)
-	}
-	// The administrator decides which clients have directories of their own.
-	o.Parents = o.Parents && !p.claims
-	o.Exclusive = o.Exclusive || s.Upload == UploadCreate
-	u, err := p.store.Create(ctx, p.name, o)
-	if err != nil {
-		return nil, err
-	}
-	return &Upload{Upload: u, Name: p.name}, nil
-}
-
-// An Upload is a file that a client is sending.
-type Upload struct {
-	store.Upload
-	Name string // its name in the store after Commit
-}
-
-// Unwrap returns the upload below, for [store.As].
-func (u *Upload) Unwrap() any { return u.Upload }
-
-// Location returns the final location of the file, with Name, for a server's log.
-func (u *Upload) Location() store.Location {
-	l := store.LocationOf(u.Upload)
-	l.Name = u.Name
-	return l
-}
-
-// For returns the site as one client sees it.
-func (s *Site) For(c Client) store.Store { return view{s, c} }
-
-type view struct {
-	site   *Site
-	client Client
-}
-
-func (v view) Open(ctx context.Context, name string) (store.File, error) {
-	return v.site.Open(ctx, v.client, name)
-}
-
-func (v view) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
-	return v.site.Create(ctx, v.client, name, o)
-}
-
-func (v view) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	return v.site.Stat(ctx, v.client, name)
+	return 0, fmt.Errorf("upload policy %q: write one of %s", s, strings.Join(policies[:], ", "))
 }

@@ -3,10 +3,8 @@ package site
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,33 +12,45 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Policy says which uploads are accepted.
-type Policy uint8
-
-// The policies.
-const (
-	UploadNone      Policy = iota // none at all
-	UploadCreate                  // new files: an existing name is refused
-	UploadOverwrite               // new files, and files that replace others
-	UploadUnique                  // each upload gets a unique name: the client's name and the time
-)
-
-var policies = [...]string{UploadNone: "none", UploadCreate: "create", UploadOverwrite: "overwrite", UploadUnique: "unique"}
-
-// String returns "none", "create", "overwrite" or "unique".
-func (p Policy) String() string {
-	if int(p) < len(policies) {
-		return policies[p]
+// Create begins the upload of a file under the name that it means for a client, by the policy
+// [Site.Upload]. A client that may write a file may also create its missing parent directories
+// ([store.Create].Parents), but not a client's own directory ([Root].PerClient). The result is an
+// [*Upload], which has the final name.
+func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create) (store.Upload, error) {
+	if s.Upload == UploadNone {
+		return nil, &Refusal{Message: "uploads are not allowed"}
 	}
-	return "policy " + strconv.Itoa(int(p))
+	p, err := s.request(ctx, c, true).place(name)
+	if err != nil {
+		return nil, err
+	}
+	if s.Upload == UploadUnique {
+		return s.createUnique(ctx, p, o)
+	}
+	// The administrator decides which clients have directories of their own.
+	o.Parents = o.Parents && !p.claims
+	o.Exclusive = o.Exclusive || s.Upload == UploadCreate
+	u, err := p.store.Create(ctx, p.name, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Upload{Upload: u, Name: p.name}, nil
 }
 
-// ParsePolicy reads the text that [Policy.String] returns.
-func ParsePolicy(s string) (Policy, error) {
-	if i := slices.Index(policies[:], s); i >= 0 {
-		return Policy(i), nil
-	}
-	return 0, fmt.Errorf("upload policy %q: write one of %s", s, strings.Join(policies[:], ", "))
+// An Upload is a file that a client is sending.
+type Upload struct {
+	store.Upload
+	Name string // its name in the store after Commit
+}
+
+// Unwrap returns the upload below, for [store.As].
+func (u *Upload) Unwrap() any { return u.Upload }
+
+// Location returns the final location of the file, with Name, for a server's log.
+func (u *Upload) Location() store.Location {
+	l := store.LocationOf(u.Upload)
+	l.Name = u.Name
+	return l
 }
 
 // maxUnique bounds the names that are tried if earlier ones exist.

@@ -160,28 +160,6 @@ func Stages() []string {
 	return all
 }
 
-// info returns the answer to /api/v1/info.
-func (b *Board) info(s *snapshot) Info {
-	return Info{Version: b.Version, Host: b.host, Time: s.at.UTC(), Started: b.began.UTC(), Draining: b.draining.Load(), Protocols: s.totals}
-}
-
-// hour returns the answer to /api/v1/series.
-func (b *Board) hour() Series {
-	b.init()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	out := Series{Time: b.series.at.UTC(), Step: sampleEvery.Seconds(), Protocols: []ProtocolSeries{}}
-	for i, p := range b.Protocols {
-		one := ProtocolSeries{Protocol: string(p), Bytes: []int64{}, Live: []int64{}, Ended: []int64{}, Failed: []int64{}, Sent: []int64{}, Resent: []int64{}}
-		for _, s := range b.series.of(i) {
-			one.Bytes, one.Live, one.Ended = append(one.Bytes, s.bytes), append(one.Live, s.live), append(one.Ended, s.ended)
-			one.Failed, one.Sent, one.Resent = append(one.Failed, s.failed), append(one.Sent, s.sent), append(one.Resent, s.resent)
-		}
-		out.Protocols = append(out.Protocols, one)
-	}
-	return out
-}
-
 // byStage counts machines.
 func byStage(machines []Machine) map[string]int {
 	counts := map[string]int{}

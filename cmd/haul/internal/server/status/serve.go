@@ -1,0 +1,42 @@
+package status
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+)
+
+// Serve serves a board on a socket until Close, and takes the board's samples. After serving ends,
+// the board shows that the server only waits for its transfers.
+func Serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
+	return usual.serve(serving, socket, b, c)
+}
+
+func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
+	ctx, end := context.WithCancel(context.Background())
+	context.AfterFunc(serving, func() { b.draining.Store(true) })
+	s := &Server{socket: socket, log: c.Log, limits: l, end: end, over: ctx.Done(), ended: make(chan struct{})}
+	s.http = http.Server{
+		Handler:                      s.admit(c, s.routes(b, c)),
+		ReadHeaderTimeout:            l.header,
+		ReadTimeout:                  l.header,
+		IdleTimeout:                  l.idle,
+		MaxHeaderBytes:               l.headerBytes,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // most of them are caused by strangers
+		ConnState:                    s.count,
+		Protocols:                    new(http.Protocols),
+	}
+	s.http.Protocols.SetHTTP1(true)
+	listen := socket
+	if c.TLS != nil {
+		config := c.TLS.Clone()
+		config.NextProtos = []string{"http/1.1"}
+		listen = tls.NewListener(socket, config)
+	}
+	go b.run(ctx)
+	go s.run(listen)
+	return s
+}
