@@ -153,7 +153,7 @@ func TestSlowLogin(t *testing.T) {
 func TestKeepAlive(t *testing.T) {
 	config := openServer()
 	config.AddHostKey(newKey(t, "ed25519"))
-	dest := &Destination{User: "bob", Host: "alive", ServerAliveInterval: 15 * time.Second}
+	dest := &Destination{User: "bob", Host: "alive", Network: Network{ServerAliveInterval: 15 * time.Second}}
 	synctest.Test(t, func(t *testing.T) {
 		c, down, err := connectPipes(t, &Dialer{Prompter: &script{yes: true}}, dest, config)
 		if err != nil {

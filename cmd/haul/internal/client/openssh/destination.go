@@ -32,21 +32,40 @@ type Destination struct {
 	Jump         *Destination // connect through this host; nil connects directly
 	ProxyCommand string       // connect through this command; empty for none
 
-	Policy                  Policy // StrictHostKeyChecking
-	HostKeyAlias            string
-	UserKnownHostsFiles     []string // the first file gets new keys
-	GlobalKnownHostsFiles   []string
-	RevokedHostKeys         string // a file of keys; empty for none
-	HashKnownHosts          bool
-	TrustLoopback           bool     // NoHostAuthenticationForLocalhost
-	HostKeyAlgorithms       []string // empty means the secure defaults
-	FixedHostKeyOrder       bool     // known_hosts may not change their order
-	CASignatureAlgorithms   []string // empty means the secure defaults
-	RequiredRSASize         int      // bits; 0 means 2048
-	KexAlgorithms           []string // empty means the secure defaults
-	Ciphers                 []string // empty means the secure defaults
-	MACs                    []string // empty means the secure defaults
-	RekeyLimit              uint64   // bytes; 0 leaves it to the cipher
+	HostKeyRules
+	Ciphering
+	LoginRules
+	Network
+
+	// Ignored lists settings that have an effect in ssh but none here, with their positions.
+	Ignored []string
+}
+
+// HostKeyRules decide whether a host is the right one.
+type HostKeyRules struct {
+	Policy                Policy // StrictHostKeyChecking
+	HostKeyAlias          string
+	UserKnownHostsFiles   []string // the first file gets new keys
+	GlobalKnownHostsFiles []string
+	RevokedHostKeys       string // a file of keys; empty for none
+	HashKnownHosts        bool
+	TrustLoopback         bool     // NoHostAuthenticationForLocalhost
+	HostKeyAlgorithms     []string // empty means the secure defaults
+	FixedHostKeyOrder     bool     // known_hosts may not change their order
+	CASignatureAlgorithms []string // empty means the secure defaults
+	RequiredRSASize       int      // bits; 0 means 2048
+}
+
+// Ciphering is how a connection is encrypted.
+type Ciphering struct {
+	KexAlgorithms []string // empty means the secure defaults
+	Ciphers       []string // empty means the secure defaults
+	MACs          []string // empty means the secure defaults
+	RekeyLimit    uint64   // bytes; 0 leaves it to the cipher
+}
+
+// LoginRules say how to log in.
+type LoginRules struct {
 	IdentityFiles           []string // private keys, or public keys whose private part an agent holds
 	DefaultIdentities       bool     // IdentityFiles are the default names, which may be missing
 	CertificateFiles        []string
@@ -58,7 +77,10 @@ type Destination struct {
 	NumberOfPasswordPrompts int      // 0 means 3, negative means none
 	BatchMode               bool     // ask no questions
 	NoBanner                bool     // LogLevel is below INFO, at which ssh hides servers' banners
+}
 
+// Network is how to reach the host, and when to give it up.
+type Network struct {
 	AddressFamily       string        // "tcp4", "tcp6", or empty for any
 	BindAddress         string        // local address; empty for any
 	BindInterface       string        // bind to an address of this interface; empty for any
@@ -67,9 +89,6 @@ type Destination struct {
 	NoTCPKeepAlive      bool
 	ServerAliveInterval time.Duration // 0 for no checks
 	ServerAliveCountMax int           // 0 means 3
-
-	// Ignored lists settings that have an effect in ssh but none here, with their positions.
-	Ignored []string
 }
 
 // Overrides are the settings of a command line. They take precedence over all files.

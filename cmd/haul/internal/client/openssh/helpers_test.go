@@ -256,8 +256,8 @@ func (s *server) dest(t *testing.T) Destination {
 func (s *server) stranger(t *testing.T) Destination {
 	t.Helper()
 	return Destination{
-		User: "bob", Host: "127.0.0.1", Port: s.addr.Port, Policy: Strict,
-		UserKnownHostsFiles: []string{filepath.Join(t.TempDir(), "known_hosts")},
+		User: "bob", Host: "127.0.0.1", Port: s.addr.Port,
+		HostKeyRules: HostKeyRules{Policy: Strict, UserKnownHostsFiles: []string{filepath.Join(t.TempDir(), "known_hosts")}},
 	}
 }
 

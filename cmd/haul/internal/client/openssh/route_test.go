@@ -90,7 +90,7 @@ func TestSilentJump(t *testing.T) {
 	}
 	defer quiet.Close()
 	entry := s.dest(t)
-	dest := Destination{User: "bob", Host: "127.0.0.1", Port: quiet.Addr().(*net.TCPAddr).Port, Jump: &entry, ConnectTimeout: 50 * time.Millisecond}
+	dest := Destination{User: "bob", Host: "127.0.0.1", Port: quiet.Addr().(*net.TCPAddr).Port, Jump: &entry, Network: Network{ConnectTimeout: 50 * time.Millisecond}}
 	dialFails(t, &Dialer{}, dest, os.ErrDeadlineExceeded, dest.name())
 
 	dest.ConnectTimeout = 0

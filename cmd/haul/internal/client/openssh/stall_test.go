@@ -194,7 +194,7 @@ func TestConnectTimeout(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
 		})
-		dest := Destination{User: "bob", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, ConnectTimeout: 50 * time.Millisecond}
+		dest := Destination{User: "bob", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, Network: Network{ConnectTimeout: 50 * time.Millisecond}}
 		dialFails(t, &Dialer{}, dest, os.ErrDeadlineExceeded, "connect to [127.0.0.1]:")
 		_ = l.Close()
 		work.Wait()

@@ -15,9 +15,6 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// maxAnswer bounds the answer that a user types, in bytes.
-const maxAnswer = 4 << 10
-
 // maxUnclear bounds the answers that are neither yes nor no, because a program that asks may
 // always give the same answer.
 const maxUnclear = 3

@@ -13,6 +13,9 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
+// maxAnswer bounds the answer that a user types, in bytes.
+const maxAnswer = 4 << 10
+
 // Bounds of the waits for a program that asks the user.
 const (
 	askpassTime = 5 * time.Minute // for an answer; sshd ends a login sooner

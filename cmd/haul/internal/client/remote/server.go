@@ -131,3 +131,9 @@ func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.File
 	}
 	return ask(ctx, m.Name)
 }
+
+// An Intent says what a connection is for, as far as that is known.
+type Intent struct {
+	First  string // the file to be read first
+	Expect int64  // bytes of one file to be moved; sftpclient.FirstSize for all of First
+}

@@ -2,10 +2,8 @@ package remote
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
-	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
@@ -37,12 +35,6 @@ func (s *Servers) Close() {
 
 // Len returns the number of connected servers.
 func (s *Servers) Len() int { return len(s.open) }
-
-// An Intent says what a connection is for, as far as that is known.
-type Intent struct {
-	First  string // the file to be read first
-	Expect int64  // bytes of one file to be moved; sftpclient.FirstSize for all of First
-}
 
 // Connect returns the server of a location. It connects at the first call for each server. Only one
 // goroutine at a time may call it.
@@ -84,32 +76,4 @@ func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
 		return a.Origin() == b.Origin(), nil
 	}
 	return s.ssh.same(ctx, a, b)
-}
-
-// A notices prints each text once. Without it, every connection would repeat many of them.
-type notices struct {
-	say  func(text string)
-	mu   sync.Mutex
-	said map[string]bool // guarded by mu
-}
-
-func newNotices(say func(text string)) *notices {
-	return &notices{say: say, said: map[string]bool{}}
-}
-
-// printf prints a message unless it has been printed before.
-func (n *notices) printf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	n.print(text, text)
-}
-
-// print prints a message if it is the first about its subject.
-func (n *notices) print(about, text string) {
-	n.mu.Lock()
-	first := !n.said[about]
-	n.said[about] = true
-	n.mu.Unlock()
-	if first {
-		n.say(console.VisibleLines(text))
-	}
 }

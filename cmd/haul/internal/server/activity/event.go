@@ -56,8 +56,7 @@ type Event struct {
 	Peer      string    `json:"peer,omitempty"`
 	User      string    `json:"user,omitempty"`
 	UserBytes []byte    `json:"user_bytes,omitempty"`
-	Method    string    `json:"method,omitempty"`
-	Key       string    `json:"key,omitempty"`
+	Credential
 
 	File        string `json:"file,omitempty"`
 	FileBytes   []byte `json:"file_bytes,omitempty"`
@@ -69,19 +68,40 @@ type Event struct {
 	StoredBytes []byte `json:"stored_bytes,omitempty"`
 	Cut         bool   `json:"cut,omitempty"`
 
-	Bytes   *int64     `json:"bytes,omitempty"`
-	Began   *time.Time `json:"began,omitempty"`
-	Seconds *float64   `json:"seconds,omitempty"`
-	Status  int        `json:"status,omitempty"`
-	SHA256  *Sum       `json:"sha256,omitempty"`
-	Why     string     `json:"why,omitempty"`
+	Bytes *int64 `json:"bytes,omitempty"`
+	Duration
+	Status int `json:"status,omitempty"`
+	Digest
 
-	MAC   string `json:"mac,omitempty"`
-	Arch  string `json:"arch,omitempty"`
-	Stage string `json:"stage,omitempty"`
+	Machine
 
 	Error string `json:"error,omitempty"`
 	Lines int64  `json:"lines,omitempty"`
+}
+
+// A Credential is how a user has logged in, or tried to.
+type Credential struct {
+	Method string `json:"method,omitempty"`
+	Key    string `json:"key,omitempty"`
+}
+
+// A Duration is when something began, and how long it took.
+type Duration struct {
+	Began   *time.Time `json:"began,omitempty"`
+	Seconds *float64   `json:"seconds,omitempty"`
+}
+
+// A Digest is the hash of an upload, or the reason why there is none.
+type Digest struct {
+	SHA256 *Sum   `json:"sha256,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+// A Machine is one that boots.
+type Machine struct {
+	MAC   string `json:"mac,omitempty"`
+	Arch  string `json:"arch,omitempty"`
+	Stage string `json:"stage,omitempty"`
 }
 
 // A Sum is a hash in hexadecimal digits; "" means that it could not be computed, null in JSON.

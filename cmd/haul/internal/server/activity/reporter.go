@@ -179,7 +179,7 @@ func (r *Reporter) Login(p meter.Protocol, peer string, e users.Event) {
 	if e.Outcome != users.Accepted {
 		kind, result = LoginFailed, "refused"
 	}
-	r.send(Event{Event: kind, Time: time.Now(), Protocol: string(p), Result: result, Peer: peer, User: e.User, Method: e.Method, Key: e.Key, Error: e.Reason})
+	r.send(Event{Event: kind, Time: time.Now(), Protocol: string(p), Result: result, Peer: peer, User: e.User, Credential: Credential{e.Method, e.Key}, Error: e.Reason})
 }
 
 // Boot reports that a booting machine has reached another stage. file is the file that it
@@ -188,7 +188,7 @@ func (r *Reporter) Boot(m pxe.Machine, file string) {
 	if r == nil {
 		return
 	}
-	e := Event{Event: Boot, Time: time.Now(), Protocol: "boot", MAC: m.MAC.String(), Arch: m.Client.Arch.String(), Stage: m.Stage.String(), File: file}
+	e := Event{Event: Boot, Time: time.Now(), Protocol: "boot", File: file, Machine: Machine{m.MAC.String(), m.Client.Arch.String(), m.Stage.String()}}
 	if addr := netip.AddrFrom4(m.Addr); !addr.IsUnspecified() {
 		e.Peer = addr.String()
 	}
