@@ -58,6 +58,10 @@ func (f *File) Read(p []byte) (int, error) {
 	if err := f.awaitBehind(f.life); err != nil {
 		return 0, err
 	}
+	if n := copy(p, from(f.small, f.pos)); n > 0 {
+		f.pos += int64(n)
+		return n, nil
+	}
 	if f.c.config.NoReadAhead {
 		n, err := f.readDirect(p, f.pos)
 		f.pos += int64(n)
@@ -81,7 +85,7 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 		return 0, nil
 	}
 	if f.small != nil {
-		if n = copy(p, f.small[min(off, int64(len(f.small))):]); n < len(p) {
+		if n = copy(p, from(f.small, off)); n < len(p) {
 			err = io.EOF
 		}
 		return n, err
@@ -120,6 +124,9 @@ func (f *File) inOrder(off int64, n int) bool {
 	return follows
 }
 
+// from returns the part of a content from an offset on; nothing behind its end.
+func from(content []byte, off int64) []byte { return content[min(off, int64(len(content))):] }
+
 // WriteTo writes the rest of the file to w, with as much in flight as the path holds. Its errors
 // are those of FetchTo.
 func (f *File) WriteTo(w io.Writer) (n int64, err error) {
@@ -131,7 +138,11 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	if err := f.awaitBehind(f.life); err != nil {
 		return 0, err
 	}
-	if f.c.config.NoReadAhead {
+	switch {
+	case f.small != nil:
+		some, err := f.writeNext(w, from(f.small, f.pos))
+		return int64(some), err
+	case f.c.config.NoReadAhead:
 		return f.writeToDirect(w)
 	}
 	memory := int64(f.c.config.Memory)
@@ -146,18 +157,29 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 		if err != nil {
 			return n, err
 		}
-		some, err := w.Write(b)
-		if err == nil && some < len(b) {
-			err = io.ErrShortWrite
-		}
-		some = min(max(some, 0), len(b))
+		some, err := f.writeNext(w, b)
 		f.ahead.Took(some)
-		f.pos += int64(some)
-		n += int64(some)
-		if err != nil {
-			return n, &TransferError{Op: "read", Name: f.name, Offset: f.pos, Local: true, Err: err}
+		if n += int64(some); err != nil {
+			return n, err
 		}
 	}
+}
+
+// writeNext writes bytes at pos to w, and moves pos behind those that w has taken. The caller holds
+// mu.
+func (f *File) writeNext(w io.Writer, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := w.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	n = min(max(n, 0), len(b))
+	if f.pos += int64(n); err != nil {
+		err = &TransferError{Op: "read", Name: f.name, Offset: f.pos, Local: true, Err: err}
+	}
+	return n, err
 }
 
 // writeToDirect is WriteTo without reading ahead.
@@ -166,12 +188,11 @@ func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 	defer b.Free()
 	for {
 		got, err := f.readDirect(b.Bytes[:f.c.server.ReadChunk], f.pos)
-		some, werr := w.Write(b.Bytes[:got])
-		f.pos += int64(some)
+		some, werr := f.writeNext(w, b.Bytes[:got])
 		n += int64(some)
 		switch {
 		case werr != nil:
-			return n, &TransferError{Op: "read", Name: f.name, Offset: f.pos, Local: true, Err: werr}
+			return n, werr
 		case err == io.EOF:
 			return n, nil
 		case err != nil:
@@ -191,7 +212,7 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 		return 0, err
 	}
 	if f.small != nil {
-		b := f.small[min(off, int64(len(f.small))):]
+		b := from(f.small, off)
 		if len(b) == 0 {
 			return 0, nil
 		}

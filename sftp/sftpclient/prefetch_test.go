@@ -55,6 +55,48 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
+// A file whose whole content came with the handshake is not read a second time, not even if the
+// reader goes through it in order.
+func TestPrefetchReadOnce(t *testing.T) {
+	data := pattern(5000, 3)
+	for name, write := range map[string]func(*File, io.Writer) (int64, error){
+		"WriteTo": func(f *File, w io.Writer) (int64, error) { return f.WriteTo(w) },
+		"Read": func(f *File, w io.Writer) (int64, error) {
+			return io.CopyN(w, struct{ io.Reader }{f}, int64(len(data)))
+		},
+		"ReadAt": func(f *File, w io.Writer) (int64, error) { return io.Copy(w, io.NewSectionReader(f, 0, 1<<30)) },
+		"a part, all": func(f *File, w io.Writer) (n int64, err error) {
+			n, err = io.CopyN(w, f, 10)
+			rest, err2 := f.WriteTo(w)
+			return n + rest, errors.Join(err, err2)
+		},
+	} {
+		for _, config := range []Config{{First: "f"}, {First: "f", NoReadAhead: true}} {
+			t.Run(fmt.Sprint(name, " ", config.NoReadAhead), func(t *testing.T) {
+				prepare := func(p *fakeServer) {
+					p.plain = true
+					p.put(t, "f", data)
+				}
+				withFakeServer(t, config, prepare, func(t *testing.T, p *fakeServer, c *Client) {
+					f, err := c.Open(t.Context(), "f")
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					before := p.count("READ")
+					var got bytes.Buffer
+					if n, err := write(f, &got); err != nil || n != int64(len(data)) || !bytes.Equal(got.Bytes(), data) {
+						t.Errorf("%d bytes, %v", n, err)
+					}
+					if n := p.count("READ") - before; n > 0 {
+						t.Errorf("%d further READs", n)
+					}
+				})
+			})
+		}
+	}
+}
+
 func TestPrefetchMissing(t *testing.T) {
 	for _, test := range []struct {
 		name, first string
