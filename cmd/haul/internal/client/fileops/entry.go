@@ -44,6 +44,7 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 	}
 	for _, m := range found {
 		fi, err := remote.Describe(ctx, c, m, follow)
+		err = asTyped(l, len(found), err)
 		if err == nil && l.IsDirName() && fi.Mode().IsRegular() {
 			err = fmt.Errorf("%v: is not a directory", l)
 		}
@@ -54,6 +55,14 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 		list = append(list, entry{FileInfo: fi, path: m.Name, shown: m.Name, modeless: c.Capabilities().NoModes})
 	}
 	return c, list, errs
+}
+
+// asTyped makes an error about the only file of a location name it as the user typed it.
+func asTyped(l remote.Location, files int, err error) error {
+	if err == nil || files != 1 {
+		return err
+	}
+	return fmt.Errorf("%v: %w", l, console.WithoutPath(err))
 }
 
 // readLinks reads the targets of symbolic links. An unreadable target is left out of the output.
