@@ -10,15 +10,15 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// DefaultMemLimit is the limit, in bytes, of a [Mem] or [Sink] without a limit of its own: 64 MiB.
-const DefaultMemLimit = 64 << 20
+// defaultMemLimit is the limit, in bytes, of a [Mem] or [Sink] without a limit of its own.
+const defaultMemLimit = 64 << 20
 
 // memEntry is the charge, in bytes, for a name in an open directory.
 const memEntry = 16
 
 var _ Tree = (*memStore)(nil)
 
-// Mem returns an empty store that holds at most limit bytes; 0 or less means [DefaultMemLimit].
+// Mem returns an empty store that holds at most limit bytes; 0 or less means 64 MiB.
 // Beyond that, uploads fail with [ErrNoSpace]. Each file is charged its size and 512 bytes, until
 // it has been replaced and its last reader has closed it. An upload is also charged for the room
 // that it reserves beyond its data: at most 64 KiB, or as much again as its data.
@@ -45,7 +45,7 @@ func Mem(limit int64) Tree {
 
 func memLimit(limit int64) int64 {
 	if limit <= 0 {
-		return DefaultMemLimit
+		return defaultMemLimit
 	}
 	return limit
 }

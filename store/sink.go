@@ -14,7 +14,7 @@ import (
 // then owns the File, which can be read until it is closed; Stat returns its size. It is a
 // [TryReader] that never returns [ErrWouldBlock].
 //
-// The store holds at most limit bytes; 0 or less means [DefaultMemLimit]. Uploads under way and
+// The store holds at most limit bytes; 0 or less means 64 MiB. Uploads under way and
 // files that are not closed yet are charged their size, and 512 bytes each. Beyond the limit,
 // uploads fail with [ErrNoSpace]. A file that is never closed is charged until the garbage
 // collector finds it.

@@ -51,6 +51,12 @@
 // the reason: [fs.ErrNotExist], [fs.ErrExist], [fs.ErrPermission], [fs.ErrInvalid], [fs.ErrClosed],
 // [ErrNotRegular], [ErrNoSpace] or [ErrUnavailable] where one of them fits. An error number of the
 // operating system stays in the chain too, so that errors.Is(err, syscall.ENOSPC) also holds.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
+// New abilities of stores become fields of [Capabilities], so that other stores still compile.
+// The page https://github.com/haul-project/haul/blob/main/docs/versions.md has the whole promise.
 package store
 
 import (

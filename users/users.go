@@ -78,6 +78,12 @@
 // everybody but its owner and group, and no file named here may be writable by
 // others than its owner. A server that says to [Open] whose they may be has them
 // belong to root or those, but for the files of users' keys.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
+// Later versions read the users files of this one.
+// The page https://github.com/haul-project/haul/blob/main/docs/versions.md has the whole promise.
 package users
 
 import (

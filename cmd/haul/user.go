@@ -83,7 +83,7 @@ func listUsers(out io.Writer, d *users.Directory) error {
 		if len(u.From) > 0 {
 			from = strings.Trim(fmt.Sprint(u.From), "[]")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Name, u.LoginMethods(), u.Access, root, limit, from)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Name, loginMethods(u), u.Access, root, limit, from)
 	}
 	return w.Flush()
 }
@@ -172,7 +172,7 @@ func showUser(out io.Writer, file *usersFlag, name string) error {
 		return value
 	}
 	line("user", u.Name)
-	line("login", u.LoginMethods())
+	line("login", loginMethods(u))
 	line("password", u.Password.String())
 	line("require", u.Require.String())
 	line("access", u.Access.String())
@@ -184,7 +184,7 @@ func showUser(out io.Writer, file *usersFlag, name string) error {
 	line("limit", limit)
 	line("from", orDash(strings.Trim(fmt.Sprint(u.From), "[]")))
 	for _, k := range u.Keys {
-		line("key", k.Describe())
+		line("key", describeKey(k))
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	if err := users.Add(cmd.Context(), path, u); err != nil {
 		return explainUsers(err, path)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s (%s, %s)\n", name, path, u.LoginMethods(), u.Access)
+	fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s (%s, %s)\n", name, path, loginMethods(u), u.Access)
 	if filepath.IsAbs(u.Root) && !strings.Contains(u.Root, "%") {
 		if _, err := os.Stat(u.Root); errors.Is(err, fs.ErrNotExist) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "haul: %s does not exist yet; make it, and restart the server, before %s logs in\n", u.Root, name)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +64,7 @@ func newUserKeyAdd() *cobra.Command {
 			return explainUsers(err, path)
 		}
 		for _, k := range keys {
-			fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s\n", k.Describe(), args[0])
+			fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s\n", describeKey(k), args[0])
 		}
 		return nil
 	})
@@ -84,7 +86,7 @@ func newUserKeyRemove() *cobra.Command {
 			return err
 		}
 		for _, word := range args[1:] {
-			k, err := u.FindKey(word)
+			k, err := findKey(u, word)
 			if err != nil {
 				return err
 			}
@@ -92,7 +94,7 @@ func newUserKeyRemove() *cobra.Command {
 			if err := users.RemoveKeys(cmd.Context(), path, u.Name, same); err != nil {
 				return explainUsers(err, path)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", k.Describe(), u.Name)
+			fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", describeKey(k), u.Name)
 		}
 		return nil
 	})
@@ -116,7 +118,7 @@ func newUserKeyList() *cobra.Command {
 				return errors.New("user " + u.Name + " has no keys")
 			}
 			for _, k := range u.Keys {
-				fmt.Fprintln(console.NewPlainWriter(cmd.OutOrStdout()), k.Describe())
+				fmt.Fprintln(console.NewPlainWriter(cmd.OutOrStdout()), describeKey(k))
 			}
 			return nil
 		},
@@ -145,7 +147,7 @@ func readKeys(in io.Reader, word string) ([]users.Key, error) {
 			return nil, failure.Local.Errorf("keys from standard input: %w", err)
 		}
 		source, text = "standard input", string(b)
-	case statErr != nil && users.LooksLikeKey(word):
+	case statErr != nil && looksLikeKey(word):
 		source, text = "key", word
 	case statErr != nil:
 		return nil, failure.Local.Errorf("key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, console.WithoutPath(statErr))
@@ -156,9 +158,88 @@ func readKeys(in io.Reader, word string) ([]users.Key, error) {
 		}
 		text = string(b)
 	}
-	keys, err := users.ParseKeys(text)
+	keys, err := parseKeys(text)
 	if err != nil {
 		return nil, failure.Usage.Errorf("%s: %w", source, err)
+	}
+	return keys, nil
+}
+
+// loginMethods says how a user logs in, such as "password, 2 keys" or "disabled".
+func loginMethods(u users.User) string {
+	var how []string
+	if !u.Password.IsZero() {
+		how = append(how, "password")
+	}
+	switch n := len(u.Keys); {
+	case n == 1:
+		how = append(how, "1 key")
+	case n > 1:
+		how = append(how, fmt.Sprintf("%d keys", n))
+	}
+	link := ", "
+	if u.Require == users.KeyAndPassword {
+		link = " + "
+	}
+	text := strings.Join(how, link)
+	switch {
+	case u.Disabled:
+		return "disabled"
+	case text == "":
+		return "no password, no key" // a certificate may do
+	}
+	return text
+}
+
+// describeKey returns the options, type, fingerprint and comment of a key.
+func describeKey(k users.Key) string {
+	if k.Public == nil {
+		return "not usable: " + k.String()
+	}
+	options, _, _ := strings.Cut(k.String(), k.Public.Type())
+	return strings.TrimSpace(options + k.Public.Type() + " " + k.Fingerprint() + " " + k.Comment)
+}
+
+// findKey returns the one key of a user that has a fingerprint or a comment.
+func findKey(u users.User, word string) (found users.Key, err error) {
+	for _, k := range u.Keys {
+		if k.Public == nil || k.Fingerprint() != word && k.Comment != word {
+			continue
+		}
+		if found.Public != nil && found.Fingerprint() != k.Fingerprint() {
+			return k, fmt.Errorf("several keys of %s have the comment %q; name one by its fingerprint: %s, %s", u.Name, word, found.Fingerprint(), k.Fingerprint())
+		}
+		found = k
+	}
+	if found.Public == nil {
+		return found, fmt.Errorf("user %s has no key with the fingerprint or comment %q; \"haul user key list %s\" lists them", u.Name, word, u.Name)
+	}
+	return found, nil
+}
+
+// looksLikeKey reports whether a word is the line of a key, and not the name of a file.
+func looksLikeKey(word string) bool { return keyType.MatchString(word) }
+
+var keyType = regexp.MustCompile(`(?:^|\s)(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+\s`)
+
+// parseKeys reads the lines of an authorized_keys file. Unlike a file that a users file
+// names, every line must be right: the user is there to correct it.
+func parseKeys(text string) (keys []users.Key, err error) {
+	if strings.Contains(text, "PRIVATE KEY-----") {
+		return nil, errors.New("that is a private key, which only its owner should have; the public key is in the file with .pub behind its name")
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		k, err := users.ParseKey(line)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("there is no key in it")
 	}
 	return keys, nil
 }

@@ -10,7 +10,13 @@
 //
 // One Cache serves several sources. All readers that want the same bytes at once share one
 // fetch, and get each byte as it comes. See [Cache.Store] for what the store promises, and
-// [Config] for the bounds.
+// [Config] for the bounds. The example of the package reads a file twice, and fetches it once.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
+// Later versions read the directory; an older one may discard what a newer one has written.
+// The page https://github.com/haul-project/haul/blob/main/docs/versions.md has the whole promise.
 package cache
 
 import (
@@ -26,12 +32,12 @@ import (
 // The defaults of [Config], and the least it takes.
 const (
 	DefaultFresh  = 10 * time.Second
-	DefaultAbsent = 5 * time.Second
+	defaultAbsent = 5 * time.Second
 	DefaultMemory = 64 << 20
 
-	// MinSize is the smallest Config.Size, and MinMemory the smallest Config.Memory.
+	// MinSize is the smallest Config.Size.
 	MinSize   = 64 << 20
-	MinMemory = 8 << 20
+	minMemory = 8 << 20
 )
 
 // Config says where a [Cache] keeps its blocks, and how long it believes them.
@@ -53,11 +59,11 @@ type Config struct {
 	Stale time.Duration
 
 	// Absent is for how long the cache remembers that a name does not exist. 0 means
-	// DefaultAbsent; below 0 it does not.
+	// 5 s; below 0 it does not.
 	Absent time.Duration
 
 	// Memory is the most bytes of blocks that are being fetched, or that could not be
-	// stored. 0 means DefaultMemory; the least is MinMemory.
+	// stored. 0 means DefaultMemory; the least is 8 MiB.
 	Memory int64
 
 	// Wait is for a server that takes over from another one, which may still hold the
@@ -141,7 +147,7 @@ func (cfg Config) complete() (Config, error) {
 		}
 	}
 	pick(&cfg.Fresh, DefaultFresh)
-	pick(&cfg.Absent, DefaultAbsent)
+	pick(&cfg.Absent, defaultAbsent)
 	if cfg.Memory == 0 {
 		cfg.Memory = DefaultMemory
 	}
@@ -150,8 +156,8 @@ func (cfg Config) complete() (Config, error) {
 		return cfg, fmt.Errorf("cache: %w: no directory", fs.ErrInvalid)
 	case cfg.Size < MinSize:
 		return cfg, fmt.Errorf("cache in %s: %w: a size of %d bytes is less than %d", cfg.Dir, fs.ErrInvalid, cfg.Size, MinSize)
-	case cfg.Memory < MinMemory:
-		return cfg, fmt.Errorf("cache in %s: %w: memory of %d bytes is less than %d", cfg.Dir, fs.ErrInvalid, cfg.Memory, MinMemory)
+	case cfg.Memory < minMemory:
+		return cfg, fmt.Errorf("cache in %s: %w: memory of %d bytes is less than %d", cfg.Dir, fs.ErrInvalid, cfg.Memory, minMemory)
 	case cfg.Stale < 0:
 		return cfg, fmt.Errorf("cache in %s: %w: it cannot be stale for less than no time", cfg.Dir, fs.ErrInvalid)
 	}

@@ -425,7 +425,7 @@ func TestDiskFails(t *testing.T) {
 
 // Readers wait for memory if there is none, and get on.
 func TestMemoryBound(t *testing.T) {
-	l, c := newLab(), openCache(t, Config{Memory: MinMemory})
+	l, c := newLab(), openCache(t, Config{Memory: minMemory})
 	makeFaulty(c).set(syscall.ENOSPC, nil)
 	s := c.Store("lab", l)
 	var files sync.WaitGroup
@@ -447,8 +447,8 @@ func TestMemoryBound(t *testing.T) {
 	}
 	files.Wait()
 	close(stop)
-	if n := most.Load(); n > MinMemory {
-		t.Errorf("%d bytes of memory in use, %d are the most", n, MinMemory)
+	if n := most.Load(); n > minMemory {
+		t.Errorf("%d bytes of memory in use, %d are the most", n, minMemory)
 	}
 }
 
@@ -463,7 +463,7 @@ func TestMemoryOfSlowReaders(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	const readers, spare = 200, 2 << 20
-	l, c := newLab(), openCache(t, Config{Memory: MinMemory})
+	l, c := newLab(), openCache(t, Config{Memory: minMemory})
 	v := l.put("f", readers*blockSize)
 	s := c.Store("lab", l)
 	var open []store.File
@@ -474,8 +474,8 @@ func TestMemoryOfSlowReaders(t *testing.T) {
 	for i, f := range open {
 		wantBytes(t, f, v, int64(i)*blockSize, 100)
 		if i%20 == 0 {
-			if got := live() - before; got > MinMemory+spare {
-				t.Fatalf("%d bytes are live, %d of blocks are the most", got, MinMemory)
+			if got := live() - before; got > minMemory+spare {
+				t.Fatalf("%d bytes are live, %d of blocks are the most", got, minMemory)
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func TestAbsent(t *testing.T) {
 	}
 	wantAsks(t, l, 1, 0)
 	v := l.put("f", 10)
-	k.add(DefaultAbsent)
+	k.add(defaultAbsent)
 	wantFile(t, s, "f", v)
 	k.add(DefaultFresh)
 	l.remove("f")

@@ -91,7 +91,7 @@ func runWorld(t *testing.T, seed uint64) {
 
 // start begins a process.
 func (w *world) start() {
-	c, err := Open(Config{Dir: w.dir, Size: MinSize, Memory: MinMemory, Fresh: time.Second, Stale: 3 * time.Second})
+	c, err := Open(Config{Dir: w.dir, Size: MinSize, Memory: minMemory, Fresh: time.Second, Stale: 3 * time.Second})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func (l *lab) isReplaced(v version) bool {
 
 func (w *world) checkBounds() {
 	st := w.c.Stats()
-	if st.Held > worldSize || st.Memory > MinMemory || st.Held < 0 || st.Memory < 0 {
+	if st.Held > worldSize || st.Memory > minMemory || st.Held < 0 || st.Memory < 0 {
 		w.t.Errorf("out of bounds: %+v", st)
 	}
 	if n := used(w.t, w.dir); n > worldSize {

@@ -7,7 +7,14 @@
 //	defer root.Close()
 //	files := localdir.New(root)
 //
-// It is a [store.Tree], with the errors that package store describes.
+// It is a [store.Tree], with the errors that package store describes. The example of the package
+// shows that no name and no link leads out of the directory.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
+// Later versions continue or remove the temporary files of uploads that this one leaves.
+// The page https://github.com/haul-project/haul/blob/main/docs/versions.md has the whole promise.
 package localdir
 
 import (

@@ -10,13 +10,13 @@ import (
 
 // The defaults for fields of [Config] that are zero.
 const (
-	DefaultConns  = 256
-	DefaultLanes  = 16
-	DefaultMemory = 512 << 20
+	defaultConns  = 256
+	defaultLanes  = 16
+	defaultMemory = 512 << 20
 
-	DefaultConnectTimeout = 30 * time.Second
-	DefaultAnswerTimeout  = time.Minute
-	DefaultStallTimeout   = time.Minute
+	defaultConnectTimeout = 30 * time.Second
+	defaultAnswerTimeout  = time.Minute
+	defaultStallTimeout   = time.Minute
 )
 
 // A Config says how a [Store] connects to its server. The zero value behaves like the AWS tools:
@@ -45,16 +45,16 @@ type Config struct {
 	// Dial, if set, makes the connections, instead of net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	Conns int // most connections at a time; 0 means DefaultConns
-	Lanes int // parts of one file that are transferred at a time; 0 means DefaultLanes
+	Conns int // most connections at a time; 0 means 256
+	Lanes int // parts of one file that are transferred at a time; 0 means 16
 
 	// Memory bounds the bytes that uploads of several parts hold. An upload that would exceed it
-	// waits for others. 0 means DefaultMemory.
+	// waits for others. 0 means 512 MiB.
 	Memory int64
 
-	ConnectTimeout time.Duration // 0 means DefaultConnectTimeout
-	AnswerTimeout  time.Duration // until the headers of an answer have arrived; 0 means DefaultAnswerTimeout
-	StallTimeout   time.Duration // without progress of a body; 0 means DefaultStallTimeout
+	ConnectTimeout time.Duration // 0 means 30 s
+	AnswerTimeout  time.Duration // until the headers of an answer have arrived; 0 means one minute
+	StallTimeout   time.Duration // without progress of a body; 0 means one minute
 
 	UserAgent string // "" means "haul"
 
@@ -72,19 +72,19 @@ func (c *Config) fill() {
 	for _, d := range []struct {
 		field *time.Duration
 		usual time.Duration
-	}{{&c.ConnectTimeout, DefaultConnectTimeout}, {&c.AnswerTimeout, DefaultAnswerTimeout}, {&c.StallTimeout, DefaultStallTimeout}} {
+	}{{&c.ConnectTimeout, defaultConnectTimeout}, {&c.AnswerTimeout, defaultAnswerTimeout}, {&c.StallTimeout, defaultStallTimeout}} {
 		if *d.field <= 0 {
 			*d.field = d.usual
 		}
 	}
 	if c.Conns <= 0 {
-		c.Conns = DefaultConns
+		c.Conns = defaultConns
 	}
 	if c.Lanes <= 0 {
-		c.Lanes = DefaultLanes
+		c.Lanes = defaultLanes
 	}
 	if c.Memory <= 0 {
-		c.Memory = DefaultMemory
+		c.Memory = defaultMemory
 	}
 	c.UserAgent = cmp.Or(c.UserAgent, "haul")
 }

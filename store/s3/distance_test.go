@@ -51,7 +51,7 @@ func TestSmallFilesFarAway(t *testing.T) {
 		took        time.Duration
 	}
 	paths := []path{
-		{20 * time.Millisecond, 1000, 200, DefaultConns, 250 * time.Millisecond},
+		{20 * time.Millisecond, 1000, 200, defaultConns, 250 * time.Millisecond},
 		{time.Millisecond, 1000, 32, 64 + 16, 100 * time.Millisecond}, // and 16 listings
 	}
 	if race.Enabled { // the time of each path is the same, and takes many files to show

@@ -26,4 +26,10 @@
 // S3 has no directories: a directory exists as long as a key begins with its name and a slash. An
 // object whose key is not a valid file name, such as a//b or ../x, is not listed. There are no
 // permissions, owners or links, and no times other than that of the upload.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
+// The objects that it writes are plain: any S3 tool reads them.
+// The page https://github.com/haul-project/haul/blob/main/docs/versions.md has the whole promise.
 package s3
