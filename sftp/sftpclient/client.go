@@ -12,13 +12,13 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// Upper bounds of fields of a [Config]. More has the same effect.
+// Upper bounds of fields of a [Config]. Larger values have the same effect.
 const (
 	MaxRequests     = pipeline.MaxOutstanding
 	MaxRequestBytes = wire.CommonData // what OpenSSH's server takes
 )
 
-// DefaultTimeout is what the zero Timeout of a [Config] means.
+// DefaultTimeout is used if the Timeout of a [Config] is zero.
 const DefaultTimeout = 30 * time.Second
 
 // These are the defaults for other zero fields of a Config.
@@ -29,54 +29,49 @@ const (
 	defaultStall    = time.Minute
 )
 
-// A Config says what a [Client] may use. The zero value fits all but special
-// cases.
+// A Config holds the settings of a [Client]. The zero value fits all but special cases.
 type Config struct {
-	// Conns is how many SSH connections there may be; 0 means 8.
-	// Large files use more than one: four where the round trip is so long that
-	// TCP's window limits one connection, and all of them from 50 ms on; one for
-	// each 150 MB/s, up to four, where encryption by one core is the limit; and
-	// more where the first connection has too few channels.
+	// Conns is the largest number of SSH connections; 0 means 8. The Client uses several
+	// connections for large files: four if the round trip is so long that TCP's window limits one
+	// connection, and all of them from 50 ms on; one for each 150 MB/s, up to four, if one core
+	// limits the encryption; and more if the first connection has too few channels.
 	Conns int
 
-	// Sessions is how many SFTP channels a connection may have; 0 means 8. A server
-	// that allows fewer gets fewer.
+	// Sessions is the largest number of SFTP channels per connection; 0 means 8. If the server
+	// allows fewer, the Client uses fewer.
 	Sessions int
 
-	// Memory is how many bytes may be in flight, and how many more may be in
-	// buffers of files: read ahead, or written and not yet sent. 0 means
-	// 64 MiB. A file that is read or written has room for one request in
-	// any case.
+	// Memory is the largest number of bytes in flight, and also the largest number of bytes in
+	// buffers of files: read ahead, or written and not yet sent. 0 means 64 MiB. An open file
+	// always has room for one request.
 	Memory int
 
-	// First names a file that will be read, if there is one. It is opened, and its
-	// beginning read, along with the handshake, which saves two round trips. The
-	// first Open of it within five seconds, and two Stats before that, get the
-	// result.
+	// First names a file that will be read soon; "" for none. The handshake opens it and reads its
+	// beginning, which saves two round trips. The first Open of it within five seconds gets the
+	// result, and so do two Stats before that Open.
 	First string
 
 	// Expect is how many bytes of one file are going to be moved, or FirstSize for the size of
-	// First; 0 means that it is not known. If further connections help to move that much, they
-	// begin at once, and not only when the file is read or written. RoundTrip has to be known
-	// for that; [Dial] measures it.
+	// First; 0 means that this is unknown. If further connections help to move that many bytes, the
+	// Client opens them at once, instead of when the file is read or written. This requires
+	// RoundTrip, which [Dial] measures.
 	Expect int64
 
-	// RoundTrip is how long a round trip to the server takes, if that is known before the first
-	// answer; 0 means that it is not. The real one may be longer, as behind a forwarder.
+	// RoundTrip is the duration of a round trip to the server, if it is known before the first
+	// answer; otherwise 0. The real one may be longer, for example behind a forwarder.
 	RoundTrip time.Duration
 
-	// Connect makes a further connection. [Dial] needs none; a client of
-	// [New] without it stays with the connection it has. The Client
-	// closes what Connect makes.
+	// Connect opens a further connection. [Dial] needs no Connect. Without it, a client of [New]
+	// uses only the connection it has. The Client closes the connections that Connect opens.
 	Connect func(ctx context.Context) (*ssh.Client, error)
 
-	// ConnectStream makes a further session of a client of [NewStream], on a stream that the
-	// Client closes. It counts as a connection, as most streams need a login of their own. If
-	// it fails, the Client continues with the sessions that it has.
+	// ConnectStream opens a stream for a further session of a client of [NewStream]. The Client
+	// closes it. It counts as a connection, because most streams need a login of their own. If
+	// ConnectStream fails, the Client continues with the sessions it has.
 	ConnectStream func(ctx context.Context) (io.ReadWriteCloser, error)
 
-	// Timeout is how long it may take to make a connection, handshake and
-	// log-in included, and how long to open a channel; 0 means DefaultTimeout.
+	// Timeout is the time limit for opening a connection, including handshake and login, and for
+	// opening a channel; 0 means DefaultTimeout.
 	Timeout time.Duration
 
 	// Stall is how long a server may leave requests unanswered without sending or accepting a
@@ -84,25 +79,24 @@ type Config struct {
 	// one minute, and less than 0 no limit.
 	Stall time.Duration
 
-	// NoReadAhead makes File.Read ask for no more than it was asked for, and
-	// NoWriteBehind makes File.Write wait until the server has the bytes.
+	// NoReadAhead makes File.Read request only the bytes that its caller wants. NoWriteBehind makes
+	// File.Write wait until the server has confirmed the bytes.
 	NoReadAhead, NoWriteBehind bool
 
-	// Runs, if set, puts the ID of this run into the names of temporary files. Uploads then
-	// remove at once what a run has left that was killed or lost its connection. Without it
-	// they remove such files when they are old.
+	// Runs, if set, puts the ID of this run into the names of temporary files. Later uploads then
+	// remove the files of a run that was killed, or that lost its connection, at once. Without it
+	// they remove such files only when they are old.
 	Runs Runs
 
-	// Requests, if above zero, is the most requests to read or write data that
-	// may be outstanding, at most MaxRequests; with 1 nothing overlaps, unless
-	// FillFrom or FetchTo copy a file to another of the same client. The client
-	// then uses one channel. RequestBytes, if above zero, is the most
-	// bytes of each, at most MaxRequestBytes. With either, First has no effect.
+	// Requests, if above zero, is how many requests to read or write data may be outstanding, at
+	// most MaxRequests. The client then uses one channel. With 1 no requests overlap, except when
+	// FillFrom or FetchTo copies a file to another file of the same client. RequestBytes, if above
+	// zero, is the largest number of bytes per request, at most MaxRequestBytes. If either is set,
+	// First has no effect.
 	Requests     int
 	RequestBytes int
 
-	// Delay leaves Nagle's algorithm on (no TCP_NODELAY) in connections that
-	// Dial makes.
+	// Delay keeps Nagle's algorithm enabled (no TCP_NODELAY) for the connections that Dial opens.
 	Delay bool
 }
 
@@ -124,10 +118,10 @@ func (c *Config) setDefaults() {
 	c.Conns = min(c.Conns, pipeline.MaxLanes/c.Sessions)
 }
 
-// FirstSize as Expect of a [Config] stands for the size of the file First.
+// FirstSize, as the Expect of a [Config], stands for the size of the file First.
 const FirstSize = mux.ExpectFirst
 
-// set replaces a value that is not above zero.
+// set replaces a value that is zero or negative.
 func set[T int | time.Duration](v *T, to T) {
 	if *v <= 0 {
 		*v = to
@@ -136,8 +130,8 @@ func set[T int | time.Duration](v *T, to T) {
 
 // Errors of a connection.
 var (
-	// ErrConnectionLost means that the connection is gone and there is no other. The server
-	// may have carried out the requests under way, or not.
+	// ErrConnectionLost means that the connection has ended and there is no other. The server may
+	// have executed the requests in flight, or not.
 	ErrConnectionLost = mux.ErrConnectionLost
 
 	// ErrStalled means that the server was silent for too long: see [Config].
@@ -150,13 +144,11 @@ var (
 	ErrClosed = mux.ErrClosed
 )
 
-// A Client is one user's access to the files of one server. Any goroutine may
-// call its methods.
+// A Client accesses the files of one server as one user. Any goroutine may call its methods.
 //
-// Names are the server's: slash-separated, and relative to the directory where
-// the user begins unless they begin with a slash. A symbolic link is followed
-// unless a method says otherwise. Contexts end the wait for an answer; the
-// request itself may have been carried out.
+// Names are those of the server: slash-separated, and relative to the directory where the user
+// starts unless they begin with a slash. Symbolic links are followed unless a method says
+// otherwise. A call returns when its context ends; the server may still execute the request.
 type Client struct {
 	config Config
 	server *mux.Server
@@ -164,25 +156,25 @@ type Client struct {
 	run    run
 	disk   disk
 
-	recordEvery int64 // see recordEvery; less in tests
+	recordEvery int64 // the constant recordEvery; smaller in tests
 }
 
 // Close ends all sessions, and closes the connections that the Client made. Calls under way
 // fail with [ErrClosed]. Close waits for the server only as [Client.Drain] does.
 func (c *Client) Close() error { return c.mux.Close() }
 
-// A Path describes the path to the server, as far as the Client has measured it.
+// A Path describes the path to the server, as measured by the Client.
 type Path struct {
 	Conns, Sessions int           // how many are open
-	Window          int           // bytes that may be in flight
-	InFlight        int           // bytes that are
-	RoundTrip       time.Duration // the least of late; 0 if not known yet
-	Rate            int64         // the best of late, bytes a second
-	ReadBytes       int           // most bytes a request to read
-	WriteBytes      int           // most bytes a request to write
+	Window          int           // how many bytes may be in flight
+	InFlight        int           // how many bytes are in flight
+	RoundTrip       time.Duration // the shortest recent one; 0 if not known yet
+	Rate            int64         // the best recent one, in bytes per second
+	ReadBytes       int           // most bytes that one request may read
+	WriteBytes      int           // most bytes that one request may write
 }
 
-// Path returns what is known of the path to the server now.
+// Path returns the current measurements.
 func (c *Client) Path() Path {
 	s := c.mux.State()
 	return Path{
@@ -191,15 +183,14 @@ func (c *Client) Path() Path {
 	}
 }
 
-// Drain waits until the server has closed the files for which [File.Close] does not
-// wait: those that were only read. If the connection ends before, the server logs them
-// as left open.
+// Drain waits until the server has closed the files that were only read: [File.Close] does not wait
+// for those. If the connection ends earlier, the server logs them as left open.
 //
-// If there is one such file, open in one session, it is enough that the request was
-// sent: the server reads what came before the connection ended. Of several requests,
-// the later ones are lost if the server fails to send the answer to the first,
-// because the connection has ended.
+// If there is only one such file, open in one session, Drain waits only until the request is sent:
+// the server still reads it after the connection has ended. If there are several requests, the
+// server may fail to send the answer to the first because the connection has ended, and then the
+// later ones are lost.
 //
-// It takes no longer than a second, whatever the server does. [Client.Close] does
-// it too; programs that end the connection before the Client call it themselves.
+// Drain takes at most a second, whatever the server does. [Client.Close] calls it; programs that
+// end the connection before they close the Client call it themselves.
 func (c *Client) Drain() { c.mux.Drain() }

@@ -10,13 +10,13 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// maxUnconfirmed is the most bytes that an upload keeps until it is committed. For more, saving a
-// round trip makes no difference.
+// maxUnconfirmed is the largest size in bytes of an upload whose data is held until Commit. For
+// larger uploads, saving a round trip makes no difference.
 const maxUnconfirmed = 128 << 10
 
 // fillBehind reads size bytes of r. They are sent together with the requests that close the file,
 // or as soon as something else needs them on the server. If the client has no memory for them,
-// it does nothing and returns false.
+// fillBehind does nothing and returns false.
 func (f *File) fillBehind(r io.ReaderAt, off, size int64) (n int64, ok bool, err error) {
 	if f.c.config.NoWriteBehind {
 		return 0, false, nil
@@ -32,10 +32,10 @@ func (f *File) fillBehind(r io.ReaderAt, off, size int64) (n int64, ok bool, err
 	return n, ok, f.behindError(err)
 }
 
-// closeBehind sets attributes and closes the file, without waiting first for the answers to what
-// was written before. Then it waits for all answers. It returns false if it cannot do so: the file
-// is open in several sessions, or its session was lost, or writing has failed. The caller then
-// has to wait for what was written.
+// closeBehind sets attributes and closes the file without waiting first for the answers to earlier
+// writes. Then it waits for all answers. It returns false if it cannot do this: the file is open in
+// several sessions, or its session was lost, or writing has failed. The caller then has to wait for
+// the written data.
 func (f *File) closeBehind(ctx context.Context, a wire.Attrs) (sent bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

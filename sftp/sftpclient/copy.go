@@ -8,9 +8,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// CopyFile copies a file on the server, and returns its size in bytes (copy-data). The data never
-// leaves the server. The copy appears when it is whole, with the permissions of the original, and
-// replaces an existing file.
+// CopyFile has the server copy a file, and returns its size in bytes (copy-data). The data never
+// leaves the server. The copy appears under its name when it is complete, with the permissions of
+// the original, and replaces an existing file.
 func (c *Client) CopyFile(ctx context.Context, from, to string) (n int64, err error) {
 	if !c.server.Ext.Has(wire.ExtCopyData) {
 		return 0, linkError("copy", from, to, errors.ErrUnsupported)
@@ -43,7 +43,7 @@ func (c *Client) copyFile(ctx context.Context, src *File, to string) (int64, err
 	return n, err
 }
 
-// clone has the server copy all of a file to an upload of the same client (copy-data): see
+// clone has the server copy a whole file to an upload of the same client (copy-data): see
 // [store.Capabilities].
 func clone(ctx context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
 	u, isUpload := store.As[*upload](to)

@@ -15,9 +15,9 @@ import (
 )
 
 // Dial connects to addr, a host and a port, logs in, and opens an SFTP session. If one connection
-// does not fill the path, the Client dials again with the same arguments.
+// is not enough for the full throughput, the Client dials again with the same arguments.
 //
-// ctx ends Dial, but not the Client.
+// The Client outlives ctx, which is used only for Dial.
 func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*Client, error) {
 	config.setDefaults()
 	first, trip, err := dial(ctx, addr, login, config.Timeout, config.Delay)
@@ -41,17 +41,17 @@ func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Conf
 	return c, nil
 }
 
-// Gather returns c with buffers, for SSH to run over. It reads all that has come at once, and while
-// one write is under way it gathers the next ones. That saves most of the system calls that
-// x/crypto/ssh would make. [Dial] does so itself; programs that make connections for [New] call
-// Gather.
+// Gather returns a buffered connection over c, for SSH. It reads all bytes that have arrived at
+// once, and while one write is in progress it gathers the next ones. That saves most of the system
+// calls that x/crypto/ssh would make. [Dial] calls it; programs that open connections for [New]
+// should call it too.
 //
-// Write may return before the data is sent, and a later call then returns the error. Close waits
-// for the data, no longer than a second, and closes c.
+// Write may return before the data is sent; a later call then returns the error. Close waits at
+// most a second for the data, and closes c.
 func Gather(c net.Conn) net.Conn { return sshconn.New(c) }
 
-// New opens an SFTP session on a connection, which remains the caller's
-// to close, after the Client.
+// New opens an SFTP session on a connection. The caller must close the connection, after the
+// Client.
 func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) {
 	c, err := newClient(ctx, mux.OverSSH(conn), false, config, connector(config.Connect, mux.OverSSH))
 	if err != nil {
@@ -60,20 +60,19 @@ func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) 
 	return c, nil
 }
 
-// NewStream opens an SFTP session over any stream that leads to a server: the standard
-// input and output of "ssh -s HOST sftp" or of an sftp-server, a channel of another SSH
-// library, a socket. config.ConnectStream makes the streams of further sessions; without it this one
-// remains the only session.
+// NewStream opens an SFTP session over any stream that leads to a server: the standard input and
+// output of "ssh -s HOST sftp" or of an sftp-server, a channel of another SSH library, a socket.
+// config.ConnectStream opens the streams of further sessions. Without it, this is the only session.
 //
-// The Client closes the stream, even if NewStream fails. Close of a stream has to end a
-// Read and a Write that wait, and may be called more than once.
+// The Client closes the stream, even if NewStream fails. Close of a stream must interrupt a pending
+// Read and Write, and may be called more than once.
 //
-// ctx ends NewStream, but not the Client. If it has a deadline, that replaces config.Timeout
-// for the first session: a program such as ssh may have to ask the user for a password
-// before it carries a byte.
+// The Client outlives ctx, which is used only for NewStream. A deadline of ctx replaces
+// config.Timeout for the first session: a program such as ssh may have to ask the user for a
+// password before it carries a byte.
 //
-// As the version of the server is not known, the Client takes it for one that may
-// carry out requests of a session out of order, and waits more often than over SSH of its own.
+// The version of the server is unknown, so the Client assumes that it may execute requests of a
+// session out of order. Therefore it waits more often than over its own SSH connections.
 func NewStream(ctx context.Context, stream io.ReadWriteCloser, config Config) (*Client, error) {
 	config.Sessions = 1
 	c, err := newClient(ctx, mux.OverStream(stream), true, config, connector(config.ConnectStream, mux.OverStream))
@@ -83,8 +82,8 @@ func NewStream(ctx context.Context, stream io.ReadWriteCloser, config Config) (*
 	return c, nil
 }
 
-// newClient begins with one connection. If owned, the connection is closed with the Client, or if
-// newClient fails.
+// newClient begins with one connection. If owned is set, the connection is closed with the Client,
+// or if newClient fails.
 func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config, connect func(context.Context) (mux.Carrier, error)) (*Client, error) {
 	config.setDefaults()
 	m, err := mux.New(ctx, first, owned, mux.Config{
@@ -100,8 +99,8 @@ func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config
 	return c, nil
 }
 
-// connector returns a function that makes further connections, or nil if connect is nil. over
-// makes a carrier of what connect returns.
+// connector returns a function that opens further connections, or nil if connect is nil. over
+// converts the result of connect into a carrier.
 func connector[C any](connect func(context.Context) (C, error), over func(C) mux.Carrier) func(context.Context) (mux.Carrier, error) {
 	if connect == nil {
 		return nil
@@ -115,8 +114,8 @@ func connector[C any](connect func(context.Context) (C, error), over func(C) mux
 	}
 }
 
-// dial makes a connection and logs in, within a time limit. It also returns how long it took to
-// connect, which is a round trip. delay leaves Nagle's algorithm on.
+// dial opens a connection and logs in, within a time limit. It also returns how long connecting
+// took, which is about one round trip. If delay is set, it keeps Nagle's algorithm enabled.
 func dial(ctx context.Context, addr string, config *ssh.ClientConfig, limit time.Duration, delay bool) (*ssh.Client, time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, mux.ErrHandshakeTime)
 	defer cancel()
@@ -142,9 +141,9 @@ func dial(ctx context.Context, addr string, config *ssh.ClientConfig, limit time
 	return s, took, nil
 }
 
-// login logs in over a connection, and closes it if that fails.
+// login logs in over a connection. It closes the connection on failure.
 func login(ctx context.Context, conn net.Conn, addr string, config *ssh.ClientConfig) (*ssh.Client, error) {
-	// x/crypto knows no contexts, so end what it waits for.
+	// x/crypto does not support contexts, so close the connection under it.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
 	if !stop() {

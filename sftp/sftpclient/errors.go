@@ -11,19 +11,18 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A StatusError is a STATUS by which a server refused a request. errors.Is recognizes it as
-// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, errors.ErrUnsupported or an error of
-// package store, if the code or the text of a haul server says so. OpenSSH's server says "Failure"
-// for most refusals.
+// A StatusError is the error of a request that the server refused with a STATUS. errors.Is
+// recognizes it as fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid,
+// errors.ErrUnsupported or an error of package store, if the code, or the text of a haul server,
+// identifies one. OpenSSH's server answers "Failure" to most refused requests.
 type StatusError struct {
 	Code    uint32 // SSH_FX_...; see draft-ietf-secsh-filexfer-02, section 7, and -13, section 9.1
-	Message string // the server's own words, as they came
+	Message string // the server's text, unchanged
 
-	kind error // nil if the code says nothing
+	kind error // nil if the code does not identify one
 }
 
-// refused makes a *StatusError of a server's refusal, and leaves other errors as they
-// are.
+// refused converts a server's refusal into a *StatusError, and returns other errors unchanged.
 func refused(err error) error {
 	if s, ok := errors.AsType[*wire.StatusError](err); ok {
 		return &StatusError{Code: uint32(s.Status), Message: s.Message, kind: storewire.KindOf(s)}
@@ -31,20 +30,20 @@ func refused(err error) error {
 	return err
 }
 
-// Error returns the server's text. It is cut, and characters that could harm a terminal or a log are
-// replaced.
+// Error returns the server's text. It is truncated, and characters that could harm a terminal or a
+// log are replaced.
 func (e *StatusError) Error() string {
 	return (&wire.StatusError{Status: wire.Status(e.Code), Message: e.Message}).Error()
 }
 
-// Is reports whether the server's refusal is of the kind of target.
+// Is reports whether target describes the same kind of refusal.
 func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
 
-// IsRemote reports whether an error comes from the server's side: the server refused a request or
-// lacks an extension, or the connection is lost. Other errors come from this side, such as from a
+// IsRemote reports whether the server's side caused an error: the server refused a request or lacks
+// an extension, or the connection is lost. Other errors come from this side, for example from a
 // reader or a writer of the caller. The end of a context comes from neither.
 //
-// All errors of a Client and of its files are marked, so after a copy IsRemote shows which end has
+// All errors of a Client and of its files are marked, so after a copy IsRemote shows which side has
 // failed.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
@@ -52,12 +51,12 @@ func IsRemote(err error) bool {
 	return remote || ok && !moved.Local
 }
 
-// A remoteError marks an error as from the server's side.
+// A remoteError marks an error of the server's side.
 type remoteError struct{ error }
 
 func (e remoteError) Unwrap() error { return e.error }
 
-// onServer marks an error as from the server's side, unless it is known to be from this side.
+// onServer marks an error as one of the server's side, unless it is known to come from this side.
 func onServer(err error) error {
 	moved, ok := errors.AsType[*TransferError](err)
 	if ok && moved.Local || errors.Is(err, context.Canceled) {
@@ -79,28 +78,28 @@ func linkError(op, from, to string, err error) error {
 // A TransferError is the error of a transfer that ended early.
 type TransferError struct {
 	Op     string // "read" or "write"
-	Name   string // of the file on the server
+	Name   string // the name of the file on the server
 	Offset int64  // all bytes before it have moved
-	Local  bool   // the error is from this side: a reader or a writer of the caller, or a context
+	Local  bool   // the error comes from this side: from a reader or a writer of the caller, or from a context
 	Err    error
 }
 
-// Error returns the operation, the file, the offset and the reason.
+// Error returns the operation, the file, the offset and the text of Err.
 func (e *TransferError) Error() string {
 	where := "server: "
 	switch {
 	case e.Local:
 		where = "local side: "
 	case isStatus(e.Err):
-		where = "" // it says so itself
+		where = "" // the text already names the server
 	}
 	return fmt.Sprintf("%s %s: at byte %d: %s%v", e.Op, e.Name, e.Offset, where, e.Err)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns Err.
 func (e *TransferError) Unwrap() error { return e.Err }
 
-// isFailure reports whether a server refused a request without a reason.
+// isFailure reports whether a server refused a request without giving a reason.
 func isFailure(err error) bool {
 	s, ok := errors.AsType[*StatusError](err)
 	return ok && s.Code == uint32(wire.Failure)
@@ -120,7 +119,7 @@ func isStatus(err error) bool {
 	return ok
 }
 
-// fail is pathError for an error that may have an operation and a name already.
+// fail is like pathError for an error that may already have an operation and a name.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 // The following methods need extensions of the protocol. If the server does not offer one, the
 // error is errors.ErrUnsupported.
 
-// ExpandPath is RealPath for a name that may begin with ~ or ~USER (expand-path@openssh.com).
+// ExpandPath is like RealPath for a name that may begin with ~ or ~USER (expand-path@openssh.com).
 func (c *Client) ExpandPath(ctx context.Context, name string) (string, error) {
 	if !c.server.Ext.Has(wire.ExtExpandPath) {
 		return "", pathError("expand", name, errors.ErrUnsupported)
@@ -24,8 +24,8 @@ func (c *Client) ExpandPath(ctx context.Context, name string) (string, error) {
 	return real, err
 }
 
-// HomeDir returns the home directory of a user (home-directory). For "" it returns the directory at
-// which relative names begin, which needs no extension.
+// HomeDir returns the home directory of a user (home-directory). If user is "", it returns the
+// directory to which relative names refer, which needs no extension.
 func (c *Client) HomeDir(ctx context.Context, user string) (string, error) {
 	if user == "" {
 		return c.RealPath(ctx, ".")
@@ -41,7 +41,7 @@ func (c *Client) HomeDir(ctx context.Context, user string) (string, error) {
 	return home, nil
 }
 
-// maxIDs is how many user and group IDs are sent at once: their names have to fit into a packet.
+// maxIDs is how many user and group IDs are sent at once: their names must fit into one packet.
 const maxIDs = 256
 
 // OwnerNames returns the names of user IDs and of group IDs, in the same order
@@ -80,9 +80,9 @@ func texts(s wire.Strings) (list []string) {
 	return list
 }
 
-// Hash has the server compute the hash of n bytes of a file, from off on; 0 means up to the end. The
-// server chooses one of the algorithms, such as "sha256", "sha512", "sha1" and "md5", which are in
-// the order of preference (check-file-name of draft-ietf-secsh-filexfer-extensions).
+// Hash has the server compute the hash of n bytes of a file, from off on; an n of 0 means up to the
+// end. algorithms lists names such as "sha256", "sha512", "sha1" and "md5" in the order of
+// preference, and the server chooses one (check-file-name of draft-ietf-secsh-filexfer-extensions).
 func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	if !c.server.Ext.Has(wire.ExtCheckFileName) {
 		return "", nil, pathError("hash", name, errors.ErrUnsupported)
@@ -101,8 +101,8 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 	return algorithm, sum, nil
 }
 
-// Hash is [Client.Hash] of the open file (check-file-handle). The hash includes what was written. An
-// n of 0 is not supported.
+// Hash is like [Client.Hash] for the open file (check-file-handle). The hash includes data that was
+// written before. An n of 0 is not supported.
 func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	switch {
 	case !f.c.server.Ext.Has(wire.ExtCheckFileHandle) || n == 0:

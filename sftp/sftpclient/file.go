@@ -19,53 +19,53 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A File is a file open on a server. It is an io.Reader, io.Writer, io.ReaderAt,
-// io.WriterAt, io.Seeker, io.WriterTo and io.ReaderFrom. Sequential reads and writes
-// overlap with the program's own work.
+// A File is an open file on a server. It is an io.Reader, io.Writer, io.ReaderAt, io.WriterAt,
+// io.Seeker, io.WriterTo and io.ReaderFrom. Sequential reads and writes overlap with the program's
+// own work.
 //
-// Read reads ahead: the more a program reads, the more is asked for. If another program changes
-// the file, Read may return data as old as the last Read. It always sees the File's own writes.
-// ReadAt reads ahead too if it is called with offsets that follow each other. Otherwise it asks
-// for just the bytes that it returns.
+// Read reads ahead: the more a program reads, the more bytes are requested. If another program
+// changes the file, Read may return data as old as the last Read. It always sees the File's own
+// writes. ReadAt reads ahead too if it is called with consecutive offsets. Otherwise it requests
+// only the bytes that it returns.
 //
-// Write and WriteAt return when they have copied the data. If the server refuses a write, the
-// next call of Write, WriteAt, ReadFrom, FillFrom, Sync, Truncate or Close returns the error, and
-// so does each later one. All data is written, and visible to others, once Sync or Close has
-// returned nil. Writes that overlap take effect in the order of the calls.
+// Write and WriteAt return when they have copied the data. If the server refuses a write, the next
+// call of Write, WriteAt, ReadFrom, FillFrom, Sync, Truncate or Close returns the error, and so
+// does each later one. All data is written, and visible to others, once Sync or Close has returned
+// nil. Overlapping writes take effect in the order of the calls.
 //
-// If writing fails, a file that was created, emptied or made longer is cut to the bytes that the
-// server has confirmed without a gap, so that no file looks complete and is not.
+// If writing fails, a file that was created, emptied or extended is truncated to the bytes that the
+// server has confirmed without a gap, so that an incomplete file does not look complete.
 //
-// The end of the context that the File was opened with ends all calls except Close. Any
-// goroutine may call the methods. Read, Write, Seek, ReadFrom and WriteTo share one offset.
+// When the context with which the File was opened ends, all calls except Close fail. Any goroutine
+// may call the methods. Read, Write, Seek, ReadFrom and WriteTo share one offset.
 type File struct {
 	c       *Client
 	name    string
 	remote  *mux.File
 	access  int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
 	append  bool
-	made    bool        // it did not exist before
-	small   []byte      // all of the file, if that came with the handshake
-	known   wire.Attrs  // what the file was like then
+	made    bool        // the File created it
+	small   []byte      // the whole file, if it arrived with the handshake
+	known   wire.Attrs  // the attributes that arrived with it
 	changed atomic.Bool // SetAttr was called, so known may be out of date
 
 	life context.Context // ends with the file, or with the context it was opened with
 
-	// confirmed, if set, is called with how far FillFrom has come: the server has all from
-	// start to end. It must not wait.
+	// confirmed, if set, is called while FillFrom makes progress: the server has confirmed all
+	// bytes from start to end. It must not block.
 	confirmed func(start, end int64)
 
-	// uncut is set if the file is not cut when writing fails: a record says what of it is
-	// whole, and it may belong to another upload by then.
+	// uncut is set if the file must not be truncated after a failed write: a record says which part
+	// of it is complete, and the file may belong to another upload by then.
 	uncut bool
 
 	mu     sync.Mutex
-	pos    int64           // mu: of Read and Write
-	next   int64           // mu: where the last ReadAt ended
-	ahead  *mux.ReadAhead  // mu: what Read reads from; nil if nothing is read ahead
-	behind mux.WriteBehind // mu: what Write writes to
-	wrote  bool            // mu: the server was asked to write
-	broken error           // mu: why writing has failed, as the caller sees it
+	pos    int64           // mu: offset of Read and Write
+	next   int64           // mu: end offset of the last ReadAt
+	ahead  *mux.ReadAhead  // mu: the data for Read; nil if nothing is read ahead
+	behind mux.WriteBehind // mu: the data of Write
+	wrote  bool            // mu: a write was sent to the server
+	broken error           // mu: the error of a failed write, as the caller sees it
 	closed bool            // mu
 }
 
@@ -78,20 +78,20 @@ var (
 	_ io.Writer     = (*File)(nil)
 )
 
-// Open opens a file for reading. ctx bounds its life.
+// Open opens a file for reading. The file can be used until ctx ends.
 func (c *Client) Open(ctx context.Context, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
 }
 
-// Create creates a file for reading and writing, or empties the one there is.
-// ctx bounds its life.
+// Create creates a file for reading and writing, or empties an existing file. The file can be used
+// until ctx ends.
 func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
 // OpenFile opens a file with the flags of package os. O_SYNC has no effect; use [File.Sync]. perm
-// has the permission bits of a new file, of which the server may clear some. For a directory the
-// error is [store.ErrNotRegular]. ctx bounds the life of the file.
+// holds the permission bits of a new file; the server may clear some. For a directory the error is
+// [store.ErrNotRegular]. The file can be used until ctx ends.
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	f, err := c.openFile(ctx, name, flag, perm, mux.OpenOptions{})
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.Fi
 	return f, nil
 }
 
-// openFlags translates flags of package os.
+// openFlags converts flags of package os.
 func openFlags(flag int) (wire.OpenFlags, error) {
 	var w wire.OpenFlags
 	switch flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR) {
@@ -141,7 +141,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 		attrs.SetMode(wire.Mode(perm.Perm()))
 	}
 	r := c.mux.NewFile(name, flags)
-	was, err := r.Open(ctx, flags, attrs, how) // was: why it is not known what was there
+	was, err := r.Open(ctx, flags, attrs, how) // was is the error of the request for the earlier attributes
 	existed := how.Also == nil && was == nil
 	switch {
 	case err == nil && ctx.Err() != nil && !how.Patient:
@@ -176,8 +176,8 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 // Name returns the name that the file was opened by.
 func (f *File) Name() string { return f.name }
 
-// Stat describes the file as it is on the server now. A file that came whole with the handshake
-// is described as it was then: see [Config].First.
+// Stat describes the file as it is on the server now. If the whole file arrived with the handshake,
+// Stat describes it as it was then: see [Config].First.
 func (f *File) Stat() (fs.FileInfo, error) {
 	if f.small != nil && !f.changed.Load() && f.life.Err() == nil {
 		return storewire.InfoOf(path.Base(f.name), f.known), nil
@@ -192,15 +192,15 @@ func (f *File) Stat() (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// describe asks the server what the file is like.
+// describe requests the attributes of the file from the server.
 func (f *File) describe() (fs.FileInfo, error) {
 	var a wire.Attrs
 	err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendFstat)
 	return storewire.InfoOf(path.Base(f.name), a), err
 }
 
-// Seek sets the offset of the next Read or Write. Relative to the end, it asks
-// the server where that is.
+// Seek sets the offset of the next Read or Write. For a whence of io.SeekEnd it asks the server for
+// the size.
 func (f *File) Seek(offset int64, whence int) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,14 +229,14 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// Truncate sets the size, in bytes: it cuts, or adds zeros.
+// Truncate sets the size in bytes: it cuts the file, or adds zeros.
 func (f *File) Truncate(size int64) error {
 	return f.SetAttr(store.Attr{Size: &size})
 }
 
-// SetAttr sets the attributes in a. The size needs a file that is open for writing; the others
-// need the server's permission alone. To set one of the two owners, or of the two times, costs
-// an extra request for the other.
+// SetAttr sets the attributes in a. The size requires a file that is open for writing; the others
+// require only the server's permission. Setting only one of the two owners, or of the two times,
+// costs an extra request for the other.
 func (f *File) SetAttr(a store.Attr) error {
 	switch {
 	case a.Size != nil && (*a.Size < 0 || *a.Size > wire.MaxFile):
@@ -281,8 +281,8 @@ func (f *File) Sync() error {
 	return nil
 }
 
-// Close closes the file. If the file was written, Close waits until the server has confirmed that,
-// and returns the first error since the file was opened. A second Close returns fs.ErrClosed.
+// Close closes the file. If the file was written, Close waits until the server has confirmed all
+// data, and returns the first error since the file was opened. A second Close returns fs.ErrClosed.
 func (f *File) Close() error { return f.close(true) }
 
 func (f *File) close(flush bool) error {
@@ -292,14 +292,14 @@ func (f *File) close(flush bool) error {
 		err = f.awaitBehind(f.life)
 		f.mu.Unlock()
 	}
-	f.remote.End() // readers and writers release mu
+	f.remote.End() // this makes readers and writers release mu
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return f.fail("close", fs.ErrClosed)
 	}
 	f.closed = true
-	// Close the file even if the context that it was opened with has ended.
+	// Close the file even if its context has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.life), f.c.config.Timeout)
 	defer cancel()
 	f.dropAhead()
@@ -316,7 +316,7 @@ func (f *File) close(flush bool) error {
 	return err
 }
 
-// dropAhead forgets what was read ahead. The caller holds mu.
+// dropAhead drops the data that was read ahead. The caller holds mu.
 func (f *File) dropAhead() {
 	if f.ahead != nil {
 		f.ahead.Drop()
@@ -324,8 +324,7 @@ func (f *File) dropAhead() {
 	}
 }
 
-// awaitWrites waits until the server has confirmed what was written, and returns what went
-// wrong with it.
+// awaitWrites waits until the server has confirmed all written data, and returns the first error.
 func (f *File) awaitWrites(ctx context.Context) error {
 	if !f.behind.Dirty() {
 		return nil
@@ -335,7 +334,7 @@ func (f *File) awaitWrites(ctx context.Context) error {
 	return f.awaitBehind(ctx)
 }
 
-// awaitBehind is awaitWrites for callers that hold mu.
+// awaitBehind is like awaitWrites for callers that hold mu.
 func (f *File) awaitBehind(ctx context.Context) error {
 	if f.broken != nil {
 		return f.broken
@@ -343,8 +342,8 @@ func (f *File) awaitBehind(ctx context.Context) error {
 	return f.writeError(f.behind.Await(ctx))
 }
 
-// writeError returns the first error of writing, as callers see it: err if there was none
-// before. The caller holds mu.
+// writeError records err as an error of writing unless there was one before, and returns the first
+// one in the form for callers. The caller holds mu.
 func (f *File) writeError(err error) error {
 	if err != nil && f.broken == nil {
 		f.broken = f.c.disk.explain(f.life, f.remote.Path, f.transferError("write", err))
@@ -352,7 +351,7 @@ func (f *File) writeError(err error) error {
 	return f.broken
 }
 
-// noteWrite notes that the server was asked to write to the file.
+// noteWrite records that a write was sent to the server.
 func (f *File) noteWrite() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -361,7 +360,8 @@ func (f *File) noteWrite() {
 
 func (f *File) fail(op string, err error) error { return pathError(op, f.name, err) }
 
-// transferError returns a *mux.Failure as a *TransferError, unless the file was closed.
+// transferError converts a *mux.Failure into a *TransferError, or into fs.ErrClosed if the file was
+// closed.
 func (f *File) transferError(op string, err error) error {
 	if errors.Is(err, fs.ErrClosed) {
 		return f.fail(op, fs.ErrClosed)
@@ -369,7 +369,8 @@ func (f *File) transferError(op string, err error) error {
 	return f.asTransferError(op, err)
 }
 
-// asTransferError returns a *mux.Failure as a *TransferError, and other errors as they are.
+// asTransferError converts a *mux.Failure into a *TransferError, and returns other errors
+// unchanged.
 func (f *File) asTransferError(op string, err error) error {
 	if x, ok := errors.AsType[*mux.Failure](err); ok {
 		return &TransferError{Op: op, Name: f.name, Offset: x.Offset, Local: x.Local, Err: x.Err}

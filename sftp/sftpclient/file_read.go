@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/mux"
 )
 
-// readAhead reads at off, where the reader is expected to continue. The caller holds mu.
+// readAhead reads at off, and expects that the reader continues from there. The caller holds mu.
 func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	b, err := f.nextAt(off, int64(max(len(p), f.c.server.ReadChunk)))
 	if err != nil {
@@ -18,8 +18,8 @@ func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// nextAt returns bytes at off that were read ahead. If it has to begin to read ahead, it asks
-// for the next ahead bytes. The caller holds mu.
+// nextAt returns bytes at off that were read ahead. If nothing is read ahead at off, it starts
+// there and requests the next ahead bytes. The caller holds mu.
 func (f *File) nextAt(off, ahead int64) ([]byte, error) {
 	if f.ahead == nil || f.ahead.Pos() != off {
 		f.dropAhead()
@@ -27,13 +27,13 @@ func (f *File) nextAt(off, ahead int64) ([]byte, error) {
 	}
 	b, err := f.ahead.Next()
 	if err != nil {
-		f.dropAhead() // the next try asks again
+		f.dropAhead() // the next call starts again
 		return nil, f.transferError("read", err)
 	}
 	return b, nil
 }
 
-// readDirect reads into p what the file has at off, in as many requests at once as it takes.
+// readDirect reads into p the bytes of the file at off, with as many requests at once as needed.
 func (f *File) readDirect(p []byte, off int64) (int, error) {
 	n, err := f.remote.ReadInto(p, off)
 	switch {
@@ -75,7 +75,7 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadAt fills p with the bytes at off. It fills a large p by many requests at once. [File]
+// ReadAt fills p with the bytes at off. It fills a large p with many requests at once. [File]
 // describes when it reads ahead.
 func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	if err := f.mayRead(off); err != nil {
@@ -110,8 +110,8 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// inOrder reports whether a ReadAt is one of several that go through the file
-// one after the other. If so, it has locked mu.
+// inOrder reports whether a ReadAt is one of several with consecutive offsets. If so, it has locked
+// mu.
 func (f *File) inOrder(off int64, n int) bool {
 	if f.c.config.NoReadAhead || !f.mu.TryLock() {
 		return false
@@ -127,8 +127,8 @@ func (f *File) inOrder(off int64, n int) bool {
 // from returns the part of a content from an offset on; nothing behind its end.
 func from(content []byte, off int64) []byte { return content[min(off, int64(len(content))):] }
 
-// WriteTo writes the rest of the file to w, with as much in flight as the path holds. Its errors
-// are those of FetchTo.
+// WriteTo writes the rest of the file to w, with as many requests in flight as the path holds. Its
+// errors are like those of FetchTo.
 func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,7 +182,7 @@ func (f *File) writeNext(w io.Writer, b []byte) (int, error) {
 	return n, err
 }
 
-// writeToDirect is WriteTo without reading ahead.
+// writeToDirect is like WriteTo without reading ahead.
 func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 	b := mux.NewBuffer(f.c.server.ReadChunk)
 	defer b.Free()
@@ -201,12 +201,12 @@ func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 	}
 }
 
-// FetchTo writes the file from off up to its end to w, with many requests in flight. It returns
-// how many bytes from off on it has written without a gap. It writes at the offsets of the file,
-// in any order, from one goroutine.
+// FetchTo writes the file from offset off up to its end to w, with many requests in flight. It
+// returns how many bytes after off it has written without a gap. It writes each byte at its offset
+// in the file, in any order, from one goroutine.
 //
 // An error is a [*TransferError]. Its Local is set if w has failed or a context has ended. After an
-// error w may have bytes beyond the returned number too: cut it there.
+// error w may contain bytes after the first gap too: truncate it there.
 func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	if err := f.mayRead(off); err != nil {
 		return 0, err

@@ -19,8 +19,7 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt writes p at off, like Write. In a file that was opened with O_APPEND, it writes at the
-// end.
+// WriteAt writes p at off, like Write. If the file was opened with O_APPEND, it writes at the end.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,8 +78,8 @@ func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 	return n, f.behindError(err)
 }
 
-// behindError returns an error of f.behind that is of the file or of the reader. The caller
-// holds mu.
+// behindError returns the error of a method of f.behind, which comes from the file or from the
+// reader, as callers see it. The caller holds mu.
 func (f *File) behindError(err error) error {
 	if f.behind.Err() != nil {
 		return f.writeError(err)
@@ -88,7 +87,7 @@ func (f *File) behindError(err error) error {
 	return f.asTransferError("write", err)
 }
 
-// readFromDirect is ReadFrom without writing behind.
+// readFromDirect is like ReadFrom without writing behind.
 func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
 	b := mux.NewBuffer(f.c.server.WriteChunk)
 	defer b.Free()
@@ -108,14 +107,14 @@ func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
 	}
 }
 
-// FillFrom writes size bytes of r, from off on, to the same offsets of the file, with many
-// requests in flight. It returns how many bytes from off on the server has confirmed without a
-// gap. With size -1 it continues up to the end of r. It reads r from one goroutine. If r is too
-// short, the error is io.ErrUnexpectedEOF.
+// FillFrom copies size bytes of r, from offset off on, to the same offsets of the file, with many
+// requests in flight. It returns how many bytes after off the server has confirmed without a gap. A
+// size of -1 means up to the end of r. It reads r from one goroutine. If r is too short, the error
+// is io.ErrUnexpectedEOF.
 //
 // An error is a [*TransferError]. Its Local is set if r has failed or a context has ended. After an
-// error the file is cut to the bytes that the server has confirmed, but not to less than it had
-// when it was opened. If that fails too, the error says so.
+// error the file is truncated to the bytes that the server has confirmed, but not to less than its
+// size when it was opened. If that fails too, the error says so.
 func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if size < -1 {
 		return 0, f.fail("write", errSize)
@@ -137,7 +136,7 @@ func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	return f.fillFrom(ctx, r, off, size)
 }
 
-// fillFrom is FillFrom for a file of which nothing is written behind.
+// fillFrom is like FillFrom for a file without pending writes.
 func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	var progress func(whole int64)
 	if f.confirmed != nil {

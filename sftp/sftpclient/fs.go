@@ -12,7 +12,7 @@ import (
 )
 
 // FS returns a directory as a file system of the standard library, for fs.WalkDir, fs.Glob, http.FS
-// and the like. "" is the directory where the user begins. It works until the Client is closed. It
+// and the like. "" is the directory where the user starts. It works until the Client is closed. It
 // follows symbolic links wherever they lead.
 //
 // It is an fs.ReadDirFS, fs.ReadFileFS, fs.StatFS, fs.SubFS and fs.ReadLinkFS.
@@ -95,7 +95,7 @@ type fsDir struct {
 	info fs.FileInfo
 
 	mu      sync.Mutex
-	entries store.Entries // mu: nil until it is read
+	entries store.Entries // mu: nil before the first ReadDir
 	closed  bool          // mu
 }
 
@@ -153,5 +153,5 @@ func (d *fsDir) ReadDir(n int) (list []fs.DirEntry, err error) {
 
 var errTooMany = errors.New("too many entries for one list")
 
-// Name returns the name of the directory, without those above it.
+// Name returns the last element of the directory's path.
 func (d *fsDir) Name() string { return path.Base(d.name) }

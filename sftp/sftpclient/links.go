@@ -11,15 +11,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxLinks is how many symbolic links a name may lead through, as on Linux.
+// maxLinks is how many symbolic links the resolution of a name may follow, as on Linux.
 const maxLinks = 40
 
-// linkTarget returns the name to which a symbolic link leads. No part of it is a link; the file need
-// not exist.
+// linkTarget returns the name to which a symbolic link leads. No part of the result is a link; the
+// file need not exist.
 //
-// OpenSSH's server answers REALPATH with it. Other servers, haul among them, treat names as text, so
-// the client resolves each part in turn. A server may refuse to follow a link that it lets the
-// client read, so the target must look like what the server finds through the link.
+// OpenSSH's server returns this name for REALPATH. Other servers, including haul, only clean the
+// text, so the client resolves each part in turn. A server may refuse to follow a link that the
+// client may read, so the attributes of the target must equal those that the server returns through
+// the link.
 func linkTarget(ctx context.Context, c *Client, name string) (string, error) {
 	real, err := c.RealPath(ctx, name)
 	if err != nil {
@@ -51,8 +52,8 @@ func linkTarget(ctx context.Context, c *Client, name string) (string, error) {
 	return real, nil
 }
 
-// walkLinks resolves the links of an absolute name, one part after the other. Only the last part may
-// be missing.
+// walkLinks resolves the links of an absolute name, part by part. Only the last part may be
+// missing.
 func walkLinks(ctx context.Context, c *Client, name string) (string, error) {
 	done, rest := "/", strings.Split(name, "/")
 	for links := 0; len(rest) > 0; {
@@ -78,7 +79,7 @@ func walkLinks(ctx context.Context, c *Client, name string) (string, error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", fmt.Errorf("%w: more than %d symbolic links", fs.ErrNotExist, maxLinks) // as servers have it
+			return "", fmt.Errorf("%w: more than %d symbolic links", fs.ErrNotExist, maxLinks) // the error that servers return
 		}
 		target, err := c.Readlink(ctx, next)
 		if err != nil {
@@ -95,5 +96,5 @@ func walkLinks(ctx context.Context, c *Client, name string) (string, error) {
 	return done, nil
 }
 
-// maxLinkParts bounds what links add to a name.
+// maxLinkParts bounds how many parts links may add to a name.
 const maxLinkParts = 8192

@@ -17,24 +17,24 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxEntries and maxEntryBytes bound what ReadDir may return.
+// maxEntries and maxEntryBytes bound the result of ReadDir.
 const (
 	maxEntries    = 1 << 20
-	maxEntryBytes = 128 << 20 // of names
+	maxEntryBytes = 128 << 20 // total length of the names
 )
 
 // A dirReader lists a directory.
 type dirReader struct {
 	name string
 
-	mu     sync.Mutex   // of the callers of Next and Close
+	mu     sync.Mutex   // held by callers of Next and Close
 	list   *mux.Listing // mu
 	closed bool         // mu
 }
 
-// OpenDir opens a directory of any size to be listed in pieces, in the server's order. ctx ends
-// the listing too. If the name is not a directory, the error is fs.ErrNotExist or the server's.
-// Unsafe names, such as one with a slash, are left out; the error at the end is then
+// OpenDir opens a directory of any size, to be listed in pieces in the server's order. The listing
+// ends when ctx ends. If the name is not a directory, the error is fs.ErrNotExist or the server's.
+// Unsafe names, for example names with a slash, are left out; then the error at the end is
 // [ErrProtocol].
 func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	d, err := c.openDir(ctx, name, nil)
@@ -44,7 +44,8 @@ func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error
 	return d, nil
 }
 
-// openDir opens a directory whose entries are left out where hide, if it is set, returns true.
+// openDir opens a directory. The listing leaves out entries for which hide returns true, unless
+// hide is nil.
 func (c *Client) openDir(ctx context.Context, name string, hide func(string) bool) (*dirReader, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
@@ -56,9 +57,9 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 	return &dirReader{name: name, list: list}, nil
 }
 
-// entriesOf describes names, and counts those besides "." and "..". It leaves out names that
-// hide returns true for, and names that would lead out of the directory; unsafe is about the
-// first of these.
+// entriesOf describes the entries of names, and counts those besides "." and "..". It leaves out
+// names for which hide returns true, and names that would lead out of the directory. unsafe is an
+// error about the first of the latter.
 func entriesOf(names wire.Names, hide func(name string) bool) (list []fs.FileInfo, count int, unsafe error) {
 	list = make([]fs.FileInfo, 0, names.Len())
 	for e := range names.All() {
@@ -80,8 +81,8 @@ func entriesOf(names wire.Names, hide func(name string) bool) (list []fs.FileInf
 	return list, count, unsafe
 }
 
-// Next describes the next entries: see [store.Entries]. If some names were unsafe, such as one
-// with a slash, the error after the last of the others says so.
+// Next fills into with the next entries: see [store.Entries]. If some names were unsafe, for
+// example had a slash, it reports that after the last entry.
 func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +96,7 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 	return n, err
 }
 
-// Close closes the directory, and does not wait for the server.
+// Close closes the directory, without waiting for the server.
 func (d *dirReader) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,13 +108,13 @@ func (d *dirReader) Close() error {
 	return nil
 }
 
-// ReadDir lists a directory, sorted by name. It does not follow symbolic links. A directory of
-// more than a million entries is an error: use [Client.OpenDir].
+// ReadDir lists a directory, sorted by name. It does not follow symbolic links. It fails for a
+// directory of more than a million entries: use [Client.OpenDir].
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return c.readDir(ctx, name, nil, maxEntries)
 }
 
-// readDir lists a directory, and begins again if its session is lost.
+// readDir lists a directory, and starts again if its session is lost.
 func (c *Client) readDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
 	for tries := 1; ; tries++ {
 		d, err := c.openDir(ctx, name, hide)

@@ -29,7 +29,7 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return storewire.InfoOf(path.Base(name), a), nil
 }
 
-// Lstat describes a file, or a symbolic link itself.
+// Lstat describes a file. It does not follow a symbolic link.
 func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	var a wire.Attrs
 	if err := c.one(ctx, "lstat", name, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendLstat); err != nil {
@@ -38,8 +38,8 @@ func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return storewire.InfoOf(path.Base(name), a), nil
 }
 
-// taken returns the error of a request that makes a name. If the server gave no reason, and the
-// name is in use, it becomes fs.ErrExist.
+// taken returns the error of a request that creates a name. If the server gave no reason, and the
+// name is in use, it returns an fs.ErrExist.
 func taken(ctx context.Context, c *Client, err error, name string) error {
 	if !isFailure(err) {
 		return err
@@ -56,7 +56,7 @@ func taken(ctx context.Context, c *Client, err error, name string) error {
 	return err
 }
 
-// Mkdir makes a directory. The server may take away some of perm's bits.
+// Mkdir creates a directory. The server may clear some bits of perm.
 func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	var a wire.Attrs
 	a.SetMode(wire.Mode(perm.Perm()))
@@ -66,7 +66,7 @@ func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error
 	return taken(ctx, c, err, name)
 }
 
-// MkdirAll makes a directory and those above it that are missing.
+// MkdirAll creates a directory and its missing parents.
 func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	fi, err := c.Stat(ctx, name)
 	switch {
@@ -116,7 +116,7 @@ func (c *Client) Link(ctx context.Context, from, to string) error {
 	return taken(ctx, c, c.two(ctx, "link", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendHardlink), to)
 }
 
-// Symlink makes a symbolic link. target is its text, and is not changed.
+// Symlink creates a symbolic link with the given target, which is not changed.
 func (c *Client) Symlink(ctx context.Context, target, name string) error {
 	build := wire.AppendSymlink
 	if c.server.Draft {
@@ -125,7 +125,7 @@ func (c *Client) Symlink(ctx context.Context, target, name string) error {
 	return taken(ctx, c, c.two(ctx, "symlink", target, name, mux.Call{Take: mux.TakeOK}, build), name)
 }
 
-// Readlink returns the text of a symbolic link. If the name is of another kind, the error is
+// Readlink returns the target of a symbolic link. If the name is not a symbolic link, the error is
 // fs.ErrInvalid.
 func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
 	var target string
@@ -138,18 +138,18 @@ func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
 	return target, err
 }
 
-// RealPath returns the absolute form of a name, without symbolic links if the server resolves
-// them.
+// RealPath returns the absolute form of a name. The result contains no symbolic links if the server
+// resolves them.
 func (c *Client) RealPath(ctx context.Context, name string) (string, error) {
 	var real string
 	err := c.one(ctx, "realpath", name, mux.Call{Take: mux.TakeName(&real), Again: true}, wire.AppendRealpath)
 	return real, err
 }
 
-// SetAttr sets the attributes in a. With follow, it follows a symbolic link. Without, it
-// changes the link itself (lsetstat@openssh.com); the error is errors.ErrUnsupported if the
-// server does not offer that. To set one of the two owners, or of the two times, costs an extra
-// request for the other. Times have whole seconds.
+// SetAttr sets the attributes in a. If follow is set, it follows a symbolic link. Otherwise it
+// changes the link itself (lsetstat@openssh.com); the error is errors.ErrUnsupported if the server
+// does not offer that. Setting only one of the two owners, or of the two times, costs an extra
+// request for the other. Times have a resolution of seconds.
 func (c *Client) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
 	err := c.setAttr(ctx, name, a, follow)
 	if err != nil && !errors.As(err, new(*fs.PathError)) {

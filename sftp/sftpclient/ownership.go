@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// ownEvery is how often an upload checks whether another one has taken its file over.
-	// takeoverWait is how long the other one waits before it gives the file its name, so
-	// that the first has checked by then.
+	// ownEvery is how often an upload checks whether another upload has taken its file over.
+	// takeoverWait is how long the other upload waits before it gives the file its name, so that
+	// the first one has checked by then.
 	ownEvery     = time.Second
 	takeoverWait = 3 * ownEvery
 )
@@ -30,12 +30,12 @@ type ownership struct {
 
 	mu      sync.Mutex
 	last    time.Time      // mu: when the last successful check began
-	under   bool           // mu: a check is under way
-	pending sync.WaitGroup // for that
+	under   bool           // mu: a check is running
+	pending sync.WaitGroup // waits for that check
 }
 
-// check returns [store.ErrBusy] if another upload has taken the file over, and
-// nil if the server does not answer.
+// check asks the server whether the temporary file still has its name. It returns [store.ErrBusy]
+// if another upload has taken the file over, and nil if the server does not answer.
 func (o *ownership) check(ctx context.Context) error {
 	began := time.Now()
 	_, err := o.c.Lstat(ctx, o.temp)
@@ -51,8 +51,8 @@ func (o *ownership) check(ctx context.Context) error {
 	return nil
 }
 
-// busyIfGone makes store.ErrBusy of an error that came because another upload has taken the file
-// over, so that it could not be opened again in another session.
+// busyIfGone returns store.ErrBusy for an error that arose because another upload has taken the
+// file over, so that the file could not be opened in another session.
 func (o *ownership) busyIfGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) && o.check(o.ctx) != nil {
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
@@ -60,9 +60,9 @@ func (o *ownership) busyIfGone(err error) error {
 	return err
 }
 
-// recheck is called before a write. From time to time it checks whether the file still belongs to
-// this upload. It waits for the answer only if the last check was long ago: another upload may
-// have published the file since.
+// recheck is called before a write. Once in ownEvery it checks whether the file still belongs to
+// this upload. It waits for the answer only if the last check was long ago: another upload may have
+// published the file since.
 func (o *ownership) recheck() error {
 	if o.lost.Load() {
 		return store.ErrBusy
@@ -93,17 +93,17 @@ func (o *ownership) recheck() error {
 	return nil
 }
 
-// An ownReader reads as long as the file that the bytes go to belongs to this upload.
+// An ownReader reads while the target of its bytes belongs to this upload.
 type ownReader struct {
 	io.ReaderAt
 	o *ownership
 }
 
-// ReadAt reads, and checks afterwards, as the read may have taken long.
+// ReadAt reads, and then checks the ownership, because the read may have taken long.
 func (r ownReader) ReadAt(p []byte, off int64) (int, error) {
 	n, err := r.ReaderAt.ReadAt(p, off)
 	if e := r.o.recheck(); e != nil {
-		return 0, onServer(e) // not the reader's
+		return 0, onServer(e) // the error does not come from the reader
 	}
 	return n, err
 }

@@ -14,20 +14,21 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An uploadRecord is the file with the record of an upload.
+// An uploadRecord is the file that holds the record of an upload: how much of its temporary file is
+// complete.
 type uploadRecord struct {
 	c      *Client
 	name   string
 	token  string // the random part of the temporary file's name
 	size   int64  // Create.Size
-	source uint64 // of Create.Source
+	source uint64 // hash of Create.Source
 
 	mu      sync.Mutex // held while the record is written
-	seq     uint64     // mu: of the last one
-	marked  int64      // mu: how many bytes the record says are whole
-	closing bool       // mu: the next record is the last
-	lost    bool       // mu: it belongs to another upload by now
-	blind   bool       // mu: the server does not let it be read, so nothing can be resumed
+	seq     uint64     // mu: number of the last record
+	marked  int64      // mu: how many bytes are complete according to the record
+	closing bool       // mu: the next record is the last one
+	lost    bool       // mu: the record belongs to another upload by now
+	blind   bool       // mu: the server does not allow reading it, so no upload can be resumed
 }
 
 // read reads the record of an earlier upload. ok is false if there is none.
@@ -35,7 +36,7 @@ func (u *uploadRecord) read(ctx context.Context) (r uploadrecord.Record, ok bool
 	f, err := openRegular(ctx, u.c, u.name)
 	if err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			err = nil // startOver will fail with it
+			err = nil // startOver will get the same error
 		}
 		return r, false, err
 	}
@@ -44,10 +45,10 @@ func (u *uploadRecord) read(ctx context.Context) (r uploadrecord.Record, ok bool
 	return r, ok, nil
 }
 
-// recordIn returns the record in a file, or false if there is none.
+// recordIn returns the record in a file. ok is false if there is none.
 func recordIn(f *File) (r uploadrecord.Record, ok bool, err error) {
 	b := make([]byte, 2*uploadrecord.Slot)
-	n, err := f.ReadAt(b, 0) // what is missing is no record
+	n, err := f.ReadAt(b, 0) // a file that is too short has no record
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -55,7 +56,7 @@ func recordIn(f *File) (r uploadrecord.Record, ok bool, err error) {
 	return r, ok, err
 }
 
-// openRegular opens a file for reading that is accessible to this user alone. For any other file
+// openRegular opens a regular file for reading, if only this user may access it. For any other file
 // the error is fs.ErrPermission without a [StatusError].
 func openRegular(ctx context.Context, c *Client, name string) (*File, error) {
 	fi, err := c.Lstat(ctx, name)
@@ -68,8 +69,8 @@ func openRegular(ctx context.Context, c *Client, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
 }
 
-// mark records that the first whole bytes are there. If the file is not nil, it first has the
-// server write them to its disk. If the record belongs to another upload by now, mark leaves it
+// mark records that the first whole bytes are complete. If file is not nil, mark first has the
+// server write it to its disk. If the record belongs to another upload by now, mark leaves it
 // alone, and this upload continues without a record. The caller holds mu.
 func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) error {
 	if u.lost {
@@ -81,8 +82,8 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 			return err
 		}
 	}
-	// One handle reads and writes it: if another upload puts its own record in this place
-	// meanwhile, that is another file.
+	// Use one handle for reading and writing: if another upload replaces the record meanwhile, it
+	// creates another file.
 	f, err := u.c.OpenFile(ctx, u.name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		u.lost = true
@@ -92,7 +93,7 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 		u.blind = errors.Is(err, fs.ErrPermission)
 		return err
 	}
-	// Users who may only upload cannot read the record. Nobody else can replace it either.
+	// Users who may only upload cannot read the record. But then nobody else can replace it.
 	now, ok, err := recordIn(f)
 	if !errors.Is(err, fs.ErrPermission) && (!ok || now.File != u.token) {
 		_ = f.Close()
@@ -100,7 +101,7 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 		return store.ErrBusy
 	}
 	r := u.state(whole)
-	// begin begins with 1, in the first place.
+	// begin writes record 1 into the first slot.
 	_, err = f.WriteAt(r.AppendTo(nil), int64((r.Seq+1)%2)*uploadrecord.Slot)
 	if e := f.Close(); err == nil {
 		err = e
@@ -116,8 +117,8 @@ func (u *uploadRecord) state(whole int64) uploadrecord.Record {
 	return uploadrecord.Record{Seq: u.seq + 1, Whole: whole, Size: u.size, Source: u.source, Open: !u.closing, File: u.token}
 }
 
-// begin replaces the record that is there by one of this upload. The caller holds mu, or is the
-// only user.
+// begin replaces an existing record by one of this upload. The caller holds mu, or is the only
+// user.
 func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
 	r := u.state(whole)
 	if err := createEmpty(ctx, u.c, u.name, r.AppendTo(nil)); err != nil {
@@ -127,12 +128,12 @@ func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
 	return nil
 }
 
-// remove removes the record if it belongs to this upload. Without the file, a record that is left
-// has no effect. The caller holds mu.
+// remove removes the record if it belongs to this upload. A record without its temporary file has
+// no effect. The caller holds mu.
 func (u *uploadRecord) remove(ctx context.Context) {
 	ours, err := u.whose(ctx)
 	if isStatus(err) && errors.Is(err, fs.ErrPermission) && u.seq > 0 {
-		ours = true // users who may upload only cannot read, and can remove only their own files
+		ours = true // users who may only upload cannot read it, and can remove only their own files
 	}
 	if !u.lost && ours {
 		_ = removeIfAny(ctx, u.c, u.name)
@@ -150,10 +151,10 @@ func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 	return ok && r.File == u.token, err
 }
 
-// maxCreateTries is how many times createEmpty finds the name in use before it fails.
+// maxCreateTries is how often createEmpty finds the name in use before it fails.
 const maxCreateTries = 3
 
-// createEmpty creates a new file with some content, and closes it. It replaces an existing one.
+// createEmpty creates a file with the given content, and closes it. It replaces an existing file.
 func createEmpty(ctx context.Context, c *Client, name string, content []byte) error {
 	for tries := 1; ; tries++ {
 		f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm)
@@ -176,7 +177,7 @@ func createEmpty(ctx context.Context, c *Client, name string, content []byte) er
 	}
 }
 
-// removeIfAny removes a file, if it is there.
+// removeIfAny removes a file. It returns nil if the file does not exist.
 func removeIfAny(ctx context.Context, c *Client, name string) error {
 	err := c.RemoveFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {

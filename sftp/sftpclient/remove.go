@@ -18,7 +18,7 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || !isStatus(err) {
 		return err
 	}
-	// The server may call it a failure, or not permitted.
+	// The server may return "Failure" or "permission denied" for a directory.
 	fi, e := c.Lstat(ctx, name)
 	if e != nil || !fi.IsDir() {
 		return err
@@ -51,8 +51,8 @@ func (c *Client) RemoveDir(ctx context.Context, name string) error {
 	return err
 }
 
-// RemoveAll removes a file, or a directory with all that is in it. It is no error if there is nothing
-// to remove. RemoveAll removes a symbolic link, and not its target.
+// RemoveAll removes a file, or a directory and everything in it. It returns nil if the name does
+// not exist. It removes a symbolic link, not its target.
 func (c *Client) RemoveAll(ctx context.Context, name string) error {
 	fi, err := c.Lstat(ctx, name)
 	if err == nil && !fi.IsDir() {
@@ -74,12 +74,12 @@ const (
 	// removesAtOnce is how many files are removed at a time.
 	removesAtOnce = 64
 
-	// removePasses is how many times a directory is listed that does not become empty: removing
-	// entries may hide others from a listing under way.
+	// removePasses is how often a directory is listed that does not become empty: removing entries
+	// may hide others from a listing that is in progress.
 	removePasses = 3
 
-	// maxPassesAgain bounds the second and third passes of a whole tree: where each
-	// directory stays full, the passes multiply at each level.
+	// maxPassesAgain bounds the second and third passes over a whole tree: if no directory becomes
+	// empty, the number of passes multiplies with each level.
 	maxPassesAgain = 10_000
 )
 
@@ -106,7 +106,7 @@ func (t *treeRemover) remove(ctx context.Context, name string, depth int) error 
 	}
 }
 
-// emptyDir removes what is in a directory, several files at a time.
+// emptyDir removes the contents of a directory, several files at a time.
 func (t *treeRemover) emptyDir(ctx context.Context, name string, depth int) (first error) {
 	d, err := t.c.openDir(ctx, name, nil)
 	if err != nil {
@@ -130,7 +130,7 @@ func (t *treeRemover) emptyDir(ctx context.Context, name string, depth int) (fir
 		errs := make(chan error, n)
 		files := 0
 		for _, fi := range into[:n] {
-			below := name + "/" + fi.Name() // not cleaned: what name means depends on links
+			below := name + "/" + fi.Name() // do not clean the path: the meaning of name depends on links
 			if fi.IsDir() {
 				note(t.remove(ctx, below, depth+1))
 				continue

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// checkPath returns an error if a name cannot be sent to a server.
+// checkPath returns fs.ErrInvalid for a name that cannot be sent to a server.
 func checkPath(name string) error {
 	if name == "" || len(name) > wire.MaxPath || strings.IndexByte(name, 0) >= 0 {
 		return fs.ErrInvalid
@@ -18,12 +18,12 @@ func checkPath(name string) error {
 	return nil
 }
 
-// pathCall returns a Build of a call about one name.
+// pathCall returns a Build function for a call with one name.
 func pathCall(append func(b []byte, id uint32, name string) []byte, name string) func([]byte, uint32) []byte {
 	return func(b []byte, id uint32) []byte { return append(b, id, name) }
 }
 
-// one sends a request about one name.
+// one sends a request with one name, and waits for the answer.
 func (c *Client) one(ctx context.Context, op, name string, k mux.Call, append func(b []byte, id uint32, name string) []byte) error {
 	err := checkPath(name)
 	if err == nil {
@@ -36,7 +36,7 @@ func (c *Client) one(ctx context.Context, op, name string, k mux.Call, append fu
 	return nil
 }
 
-// two sends a request about two names.
+// two sends a request with two names, and waits for the answer.
 func (c *Client) two(ctx context.Context, op, from, to string, k mux.Call, append func(b []byte, id uint32, from, to string) []byte) error {
 	err := checkPath(from)
 	if err == nil {
@@ -52,6 +52,6 @@ func (c *Client) two(ctx context.Context, op, from, to string, k mux.Call, appen
 	return nil
 }
 
-// isUpload reports whether a name, without directory, is that of an upload under way, or
-// of its record.
+// isUpload reports whether a name without directory is the name of a temporary file, or of an
+// upload's record.
 func isUpload(name string) bool { return tempname.Is(name, tempname.Upload, tempname.Record) }

@@ -18,8 +18,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The record of an upload is updated after recordEvery bytes, and after recordTime if there are
-// recordLeast more bytes by then. That bounds how much is sent again when it is resumed.
+// The record of an upload is updated after recordEvery bytes. It is also updated after recordTime,
+// if there are recordLeast more bytes by then. That bounds how many bytes are sent again when the
+// upload is resumed.
 const (
 	recordEvery = 32 << 20
 	recordLeast = 1 << 20
@@ -27,40 +28,41 @@ const (
 )
 
 // A resumableUpload is an upload with a record beside its temporary file. The next upload of the
-// same source to the same target finds the record by its name. It names the temporary file, and
-// how much of it is whole: sessions write ahead of each other, so its size does not show that.
+// same source to the same target finds the record by its name. The record holds the name of the
+// temporary file and the length up to which it is complete: sessions write ahead of each other, so
+// the file's size does not show that length.
 //
 // Several processes may upload the same file at the same time, and SFTP has no locks. So each
-// upload has a name of its own for its temporary file, and takes over the file of another by
-// renaming it. If two do so, the server lets one of them succeed. The upload that had the file
-// before cannot publish it any more. Until it notices, it may write to the file, but only the
-// bytes that the new owner writes too, as both have the same Source. Hence an upload that fails
-// does not cut its file: the record says what is whole. The upload that publishes the file cuts
-// the rest, after it has checked that it owns the file.
+// upload has its own name for the temporary file, and takes over the file of another by renaming
+// it. If two try that, the server lets one of them succeed. The upload that had the file before
+// cannot publish it any more. Until it notices that, it may write to the file, but only bytes that
+// the new owner writes too, as both have the same Source. Therefore an upload that fails does not
+// truncate its file: the record says which part is complete. The upload that publishes the file
+// truncates it, after it has checked that it owns the file.
 //
-// A separate OPEN creates the temporary file, since haul's own server hides a file that is created
-// for writing, and discards it with the connection.
+// A separate OPEN creates the temporary file, because haul's own server hides a file that is
+// created for writing, and discards it when the connection ends.
 type resumableUpload struct {
 	*upload
-	dir           string // of the target, with a slash
+	dir           string // directory of the target, with a slash
 	record        uploadRecord
 	owner         ownership
 	resumed       int64
-	exclusiveFrom time.Time // from when on no other upload writes to the file; zero if none has
+	exclusiveFrom time.Time // time after which no other upload writes to the file; zero if no other upload had it
 
 	mu      sync.Mutex
-	whole   int64          // mu: what the server has confirmed, from the start
-	behind  int64          // mu: what was written without a gap, confirmed or not
-	high    int64          // mu: the end of what was written
-	noted   int64          // mu: what the record said last, or was to say
-	notedAt time.Time      // mu: and when
+	whole   int64          // mu: number of leading bytes that the server has confirmed
+	behind  int64          // mu: number of leading bytes written, confirmed or not
+	high    int64          // mu: the end of the written data
+	noted   int64          // mu: the value of whole in the latest record, written or about to be
+	notedAt time.Time      // mu: when that was
 	noting  bool           // mu: a record is being written
-	pending sync.WaitGroup // the goroutine that does so
+	pending sync.WaitGroup // waits for the goroutine that does so
 }
 
 var _ store.Resumer = (*resumableUpload)(nil)
 
-// createResumable begins an upload that can be resumed, or resumes one.
+// createResumable starts an upload that can be resumed, or resumes one.
 func createResumable(ctx context.Context, c *Client, name string, o store.Create) (*resumableUpload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
@@ -99,14 +101,14 @@ func createResumable(ctx context.Context, c *Client, name string, o store.Create
 		}
 	}
 	k.f.remote.Own = true
-	k.f.name = k.target // for messages
+	k.f.name = k.target // the name in error messages
 	k.f.confirmed, k.f.uncut = k.confirm, true
 	k.owner.last = time.Now()
 	k.noted, k.notedAt = k.resumed, k.owner.last
 	return k, nil
 }
 
-// hidden returns the name of the temporary file with a token.
+// hidden returns the name of the temporary file with the given token.
 func (k *resumableUpload) hidden(token string) string {
 	return k.dir + tempname.New(token, tempname.Upload)
 }
@@ -117,8 +119,8 @@ func (k *resumableUpload) look() (link bool, err error) {
 	return k.replaces(fi, err)
 }
 
-// restore takes over what an earlier upload left, if that can be resumed. It returns an error only
-// if a new upload would fail too.
+// restore takes over the file of an earlier upload, if that can be resumed. It returns an error
+// only if a new upload would fail too.
 func (k *resumableUpload) restore() error {
 	r, ok, err := k.record.read(k.ctx)
 	if err != nil || !ok {
@@ -128,14 +130,14 @@ func (k *resumableUpload) restore() error {
 	if r.Source != k.record.source || r.Size != k.record.size || r.Whole == 0 {
 		return removeIfAny(k.ctx, k.c, left)
 	}
-	// Write the record first: an upload that misses its file finds there that another upload
-	// has renamed it.
+	// Write the record first: when the earlier upload misses its file, the record shows that
+	// another upload has renamed it.
 	if err := k.record.begin(k.ctx, r.Whole); err != nil {
 		return err
 	}
 	if err := k.c.Rename(k.ctx, left, k.temp); err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			err = nil // another was quicker, or it is published
+			err = nil // another upload was faster, or the file is published
 		}
 		return err
 	}
@@ -153,14 +155,14 @@ func (k *resumableUpload) restore() error {
 	return nil
 }
 
-// takeOver opens the file that was renamed, or returns nil if it is not the one that the record
+// takeOver opens the renamed file. It returns nil if the file is not the one that the record
 // describes.
 func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	fi, err := k.c.Lstat(k.ctx, k.temp)
 	if err != nil {
 		return nil, err
 	}
-	// Other users cannot create a file that is accessible to this user alone.
+	// Other users cannot create a file that only this user may access.
 	if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.Size() < whole {
 		return nil, nil
 	}
@@ -171,9 +173,9 @@ func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	return f, err
 }
 
-// startOver begins a new file. It writes the record first, so that the next upload finds the file. If
-// it may not replace a record, as that of another user in a drop box, this upload has none and
-// cannot be resumed.
+// startOver creates a new file. It writes the record first, so that the next upload finds the file.
+// If it may not replace the existing record, for example one of another user in a drop box, this
+// upload has no record and cannot be resumed.
 func (k *resumableUpload) startOver() error {
 	k.record.seq = 0
 	err := k.record.begin(k.ctx, 0)
@@ -197,13 +199,13 @@ func (k *resumableUpload) startOver() error {
 	return nil
 }
 
-// Unwrap is for [store.As].
+// Unwrap returns the plain upload, for [store.As].
 func (k *resumableUpload) Unwrap() any { return k.upload }
 
-// Resumed returns how many bytes an earlier upload has left.
+// Resumed returns how many bytes of an earlier upload are reused.
 func (k *resumableUpload) Resumed() int64 { return k.resumed }
 
-// confirm notes that the server has the bytes from start to end. It does not wait.
+// confirm records that the server has confirmed the bytes from start to end. It does not block.
 func (k *resumableUpload) confirm(start, end int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -218,13 +220,15 @@ func (k *resumableUpload) confirm(start, end int64) {
 	k.pending.Go(k.updateRecord)
 }
 
-// due reports whether to update the record if all bytes up to end are whole. The caller holds mu.
+// due reports whether to update the record if all bytes up to end are complete. The caller holds
+// mu.
 func (k *resumableUpload) due(end int64) bool {
 	more := end - k.noted
 	return !k.noting && (more >= k.c.recordEvery || more >= recordLeast && time.Since(k.notedAt) >= recordTime)
 }
 
-// synced returns the file to be written to the server's disk before the record is updated, or nil.
+// synced returns the file to flush to the server's disk before the record is updated. It returns
+// nil if that is not wanted.
 func (k *resumableUpload) synced() *mux.File {
 	if k.noSync {
 		return nil
@@ -232,7 +236,7 @@ func (k *resumableUpload) synced() *mux.File {
 	return k.f.remote
 }
 
-// updateRecord updates the record until it is up to date.
+// updateRecord updates the record repeatedly until no update is due.
 func (k *resumableUpload) updateRecord() {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
@@ -241,7 +245,7 @@ func (k *resumableUpload) updateRecord() {
 		whole := k.whole
 		k.noted, k.notedAt = whole, time.Now()
 		k.mu.Unlock()
-		// If this fails, only less can be resumed. A later confirmation tries again.
+		// If this fails, fewer bytes can be resumed. A later confirmation tries again.
 		err := k.record.mark(k.ctx, whole, k.synced())
 		k.mu.Lock()
 		k.noting = false
@@ -276,7 +280,7 @@ func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// FillFrom is [File.FillFrom].
+// FillFrom is like [File.FillFrom].
 func (k *resumableUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if err := k.moveBack(off); err != nil {
 		return 0, err
@@ -307,12 +311,12 @@ func (k *resumableUpload) Truncate(size int64) error {
 	return nil
 }
 
-// moveBack makes sure that the record counts no byte beyond off as whole, since those will be
-// written again.
+// moveBack ensures that the record counts no byte after off as complete, because those bytes will
+// be written again.
 func (k *resumableUpload) moveBack(off int64) error {
 	k.mu.Lock()
 	k.whole = min(k.whole, max(off, 0))
-	whole, less := k.whole, k.noted <= k.whole // and so is what the record says
+	whole, less := k.whole, k.noted <= k.whole // the record then counts no more than whole either
 	k.mu.Unlock()
 	if less {
 		return nil
@@ -330,9 +334,9 @@ func (k *resumableUpload) moveBack(off int64) error {
 	return nil
 }
 
-// Commit gives the file its name. If the context has ended it does nothing, and Close keeps what
-// there is. If another upload has taken the file over, the error is [store.ErrBusy], and the other
-// one publishes it.
+// Commit gives the file its name. If the context has ended, it does nothing, and Close keeps the
+// file for resuming. If another upload has taken the file over, the error is [store.ErrBusy], and
+// that upload publishes the file.
 func (k *resumableUpload) Commit() error {
 	k.pending.Wait()
 	k.owner.pending.Wait()
@@ -347,7 +351,7 @@ func (k *resumableUpload) Commit() error {
 		if gone && errors.Is(err, fs.ErrNotExist) {
 			return k.fail("commit", store.ErrBusy)
 		}
-		if gone { // refused, and removed
+		if gone { // publishing was refused, and the file was removed
 			k.record.mu.Lock()
 			defer k.record.mu.Unlock()
 			k.record.remove(k.ctx)
@@ -357,13 +361,14 @@ func (k *resumableUpload) Commit() error {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
 	if !k.record.lost {
-		// If it belongs to another upload since the last check, that one can still be published.
+		// If the record has gone to another upload since the last check, that upload can still
+		// publish.
 		_ = removeIfAny(k.ctx, k.c, k.record.name)
 	}
 	return nil
 }
 
-// Close keeps the bytes that the server has confirmed.
+// Close ends the upload, and keeps the bytes that the server has confirmed for resuming.
 func (k *resumableUpload) Close() error {
 	k.pending.Wait()
 	k.owner.pending.Wait()
@@ -380,7 +385,7 @@ func (k *resumableUpload) Close() error {
 	}
 	_ = k.f.close(false)
 	if k.owner.lost.Load() {
-		return nil // the new owner does the rest
+		return nil // the new owner handles the rest
 	}
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
@@ -389,13 +394,13 @@ func (k *resumableUpload) Close() error {
 	if whole = max(whole, k.record.marked); whole > 0 {
 		err = k.record.mark(ctx, whole, nil)
 	}
-	if k.record.marked == 0 || k.record.lost || k.record.blind { // nothing could be resumed
+	if k.record.marked == 0 || k.record.lost || k.record.blind { // the upload could not be resumed
 		err = k.discardAll(ctx)
 	}
 	return k.fail("keep", err)
 }
 
-// Discard ends the upload and keeps nothing.
+// Discard ends the upload and keeps nothing for resuming.
 func (k *resumableUpload) Discard() error {
 	k.pending.Wait()
 	k.owner.pending.Wait()
@@ -416,8 +421,8 @@ func (k *resumableUpload) discardAll(ctx context.Context) error {
 	return removeIfAny(ctx, k.c, k.temp)
 }
 
-// finishWrites waits until the server has all that was written, and until no other upload writes to
-// the file. It gives the file the size that was written.
+// finishWrites waits until the server has confirmed all written data, and until no other upload
+// writes to the file. It sets the size of the file to the end of the written data.
 func (k *resumableUpload) finishWrites() error {
 	if k.owner.lost.Load() {
 		return store.ErrBusy
@@ -440,7 +445,7 @@ func (k *resumableUpload) finishWrites() error {
 	switch {
 	case fi.Size() < high:
 		return fmt.Errorf("%w: of %d bytes that were written, the server has %d", store.ErrBusy, high, fi.Size())
-	case fi.Size() > high: // what was left had more
+	case fi.Size() > high: // the file of the earlier upload was longer
 		if err := k.owner.check(k.ctx); err != nil {
 			return err
 		}
@@ -449,9 +454,9 @@ func (k *resumableUpload) finishWrites() error {
 	return nil
 }
 
-// confirmPublished is called if the temporary file is gone. It returns nil if this upload has
-// renamed it, and otherwise [store.ErrBusy]: an upload that takes a file over writes a record of
-// its own first.
+// confirmPublished is called if the temporary file does not exist any more. It returns nil if this
+// upload has renamed it, and otherwise [store.ErrBusy]: an upload that takes a file over writes its
+// own record first.
 func (k *resumableUpload) confirmPublished() error {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()

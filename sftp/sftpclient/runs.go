@@ -6,24 +6,24 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// Runs are the runs of a program on one machine. Several goroutines call its methods.
+// Runs knows the runs of a program on one machine. Several goroutines call its methods.
 type Runs interface {
-	// ID returns the ID of this run, which no other run has: 13 of the characters A to Z and
-	// 2 to 7; "" for none.
+	// ID returns the unique ID of this run: 13 of the characters A to Z and 2 to 7. It returns ""
+	// if the run has no ID.
 	ID() string
 
-	// Ended reports whether the run of that ID has ended. id comes from the name of a
-	// temporary file, and may be any text.
+	// Ended reports whether the run with the given ID has ended. id comes from the name of a
+	// temporary file, and may be any string.
 	Ended(id string) bool
 
-	// NoteLeftover notes that this run may have left a temporary file.
+	// NoteLeftover records that this run may have left a temporary file.
 	NoteLeftover()
 }
 
 // A run is the run of the program as its Client sees it. Config.Runs may be nil.
 type run struct{ runs Runs }
 
-// newKey returns the key of a temporary file of this run.
+// newKey returns a key for the name of a temporary file of this run.
 func (r run) newKey() string {
 	if r.runs == nil {
 		return tempname.Random()
@@ -31,7 +31,7 @@ func (r run) newKey() string {
 	return tempname.RandomOf(r.runs.ID())
 }
 
-// noteLeftover notes that a temporary file may be left.
+// noteLeftover records that a temporary file may be left.
 func (r run) noteLeftover() {
 	if r.runs != nil {
 		r.runs.NoteLeftover()

@@ -14,11 +14,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// fullTime is how long isFull may take.
+// fullTime is the time limit of isFull.
 const fullTime = 5 * time.Second
 
-// fullFor is how long a disk that was full counts as full. When many uploads fail at once, the
-// first ones to be removed leave room, but the others failed for want of it.
+// fullFor is how long a full disk counts as full. When many uploads fail at once, removing the
+// first ones frees space, but the others also failed because the disk was full.
 const fullFor = 5 * time.Second
 
 // A disk answers questions about the room on the disk of the server.
@@ -27,8 +27,8 @@ type disk struct {
 	full atomic.Int64 // when it was found full last, in nanoseconds since 1970
 }
 
-// explain adds to an error of writing or making a file that the server's disk is full, if it is and
-// the server gave no reason. It asks the server, even if the context has ended.
+// explain adds to an error from writing or creating a file that the server's disk is full, if it is
+// full and the server gave no reason. It asks the server even if the context has ended.
 func (d *disk) explain(ctx context.Context, name string, err error) error {
 	refused, ok := errors.AsType[*StatusError](err)
 	if !ok || refused.Code != uint32(wire.Failure) || refused.kind != nil ||
@@ -46,8 +46,8 @@ func (d *disk) explain(ctx context.Context, name string, err error) error {
 	return storewire.FullError{Refusal: err}
 }
 
-// isFull reports whether a directory of the server has no room for another WRITE or another file.
-// It returns false if the server cannot say.
+// isFull reports whether the file system of a directory has no room for another WRITE or another
+// file. It returns false if the server cannot say.
 func (d *disk) isFull(ctx context.Context, dir string) bool {
 	if time.Since(time.Unix(0, d.full.Load())) < fullFor {
 		return true
@@ -65,7 +65,7 @@ func (d *disk) isFull(ctx context.Context, dir string) bool {
 	return full
 }
 
-// Space describes the room on the file system of a name (statvfs@openssh.com).
+// Space describes the free space on the file system of a name (statvfs@openssh.com).
 func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	var v wire.StatVFS
 	if !c.server.Ext.Has(wire.ExtStatVFS) {
@@ -77,9 +77,9 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	return storewire.SpaceOf(v), nil
 }
 
-// askRoom asks whether a directory has room for size bytes. The function it returns waits for the
-// answer, and returns an error if there is no room. It refuses no upload that might succeed: it
-// counts the room reserved for the administrator, and ignores a file system of size 0.
+// askRoom asks whether a directory has room for size bytes. The returned function waits for the
+// answer, and returns an error if there is no room. To refuse no upload that might succeed, it
+// counts the room reserved for the administrator as free, and ignores a file system of size 0.
 func (d *disk) askRoom(ctx context.Context, dir string, size int64) (await func() error) {
 	if size < askSpace || !d.c.server.Ext.Has(wire.ExtStatVFS) {
 		return func() error { return nil }
@@ -96,5 +96,5 @@ func (d *disk) askRoom(ctx context.Context, dir string, size int64) (await func(
 	}
 }
 
-// askSpace is the smallest size, in bytes, for which askRoom asks.
+// askSpace is the smallest size in bytes for which askRoom asks.
 const askSpace = 64 << 20

@@ -16,20 +16,17 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Store returns the directory as a store: an upload to it is hidden until
-// it is whole, and then gets its name in one step, if the server has OpenSSH's
-// posix-rename. The directory need not exist yet. "" is the directory in which the user's
-// session begins.
+// Store returns a directory as a store. An upload to it is hidden until it is complete, and then
+// gets its name in one step, if the server has OpenSSH's posix-rename. The directory need not exist
+// yet. "" is the directory in which the user's session starts.
 //
-// The files that it opens are [store.RemoteFile]s, like [File], and its uploads are
-// [store.Filler]s and [store.AttrUpload]s, and with Create.Resume also
-// [store.Resumer]s; but two uploads to one name at a time are not
-// kept apart.
+// The files that the store opens are [store.RemoteFile]s, like [File]. Its uploads are
+// [store.Filler]s and [store.AttrUpload]s, and with Create.Resume also [store.Resumer]s. Two
+// simultaneous uploads to one name are not detected.
 //
-// It keeps the contract of [store.Tree] as far as the server permits: the server has to
-// ensure that links do not lead out of the directory, version 3 has
-// times in whole seconds, and another program may change files
-// between two requests.
+// The store keeps the contract of [store.Tree] as far as the server permits: the server has to
+// ensure that links do not lead out of the directory, version 3 has times in whole seconds, and
+// another program may change files between two requests.
 func (c *Client) Store(dir string) store.Tree {
 	if dir == "" {
 		dir = "."
@@ -42,10 +39,10 @@ type remoteTree struct {
 	dir string
 }
 
-// maxStoreEntries is how many entries a list of package store may have.
+// maxStoreEntries is how many entries a list for package store may have.
 const maxStoreEntries = 65536
 
-// path returns the server's name for a name of the store.
+// path converts a name of the store into the server's name.
 func (s *remoteTree) path(ctx context.Context, name string) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -65,7 +62,7 @@ func (s *remoteTree) path(ctx context.Context, name string) (string, error) {
 	return p, checkPath(p)
 }
 
-// below is path for names that must not be the root.
+// below is like path for names that must not be the root.
 func (s *remoteTree) below(ctx context.Context, name string) (string, error) {
 	p, err := s.path(ctx, name)
 	if err == nil && name == "." {
@@ -74,7 +71,7 @@ func (s *remoteTree) below(ctx context.Context, name string) (string, error) {
 	return p, err
 }
 
-// shown returns a name of the store as messages show it: the server's name, which users know.
+// shown returns a name of the store in the form for messages: the server's name, which users know.
 func (s *remoteTree) shown(name string) string {
 	return path.Join(s.dir, name)
 }
@@ -86,7 +83,7 @@ func (s *remoteTree) failLink(op, from, to string, err error) error {
 	return failLink(op, s.shown(from), s.shown(to), err)
 }
 
-// ask asks the server about a name of the store.
+// ask calls f with the server's name for a name of the store.
 func ask[T any](ctx context.Context, s *remoteTree, op, name string, f func(context.Context, string) (T, error)) (T, error) {
 	var answer T
 	p, err := s.path(ctx, name)
@@ -96,8 +93,8 @@ func ask[T any](ctx context.Context, s *remoteTree, op, name string, f func(cont
 	return answer, s.fail(op, name, err)
 }
 
-// realPath returns the absolute path of a name, without symbolic links: it resolves those that
-// the server leaves.
+// realPath returns the absolute path of a name, without symbolic links: it resolves those that the
+// server does not resolve.
 func (s *remoteTree) realPath(ctx context.Context, name string) (string, error) {
 	p, err := s.path(ctx, name)
 	if err == nil {
@@ -117,8 +114,8 @@ func (s *remoteTree) Open(ctx context.Context, name string) (store.File, error) 
 	return f, nil
 }
 
-// open opens a regular file. It checks that first: to open a pipe, the server would wait for the
-// other end, and all later requests would wait too.
+// open opens a regular file. It checks the type first: if the server opened a pipe, it would wait
+// for the other end, and all later requests would wait too.
 func (s *remoteTree) open(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {
@@ -160,8 +157,8 @@ func (s *remoteTree) Create(ctx context.Context, name string, c store.Create) (s
 	return u, nil
 }
 
-// openListed opens a file that a listing has just described, without a STAT: that saves
-// a round trip. If the listing describes no regular file, it opens the file as Open does.
+// openListed opens a file that a listing has just described. It needs no STAT, which saves a round
+// trip. If the listing does not describe a regular file, it opens the file as Open does.
 func (s *remoteTree) openListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	attrs, ok := storewire.DescribedBy(listed)
 	if !ok || !listed.Mode().IsRegular() || !attrs.Has(wire.AttrSize) {
@@ -335,7 +332,7 @@ func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, fol
 	return s.fail("setattr", name, err)
 }
 
-// Capabilities returns the capabilities of the server, as far as they are known without a request.
+// Capabilities returns the server's capabilities that are known without a request.
 func (s *remoteTree) Capabilities() store.Capabilities {
 	return store.Capabilities{
 		RealPath:        s.realPath,
@@ -351,8 +348,8 @@ func (s *remoteTree) Capabilities() store.Capabilities {
 	}
 }
 
-// tooManyOpen reports whether an error of opening a file or a directory may be due to the
-// number that are open. OpenSSH's server gives no reason, so any failure may be.
+// tooManyOpen reports whether an error from opening a file or a directory may mean that too many
+// are open. OpenSSH's server gives no reason, so any "Failure" may mean it.
 func tooManyOpen(err error) bool {
 	refused, ok := errors.AsType[*StatusError](err)
 	return ok && (errors.Is(refused, storewire.ErrBusy) || refused.Code == uint32(wire.Failure) && refused.kind == nil && !errors.Is(err, store.ErrNoSpace))

@@ -17,16 +17,16 @@ const (
 	sweepAfter     = 24 * time.Hour
 	sweepResumable = 7 * 24 * time.Hour
 
-	// maxSweep is how many entries of a directory a sweep looks at, and
-	// maxSweepRecords how many records it reads.
+	// maxSweep is how many entries of a directory a sweep reads, and maxSweepRecords is how many
+	// upload records.
 	maxSweep        = 16384
 	maxSweepRecords = 64
 )
 
-// removeLeftovers removes from a directory the temporary files of uploads whose process died:
-// those of a run that has ended according to Config.Runs, and those that only their
-// owner may access and that were not written to for a day. Those that can be resumed stay for a
-// week. It looks at no more than 16384 entries, and skips files that cannot be removed.
+// removeLeftovers removes from a directory the temporary files of uploads whose process died: files
+// of a run that has ended according to Config.Runs, and files that only their owner may access and
+// that were not written to for a day. Files that can be resumed stay for a week. It reads at most
+// 16384 entries, and skips files that cannot be removed.
 func (s *remoteTree) removeLeftovers(ctx context.Context, dir string) error {
 	p, err := s.path(ctx, dir)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *remoteTree) removeLeftovers(ctx context.Context, dir string) error {
 		return s.fail("sweep", dir, err)
 	}
 	if len(records) > maxSweepRecords {
-		return nil // it would take long to read them all
+		return nil // reading them all would take long
 	}
 	wanted := map[string]bool{}
 	for _, name := range records {
@@ -61,8 +61,8 @@ func (s *remoteTree) removeLeftovers(ctx context.Context, dir string) error {
 	return nil
 }
 
-// leftovers returns the uploads in a directory that are old, or of runs that have ended, and the
-// records that are not old.
+// leftovers returns the temporary files in a directory that are old or belong to runs that have
+// ended, and the records that are not old.
 func (s *remoteTree) leftovers(ctx context.Context, dir string, now time.Time) (old, records []string, err error) {
 	d, err := s.c.openDir(ctx, dir, func(name string) bool { return !isUpload(name) })
 	if err != nil {
@@ -79,8 +79,7 @@ func (s *remoteTree) leftovers(ctx context.Context, dir string, now time.Time) (
 				old = append(old, name)
 				continue
 			}
-			// Other users cannot make such a file. Leave files that the server does
-			// not describe.
+			// Other users cannot create such a file. Skip files that the server does not describe.
 			if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.ModTime().IsZero() {
 				continue
 			}
@@ -100,5 +99,5 @@ func (s *remoteTree) leftovers(ctx context.Context, dir string, now time.Time) (
 			return nil, nil, err
 		}
 	}
-	return nil, nil, nil // there may be records behind that
+	return nil, nil, nil // later entries may contain records
 }

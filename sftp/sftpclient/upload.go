@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// firstPerm is the mode of a temporary file: it is for the user alone.
+// firstPerm is the mode of a temporary file: only the user may access it.
 const firstPerm = 0o600
 
 // An upload is a temporary file beside its target.
@@ -26,18 +26,18 @@ type upload struct {
 	ctx    context.Context
 	target string
 	temp   string
-	perm   fs.FileMode // to have in the end
+	perm   fs.FileMode // the final permissions
 	only   bool        // the target must not exist
 	noSync bool
 	f      *File
 
-	// vanished is called if the temporary file is gone. It returns nil if this upload has
-	// renamed it. If it is nil, no other upload knows the file.
+	// vanished is called if the temporary file does not exist any more. It returns nil if this
+	// upload has renamed it. It is nil if no other upload can know the file.
 	vanished func() error
 
 	mu   sync.Mutex
 	done bool       // mu
-	attr store.Attr // mu: mode and times to have in the end
+	attr store.Attr // mu: the final mode and times
 }
 
 var _ store.AttrUpload = (*upload)(nil)
@@ -70,8 +70,8 @@ func newUpload(ctx context.Context, c *Client, name string, o store.Create) *upl
 	return u
 }
 
-// begin creates the temporary file, and asks at the same time what the target is. If that is a
-// symbolic link, the link's target becomes the upload's.
+// begin creates the temporary file, and requests the attributes of the target at the same time. If
+// the target is a symbolic link, the upload writes to the link's target.
 func (u *upload) begin(follow bool) error {
 	dir, _ := path.Split(u.target)
 	u.temp = dir + tempname.New(u.c.run.newKey(), tempname.Upload)
@@ -111,9 +111,9 @@ func (u *upload) begin(follow bool) error {
 	return u.begin(false)
 }
 
-// replaces takes over the permissions of the file that the upload replaces. It returns an error if
-// the upload may not replace it. missing is why fi is not known. link is true if it is a symbolic
-// link; the caller then tries the link's target.
+// replaces adopts the permissions of the file that the upload replaces. It returns an error if the
+// upload may not replace it. missing is the error that fi could not be read. link is true if the
+// file is a symbolic link; the caller then tries the link's target.
 func (u *upload) replaces(fi fs.FileInfo, missing error) (link bool, err error) {
 	switch {
 	case errors.Is(missing, fs.ErrNotExist):
@@ -153,10 +153,10 @@ func (u *upload) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// Perm returns false: the server's umask decides.
+// Perm returns false because the server's umask decides.
 func (u *upload) Perm() (fs.FileMode, bool) { return 0, false }
 
-// openUpload opens what was written so far to an upload, once the server has all of it.
+// openUpload opens the data written to an upload so far, once the server has confirmed it.
 func (s *remoteTree) openUpload(ctx context.Context, to store.Upload) (store.File, error) {
 	u, ok := store.As[*upload](to)
 	if !ok {
@@ -177,7 +177,7 @@ func (u *upload) WriteAt(p []byte, off int64) (int, error) { return u.f.WriteAt(
 
 func (u *upload) Truncate(size int64) error { return u.f.Truncate(size) }
 
-// FillFrom is [File.FillFrom]. If size is small it only reads r, and Commit sends the bytes
+// FillFrom is like [File.FillFrom]. If size is small it only reads r, and Commit sends the bytes
 // together with its own requests.
 func (u *upload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if size >= 0 && size <= maxUnconfirmed {
@@ -188,7 +188,7 @@ func (u *upload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (
 	return u.f.FillFrom(ctx, r, off, size)
 }
 
-// end ends the upload, and returns false if it has ended before.
+// end ends the upload. It returns false if it had ended before.
 func (u *upload) end() (first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -197,8 +197,8 @@ func (u *upload) end() (first bool) {
 	return first
 }
 
-// Commit waits until all is written, has the server write it to its disk if it can, and gives the
-// file its name.
+// Commit waits until all data is written, has the server write it to its disk if it can, and gives
+// the file its name.
 func (u *upload) Commit() error {
 	if !u.end() {
 		return u.fail("commit", fs.ErrClosed)
@@ -229,8 +229,8 @@ func (u *upload) publish() error {
 		return err
 	}
 	if u.c.server.Ext.Has(wire.ExtFsync) {
-		// All is on the disk, so CLOSE can report nothing more. In the same session it is
-		// processed before the renaming.
+		// All data is on the disk, so CLOSE cannot report another error. In the same session it is
+		// processed before the rename.
 		f.remote.End()
 		_ = f.remote.Close(u.ctx, false)
 		return u.rename(h.Session)
@@ -241,7 +241,7 @@ func (u *upload) publish() error {
 	return u.rename(nil)
 }
 
-// attrs returns the attributes that the file gets in the end.
+// attrs returns the final attributes of the file.
 func (u *upload) attrs() wire.Attrs {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -252,14 +252,14 @@ func (u *upload) attrs() wire.Attrs {
 	return storewire.ChangesOf(a, nil)
 }
 
-// closeWith waits until all is written, gives the file its attributes and closes it: in
-// one round trip if the server allows it, or in two.
+// closeWith waits until all data is written, sets the file's attributes and closes it: in one round
+// trip if the server allows that, or in two.
 func (u *upload) closeWith(a wire.Attrs) error {
 	if u.c.server.InOrder {
 		sent, err := u.f.closeBehind(u.ctx, a)
 		switch {
 		case sent && err == nil:
-			return u.f.close(false) // nothing of it is open on the server
+			return u.f.close(false) // no handle is open on the server any more
 		case sent:
 			return err
 		}
@@ -270,9 +270,9 @@ func (u *upload) closeWith(a wire.Attrs) error {
 	if _, err := u.f.remote.Handle(u.ctx); err != nil {
 		return err
 	}
-	// Set the attributes in the session of the handle that made the file, before that is
-	// closed. A server that hides uploads, as haul does, publishes the file when that handle
-	// is closed, whatever other handles are open.
+	// Set the attributes in the session of the handle that created the file, before that handle is
+	// closed. A server that hides uploads, such as haul, publishes the file when that handle is
+	// closed, whatever other handles are open.
 	h, ok := u.f.remote.First()
 	if !ok {
 		return fmt.Errorf("%w: %w", ErrConnectionLost, mux.ErrSessionLost)
@@ -281,7 +281,7 @@ func (u *upload) closeWith(a wire.Attrs) error {
 		return wire.AppendFsetstat(b, id, h.Handle, a)
 	}}
 	u.c.mux.Start(set)
-	u.f.noteWrite() // so that it waits
+	u.f.noteWrite() // makes Close wait for the server
 	err := u.f.Close()
 	if e := u.c.mux.Await(u.ctx, set); err == nil {
 		err = e
@@ -319,8 +319,8 @@ func (u *upload) secure() (mux.Handle, error) {
 	}
 }
 
-// rename gives the file its name, in session on, or in any if on is nil. If that session is lost
-// and the old name is gone, this upload has renamed the file.
+// rename gives the file its name, in session on, or in any session if on is nil. If that session is
+// lost and the temporary name does not exist any more, this upload has renamed the file.
 func (u *upload) rename(on *mux.Session) error {
 	for tries := 1; ; tries++ {
 		err := u.tryRename(on)
@@ -363,14 +363,14 @@ func (u *upload) tryRename(on *mux.Session) error {
 	case !fi.Mode().IsRegular() && fi.Mode().Type() != fs.ModeSymlink:
 		return fmt.Errorf("%w: %w", store.ErrNotRegular, err)
 	}
-	// The server cannot replace a file in one step. For a moment there is no file.
+	// The server cannot replace a file in one step. For a moment the target does not exist.
 	if err := c.RemoveFile(u.ctx, u.target); err != nil {
 		return err
 	}
 	return rename(wire.AppendRename)
 }
 
-// Close discards the file unless it was committed.
+// Close discards the upload unless it was committed.
 func (u *upload) Close() error {
 	if !u.end() {
 		return nil
@@ -380,7 +380,7 @@ func (u *upload) Close() error {
 
 // discard removes the temporary file, even if the context has ended.
 func (u *upload) discard() error {
-	_ = u.f.close(false) // without cutting it
+	_ = u.f.close(false) // without truncating it
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), u.c.config.Timeout)
 	defer cancel()
 	err := removeIfAny(ctx, u.c, u.temp)
