@@ -10,8 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Names of critical options and extensions of certificates, see OpenSSH's
-// PROTOCOL.certkeys.
+// Names of critical options and extensions of certificates: see OpenSSH's PROTOCOL.certkeys.
 const (
 	forceCommand     = "force-command"
 	sourceAddress    = "source-address"
@@ -19,20 +18,19 @@ const (
 	noTouchExtension = "no-touch-required"
 )
 
-// A grant is what a key or certificate gives its owner.
+// A grant says what a login with a key or certificate may do, and under which restrictions.
 type grant struct {
 	command command
 
-	// critical and extensions are enforced by x/crypto/ssh itself: options of the
-	// certificate, and that a security key need not be touched.
+	// critical and extensions are enforced by x/crypto/ssh itself: the options of the certificate,
+	// and the permission to log in without touching the security key.
 	critical, extensions map[string]string
 }
 
-// byKey says what a key, or the key of a certificate, gives to who has it. That
-// the peer does is not known here.
+// byKey returns the login that a key or certificate allows, and its permissions. It does not know
+// whether the peer really owns the key.
 //
-// A user who does not exist gets the same looks as any other, and no longer or
-// shorter ones.
+// The checks for a user who does not exist take as long as those for any other user.
 func (d *Directory) byKey(a Attempt, name string, key ssh.PublicKey) (*Login, *ssh.Permissions, error) {
 	t := d.table.Load()
 	u := t.accounts[name]
@@ -64,7 +62,7 @@ func (d *Directory) byKey(a Attempt, name string, key ssh.PublicKey) (*Login, *s
 	return l, permissions(l, g), nil
 }
 
-// loginKey is where permissions have the Login.
+// loginKey is the key under which the permissions hold the Login.
 type loginKey struct{}
 
 func permissions(l *Login, g grant) *ssh.Permissions {
@@ -75,8 +73,8 @@ func permissions(l *Login, g grant) *ssh.Permissions {
 	}
 }
 
-// LoginOf returns the login of a connection, from its permissions. There is
-// none if the callbacks of [Directory.Configure] have not let it in.
+// LoginOf returns the login of a connection from its permissions. ok is false if it was not the
+// callbacks of [Directory.Configure] that accepted the login.
 func LoginOf(p *ssh.Permissions) (*Login, bool) {
 	if p == nil {
 		return nil, false
@@ -85,7 +83,8 @@ func LoginOf(p *ssh.Permissions) (*Login, bool) {
 	return l, ok
 }
 
-// grant says what a key gives a user.
+// grant returns what a key or certificate allows a user, or an error that explains why it allows
+// nothing.
 func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 	if c, ok := key.(*ssh.Certificate); ok {
 		return t.byCertificate(a, u, c)
@@ -103,8 +102,8 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 		if k.blob != blob || k.options.authority {
 			continue
 		}
-		// The same key may stand in several lines, with other options. One that
-		// lets in is enough; if none does, the first one's reason is reported.
+		// The same key may be in several lines with different options. One line that accepts it is
+		// enough. If no line does, the reason of the first one is reported.
 		g, keyErr := k.grant(a, u, key)
 		if keyErr == nil {
 			return g, nil
@@ -116,7 +115,7 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 	return grant{}, err
 }
 
-// because adds where a line is to what is wrong with it.
+// because adds the position of the line to an error.
 func (k *Key) because(err error) error {
 	if k.where == "" {
 		return err
@@ -124,8 +123,8 @@ func (k *Key) because(err error) error {
 	return errors.New(k.where + ": " + err.Error())
 }
 
-// grant says what a line gives the user who has it, to whom key belongs: it is
-// the line's own, or one that the line's key has certified.
+// grant returns what a line allows its user. key is the line's own key, or a key that the line's
+// key has certified.
 func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) {
 	o := &k.options
 	switch {
@@ -147,12 +146,11 @@ func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) 
 	return g, err
 }
 
-// errVerify refuses an option that x/crypto/ssh gives no way to check: it looks at
-// the flag of the signature that reports a touch, and hides the one that reports a
-// PIN.
+// errVerify refuses the option verify-required, because x/crypto/ssh gives no way to check it: it
+// checks the flag of the signature that reports a touch, but hides the flag that reports a PIN.
 var errVerify = errors.New("verify-required: whether the security key asked for a PIN cannot be checked here")
 
-// byCertificate says what a certificate gives a user.
+// byCertificate returns what a certificate allows a user.
 func (t *table) byCertificate(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	if c.Key == nil || c.SignatureKey == nil || c.Signature == nil {
 		return grant{}, errors.New("the certificate is not whole")
@@ -192,15 +190,15 @@ func (t *table) byCertificate(a Attempt, u *User, c *ssh.Certificate) (grant, er
 	return grant{}, err
 }
 
-// certified says what a line that is an authority gives the owner of a
-// certificate that it signed.
+// certified returns what a line with an authority's key allows the owner of a certificate that this
+// authority has signed.
 func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	g, err := k.grant(a, u, c.Key)
 	if err != nil {
 		return g, err
 	}
-	// The touch is waived by x/crypto/ssh as soon as the certificate does so.
-	// In OpenSSH a line must agree, and so it must here.
+	// x/crypto/ssh waives the touch as soon as the certificate says so. OpenSSH requires that the
+	// line agrees, and so do we.
 	if _, waived := c.Extensions[noTouchExtension]; isSecurityKey(c.Key) {
 		if waived && !k.options.noTouch {
 			return g, errors.New("the certificate has no-touch-required, and the line of its authority has not")
@@ -225,11 +223,11 @@ func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	return k.withOptions(g, a, u, c)
 }
 
-// principal returns the name in a certificate that makes it one for a user: their
-// own or, where the authority's line has principals=, one of those.
+// principal returns the name in a certificate that makes it valid for a user: their own name, or
+// one of the names in principals= of the authority's line.
 //
-// A certificate without any name would be good for every user, and has been
-// made by mistake before. So it is good for none, as in OpenSSH 10.
+// A certificate without any name would be valid for every user, and has been issued by mistake
+// before. So it is valid for none, as in OpenSSH 10.
 func (k *Key) principal(user string, c *ssh.Certificate) (string, error) {
 	wanted := k.options.principals
 	if wanted == nil {
@@ -243,11 +241,11 @@ func (k *Key) principal(user string, c *ssh.Certificate) (string, error) {
 	return "", errors.New("none of the certificate's principals is the user's")
 }
 
-// withOptions enforces the critical options of a certificate, in addition to
-// what its authority's line says.
+// withOptions enforces the critical options of a certificate, in addition to the options of its
+// authority's line.
 func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	if s, ok := c.CriticalOptions[sourceAddress]; ok {
-		// PROTOCOL.certkeys knows no wildcards here, and no exceptions.
+		// PROTOCOL.certkeys allows no wildcards and no exceptions here.
 		nets, err := parseNetworks(strings.SplitSeq(s, ","))
 		if err != nil || !inAny(nets, a.Peer) {
 			return g, errors.New("source-address of the certificate does not have this address")
@@ -261,7 +259,7 @@ func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (gran
 		if err != nil {
 			return g, err
 		}
-		// As in OpenSSH, two commands that differ can't both be obeyed.
+		// As in OpenSSH, two different commands cannot both be obeyed.
 		if k.options.command != "" && forced != g.command {
 			return g, errors.New("the certificate forces another command than the line of its authority")
 		}
@@ -271,11 +269,11 @@ func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (gran
 	return g, nil
 }
 
-// Recheck returns nil if the users in force would still accept a login in the same
-// way and with the same rights, and a [*Refusal] if not: the user was removed or
-// disabled; the key was withdrawn or revoked, or the password changed, whichever
-// was used; or another root, access, network or requirement holds. The time of the
-// login counts: a certificate that has run out since is no reason.
+// Recheck returns nil if the present users would still accept a login in the same way and with the
+// same rights. Otherwise it returns a [*Refusal]: the user was removed or disabled; the key that
+// was used was withdrawn or revoked, or the password that was used has changed; or the root,
+// access, network or requirement is different. Recheck uses the time of the login, so a certificate
+// that has expired since is no reason.
 func (d *Directory) Recheck(l *Login) error {
 	u, ok := d.User(l.User.Name)
 	a := Attempt{Now: l.at, Peer: l.Peer}

@@ -11,27 +11,26 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Options are how [Directory.Configure] lets people log in.
+// Options holds the options of [Directory.Configure].
 type Options struct {
 	Now   func() time.Time // nil means time.Now
 	Audit func(Event)      // called for every attempt, by the goroutine of the handshake; may be nil
 
-	// NoPasswords offers keys and certificates only, even to users who have a
-	// password. Users who need both then cannot log in.
+	// NoPasswords offers only keys and certificates, even to users who have a password. Users who
+	// need both then cannot log in.
 	NoPasswords bool
 }
 
-// Configure sets all that is about logging in, and nothing else. It overwrites what
-// c had there, such as NoClientAuth. Call it for each connection, with a copy of
-// the configuration: what is offered depends on the users at that moment.
+// Configure sets all fields that concern logging in, and no others. It overwrites values that c had
+// there, such as NoClientAuth. Call it for each connection, with a copy of the configuration: the
+// offered methods depend on the users at that moment.
 //
-// Passwords are offered to every peer if any user has one, as password and as
-// keyboard-interactive.
+// Passwords are offered to every peer if any user has one, as password and as keyboard-interactive.
 //
-// A key that a peer only offers decides nothing. Its rights are looked up again
-// once its signature has been verified, and that alone gets into the permissions:
-// see [LoginOf]. A wrong signature ends the handshake; only the caller of
-// ssh.NewServerConn learns of it, by its error.
+// A key that a peer only offers decides nothing. Its rights are looked up again once its signature
+// has been verified, and only the result of this lookup gets into the permissions: see [LoginOf]. A
+// wrong signature ends the handshake; only the caller of ssh.NewServerConn learns of it, from its
+// error.
 func (d *Directory) Configure(c *ssh.ServerConfig, o Options) {
 	g := &gate{d: d, o: o}
 	if g.o.Now == nil {
@@ -51,18 +50,18 @@ func (d *Directory) Configure(c *ssh.ServerConfig, o Options) {
 	}
 }
 
-// A gate is the callbacks of one connection, or of many: it keeps nothing.
+// A gate holds the callbacks of one or many connections. It has no state.
 type gate struct {
 	d *Directory
 	o Options
 }
 
-// attempt returns when and from where a connection asks.
+// attempt returns the time and the address of a connection's attempt.
 func (g *gate) attempt(conn ssh.ConnMetadata) Attempt {
 	return Attempt{Now: g.o.Now(), Peer: peer(conn.RemoteAddr())}
 }
 
-// peer returns the address of a peer, not valid if it has none.
+// peer returns the address of a peer. It is invalid if the peer has none.
 func peer(a net.Addr) netip.Addr {
 	switch a := a.(type) {
 	case nil:
@@ -74,7 +73,7 @@ func peer(a net.Addr) netip.Addr {
 	return plain(p.Addr())
 }
 
-// report calls Audit with an attempt, and returns the error as it came.
+// report calls Audit for an attempt, and returns err unchanged.
 func (g *gate) report(e Event, conn ssh.ConnMetadata, err error) error {
 	e.User, e.Peer = shorten(conn.User()), peer(conn.RemoteAddr())
 	if err != nil {
@@ -87,7 +86,7 @@ func (g *gate) report(e Event, conn ssh.ConnMetadata, err error) error {
 	return err
 }
 
-// offered says whether a signature by a key would be of use.
+// offered reports whether a signature by a key could lead to a login.
 func (g *gate) offered(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 	l, p, err := g.d.byKey(g.attempt(conn), conn.User(), key)
 	if err == nil {
@@ -98,13 +97,13 @@ func (g *gate) offered(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissio
 		e.describe(key)
 		return nil, g.report(e, conn, err)
 	}
-	// These are for the checks that x/crypto/ssh makes itself. They log no user in:
-	// LoginOf wants what verified returns.
+	// These permissions are for the checks that x/crypto/ssh makes itself. They must not log a user
+	// in: LoginOf needs those that verified returns.
 	delete(p.ExtraData, loginKey{})
 	return p, nil
 }
 
-// possible says why a login that is in order so far must still fail.
+// possible returns the reason why a login must still fail, although it is valid so far.
 func (g *gate) possible(l *Login) error {
 	if l.User.Require != KeyAndPassword {
 		return nil
@@ -118,18 +117,18 @@ func (g *gate) possible(l *Login) error {
 	return nil
 }
 
-// verified is called with a key that the peer has proven to have.
+// verified is called with a key whose ownership the peer has proven.
 func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Permissions, algorithm string) (*ssh.Permissions, error) {
 	e := Event{Outcome: Accepted, Method: "publickey"}
 	e.describe(key)
-	if !slices.Contains(signatures, algorithm) { // cannot be: see Configure
+	if !slices.Contains(signatures, algorithm) { // this cannot happen: see Configure
 		return nil, g.report(e, conn, refusef("signed with %s", shorten(algorithm)))
 	}
 	l, p, err := g.d.byKey(g.attempt(conn), conn.User(), key)
 	if err == nil {
 		err = g.possible(l)
 	}
-	// The signature was verified by what held before: maybe without a touch.
+	// The signature was verified with the permissions of the offer: maybe without a touch.
 	if err == nil && hasExtension(before, noTouchExtension) && !hasExtension(p, noTouchExtension) {
 		err = refusef("the key has to be touched since a moment ago")
 	}
@@ -139,8 +138,8 @@ func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Pe
 	if l.User.Require == KeyAndPassword {
 		e.Outcome = Partial
 		_ = g.report(e, conn, nil)
-		// A partial success loses its permissions, so the callbacks of the next
-		// step remember the key, and look up its rights again.
+		// A partial success loses its permissions. So the callbacks of the next step remember the
+		// key, and look up its rights again.
 		return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{
 			PasswordCallback:            g.typed(key, "publickey+password"),
 			KeyboardInteractiveCallback: interactive(g.typed(key, "publickey+keyboard-interactive")),
@@ -157,8 +156,8 @@ func hasExtension(p *ssh.Permissions, extension string) bool {
 	return ok
 }
 
-// typed returns a callback for a password, however it came. With a key that
-// was verified before, the login is that of the key.
+// typed returns a callback for a password of either method. If key is not nil, it was verified
+// before, and the login is that of the key.
 func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) {
 	return func(conn ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
 		l, p, err := g.login(conn, key, password)
@@ -174,10 +173,10 @@ func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []
 	}
 }
 
-// login says what a password gives, with a key or without.
+// login returns the login for a password, with or without a key.
 func (g *gate) login(conn ssh.ConnMetadata, key ssh.PublicKey, password []byte) (*Login, *ssh.Permissions, error) {
 	a := g.attempt(conn)
-	// There is no context: x/crypto/ssh has none, and the queue is short.
+	// There is no context, because x/crypto/ssh has none. The queue is short.
 	if key == nil {
 		l, err := g.d.Password(context.Background(), a, conn.User(), password)
 		if err != nil {
@@ -191,8 +190,8 @@ func (g *gate) login(conn ssh.ConnMetadata, key ssh.PublicKey, password []byte) 
 	return g.d.byKey(a, conn.User(), key)
 }
 
-// interactive asks for the password in the way of RFC 4256, as clients do that
-// know no other. It asks everybody, known or not.
+// interactive asks for the password by the method of RFC 4256, for clients that support no other.
+// It asks for every name, known or not.
 func interactive(check func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error)) func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 	return func(conn ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 		answers, err := ask("", "", []string{"Password: "}, []bool{false})

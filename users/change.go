@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A Setting is one statement about a user, as [Set] takes it. A Value that is empty
-// takes the statement away, so that the default of the file holds.
+// A Setting is one statement about a user, for [Set]. An empty Value removes the statement, so that
+// the default of the file applies.
 type Setting struct {
 	Keyword string // root, access, limit, from or require
-	Value   string // what stands behind it in a users file
+	Value   string // the rest of the statement in a users file
 }
 
-// Set changes what a users file says of a user, and nothing else in it.
+// Set changes statements about a user in a users file, and nothing else in it.
 func Set(ctx context.Context, file, name string, settings ...Setting) error {
 	return changeUser(ctx, "change a user in", file, name, func(u *userLines) error {
 		for _, s := range settings {
@@ -30,8 +30,7 @@ func Set(ctx context.Context, file, name string, settings ...Setting) error {
 	})
 }
 
-// SetPassword sets the password of a user in a users file. The zero Hash takes
-// it away.
+// SetPassword sets the password of a user in a users file. The zero Hash removes it.
 func SetPassword(ctx context.Context, file, name string, h Hash) error {
 	return changeUser(ctx, "set a password in", file, name, func(u *userLines) error {
 		u.replace("password", h.Encoded())
@@ -39,7 +38,7 @@ func SetPassword(ctx context.Context, file, name string, h Hash) error {
 	})
 }
 
-// SetDisabled says in a users file that a user may not log in, or may again.
+// SetDisabled disables or enables the logins of a user in a users file.
 func SetDisabled(ctx context.Context, file, name string, disabled bool) error {
 	return changeUser(ctx, "change a user in", file, name, func(u *userLines) error {
 		u.remove(func(word, _ string) bool { return word == "disabled" })
@@ -50,8 +49,8 @@ func SetDisabled(ctx context.Context, file, name string, disabled bool) error {
 	})
 }
 
-// AddKeys adds keys to a user of a users file. One that the user has already, with
-// whatever options, is an error.
+// AddKeys adds keys to a user in a users file. It is an error if the user already has one of them,
+// whatever its options.
 func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
 	return changeUser(ctx, "add a key in", file, name, func(u *userLines) error {
 		for _, k := range keys {
@@ -72,9 +71,8 @@ func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
 	})
 }
 
-// RemoveKeys takes from a user of a users file the keys that which reports true for.
-// That there is none of them is an error. Keys in the files that keys statements name
-// are not looked at.
+// RemoveKeys removes the keys for which which returns true from a user in a users file. It is an
+// error if there are none. It does not look at keys in the files that keys statements name.
 func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) error {
 	return changeUser(ctx, "remove a key in", file, name, func(u *userLines) error {
 		if !u.remove(func(word, rest string) bool {
@@ -102,13 +100,13 @@ func changeUser(ctx context.Context, what, file, name string, do func(*userLines
 	}))
 }
 
-// userLines are the lines about one user. The first has the name.
+// userLines holds the lines about one user. The first contains the name.
 type userLines struct {
 	lines []string
-	err   error // the first
+	err   error // the first error
 }
 
-// remove takes out statements, and reports whether there were any.
+// remove removes the statements for which which returns true, and reports whether there were any.
 func (u *userLines) remove(which func(word, rest string) bool) bool {
 	before := len(u.lines)
 	head := u.lines[:1]
@@ -119,8 +117,8 @@ func (u *userLines) remove(which func(word, rest string) bool) bool {
 	return len(u.lines) < before
 }
 
-// replace sets what a keyword says where it stands, or else at the end; a password
-// comes first. An empty value takes it out.
+// replace sets the value of a keyword. A new statement is added at the end, except that a password
+// comes first. An empty value removes the statement.
 func (u *userLines) replace(keyword, value string) {
 	at := slices.IndexFunc(u.lines[1:], func(line string) bool {
 		word, _ := cutSpace(strings.TrimSpace(line))
@@ -142,7 +140,7 @@ func (u *userLines) replace(keyword, value string) {
 	}
 }
 
-// insert adds a statement, indented as the first of the user's is.
+// insert adds a statement with the same indentation as the user's first statement.
 func (u *userLines) insert(at int, statement string) {
 	indent := "  "
 	if len(u.lines) > 1 && strings.TrimSpace(u.lines[1]) != "" {
@@ -152,7 +150,7 @@ func (u *userLines) insert(at int, statement string) {
 }
 
 func (u *userLines) insertIndented(at int, indent, statement string) {
-	if strings.ContainsAny(statement, "\r\n") { // whatever follows would be another statement
+	if strings.ContainsAny(statement, "\r\n") { // text after the break would be another statement
 		u.err = errors.New("a value has a line break in it")
 	}
 	u.lines = slices.Insert(u.lines, at, indent+statement+ending(u.lines[0]))

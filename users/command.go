@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// A command is what a forced command comes to. There is one program only, the
-// SFTP server, and two of its options that matter: see sftp-server(8).
+// A command is the result of a parsed forced command. The only program is the SFTP server, and only
+// two of its options matter: see sftp-server(8).
 type command struct {
 	readOnly bool   // -R
 	dir      string // -d, with %d and %u replaced: absolute and clean; "" means not given
@@ -17,9 +17,8 @@ type command struct {
 
 const sftpCommand = "internal-sftp"
 
-// parseCommand reads a forced command for the login of a user. Any but
-// internal-sftp is an error: it would have to be run instead of SFTP, and
-// nothing is ever run here.
+// parseCommand reads a forced command for the login of a user. Any command except internal-sftp is
+// an error: it would have to run instead of SFTP, and no commands are ever run here.
 func parseCommand(s, user string) (c command, err error) {
 	if strings.ContainsAny(s, `"'\`) || strings.ContainsFunc(s, unicode.IsControl) {
 		return c, fmt.Errorf("the forced command %q has quotes, backslashes or control characters in it", s)
@@ -43,7 +42,7 @@ func parseCommand(s, user string) (c command, err error) {
 				continue
 			case 'e': // log to stderr
 				continue
-			case 'd', 'f', 'l': // directory; and facility and level of a log that is ours
+			case 'd', 'f', 'l': // directory; facility and level are ignored, as the log is ours
 			default:
 				return c, fmt.Errorf("the forced command %q has the option -%c; -R, -d, -e, -f and -l are known", s, flag)
 			}
@@ -64,10 +63,10 @@ func parseCommand(s, user string) (c command, err error) {
 	return c, nil
 }
 
-// startDir returns the directory of -d. A user's home is the user's root,
-// and / too, so that whatever is meant ends up below it.
+// startDir returns the directory for -d. A user's home is the user's root, and so is /, so the
+// result is always below the root.
 func startDir(s, user string) (string, error) {
-	// %d is the home, so as a part of a path it is nothing.
+	// %d is the home, so as a part of a path it is empty.
 	dir, ok := replaceTokens(s, user, "/")
 	if !ok {
 		return "", errors.New("after % in -d only d, u and another % are known")

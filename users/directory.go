@@ -16,23 +16,23 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Directory knows all users. Its methods may be called by any goroutine; what
-// [Directory.Reload] changes holds from the next question on.
+// A Directory holds all users. Any goroutine may call its methods. The changes of
+// [Directory.Reload] apply from the next call on.
 type Directory struct {
-	file    string // "" if there is none
-	owners  []int  // whom it may belong to besides root; none means any user
+	file    string // "" if there is no file
+	owners  []int  // the users besides root that may own the file; empty means any user
 	table   atomic.Pointer[table]
-	seed    maphash.Seed // picks the hash that stands in for a missing one
+	seed    maphash.Seed // selects the stand-in hash of a user without one
 	limiter verifyLimiter
 
 	mu       sync.Mutex // one Reload at a time
-	seen     []sighting // mu: by the last of them
-	outcome  error      // mu: and what it came to
-	sum      []byte     // mu: of all that is in force
-	warnings []error    // mu: about it
+	seen     []sighting // mu: the files that the last Reload read
+	outcome  error      // mu: the error of the last Reload
+	sum      []byte     // mu: hash of all files in force
+	warnings []error    // mu: warnings about them
 }
 
-// A table is everything as of one moment. It is never changed.
+// A table holds all users as of one moment. It is never changed.
 type table struct {
 	accounts    map[string]*User
 	authorities []Key
@@ -44,12 +44,11 @@ type table struct {
 // maxWarnings is how many warnings are kept.
 const maxWarnings = 100
 
-// Open loads a users file. The owner of the file decides who may log in, so a
-// server names the users, by their numbers, whom it may belong to besides root: the
-// user that it runs as, or will run as. A file of another user is an error then, and
-// so are files of authorities and of revoked keys; the files of users' keys may be
-// the users' own. Without owners any owner will do, as on systems where files do not
-// belong to numbers.
+// Open loads a users file. Whoever owns the file decides who may log in. So a server passes the IDs
+// of the users that may own it besides root: the user that the server runs as, or will run as. Then
+// a file of another user is an error, and so are files of authorities and of revoked keys; the
+// files of users' keys may belong to the users themselves. Without owners any owner is accepted, as
+// on systems where files have no numeric owner.
 func Open(file string, owners ...int) (*Directory, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -63,8 +62,8 @@ func Open(file string, owners ...int) (*Directory, error) {
 	return d, nil
 }
 
-// New makes a directory of users that are in no file. Keys are from [ParseKey],
-// and there can be no KeyFiles. In a Root %u is the user's name, as in a file.
+// New returns a directory of users that are in no file. Keys come from [ParseKey], and KeyFiles
+// must be empty. In a Root, %u is the user's name, as in a file.
 func New(all ...User) (*Directory, error) {
 	d := newDirectory("")
 	t := &table{accounts: map[string]*User{}}
@@ -97,11 +96,10 @@ func newDirectory(file string) *Directory {
 	return d
 }
 
-// Reload loads the users file and the files it names again, if one of them has
-// changed since the last attempt, and reports whether that came into force. If
-// anything is wrong all stays as it was, and the error says what; as long as
-// no file changes, further calls return it again and cost little. A Directory
-// made by [New] never changes.
+// Reload loads the users file, and the files it names, if one of them has changed since the last
+// attempt. changed reports whether the new content came into force. If anything is wrong, the old
+// content stays in force, and the error says why; as long as no file changes, further calls return
+// the same error at little cost. A Directory made by [New] never changes.
 func (d *Directory) Reload() (changed bool, err error) {
 	if d.file == "" {
 		return false, nil
@@ -119,7 +117,7 @@ func (d *Directory) Reload() (changed bool, err error) {
 		return false, d.outcome
 	}
 	sum := l.sum.Sum(nil)
-	if bytes.Equal(sum, d.sum) { // touched, or young
+	if bytes.Equal(sum, d.sum) { // the files were only touched, or were too young to compare
 		return false, nil
 	}
 	d.table.Store(t)
@@ -127,19 +125,17 @@ func (d *Directory) Reload() (changed bool, err error) {
 	return true, nil
 }
 
-// Warnings returns what is wrong with the files in force, but not so wrong as
-// to keep them from being so: keys that cannot be used, and users who have nothing
-// to log in by.
+// Warnings returns the problems of the files in force that do not prevent their use: keys that
+// cannot be used, and users who have no way to log in.
 func (d *Directory) Warnings() []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.warnings)
 }
 
-// Files returns the files that the last attempt to load read, or looked for: the
-// users file, and those that it names. A process that gives up the right to other
-// files keeps it to these, or better to their directories, where a file gets
-// replaced. They are sorted.
+// Files returns the files that the last attempt to load has read or looked for: the users file, and
+// the files that it names. A process that restricts its access to files needs these, or better
+// their directories, as a file may be replaced. They are sorted.
 func (d *Directory) Files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,11 +147,11 @@ func (d *Directory) Files() []string {
 	return slices.Compact(files)
 }
 
-// Lists returns the files of authorities and of revoked keys in force. Write access
-// to one of them is enough to decide who may log in, and as whom.
+// Lists returns the files of authorities and of revoked keys in force. Write access to one of them
+// is enough to decide who may log in, and as which user.
 func (d *Directory) Lists() []string { return slices.Clone(d.table.Load().lists) }
 
-// User returns a user by name. The caller must not change what it holds.
+// User returns a user by name. The caller must not change the result's slices.
 func (d *Directory) User(name string) (User, bool) {
 	u := d.table.Load().accounts[name]
 	if u == nil {
@@ -164,12 +160,12 @@ func (d *Directory) User(name string) (User, bool) {
 	return *u, true
 }
 
-// Names returns the names of all users, in order.
+// Names returns the names of all users, sorted.
 func (d *Directory) Names() []string { return d.table.Load().names() }
 
 func (t *table) names() []string { return slices.Sorted(maps.Keys(t.accounts)) }
 
-// collect gathers what is known of all users together.
+// collect gathers the hashes and authorities of all users in one place.
 func (t *table) collect() {
 	for _, n := range t.names() {
 		if h := t.accounts[n].Password; !h.IsZero() {
@@ -178,7 +174,7 @@ func (t *table) collect() {
 	}
 }
 
-// load reads a users file and all it names.
+// load reads a users file and all files that it names.
 func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	text, err := l.readOurs(file, maxFile, openToOthers|writable)
 	if err != nil {
@@ -189,8 +185,8 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 		return nil, nil, err
 	}
 	t = &table{accounts: make(map[string]*User, len(p.users)), authorities: p.authorities}
-	// Whom to trust, and what is revoked, has to be right: a list that is
-	// missing would be an empty one.
+	// The lists of authorities and of revoked keys must be valid: a missing list would otherwise
+	// count as an empty one.
 	var faults []error
 	for _, n := range slices.Concat(p.authorityFile, p.revokedFile) {
 		t.lists = append(t.lists, l.path(n.name))
@@ -234,7 +230,8 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	return t, warnings, nil
 }
 
-// lacks returns what a user has not that it takes to log in, or "".
+// lacks describes what a user needs to log in and does not have. It returns "" if nothing is
+// missing.
 func (t *table) lacks(u *User) string {
 	password := !u.Password.IsZero()
 	key := len(t.authorities) > 0 || slices.ContainsFunc(u.Keys, func(k Key) bool { return k.fault == "" })
@@ -250,8 +247,8 @@ func (t *table) lacks(u *User) string {
 	return ""
 }
 
-// keys reads an authorized_keys file. Those that cannot be used yield warnings, and
-// are among the keys.
+// keys reads an authorized_keys file. Keys that cannot be used are in the result, and each adds a
+// warning.
 func (l *loader) keys(name string) (keys []Key, warnings []error, err error) {
 	path := l.path(name)
 	text, err := l.read(path, maxKeyFile, writable)
@@ -262,7 +259,7 @@ func (l *loader) keys(name string) (keys []Key, warnings []error, err error) {
 	return keys, warnings, nil
 }
 
-// authorities reads a file of authorities, all of which have to be right.
+// authorities reads a file of authorities. All lines must be valid.
 func (l *loader) authorities(name string) (keys []Key, err error) {
 	path := l.path(name)
 	text, err := l.readOurs(path, maxKeyFile, writable)
@@ -298,8 +295,8 @@ func (l *loader) revoked(t *table, name string) error {
 	})
 }
 
-// eachLine calls a function for each line that says something, and stops with
-// the first that is wrong.
+// eachLine calls a function for each line that is neither empty nor a comment, and stops at the
+// first error.
 func eachLine(file, text string, do func(line, where string) error) error {
 	for n, line := range statements(text) {
 		if err := do(line, fmt.Sprintf("%s, line %d", file, n)); err != nil {
@@ -309,18 +306,17 @@ func eachLine(file, text string, do func(line, where string) error) error {
 	return nil
 }
 
-// isRevoked reports whether a key is revoked. It is not for certificates, but
-// for the keys in one.
+// isRevoked reports whether a key is revoked. For a certificate, call it with each of its keys.
 func (t *table) isRevoked(k ssh.PublicKey) bool {
 	return len(t.revoked) > 0 && t.revoked[sha256.Sum256(k.Marshal())]
 }
 
-// standIn returns the hash to check for a user who has none, or does not exist. So
-// the answer takes as long as for a user who has one, and reveals nothing.
+// standIn returns the hash to check for a user who has none, or who does not exist. So the answer
+// takes as long as for a user who has a hash, and reveals nothing.
 //
-// If hashes differ in cost, a name that always took as long as the dearest would
-// reveal itself. So each name stands for one of the users, always the same, but
-// secretly chosen.
+// If hashes differ in cost, a name that always took as long as the most expensive one would be
+// noticed. So each name is mapped to the hash of one of the users: always the same one, but chosen
+// by a secret seed.
 func (d *Directory) standIn(t *table, name string) Hash {
 	if len(t.hashes) == 0 {
 		return anyHash
@@ -328,7 +324,7 @@ func (d *Directory) standIn(t *table, name string) Hash {
 	return t.hashes[maphash.String(d.seed, name)%uint64(len(t.hashes))]
 }
 
-// anyHash is one that costs what new ones do.
+// anyHash is a hash with the cost of new hashes.
 var anyHash = Hash{
 	text:    "none",
 	salt:    make([]byte, argonSalt),

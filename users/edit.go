@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/filelock"
 )
 
-// Add adds a user to the end of a users file, which is made if there is none.
+// Add adds a user at the end of a users file. It creates the file if there is none.
 func Add(ctx context.Context, file string, u User) error {
 	err := CheckName(u.Name)
 	if err == nil {
@@ -28,7 +28,7 @@ func Add(ctx context.Context, file string, u User) error {
 			}
 			more := u.statement()
 			for _, l := range more {
-				if strings.ContainsAny(l[:len(l)-1], "\r\n") { // whatever follows would be another statement
+				if strings.ContainsAny(l[:len(l)-1], "\r\n") { // text after the break would be another statement
 					return nil, errors.New("a value has a line break in it")
 				}
 			}
@@ -46,7 +46,7 @@ func Remove(ctx context.Context, file, name string) error {
 		if begin < 0 {
 			return nil, fmt.Errorf("there is no user %s", name)
 		}
-		// Of an empty line before the user and one after, one stays.
+		// If there is an empty line before the user and one after, keep only one.
 		if begin > 0 && strings.TrimSpace(lines[begin-1]) == "" && (end == len(lines) || strings.TrimSpace(lines[end]) == "") {
 			begin--
 		}
@@ -61,7 +61,7 @@ func wrap(what, file string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, file, err)
 }
 
-// ending returns how a line ends, so that others can end the same.
+// ending returns the line ending of a line.
 func ending(line string) string {
 	if strings.HasSuffix(line, "\r\n") {
 		return "\r\n"
@@ -69,8 +69,8 @@ func ending(line string) string {
 	return "\n"
 }
 
-// block returns where a user begins and ends, or -1. Empty lines and comments
-// behind the user belong to the next one.
+// block returns the first line of a user and the line after the last, or -1. Empty lines and
+// comments after the user belong to the next one.
 func block(lines []string, name string) (begin, end int) {
 	begin = -1
 	for i, l := range lines {
@@ -87,8 +87,8 @@ func block(lines []string, name string) (begin, end int) {
 	return begin, end
 }
 
-// statement returns the lines for a user. It leaves out fields that are zero, so
-// that the defaults of the file hold for them.
+// statement returns the lines for a user. It omits fields that are zero, so that the defaults of
+// the file apply.
 func (u *User) statement() []string {
 	lines := []string{"user " + u.Name + "\n"}
 	say := func(word, rest string) {
@@ -128,21 +128,21 @@ func (u *User) statement() []string {
 	return lines
 }
 
-// fileHead begins a users file that is new.
+// fileHead is the beginning of a new users file.
 const fileHead = "# Users of haul. \"haul user --help\" says what may stand here.\n"
 
 const (
-	// lockPatience is how long a change waits for others that are under way.
+	// lockPatience is how long a change waits for other changes to finish.
 	lockPatience = time.Minute
 
-	lockEvery = 10 * time.Millisecond // how often it looks
+	lockEvery = 10 * time.Millisecond // the interval between two attempts
 )
 
-// edit changes a users file in one step: readers see the old one or the new one. It
-// never writes a users file that would not be valid.
+// edit changes a users file in one step: readers see either the old file or the new one. It never
+// writes an invalid users file.
 func edit(ctx context.Context, file string, create bool, change func(lines []string) ([]string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
-		file = target // or the link would be replaced
+		file = target // otherwise the rename would replace the link
 	}
 	temp := file + ".new"
 	f, err := openNew(ctx, temp, file)
@@ -151,13 +151,13 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 	}
 	renamed := false
 	defer func() {
-		if runtime.GOOS == "windows" { // removes no file that is open
+		if runtime.GOOS == "windows" { // Windows does not remove open files
 			_ = f.Close()
 		}
-		if !renamed { // or it is the next one's
+		if !renamed { // after the rename, the name may belong to the next change
 			_ = os.Remove(temp)
 		}
-		_ = f.Close() // last, as the lock goes with it
+		_ = f.Close() // last, as closing releases the lock
 	}()
 	var l loader
 	text, err := l.read(file, maxFile, openToOthers|writable)
@@ -174,7 +174,7 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 		return err
 	}
 	if info := l.seen[0].info; info != nil {
-		// A server that reads the file as another user must still be able to.
+		// A server that reads the file as another user must still be able to read it.
 		if err := keepOwner(f, info); err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if runtime.GOOS == "windows" { // renames no file that is open
+	if runtime.GOOS == "windows" { // Windows does not rename open files
 		if err := f.Close(); err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 	return syncDir(filepath.Dir(file))
 }
 
-// changed returns the text of a users file as change has it, if that is valid.
+// changed returns the text of a users file after change, if that text is valid.
 func changed(file, text string, change func(lines []string) ([]string, error)) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	if last := len(lines) - 1; lines[last] == "" {
@@ -221,22 +221,22 @@ func changed(file, text string, change func(lines []string) ([]string, error)) (
 	return text, nil
 }
 
-// openNew creates the file that a change is written to. It is also the lock: changes at
-// the same time wait for each other, and one that a dead process has left is taken over.
-// The end of ctx ends the wait.
+// openNew creates the file to which a change is written. The file is also the lock: simultaneous
+// changes wait for each other, and the file of a dead process is taken over. The wait ends when ctx
+// ends.
 func openNew(ctx context.Context, temp, file string) (*os.File, error) {
 	for late := time.Now().Add(lockPatience); ctx.Err() == nil && time.Now().Before(late); time.Sleep(lockEvery) {
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		created := err == nil
-		if errors.Is(err, fs.ErrExist) && runtime.GOOS != "windows" { // there the lock ends before the rename
-			if f, err = openLeft(temp, file); missing(err) { // it is done just now
+		if errors.Is(err, fs.ErrExist) && runtime.GOOS != "windows" { // on Windows the lock ends before the rename
+			if f, err = openLeft(temp, file); missing(err) { // the other change has just finished
 				continue
 			}
 		}
 		if err == nil {
 			locked, lockErr := filelock.Try(f)
 			switch {
-			case lockErr != nil && created: // the file system has no locks
+			case lockErr != nil && created: // the file system does not support locks
 				return f, nil
 			case locked && isNamed(f, temp):
 				return f, errors.Join(f.Truncate(0), f.Chmod(0o600))
@@ -252,8 +252,8 @@ func openNew(ctx context.Context, temp, file string) (*os.File, error) {
 	return nil, fmt.Errorf("another change has been under way for %v, or was cut short; in that case remove %s: %w", lockPatience, temp, fs.ErrExist)
 }
 
-// openLeft opens the file of another change, if it may be taken over: if it belongs to
-// this process's user, or to the owner of the users file, which it gets near the end.
+// openLeft opens the file of another change if it may be taken over: it must belong to this
+// process's user, or to the owner of the users file, as a change sets that owner near its end.
 func openLeft(temp, file string) (*os.File, error) {
 	info, err := os.Lstat(temp)
 	if err != nil {
@@ -275,8 +275,8 @@ func openLeft(temp, file string) (*os.File, error) {
 	return os.OpenFile(temp, os.O_WRONLY, 0)
 }
 
-// isNamed reports whether an open file still has its name: once a change is done, it has
-// that of the users file.
+// isNamed reports whether an open file still has its name: once a change is done, its file has the
+// name of the users file.
 func isNamed(f *os.File, name string) bool {
 	mine, err := f.Stat()
 	named, nameErr := os.Lstat(name)

@@ -13,35 +13,35 @@ import (
 	"time"
 )
 
-// Permissions that a file must not have.
+// Permissions that files must not have.
 const (
 	openToOthers = 0o007
 	writable     = 0o022 // by group and others
 )
 
-// A loader reads files, and remembers them, to decide later whether they need to be
-// read again.
+// A loader reads files, and records their state, so that it can decide later whether to read them
+// again.
 type loader struct {
-	dir  string // of the users file
+	dir  string // the directory of the users file
 	seen []sighting
 
-	// owners are whom files may belong to besides root; none means any user.
+	// owners lists the users besides root that may own files; empty means any user.
 	owners []int
-	sum    hash.Hash // of what was read; may be nil
+	sum    hash.Hash // the hash of all content read; may be nil
 }
 
-// A sighting is a file as it was when it was read.
+// A sighting records the state of a file when it was read.
 type sighting struct {
 	path string
-	info fs.FileInfo // nil if there was none, or it could not be seen
+	info fs.FileInfo // nil if the file did not exist or could not be examined
 	at   time.Time
 }
 
-// young is how long after a change a file may change again and look the same,
-// because file systems count time in steps of up to 2 s.
+// young is how long after a change a file may change again without a visible difference, because
+// file systems count time in steps of up to 2 s.
 const young = 2 * time.Second
 
-// unchanged reports whether all files look as they did.
+// unchanged reports whether all files still have the recorded state.
 func unchanged(seen []sighting) bool {
 	for _, s := range seen {
 		info, err := os.Stat(s.path)
@@ -59,7 +59,7 @@ func unchanged(seen []sighting) bool {
 	return true
 }
 
-// path returns where a file is that the users file names.
+// path returns the path of a file that the users file names.
 func (l *loader) path(name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -67,8 +67,8 @@ func (l *loader) path(name string) string {
 	return filepath.Join(l.dir, name)
 }
 
-// readOurs is read for a file whose owner decides who may log in, or who the
-// server is: the owner must be root or one of owners.
+// readOurs is like read for a file whose owner decides who may log in, or which key identifies the
+// server: the owner must be root or one of owners.
 func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string, error) {
 	text, err := l.read(path, max, forbidden)
 	if err != nil || len(l.owners) == 0 {
@@ -81,11 +81,11 @@ func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string
 	return "", fmt.Errorf("read %s: it belongs to user %d, who is neither root nor the server's own user and could change it; chown it to one of those", path, uid)
 }
 
-// read returns the content of a regular file that has at most max bytes, and
-// none of the permissions forbidden.
+// read returns the content of a regular file. The file may have at most max bytes, and none of the
+// forbidden permissions.
 func (l *loader) read(path string, max int64, forbidden fs.FileMode) (string, error) {
 	s := sighting{path: path, at: time.Now()}
-	// A look first: a pipe would keep us waiting for its other end.
+	// Check the type before opening: opening a pipe would wait for its other end.
 	info, err := os.Stat(path)
 	if err == nil {
 		s.info = info
@@ -102,7 +102,7 @@ func (l *loader) read(path string, max int64, forbidden fs.FileMode) (string, er
 		return "", err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // what was opened, whatever has the name now
+	if info, err = f.Stat(); err != nil { // check the file that was opened, whatever has its name now
 		return "", err
 	}
 	if err := checkInfo(path, info, max, forbidden); err != nil {
@@ -129,7 +129,7 @@ func checkInfo(path string, info fs.FileInfo, max int64, forbidden fs.FileMode) 
 		return fmt.Errorf("read %s: not a regular file", path)
 	case info.Size() > max:
 		return fmt.Errorf("read %s: %d bytes, and %d are the most", path, info.Size(), max)
-	case runtime.GOOS == "windows": // has no such permissions
+	case runtime.GOOS == "windows": // Windows has no such permissions
 		return nil
 	case mode.Perm()&forbidden&writable != 0:
 		return fmt.Errorf("read %s: others than its owner may write it (%v); chmod go-w would keep them out", path, mode)
@@ -139,5 +139,5 @@ func checkInfo(path string, info fs.FileInfo, max int64, forbidden fs.FileMode) 
 	return nil
 }
 
-// missing reports whether an error says that there is no such file.
+// missing reports whether an error means that the file does not exist.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

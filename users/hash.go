@@ -13,21 +13,21 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// The limits on the cost of a hash. A dearer one is refused when it is loaded, since
-// afterwards any client can make the server compute it.
+// The limits on the cost of a hash. A more expensive hash is refused when it is loaded, because
+// once it is loaded, any client can make the server compute it.
 const (
 	maxBcryptCost   = 14        // about a second on one core
 	maxArgonMemory  = 128 << 10 // KiB
-	maxArgonWork    = 512 << 10 // KiB times passes
+	maxArgonWork    = 512 << 10 // KiB multiplied by passes
 	maxArgonThreads = 16
 
-	minSalt, maxSalt = 8, 64  // bytes; RFC 9106 §3.1 has 8 at the least
+	minSalt, maxSalt = 8, 64  // bytes; the minimum of RFC 9106 §3.1 is 8
 	minTag, maxTag   = 16, 64 // bytes of the hash itself
 )
 
-// The cost of new hashes: 19 MiB and two passes. RFC 9106 §4 recommends 64 MiB
-// and three; this is what OWASP's cheat sheet for password storage has as the
-// least, and what still suits a server with 256 MiB of memory.
+// The cost of new hashes: 19 MiB and two passes. RFC 9106 §4 recommends 64 MiB and three passes.
+// These values are the minimum of OWASP's cheat sheet for password storage, and still suit a server
+// with 256 MiB of memory.
 const (
 	argonMemory  = 19 << 10 // KiB
 	argonPasses  = 2
@@ -36,29 +36,29 @@ const (
 	argonTag     = 32
 )
 
-// MaxPassword is how many bytes a password may have. Longer ones are refused
-// before they cost anything, as in OpenSSH.
+// MaxPassword is the largest size of a password in bytes. Longer passwords are refused before they
+// cost anything, as in OpenSSH.
 const MaxPassword = 1024
 
-// maxBcryptPassword is how many bytes of a password bcrypt looks at. It would
-// take any password that begins with the right 72 bytes.
+// maxBcryptPassword is how many bytes of a password bcrypt uses. It would accept any password that
+// begins with the right 72 bytes.
 const maxBcryptPassword = 72
 
-// A Hash is what a users file keeps of a password. The zero Hash matches none.
+// A Hash is a password's hash from a users file. The zero Hash matches no password.
 type Hash struct {
-	text string // as in the file
-	salt []byte // argon2id: and what follows
+	text string // the text in the file
+	salt []byte // for argon2id, with the following fields
 	tag  []byte
 	memory,
 	passes uint32
 	threads uint8
-	cost    int // bcrypt
+	cost    int // for bcrypt
 }
 
 var errHash = errors.New("the password is neither a bcrypt hash ($2b$12$...) nor an argon2id one ($argon2id$v=19$m=19456,t=2,p=1$...)")
 
-// ParseHash reads a hash: of bcrypt as crypt(3) has it, or of argon2id in the
-// PHC string format. Its errors never quote it.
+// ParseHash reads a hash: a bcrypt hash in the format of crypt(3), or an argon2id hash in the PHC
+// string format. Its errors never quote the hash.
 func ParseHash(s string) (Hash, error) {
 	switch {
 	case strings.HasPrefix(s, "$argon2id$"):
@@ -69,16 +69,16 @@ func ParseHash(s string) (Hash, error) {
 	return Hash{}, errHash
 }
 
-// bcryptAlphabet is what base64 is made of there.
+// bcryptAlphabet is the alphabet of bcrypt's base64.
 const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 func parseBcrypt(s string) (Hash, error) {
-	// $2x$ marks hashes made by a library that got bytes above 127 wrong.
+	// $2x$ marks hashes of a library that handled bytes above 127 wrongly.
 	version := s[:min(4, len(s))]
 	if version != "$2a$" && version != "$2b$" && version != "$2y$" {
 		return Hash{}, errHash
 	}
-	// The package bcrypt takes what follows the 60 bytes, and ignores it.
+	// Package bcrypt ignores any text after the 60 bytes.
 	if len(s) != 60 || s[6] != '$' || strings.Trim(s[4:6], "0123456789") != "" || strings.Trim(s[7:], bcryptAlphabet) != "" {
 		return Hash{}, errors.New("the bcrypt hash is not whole")
 	}
@@ -123,7 +123,7 @@ func parseArgon(s string) (Hash, error) {
 	h.salt, err = phcBase64.DecodeString(parts[4])
 	h.tag, err2 = phcBase64.DecodeString(parts[5])
 	switch {
-	case err != nil || err2 != nil || strings.ContainsAny(s, "\r\n"): // which the decoder would skip
+	case err != nil || err2 != nil || strings.ContainsAny(s, "\r\n"): // the decoder would skip line breaks
 		return Hash{}, errors.New("the salt or hash of the argon2id hash is no base64 without padding")
 	case len(h.salt) < minSalt || len(h.salt) > maxSalt:
 		return Hash{}, fmt.Errorf("the argon2id hash has a salt of %d bytes; it takes %d to %d", len(h.salt), minSalt, maxSalt)
@@ -133,13 +133,12 @@ func parseArgon(s string) (Hash, error) {
 	return h, nil
 }
 
-// phcBase64 refuses bits that belong to no byte, so that a hash has one form.
+// phcBase64 rejects unused bits that are not zero, so that a hash has only one form.
 var phcBase64 = base64.RawStdEncoding.Strict()
 
 var errEmptyPassword = errors.New("the password is empty")
 
-// HashPassword makes a new hash, of argon2id with a salt of its own. It takes
-// 19 MiB of memory.
+// HashPassword returns a new argon2id hash with a random salt. It needs 19 MiB of memory.
 func HashPassword(password []byte) (Hash, error) {
 	switch {
 	case len(password) == 0:
@@ -155,7 +154,7 @@ func HashPassword(password []byte) (Hash, error) {
 	return h, nil
 }
 
-// matches computes the hash of a password, and compares.
+// matches computes the hash of a password, and compares it with h.
 func (h Hash) matches(password []byte) bool {
 	if h.IsZero() || len(password) == 0 || len(password) > MaxPassword {
 		return false
@@ -164,20 +163,20 @@ func (h Hash) matches(password []byte) bool {
 		tag := argon2.IDKey(password, h.salt, h.passes, h.memory, h.threads, uint32(len(h.tag)))
 		return subtle.ConstantTimeCompare(tag, h.tag) == 1
 	}
-	// bcrypt repeats the password with a NUL behind it, so one with a NUL in it
-	// may match another's hash. Refusing one takes the same time as checking it.
+	// bcrypt repeats the password, separated by a NUL. So a password that contains a NUL may match
+	// the hash of another one. Refusing it takes the same time as checking it.
 	odd := len(password) > maxBcryptPassword || strings.Contains(string(password), "\x00")
 	return bcrypt.CompareHashAndPassword([]byte(h.text), password) == nil && !odd
 }
 
-// IsZero reports whether there is no password.
+// IsZero reports whether h is the zero Hash, which means that there is no password.
 func (h Hash) IsZero() bool { return h.text == "" }
 
-// Encoded returns the hash as a users file has it. It is a secret, if a lesser
-// one than the password.
+// Encoded returns the hash in the format of a users file. Keep it secret, although it reveals less
+// than the password.
 func (h Hash) Encoded() string { return h.text }
 
-// String describes the hash without revealing it, so that a log may have it.
+// String describes the hash without revealing it, so that it can be logged.
 func (h Hash) String() string {
 	switch {
 	case h.IsZero():
@@ -188,5 +187,5 @@ func (h Hash) String() string {
 	return fmt.Sprintf("argon2id with m=%d,t=%d,p=%d", h.memory, h.passes, h.threads)
 }
 
-// GoString is as String, for %#v.
+// GoString is like String, for %#v.
 func (h Hash) GoString() string { return "users.Hash{" + h.String() + "}" }

@@ -17,28 +17,27 @@ import (
 const (
 	newHostKey  = "ssh_host_ed25519_key"
 	maxHostKeys = 16
-	hostKeySize = 64 << 10 // bytes of a file at most
+	hostKeySize = 64 << 10 // the largest size of a file, in bytes
 )
 
-// A HostKey is what a server proves with that it is the same as last time.
+// A HostKey proves to clients that a server is the same as last time.
 type HostKey struct {
 	Signer  ssh.Signer // for ssh.ServerConfig.AddHostKey
-	File    string     // where it is; "" for a key in memory
-	Created bool       // just now
+	File    string     // the path of its file; "" for a key in memory
+	Created bool       // HostKeys has just created it
 }
 
 // Fingerprint returns the SHA-256 fingerprint of the key, as clients show it.
 func (k HostKey) Fingerprint() string { return fingerprint(k.Signer.PublicKey()) }
 
-// HostKeys loads the host keys in a directory: the files ssh_host_*_key, as
-// sshd has them. For a certificate, in a file of the same name with -cert.pub
-// behind it, there is one HostKey more. If there is none, an Ed25519 key is
-// made; of several servers that start at the same time in one directory, all
-// get the same.
+// HostKeys loads the host keys in a directory: the files ssh_host_*_key, in the format of sshd. For
+// a certificate, in a file with the same name followed by -cert.pub, it returns another HostKey. If
+// there are no keys, it creates an Ed25519 key; if several servers start at the same time in one
+// directory, all get the same key.
 //
-// A key that everybody may read, or others than its owner may write, is an
-// error, and so is one with a passphrase. If owners are given, a key or certificate
-// that belongs to neither root nor one of them is one too: see [Open].
+// It is an error if everybody may read a key, if others than its owner may write it, or if it has a
+// passphrase. If owners are given, it is also an error if a key or certificate belongs to neither
+// root nor one of them: see [Open].
 func HostKeys(dir string, owners ...int) ([]HostKey, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("host keys: %w", err)
@@ -63,8 +62,8 @@ func HostKeys(dir string, owners ...int) ([]HostKey, error) {
 	return keys, nil
 }
 
-// OneTimeHostKey makes an Ed25519 key that is kept in memory only. Clients see another
-// key after each start of the server.
+// OneTimeHostKey creates an Ed25519 key that exists only in memory. Clients see another key after
+// each start of the server.
 func OneTimeHostKey() (HostKey, error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -102,9 +101,9 @@ func loadHostKeys(dir string, owners []int) (keys []HostKey, err error) {
 	return keys, nil
 }
 
-// globQuote makes a path one that matches itself alone.
+// globQuote returns a pattern that matches only path.
 func globQuote(path string) string {
-	if os.PathSeparator != '/' { // no quoting there
+	if os.PathSeparator != '/' { // Windows has no quoting in patterns
 		return path
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
@@ -121,20 +120,20 @@ func loadHostKey(file string, owners []int) (ssh.Signer, error) {
 		return nil, fmt.Errorf("read %s: the key has a passphrase", file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: no private key", file) // the parser's error might reveal it
+		return nil, fmt.Errorf("read %s: no private key", file) // the parser's error might reveal the key
 	}
 	if err := checkKey(signer.PublicKey()); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	if a, ok := signer.(ssh.AlgorithmSigner); ok && signer.PublicKey().Type() == ssh.KeyAlgoRSA {
-		// Not with SHA-1, even if a client would like that best.
+		// Do not sign with SHA-1, even if a client prefers it.
 		return ssh.NewSignerWithAlgorithms(a, []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256})
 	}
 	return signer, nil
 }
 
-// loadHostCert loads a certificate. Whether it is valid today is for the
-// clients to see, and those that can't use it take the key.
+// loadHostCert loads a certificate. The clients check whether it is valid today. Those that cannot
+// use it use the key.
 func loadHostCert(file string, signer ssh.Signer, owners []int) (ssh.Signer, error) {
 	l := loader{owners: owners}
 	text, err := l.readOurs(file, hostKeySize, writable)
@@ -155,8 +154,8 @@ func loadHostCert(file string, signer ssh.Signer, owners []int) (ssh.Signer, err
 	return ssh.NewCertSigner(c, signer)
 }
 
-// createHostKey makes a key under a name of its own, and then gives it the
-// right one, unless another process did so meanwhile.
+// createHostKey writes a key under a temporary name, and then gives it the right name, unless
+// another process has done so meanwhile.
 func createHostKey(dir string) (created bool, err error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -176,13 +175,13 @@ func createHostKey(dir string) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// A link never replaces a file, as a rename would.
+	// A hard link never replaces a file, unlike a rename.
 	name := filepath.Join(dir, newHostKey)
 	err = os.Link(temp.Name(), name)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}
-	if err != nil { // a file system without links
+	if err != nil { // the file system has no hard links
 		if _, err := os.Lstat(name); err == nil {
 			return false, nil
 		}

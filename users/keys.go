@@ -12,23 +12,23 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The sizes of RSA keys. Smaller ones can be broken, and larger ones waste our CPU:
-// checking a signature takes time with the square of the size.
+// The sizes of RSA keys. Smaller keys can be broken, and larger ones waste our CPU: the time to
+// check a signature grows with the square of the size.
 const (
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// signatures are the algorithms that a login may be signed with, and so may a
-// certificate. SHA-1 is not among them, which ssh-rsa means, and DSA is not.
+// signatures lists the accepted algorithms for signatures of logins and of certificates. It
+// contains neither SHA-1, which ssh-rsa stands for, nor DSA.
 var signatures = []string{
 	ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519,
 	ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256,
 	ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
 }
 
-// keyTypes are the types of keys that can be used, and certTypes those of
-// certificates, which begin a line too.
+// keyTypes lists the types of usable keys, and certTypes those of certificates. A line may begin
+// with either.
 var (
 	keyTypes = []string{
 		ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519,
@@ -42,8 +42,8 @@ var (
 	}
 )
 
-// checkKey says why a key must not be used, by any user. It is called before
-// the key verifies anything.
+// checkKey returns the reason why no user may use a key. It is called before the key verifies
+// anything.
 func checkKey(k ssh.PublicKey) error {
 	if !slices.Contains(keyTypes, k.Type()) {
 		return fmt.Errorf("keys of type %s are not accepted", k.Type())
@@ -60,37 +60,37 @@ func checkKey(k ssh.PublicKey) error {
 	return nil
 }
 
-// isSecurityKey reports whether a key lives in a FIDO authenticator, which can
-// report whether it was touched.
+// isSecurityKey reports whether a key is stored in a FIDO authenticator, which can report whether
+// it was touched.
 func isSecurityKey(k ssh.PublicKey) bool {
 	return k.Type() == ssh.KeyAlgoSKED25519 || k.Type() == ssh.KeyAlgoSKECDSA256
 }
 
-// A Key is a line of an authorized_keys file: a public key, or an authority
-// that may certify keys, and options. The zero Key fits nothing.
+// A Key is a line of an authorized_keys file: a public key, or the key of an authority that may
+// certify keys, with options. The zero Key matches no key.
 type Key struct {
 	Public  ssh.PublicKey
 	Comment string
 
-	line    string // all of it
-	where   string // where it was found, for the log
-	blob    string // Public, as it is compared
+	line    string // the whole line
+	where   string // the position of the line, for the log
+	blob    string // Public, in the form for comparing
 	options keyOptions
-	fault   string // why it grants nothing
+	fault   string // the reason why the key allows nothing
 }
 
-// ParseKey reads one line in the format of OpenSSH's authorized_keys, see
-// sshd(8). These options have their effect:
+// ParseKey reads one line in the format of OpenSSH's authorized_keys: see sshd(8). These options
+// have an effect:
 //
 //	from=                     addresses, networks, wildcards and exceptions; names match nothing
 //	expiry-time=
 //	command=                  internal-sftp, with -R and -d; -e, -f and -l change nothing
 //	cert-authority            and with it principals=
 //	no-touch-required         otherwise a security key has to be touched
-//	verify-required           refuses security keys: whether a PIN was asked for cannot be seen here
+//	verify-required           refuses security keys, as it cannot be checked whether they asked for a PIN
 //
-// Those about terminals, forwarding and the like have none, for there is
-// nothing of the kind. All others, and all other commands, are an error.
+// Options about terminals, forwarding and the like have no effect, because the server offers
+// nothing of that kind. All other options, and all other commands, are errors.
 func ParseKey(line string) (Key, error) {
 	k, err := parseKey(line)
 	if err != nil {
@@ -101,8 +101,8 @@ func ParseKey(line string) (Key, error) {
 
 var errNoKey = errors.New("there is no key in the line")
 
-// parseKey is ParseKey. If Public is set beside an error, the line is about
-// that key, but must not grant it anything.
+// parseKey is like ParseKey. If it returns both an error and a Public, the line is about that key,
+// but the key must not allow anything.
 func parseKey(line string) (k Key, err error) {
 	line = strings.Trim(line, " \t\r\n")
 	switch {
@@ -124,7 +124,7 @@ func parseKey(line string) (k Key, err error) {
 	kind, rest := cutSpace(rest)
 	switch {
 	case isKeyType(kind):
-	case optionErr != nil && !looksKeyType(kind): // then it was hardly meant as options
+	case optionErr != nil && !looksKeyType(kind): // otherwise the word was hardly meant as options
 		return Key{}, fmt.Errorf("neither a key nor options with a key behind them: %w", optionErr)
 	default:
 		return Key{}, fmt.Errorf("%q is no type of key that is accepted here", shorten(kind))
@@ -155,14 +155,13 @@ func parseKey(line string) (k Key, err error) {
 	return k, err
 }
 
-// String returns the line.
+// String returns the line of the key.
 func (k Key) String() string { return k.line }
 
-// Fingerprint returns the SHA-256 fingerprint, as ssh-keygen -l shows it, or
-// "" of the zero Key.
+// Fingerprint returns the SHA-256 fingerprint, as ssh-keygen -l shows it, or "" for the zero Key.
 func (k Key) Fingerprint() string { return fingerprint(k.Public) }
 
-// fingerprint returns that of a key or, of a certificate, that of its key.
+// fingerprint returns the fingerprint of a key. For a certificate, it uses the key in it.
 func fingerprint(k ssh.PublicKey) string {
 	if k == nil {
 		return ""
@@ -177,13 +176,13 @@ func isKeyType(s string) bool {
 	return slices.Contains(keyTypes, s) || slices.Contains(certTypes, s)
 }
 
-// looksKeyType reports whether a line's first word is the type of a key, maybe
-// of one that is not accepted. No option begins like one.
+// looksKeyType reports whether a line's first word is the type of a key, even one that is not
+// accepted. No option begins in this way.
 func looksKeyType(s string) bool {
 	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-") || strings.HasPrefix(s, "sk-")
 }
 
-// cutSpace returns the first word, and what comes after the white space behind.
+// cutSpace returns the first word of s, and the rest without the white space between them.
 func cutSpace(s string) (word, rest string) {
 	i := strings.IndexAny(s, " \t")
 	if i < 0 {
@@ -192,7 +191,7 @@ func cutSpace(s string) (word, rest string) {
 	return s[:i], strings.TrimLeft(s[i:], " \t")
 }
 
-// cutOptions is cutSpace for options, in which white space may be quoted.
+// cutOptions is like cutSpace for options, in which white space may be quoted.
 func cutOptions(s string) (options, rest string) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -208,10 +207,10 @@ func cutOptions(s string) (options, rest string) {
 	return s, ""
 }
 
-// maxShown is how much of what others wrote gets into a message.
+// maxShown is how many bytes of foreign text a message contains.
 const maxShown = 64
 
-// shorten cuts what would make a message too long.
+// shorten truncates a text that would make a message too long.
 func shorten(s string) string {
 	if len(s) > maxShown {
 		return strings.ToValidUTF8(s[:maxShown], "") + "..."
@@ -219,9 +218,9 @@ func shorten(s string) string {
 	return s
 }
 
-// parseKeys reads an authorized_keys file. Lines that cannot be used are
-// returned as warnings, and among the keys if it is known which key they are
-// about, so that a login with one can be refused with the reason.
+// parseKeys reads an authorized_keys file. For each line that cannot be used it returns a warning.
+// If the key of such a line is known, it is also among the keys, so that a login with it can be
+// refused with the reason.
 func parseKeys(file, text string) (keys []Key, warnings []error) {
 	for n, line := range statements(text) {
 		if len(keys) == maxUserKeys {
@@ -239,25 +238,24 @@ func parseKeys(file, text string) (keys []Key, warnings []error) {
 	return keys, warnings
 }
 
-// A SyntaxError is a line of a file that cannot be used. It does not quote the
-// line, which may have a secret in it.
+// A SyntaxError describes a line of a file that cannot be used. It does not quote the line, which
+// may contain a secret.
 type SyntaxError struct {
 	File   string
 	Line   int    // from 1
-	Reason string // what is wrong with it
+	Reason string // the reason why it cannot be used
 }
 
-// Error gives the file, the line and what is wrong.
+// Error returns the file, the line and the reason.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s, line %d: %s", e.File, e.Line, e.Reason)
 }
 
 var errRevoked = errors.New("the line is neither a public key nor a SHA256: fingerprint")
 
-// parseRevoked reads a line of a list of revoked keys: a fingerprint as
-// ssh-keygen -l shows it, or a key or certificate as in a .pub file. Of a
-// certificate its key is meant, in whatever other certificate it may be. Keys
-// that are not accepted anyway may be listed too.
+// parseRevoked reads a line of a list of revoked keys: a fingerprint as ssh-keygen -l shows it, or
+// a key or certificate as in a .pub file. A certificate stands for its key, which is then revoked
+// in every other certificate too. Keys that are not accepted anyway may be listed as well.
 func parseRevoked(line string) (sum [sha256.Size]byte, err error) {
 	first, rest := cutSpace(line)
 	if encoded, ok := strings.CutPrefix(first, "SHA256:"); ok {

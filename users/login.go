@@ -11,32 +11,32 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// An Attempt is where and when a peer tries to log in.
+// An Attempt holds the time and the source address of an attempt to log in.
 type Attempt struct {
 	Now  time.Time
-	Peer netip.Addr // not valid if unknown, which no from= fits
+	Peer netip.Addr // invalid if unknown; then no from= matches
 }
 
-// A Login is what a peer may do who has proven to be a user.
+// A Login describes a successful login: the user, and what the peer may do.
 type Login struct {
-	User   User       // as it was then; not to be changed
-	Access Access     // that of the user, less what the key or certificate takes away
-	Dir    string     // where to begin: absolute below the root, slash-separated, often "/"
-	Method string     // how: "publickey", "password", "keyboard-interactive", or two with + between
-	Peer   netip.Addr // from where
+	User   User       // as of the login; must not be changed
+	Access Access     // the access of the user, reduced by the options of the key or certificate
+	Dir    string     // the initial directory: absolute below the root, slash-separated, often "/"
+	Method string     // "publickey", "password", "keyboard-interactive", or two of them joined by +
+	Peer   netip.Addr // the address of the peer
 
-	Key       string // fingerprint of the key, if there was one
-	Authority string // fingerprint of who certified it, if it was a certificate
+	Key       string // fingerprint of the key; "" without one
+	Authority string // fingerprint of the authority; "" without a certificate
 	KeyID     string // of the certificate
 	Serial    uint64 // of the certificate
 
 	at       time.Time
-	proof    ssh.PublicKey // the key or certificate; nil if there was none
-	password bool          // one was right
+	proof    ssh.PublicKey // the key or certificate; nil without one
+	password bool          // a right password was given
 }
 
-// A Refusal is why a peer may not log in. It is for the log: to the peer it would
-// reveal which users there are, and what they have.
+// A Refusal is the error of a refused login. Its reason is for the log: it would reveal to the peer
+// which users exist, and how they may log in.
 type Refusal struct{ Reason string }
 
 // Error returns the reason.
@@ -46,7 +46,7 @@ func refusef(format string, args ...any) error {
 	return &Refusal{fmt.Sprintf(format, args...)}
 }
 
-// reason returns what a log says of why a login failed.
+// reason returns the text that a log shows for a failed login.
 func reason(err error) string {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Reason
@@ -54,11 +54,11 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Password checks a name and password. The error is a [*Refusal], [ErrBusy],
-// or why ctx ended before there was time to look.
+// Password checks a name and a password. The error is a [*Refusal], [ErrBusy], or the cause of ctx
+// if it ended before the check.
 //
-// It takes as long for a user who does not exist, or has no password, as for
-// one who does.
+// The check takes as long for a user who does not exist, or who has no password, as for one who
+// has.
 func (d *Directory) Password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	l, err := d.password(ctx, a, name, password)
 	if err == nil && l.User.Require != AnyMethod {
@@ -67,7 +67,7 @@ func (d *Directory) Password(ctx context.Context, a Attempt, name string, passwo
 	return l, err
 }
 
-// password is Password for any user, whatever else the user needs.
+// password is like Password, but accepts users who need more than a password.
 func (d *Directory) password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	switch {
 	case len(password) == 0:
@@ -97,8 +97,8 @@ func (d *Directory) password(ctx context.Context, a Attempt, name string, passwo
 	return &Login{User: *u, Access: u.Access, Dir: "/", Method: "password", Peer: plain(a.Peer), at: a.Now, password: true}, nil
 }
 
-// admits returns why a user may not log in, whatever the client proves; nil if there is no
-// such reason. A nil user does not exist.
+// admits returns the reason why a user may not log in, whatever the client proves, or nil if there
+// is none. u is nil if the user does not exist.
 func admits(u *User, a Attempt) error {
 	switch {
 	case u == nil:
@@ -111,18 +111,18 @@ func admits(u *User, a Attempt) error {
 	return nil
 }
 
-// An Outcome is what an attempt came to.
+// An Outcome is the result of an attempt to log in.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Accepted Outcome = iota // the user is logged in
-	Partial                 // the key was right, and the password is still to come
+	Partial                 // the key was right, and the password is still missing
 	Refused
 	Busy // too many passwords are being checked: see ErrBusy
 )
 
-// String returns the outcome in a word.
+// String returns the outcome as one word.
 func (o Outcome) String() string {
 	switch o {
 	case Accepted:
@@ -137,14 +137,14 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// An Event is one line for an audit log. There is no secret in it, unless a
-// user typed one in place of the name.
+// An Event is one line for an audit log. It contains no secrets, unless a user typed one in place
+// of the name.
 type Event struct {
 	Outcome Outcome
-	User    string // as the peer gave it, cut to 64 bytes: anything
+	User    string // as received, truncated to 64 bytes; it may contain anything
 	Peer    netip.Addr
 	Method  string
-	Offered bool // refused a key that the peer merely asked about
+	Offered bool // a key that the peer only asked about was refused
 
 	Key, Authority, KeyID string // as in Login
 	Serial                uint64
@@ -152,7 +152,7 @@ type Event struct {
 	Reason string // why it was refused
 }
 
-// LogValue returns what there is as a group of attributes.
+// LogValue returns the fields that are set as a group of attributes.
 func (e Event) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("outcome", e.Outcome.String()),
@@ -176,7 +176,7 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// describe adds what there is to say of a key.
+// describe adds the attributes of a key.
 func (e *Event) describe(k ssh.PublicKey) {
 	e.Key = fingerprint(k)
 	if c, ok := k.(*ssh.Certificate); ok {

@@ -8,17 +8,16 @@ import (
 // OneTimeUser is the name of the user that [OneTime] makes.
 const OneTimeUser = "haul"
 
-// The password that [OneTime] makes: four groups of five characters, each one
-// of 31. That is 99 bits.
+// The password of [OneTime] has four groups of five characters, each one of 31. That is 99 bits.
 const (
 	oneTimeGroups   = 4
 	oneTimeGroup    = 5
-	oneTimeAlphabet = "abcdefghjkmnpqrstuvwxyz23456789" // without what looks like something else
+	oneTimeAlphabet = "abcdefghjkmnpqrstuvwxyz23456789" // without characters that look like others
 )
 
-// OneTime makes a directory with one user and a random password for as long as the
-// directory is used. It is for a server without a users file, which prints the
-// password once it listens.
+// OneTime returns a directory with one user and a random password, which are valid while the
+// directory is in use. It is for a server without a users file, which prints the password once it
+// listens.
 func OneTime(a Access) (d *Directory, password string, err error) {
 	password = randomPassword()
 	h, err := HashPassword([]byte(password))
@@ -34,7 +33,7 @@ func randomPassword() string {
 	for n := 0; n < oneTimeGroups*oneTimeGroup; {
 		var r [1]byte
 		_, _ = rand.Read(r[:]) // never fails
-		// The last byte values would make some characters likelier.
+		// Reject the last byte values: they would make some characters more likely.
 		if int(r[0]) >= 256/len(oneTimeAlphabet)*len(oneTimeAlphabet) {
 			continue
 		}

@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// keyOptions are the options of a line in an authorized_keys file.
+// keyOptions holds the options of a line in an authorized_keys file.
 type keyOptions struct {
 	from       []pattern // nil means anywhere
 	expires    time.Time // zero means never
-	command    string    // "" means none is forced
+	command    string    // "" means that no command is forced
 	authority  bool
 	principals []string // with authority: names that a certificate may have instead of the user's
 	noTouch    bool     // a security key need not be touched
 	verify     bool     // a security key must have asked for a PIN or a fingerprint
 }
 
-// noEffect are options about what does not exist here: terminals, shells,
-// forwarding. All of it is as good as denied, so denying it changes nothing,
-// and allowing it does not bring it about.
+// noEffect lists options about features that do not exist here: terminals, shells, forwarding.
+// These are never allowed, so an option that denies or allows them changes nothing.
 const noEffect = " restrict pty port-forwarding agent-forwarding x11-forwarding user-rc "
 
-// parseKeyOptions reads the options before a key: see sshd(8). One that is
-// unknown is an error, because it may well be a restriction.
+// parseKeyOptions reads the options before a key: see sshd(8). An unknown option is an error,
+// because it may be a restriction.
 func parseKeyOptions(s string) (o keyOptions, err error) {
 	seen := map[string]bool{}
 	for {
@@ -60,8 +59,8 @@ func parseKeyOptions(s string) (o keyOptions, err error) {
 	}
 }
 
-// unquote reads a value in double quotes, in which \" is a quote and any other
-// backslash is itself.
+// unquote reads a value in double quotes, in which \" stands for a quote and any other backslash
+// stands for itself.
 func unquote(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", "", errors.New("the value is not in quotes")
@@ -118,27 +117,27 @@ func (o *keyOptions) set(name, value string) (err error) {
 		if slices.Contains(o.principals, "") {
 			return errors.New("principals= has an empty name")
 		}
-	case "environment", "permitopen", "permitlisten", "tunnel": // as noEffect
+	case "environment", "permitopen", "permitlisten", "tunnel": // like noEffect
 	default:
 		return fmt.Errorf("option %q is not known", name+"=")
 	}
 	return err
 }
 
-// check looks for what is wrong with the options together.
+// check returns an error for options that contradict each other.
 func (o *keyOptions) check() error {
 	if o.principals != nil && !o.authority {
 		return errors.New("principals= is for a cert-authority only; it does not restrict a key")
 	}
 	if o.command != "" {
-		_, err := parseCommand(o.command, "user") // any name will do
+		_, err := parseCommand(o.command, "user") // any user name will do
 		return err
 	}
 	return nil
 }
 
-// parseExpiry reads YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, in the time zone
-// of this machine or, with a Z behind it, in UTC.
+// parseExpiry reads YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, in the time zone of this machine, or
+// in UTC if a Z follows.
 func parseExpiry(s string) (time.Time, error) {
 	digits, utc := strings.CutSuffix(s, "Z")
 	zone := time.Local
@@ -147,7 +146,7 @@ func parseExpiry(s string) (time.Time, error) {
 	}
 	layout := "20060102150405"
 	if n := len(digits); n == 8 || n == 12 || n == 14 {
-		// Before the epoch there are no times in OpenSSH, and here the zero Time.
+		// OpenSSH has no times before the epoch. Here the zero Time means "never".
 		if t, err := time.ParseInLocation(layout[:n], digits, zone); err == nil && t.Unix() > 0 {
 			return t, nil
 		}

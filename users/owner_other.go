@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// keepOwner does nothing where files are owned in another way.
+// keepOwner does nothing, because files have no numeric owner on this system.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }
 
-// ownerOf does not know where files are owned in another way.
+// ownerOf returns false, because files have no numeric owner on this system.
 func ownerOf(fs.FileInfo) (uid int, ok bool) { return 0, false }
 
 func sameOwner(_, _ fs.FileInfo) bool { return true }
 
-// syncDir does nothing where directories cannot be synchronized.
+// syncDir does nothing, because directories cannot be synchronized on this system.
 func syncDir(string) error { return nil }

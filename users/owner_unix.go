@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file the owner and group of the one it will replace.
+// keepOwner gives a file the owner and group of the file it will replace.
 func keepOwner(f *os.File, old fs.FileInfo) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -26,7 +26,7 @@ func keepOwner(f *os.File, old fs.FileInfo) error {
 	return nil
 }
 
-// ownerOf returns the number of a file's owner, if it is known.
+// ownerOf returns the ID of a file's owner. ok is false if it is unknown.
 func ownerOf(info fs.FileInfo) (uid int, ok bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

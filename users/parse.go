@@ -12,7 +12,7 @@ import (
 // maxFaults is how many faulty lines are reported at once.
 const maxFaults = 20
 
-// A parser reads a users file. It looks at no other.
+// A parser reads a users file. It does not read the files that are named in it.
 type parser struct {
 	file   string
 	line   int
@@ -20,28 +20,28 @@ type parser struct {
 
 	defaults statement
 	users    []*statement
-	byName   map[string]int // lower case: index in users
+	byName   map[string]int // lower-case name: index in users
 
 	authorities   []Key
 	authorityFile []named
 	revokedFile   []named
 }
 
-// A statement is what the file says of one user, or of all.
+// A statement holds the settings of one user, or of all.
 type statement struct {
 	user User
-	line int             // where it begins
-	has  map[string]bool // the keywords it has
+	line int             // its first line
+	has  map[string]bool // the keywords that it contains
 }
 
-// named is a file that is named in a line.
+// A named is a file that a line names.
 type named struct {
 	name string
 	line int
 }
 
-// parseFile reads the text of a users file, and returns what it says or, of
-// what is wrong with it, the first of it.
+// parseFile reads the text of a users file, and returns its content. If it is invalid, it returns
+// the first faults.
 func parseFile(file, text string) (*parser, error) {
 	p := &parser{file: file, byName: map[string]int{}, defaults: statement{has: map[string]bool{}}}
 	if !utf8.ValidString(text) {
@@ -79,8 +79,8 @@ func parseFile(file, text string) (*parser, error) {
 	return p, nil
 }
 
-// statements yields the lines of a text that are neither empty nor a comment, with their
-// numbers, from 1.
+// statements yields the lines of a text that are neither empty nor comments, with their numbers,
+// which start at 1.
 func statements(text string) iter.Seq2[int, string] {
 	return func(yield func(n int, line string) bool) {
 		n := 0
@@ -98,7 +98,7 @@ func (p *parser) at(line int, err error) error {
 	return &SyntaxError{File: p.file, Line: line, Reason: err.Error()}
 }
 
-// statement reads one line.
+// statement parses one line.
 func (p *parser) statement(word, rest string) error {
 	switch word {
 	case "user":
@@ -134,8 +134,8 @@ func (p *parser) statement(word, rest string) error {
 
 // begin starts a user.
 func (p *parser) begin(name string) error {
-	// Even a bad name begins a user, so that what follows does not
-	// belong to the one before.
+	// Even an invalid name starts a user, so that the following lines do not belong to the previous
+	// one.
 	s := &statement{user: User{Name: name}, line: p.line, has: map[string]bool{}}
 	p.users = append(p.users, s)
 	if err := CheckName(name); err != nil {
@@ -144,8 +144,8 @@ func (p *parser) begin(name string) error {
 	if len(p.users) > maxUsers {
 		return fmt.Errorf("more than %d users", maxUsers)
 	}
-	// Two names that differ in case only would share a directory on some file
-	// systems, and be mistaken for one another by people on all.
+	// Two names that differ only in case would share a directory on some file systems, and people
+	// would confuse them.
 	folded := strings.ToLower(name)
 	if i, ok := p.byName[folded]; ok {
 		return fmt.Errorf("user %s is there already, as %s in line %d", name, p.users[i].user.Name, p.users[i].line)
@@ -154,7 +154,7 @@ func (p *parser) begin(name string) error {
 	return nil
 }
 
-// global reads what concerns no user.
+// global parses a statement that belongs to no user.
 func (p *parser) global(word, rest string) error {
 	if len(p.users) > 0 {
 		return fmt.Errorf("%s behind the first user; it belongs before", word)
@@ -184,8 +184,8 @@ func (p *parser) global(word, rest string) error {
 	return nil
 }
 
-// parseAuthority reads a key whose certificates are trusted. That it is one
-// needs no option here.
+// parseAuthority reads a key whose certificates are trusted. The option cert-authority is not
+// needed.
 func parseAuthority(line string) (Key, error) {
 	k, err := parseKey(line)
 	if err != nil && strings.Contains(line, "principals=") && k.Public != nil && !k.options.authority {
@@ -195,7 +195,7 @@ func parseAuthority(line string) (Key, error) {
 	return k, err
 }
 
-// set sets what one keyword is about.
+// set parses one statement of a user.
 func (p *parser) set(u *User, word, rest string) (err error) {
 	switch word {
 	case "password":
@@ -233,8 +233,7 @@ func (p *parser) set(u *User, word, rest string) (err error) {
 	return err
 }
 
-// finish gives each user the defaults of what the file does not say, and puts the
-// user's name where it belongs.
+// finish applies the defaults to each user, and puts the user's name into the paths.
 func (p *parser) finish() {
 	d := &p.defaults.user
 	for _, s := range p.users {
@@ -258,7 +257,7 @@ func (p *parser) finish() {
 			u.Require = d.Require
 		}
 		if len(p.faults) > 0 {
-			continue // names may be bad
+			continue // names may be invalid
 		}
 		if err := u.expand(); err != nil {
 			p.faults = append(p.faults, p.at(s.line, err))
@@ -266,7 +265,7 @@ func (p *parser) finish() {
 	}
 }
 
-// expand puts the user's name into their paths.
+// expand puts the user's name into the user's paths.
 func (u *User) expand() (err error) {
 	for i, f := range u.KeyFiles {
 		if u.KeyFiles[i], err = expand(f, u.Name); err != nil {

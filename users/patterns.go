@@ -9,20 +9,18 @@ import (
 	"github.com/haul-project/haul/internal/wildcard"
 )
 
-// A pattern is one element of a from= option: a network, or an address with
-// wildcards in it.
+// A pattern is one element of a from= option: a network, or an address with wildcards.
 type pattern struct {
 	not     bool
-	network netip.Prefix // if valid, and else
-	text    string       // with * and ?
+	network netip.Prefix // if valid; otherwise text applies
+	text    string       // may contain * and ?
 }
 
-// parsePatterns reads the value of a from= option, as sshd(8) has it under
-// "AUTHORIZED_KEYS FILE FORMAT" and ssh_config(5) under "PATTERNS".
+// parsePatterns reads the value of a from= option: see "AUTHORIZED_KEYS FILE FORMAT" in sshd(8) and
+// "PATTERNS" in ssh_config(5).
 //
-// Names are not looked up, which is also the default of OpenSSH: a name that is
-// allowed matches no address. A name that is forbidden could not be enforced, so
-// it is an error.
+// Names are not looked up, which is also the default of OpenSSH: a name that is allowed matches no
+// address. A name that is forbidden could not be enforced, so it is an error.
 func parsePatterns(s string) (ps []pattern, err error) {
 	for word := range strings.SplitSeq(s, ",") {
 		p := pattern{}
@@ -46,14 +44,14 @@ func parsePatterns(s string) (ps []pattern, err error) {
 	return ps, nil
 }
 
-// looksNumeric reports whether a pattern is about addresses. Everything of
-// hexadecimal digits is, even if it could be a name.
+// looksNumeric reports whether a pattern is meant for addresses. A text of hexadecimal digits
+// counts as one, even if it could be a name.
 func looksNumeric(s string) bool {
 	return strings.Trim(s, "0123456789abcdef.:*?/") == ""
 }
 
-// fromAny reports whether a user may log in from an address: it fits one of the
-// patterns, and none of those with a ! before it.
+// fromAny reports whether a user may log in from an address: the address matches one of the
+// patterns, and none of those with a leading !.
 func fromAny(ps []pattern, a netip.Addr) bool {
 	if !a.IsValid() {
 		return false

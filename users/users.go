@@ -1,15 +1,14 @@
-// Package users says who may log in, how, and with what rights. An SFTP server
-// asks it through the callbacks of golang.org/x/crypto/ssh, an HTTP server with
-// [Directory.Password].
+// Package users decides who may log in, how, and with which rights. An SFTP server uses it through the
+// callbacks of golang.org/x/crypto/ssh, and an HTTP server by [Directory.Password].
 //
 // A [Directory] is loaded from a users file:
 //
 //	dir, err := users.Open("/etc/haul/users")
 //	...
-//	changed, err := dir.Reload() // now and then; what is wrong changes nothing
+//	changed, err := dir.Reload() // now and then; an invalid file changes nothing
 //
-// or made by the program: [New], [OneTime]. For each connection a server takes
-// a copy of its SSH configuration and lets the directory fill in how to log in:
+// or created by the program, with [New] or [OneTime]. For each connection a server makes a copy of its
+// SSH configuration, and lets the directory fill in the methods of logging in:
 //
 //	config := base
 //	dir.Configure(&config, users.Options{Audit: func(e users.Event) { log.Info("login", "event", e) }})
@@ -17,18 +16,17 @@
 //	...
 //	login, ok := users.LoginOf(conn.Permissions)
 //
-// The [Login] has all that the server must know and enforce: the root, the
-// access, the bandwidth. [HostKeys] has the other half of the handshake.
+// The [Login] holds everything that the server must know and enforce: the root, the access, the
+// bandwidth. [HostKeys] loads the keys for the other half of the handshake.
 //
-// Nothing here limits how often a peer may try; that is for the program that accepts
-// connections. Bounded are the work of one try, and how many passwords are checked
-// at a time.
+// This package does not limit how often a peer may try; the program that accepts connections has to do
+// that. It does bound the work of one try, and the number of passwords that are checked at a time.
 //
 // # The users file
 //
-// One statement a line. A line that begins with # is a comment; # means nothing
-// elsewhere, because keys and paths may contain it. Statements before the first
-// user hold for all of them, unless a user says otherwise:
+// Each line holds one statement. A line that begins with # is a comment; elsewhere, # has no special
+// meaning, because keys and paths may contain it. Statements before the first user apply to all users,
+// unless a user has their own:
 //
 //	# Certificates of our own authority, whatever user they name.
 //	authority ssh-ed25519 AAAA... ca@example.org
@@ -46,38 +44,37 @@
 //	  limit 2MiB
 //	  from 192.0.2.0/24 2001:db8::/32
 //
-// For one user:
+// These statements are for one user:
 //
 //	password HASH   bcrypt ($2a$, $2b$, $2y$) or argon2id; see [ParseHash]
 //	key LINE        a line of an authorized_keys file; see [ParseKey]. Any number
 //	disabled        may not log in
 //
-// For one, or before the first for all:
+// These are for one user or, before the first user, for all:
 //
 //	keys FILE       an authorized_keys file, read when the users file is
 //	root PATH       absolute, or below the directory that the server serves
 //	access WHAT     full (the default), read-only or upload-only
-//	limit RATE      bytes a second each way, such as 10MiB
-//	from NET...     log in from these networks only
-//	require WHAT    any (the default), or key+password: first the one, then the other
+//	limit RATE      bytes per second in each direction, such as 10MiB
+//	from NET...     the only networks from which to log in
+//	require WHAT    any (the default), or key+password: first the key, then the password
 //
-// Before the first user only:
+// These are allowed only before the first user:
 //
-//	authority LINE     a key whose certificates are taken for the users they name
-//	authorities FILE   a file of such lines, as TrustedUserCAKeys of OpenSSH
-//	revoked FILE       keys that no user may use, one a line: keys or SHA256: fingerprints
+//	authority LINE     a key whose certificates are accepted for the users that they name
+//	authorities FILE   a file of such lines, like TrustedUserCAKeys of OpenSSH
+//	revoked FILE       keys that no user may use, one per line: keys or SHA256: fingerprints
 //
-// In FILE and PATH %u is the user's name, and %% a percent sign. A FILE that is
-// not absolute is sought beside the users file.
+// In FILE and PATH, %u stands for the user's name, and %% for a percent sign. A FILE that is not absolute
+// is relative to the directory of the users file.
 //
-// All of a users file is right, or none of it counts. A line of an
-// authorized_keys file that cannot be used is only a warning, as one user's
-// mistake must not lock out the others; it grants nothing.
+// If one statement of a users file is invalid, the whole file is rejected. A line of an authorized_keys
+// file that cannot be used only causes a warning, because one user's mistake must not lock out the others.
+// Such a line allows nothing.
 //
-// On systems that have such permissions, a users file must be closed to
-// everybody but its owner and group, and no file named here may be writable by
-// others than its owner. A server that says to [Open] whose they may be has them
-// belong to root or those, but for the files of users' keys.
+// On systems with such permissions, a users file must be accessible only to its owner and group, and files
+// that it names must be writable only by their owners. A server may pass a list of owners to [Open]. Then
+// these files must belong to root or to one of them, except the files of users' keys.
 //
 // # Stability
 //
@@ -92,19 +89,19 @@ import (
 	"slices"
 )
 
-// Access is what a user may do with files. The server enforces it.
+// Access says what a user may do with files. The server enforces it.
 type Access uint8
 
 // The kinds of access.
 const (
 	Full       Access = iota
-	ReadOnly          // look and fetch
-	UploadOnly        // bring new files, and neither see nor change those that are there
+	ReadOnly          // list and download
+	UploadOnly        // upload new files, and neither see nor change existing ones
 )
 
 var accessNames = []string{"full", "read-only", "upload-only"}
 
-// String returns the access as a users file has it.
+// String returns the access in the form of a users file.
 func (a Access) String() string {
 	if int(a) < len(accessNames) {
 		return accessNames[a]
@@ -112,7 +109,7 @@ func (a Access) String() string {
 	return fmt.Sprintf("Access(%d)", uint8(a))
 }
 
-// ParseAccess reads full, read-only or upload-only.
+// ParseAccess parses "full", "read-only" or "upload-only".
 func ParseAccess(s string) (Access, error) {
 	if i := slices.Index(accessNames, s); i >= 0 {
 		return Access(i), nil
@@ -120,7 +117,7 @@ func ParseAccess(s string) (Access, error) {
 	return 0, fmt.Errorf("access %q: choose full, read-only or upload-only", s)
 }
 
-// Require is what it takes to log in.
+// Require says which proofs a login needs.
 type Require uint8
 
 // The requirements.
@@ -131,7 +128,7 @@ const (
 
 var requireNames = []string{"any", "key+password"}
 
-// String returns the requirement as a users file has it.
+// String returns the requirement in the form of a users file.
 func (r Require) String() string {
 	if int(r) < len(requireNames) {
 		return requireNames[r]
@@ -139,7 +136,7 @@ func (r Require) String() string {
 	return fmt.Sprintf("Require(%d)", uint8(r))
 }
 
-// ParseRequire reads any or key+password.
+// ParseRequire parses "any" or "key+password".
 func ParseRequire(s string) (Require, error) {
 	if i := slices.Index(requireNames, s); i >= 0 {
 		return Require(i), nil
@@ -147,16 +144,16 @@ func ParseRequire(s string) (Require, error) {
 	return 0, fmt.Errorf("requirement %q is neither any nor key+password", s)
 }
 
-// A User is one who may log in. A user without a password, a key or an authority
-// cannot.
+// A User is an account that may log in. A user without a password, a key or an authority cannot log
+// in.
 type User struct {
 	Name     string
-	Password Hash           // zero means none
-	Keys     []Key          // among them, authorities trusted for this user alone
+	Password Hash           // zero means that there is no password
+	Keys     []Key          // including authorities that are trusted for this user only
 	KeyFiles []string       // authorized_keys files, read by [Open] and [Directory.Reload] only
-	Root     string         // absolute, or below the directory served; "" means all of that
+	Root     string         // absolute, or below the directory served; "" means the whole directory
 	Access   Access         // zero means Full
-	Limit    int64          // bytes a second each way; 0 means no limit
+	Limit    int64          // bytes per second in each direction; 0 means no limit
 	From     []netip.Prefix // empty means anywhere
 	Require  Require        // zero means AnyMethod
 	Disabled bool           // may not log in

@@ -13,22 +13,22 @@ import (
 	"unicode"
 )
 
-// The bounds of a users file and what it names.
+// The bounds of a users file and of the files it names.
 const (
 	maxUsers = 100_000
 	maxFile  = 64 << 20 // bytes of a users file
 
 	maxKeyFile  = 1 << 20  // bytes of any other file
-	maxLine     = 16 << 10 // bytes of a line; OpenSSH has 8 KiB for keys
+	maxLine     = 16 << 10 // bytes of a line; OpenSSH allows 8 KiB for keys
 	maxUserKeys = 1000     // keys of one user
-	maxKeys     = 1 << 20  // keys of all of them
+	maxKeys     = 1 << 20  // keys of all users together
 )
 
 const maxName = 64 // bytes of a user's name
 
-// CheckName says what is wrong with a user's name, if anything is. Names become
-// parts of paths and lines of logs, so there is little they may consist of:
-// letters and digits of ASCII and, but for the beginning, any of . _ @ + -.
+// CheckName returns an error if a user's name is invalid. Names become parts of paths and of log
+// lines, so only a few characters are allowed: ASCII letters and digits and, except at the
+// beginning, any of . _ @ + -.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -53,8 +53,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// replaceTokens replaces %u by a user's name, %% by a percent sign, and %d by home unless
-// that is empty. It reports false if another token is in s.
+// replaceTokens replaces %u by a user's name, %% by a percent sign, and %d by home unless home is
+// empty. It returns false if s contains another token.
 func replaceTokens(s, name, home string) (string, bool) {
 	var b strings.Builder
 	for {
@@ -86,7 +86,7 @@ func expand(s, name string) (string, error) {
 	return p, nil
 }
 
-// checkPath says what is wrong with a path in a users file.
+// checkPath returns an error if a path in a users file is invalid.
 func checkPath(p string) error {
 	switch {
 	case p == "":
@@ -97,8 +97,8 @@ func checkPath(p string) error {
 	return nil
 }
 
-// expandRoot returns the root of one user. Unless it is absolute, the server decides
-// what it is below; it never leads upwards.
+// expandRoot returns the root of one user. If it is not absolute, it is relative to a directory
+// that the server chooses; it never leads upwards.
 func expandRoot(root, name string) (string, error) {
 	if err := checkPath(root); err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func expandRoot(root, name string) (string, error) {
 	return filepath.Clean(p), nil
 }
 
-// parseNetworks reads networks and addresses, at least one.
+// parseNetworks parses networks and addresses. There must be at least one.
 func parseNetworks(words iter.Seq[string]) (nets []netip.Prefix, err error) {
 	for word := range words {
 		p, err := parseNetwork(word)
@@ -133,8 +133,8 @@ func parseNetworks(words iter.Seq[string]) (nets []netip.Prefix, err error) {
 	return nets, nil
 }
 
-// parseNetwork reads a network or an address. Bits beyond the prefix are an
-// error, as in OpenSSH: who writes 10.1.2.3/8 may have meant either.
+// parseNetwork parses a network or an address. Bits after the prefix are an error, as in OpenSSH:
+// 10.1.2.3/8 may be meant as the address or as the network.
 func parseNetwork(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		if a.Zone() != "" {
@@ -156,16 +156,16 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// inAny reports whether an address is in one of some networks.
+// inAny reports whether an address is in one of the networks.
 func inAny(nets []netip.Prefix, a netip.Addr) bool {
 	a = plain(a)
 	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// plain returns an address in the form that networks are compared with.
+// plain returns an address in the form for comparing it with networks.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// rateUnits are those of the command's flags: k is 1024, kB 1000.
+// rateUnits are the same as in the command's flags: k is 1024, and kB is 1000.
 var rateUnits = map[string]int64{
 	"": 1, "b": 1,
 	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
@@ -173,7 +173,7 @@ var rateUnits = map[string]int64{
 	"g": 1 << 30, "gib": 1 << 30, "gb": 1e9,
 }
 
-// parseRate reads bytes a second.
+// parseRate parses a rate in bytes per second.
 func parseRate(s string) (int64, error) {
 	digits := strings.TrimRight(s, "bBiIkKmMgG")
 	unit, ok := rateUnits[strings.ToLower(s[len(digits):])]

@@ -7,22 +7,21 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of checking passwords.
+// Bounds for checking passwords.
 const (
-	// maxChecks is how many are checked at a time, on half of the cores at most.
-	// With the bounds of hashes it bounds the memory: 512 MiB, or 76 MiB with the
-	// hashes that haul makes.
+	// maxChecks is how many passwords are checked at a time, on at most half of the cores. Together
+	// with the bounds of hashes it bounds the memory: 512 MiB, or 76 MiB with the hashes that haul
+	// makes.
 	maxChecks = 4
 
-	// maxWaiting is how many more may wait. Further passwords are not checked.
+	// maxWaiting is how many more passwords may wait. Beyond that, passwords are not checked.
 	maxWaiting = 64
 )
 
-// ErrBusy means that too many passwords are being checked. It says nothing
-// about this one.
+// ErrBusy means that too many passwords are being checked. It says nothing about this password.
 var ErrBusy = errors.New("too many passwords are waiting to be checked")
 
-// A verifyLimiter checks passwords, a bounded number at a time.
+// A verifyLimiter checks a bounded number of passwords at a time.
 type verifyLimiter struct {
 	places  chan struct{}
 	waiting atomic.Int64
@@ -32,7 +31,7 @@ type verifyLimiter struct {
 // parallelChecks returns how many passwords are checked at a time.
 func parallelChecks() int { return max(1, min(maxChecks, runtime.GOMAXPROCS(0)/2)) }
 
-// check waits for its turn, and reports whether a password is the one of a hash.
+// check waits for its turn, and reports whether a password matches a hash.
 func (l *verifyLimiter) check(ctx context.Context, h Hash, password []byte) (bool, error) {
 	if l.waiting.Add(1) > maxWaiting {
 		l.waiting.Add(-1)
