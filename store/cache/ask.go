@@ -9,24 +9,24 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// staleWait is how long a source may take to answer, where the answer that is there may be
-// used instead.
+// staleWait is how long a source may take to answer when a cached answer may be used instead.
 const staleWait = 2 * time.Second
 
 var errSlow = fmt.Errorf("the source has not answered within %v", staleWait)
 
-// An ask is a question to the source, for all who want to know at once.
+// An ask is a question to the source. All callers that need the answer at the same time share it.
 type ask struct {
 	done    chan struct{} // closed after the fields below are set
-	object  *object       // which has a reader more, until the last of waiting has left
-	file    *origin       // if it cannot be kept: it is for one of waiting
+	object  *object       // the answer; it counts as one reader, until the last waiting caller has left
+	file    *origin       // the answer if it cannot be cached: only one waiting caller gets it
 	info    fs.FileInfo
 	err     error
-	waiting int // guarded by state.mu
+	waiting int // guarded by state.mu: number of waiting callers
 	cancel  context.CancelFunc
 }
 
-// join joins a question, or begins it. The caller holds mu, and calls leave later.
+// join joins a question under way, or begins it with run. The caller holds mu, and must call leave
+// later.
 func (s *front) join(at **ask, run func(ctx context.Context, a *ask)) *ask {
 	a := *at
 	if a == nil {
@@ -65,7 +65,8 @@ func (s *front) wait(ctx context.Context, n *entry, a *ask) error {
 	}
 }
 
-// leave ends the wait for a question. With the last, the question ends too.
+// leave ends one caller's wait for a question. When the last caller leaves, the question is
+// cancelled.
 func (s *front) leave(at **ask, a *ask) {
 	c := s.c
 	c.mu.Lock()
@@ -75,7 +76,7 @@ func (s *front) leave(at **ask, a *ask) {
 		return
 	}
 	if *at == a {
-		*at = nil // nobody else may join it
+		*at = nil // no other caller may join it
 	}
 	o, src := a.object, a.file
 	a.file = nil
@@ -89,8 +90,8 @@ func (s *front) leave(at **ask, a *ask) {
 	}
 }
 
-// finish answers a question. If nobody waits any more, the answer is of no use. The caller
-// holds mu.
+// finish stores the answer to a question. If no caller waits any more, it discards the answer. The
+// caller holds mu.
 func (c *state) finish(a *ask, o *object, file *origin, err error) {
 	a.err = err
 	if a.waiting > 0 {

@@ -12,22 +12,22 @@ import (
 
 const (
 	maxBlocks = 1 << 22 // blocks in the directory
-	maxOpen   = 256     // files of blocks that are open
+	maxOpen   = 256     // open files of blocks
 
-	// openReleased is how many files of blocks are open after Release: the successor may
-	// remove them, and does not know that they take space until they are closed.
+	// openReleased is how many files of blocks stay open after Release. The successor may remove
+	// blocks, and does not know that an open file still takes space.
 	openReleased = 16
 )
 
 var errNotStored = errors.New("the cache has no room for it")
 
-// add puts a block on the list of those that there are. The caller holds mu.
+// add adds a block to the object's and the cache's list of stored blocks. The caller holds mu.
 func (o *object) add(b *block) {
 	o.blocks[b.index] = b
 	b.place = o.c.blocks.PushFront(b)
 }
 
-// use notes that a block is used. The caller holds mu.
+// use records that a block is used. The caller holds mu.
 func (c *state) use(b *block) {
 	if b.place != nil && c.blocks.Front() != b.place {
 		c.blocks.MoveToFront(b.place)
@@ -37,8 +37,8 @@ func (c *state) use(b *block) {
 	}
 }
 
-// detach takes a block from all lists. The caller holds mu, and closes and removes the
-// file: its room is given back only then.
+// detach removes a block from all lists. The caller holds mu, and then closes and removes the file.
+// The room is free only after that.
 func (c *state) detach(b *block) {
 	if b.place != nil {
 		c.blocks.Remove(b.place)
@@ -50,7 +50,7 @@ func (c *state) detach(b *block) {
 	b.dropped.Store(true)
 }
 
-// closeFile closes the file of a block, which nobody reads. The caller holds mu.
+// closeFile closes the file of a block that has no readers. The caller holds mu.
 func (c *state) closeFile(b *block) {
 	if b.opened != nil {
 		c.open.Remove(b.opened)
@@ -62,7 +62,7 @@ func (c *state) closeFile(b *block) {
 	}
 }
 
-// keepOpen notes the open file of a block, and closes others if they are too many. The
+// keepOpen records the open file of a block, and closes other files if there are too many. The
 // caller holds mu.
 func (c *state) keepOpen(b *block, f store.File) {
 	b.file = f
@@ -71,7 +71,7 @@ func (c *state) keepOpen(b *block, f store.File) {
 	c.closeSome()
 }
 
-// closeSome closes open files that are too many, those used longest ago first. The caller
+// closeSome closes open files if there are too many, the least recently used first. The caller
 // holds mu.
 func (c *state) closeSome() {
 	most := maxOpen
@@ -86,7 +86,7 @@ func (c *state) closeSome() {
 	}
 }
 
-// done ends a use of a block. A block that was dropped meanwhile goes with the last. The
+// done ends one use of a block. The last user of a block that was dropped meanwhile removes it. The
 // caller does not hold mu.
 func (c *state) done(b *block) {
 	switch {
@@ -96,14 +96,14 @@ func (c *state) done(b *block) {
 	case c.isClosed.Load():
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if b.refs.Load() == 0 { // or its last reader closes it
+		if b.refs.Load() == 0 { // otherwise its last reader closes it
 			c.closeFile(b)
 		}
 	}
 }
 
-// drop takes a block away from readers to come, since it cannot be used. The caller uses
-// it itself, and calls done then.
+// drop hides a block from later readers, because it cannot be used. The caller is using the block,
+// and calls done afterwards.
 func (c *state) drop(b *block, err error) {
 	c.mu.Lock()
 	first := b.place != nil
@@ -111,7 +111,7 @@ func (c *state) drop(b *block, err error) {
 	released := c.disk != nil && !c.writing
 	c.mu.Unlock()
 	switch {
-	case !first, released && errors.Is(err, fs.ErrNotExist): // the successor has removed it
+	case !first, released && errors.Is(err, fs.ErrNotExist): // the successor has removed the block
 	case errors.Is(err, errBadBlock):
 		c.count.corrupt.Add(1)
 		c.trouble("a block in the cache is corrupt, and is fetched again", err, "source", b.o.source, "file", b.o.name, "block", b.index)
@@ -121,11 +121,10 @@ func (c *state) drop(b *block, err error) {
 	}
 }
 
-// delete removes a detached block that nobody uses from the disk, and gives its room back.
-// The directory of the object goes with its last block. The caller holds neither mu nor
-// saving.
+// delete removes a detached block without users from the disk, and frees its room. With the last
+// block it removes the directory of the object. The caller holds neither mu nor saving.
 func (c *state) delete(b *block) {
-	if b.deleted.Swap(true) { // the last reader has left just as the block was dropped
+	if b.deleted.Swap(true) { // the last reader left at the moment when the block was dropped
 		return
 	}
 	o := b.o
@@ -135,14 +134,14 @@ func (c *state) delete(b *block) {
 	c.closeFile(b)
 	dir, writing := o.dir, c.writing
 	now := o.blocks[b.index]
-	replaced := now != nil && now.sum == b.sum // by one that has its file
+	replaced := now != nil && now.sum == b.sum // another block uses the same file now
 	c.mu.Unlock()
 	if !writing {
-		return // the directory is another's
+		return // the directory belongs to another process
 	}
 	if !replaced {
 		if err := c.disk.remove(dir, b.name()); err != nil {
-			// It stays counted, as it still takes the room.
+			// The block is still counted, as its file still takes space.
 			c.count.diskErrors.Add(1)
 			c.trouble("a block in the cache cannot be removed", err, "path", path.Join(dir, b.name()))
 			return
@@ -160,7 +159,7 @@ func (c *state) delete(b *block) {
 	c.mu.Unlock()
 }
 
-// removeDir removes the directory of an object that has no blocks. The caller holds saving.
+// removeDir removes the directory of an object without blocks. The caller holds saving.
 func (o *object) removeDir(dir string) {
 	c := o.c
 	err := c.disk.removeObject(dir)
@@ -170,14 +169,14 @@ func (o *object) removeDir(dir string) {
 		o.onDisk = false
 		c.held -= objectCost
 		c.mu.Unlock()
-	case !errors.Is(err, fs.ErrExist): // else a block is there that is about to be removed
+	case !errors.Is(err, fs.ErrExist): // ErrExist means that the directory holds a block that will be removed soon
 		c.count.diskErrors.Add(1)
 		c.trouble("a directory in the cache cannot be removed", err, "path", dir)
 	}
 }
 
-// reserve sets aside n bytes of the directory, and removes for that what was not used for
-// the longest time. It reports false if there is not so much. The caller does not hold mu.
+// reserve reserves n bytes of the directory. For that it removes the least recently used blocks. It
+// returns false if it cannot free enough room. The caller does not hold mu.
 func (c *state) reserve(n int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +197,7 @@ func (c *state) reserve(n int64) bool {
 	return c.writing
 }
 
-// victim returns the block to be removed next; nil if all are in use. The caller holds mu.
+// victim returns the block to remove next, or nil if all are in use. The caller holds mu.
 func (c *state) victim() *block {
 	for e := c.blocks.Back(); e != nil; e = e.Prev() {
 		if b := e.Value.(*block); b.refs.Load() == 0 {
@@ -208,14 +207,14 @@ func (c *state) victim() *block {
 	return nil
 }
 
-// unreserve gives back room that was not used.
+// unreserve frees n reserved bytes that were not used.
 func (c *state) unreserve(n int64) {
 	c.mu.Lock()
 	c.held -= n
 	c.mu.Unlock()
 }
 
-// store sets room aside for a block that came from the source, and saves it there.
+// store reserves room for a block that was fetched from the source, and saves it.
 func (o *object) store(t *fetch) error {
 	c := o.c
 	c.mu.Lock()
@@ -229,8 +228,9 @@ func (o *object) store(t *fetch) error {
 	return err
 }
 
-// save stores a block that came from the source. The object gets its directory with its
-// first block. room is set aside for both; save returns how much of it was not used.
+// save stores a fetched block on the disk. With the first block it creates the directory of the
+// object. room is the number of bytes reserved for both; save returns how many of them were not
+// used.
 func (o *object) save(index int64, data []byte, sum uint32, room int64) (left int64, err error) {
 	c := o.c
 	c.storing.RLock()
@@ -260,7 +260,7 @@ func (o *object) save(index int64, data []byte, sum uint32, room int64) (left in
 		c.mu.Lock()
 		empty := len(o.blocks) == 0
 		c.mu.Unlock()
-		if empty { // a disk may have room for info, and none for blocks
+		if empty { // a full disk may have room for info, but not for blocks
 			o.removeDir(o.dir)
 		}
 		return left + b.cost(), err
@@ -275,7 +275,7 @@ func (o *object) save(index int64, data []byte, sum uint32, room int64) (left in
 	return left, nil
 }
 
-// roomFor returns how much is to be set aside for a block. The caller holds mu.
+// roomFor returns how many bytes to reserve for a block. The caller holds mu.
 func (o *object) roomFor(n int) int64 {
 	if o.onDisk {
 		return blockCost(n)
@@ -283,8 +283,8 @@ func (o *object) roomFor(n int) int64 {
 	return blockCost(n) + objectCost
 }
 
-// replace takes an object away from readers to come. Those that have it open keep its
-// blocks. A new object may have the same identity, so the directory gets another name.
+// replace hides an object from later readers. Readers that have it open keep its blocks. A new
+// object may have the same identity, so the old directory gets another name.
 func (c *state) replace(o *object) {
 	c.storing.Lock()
 	c.mu.Lock()
@@ -310,7 +310,7 @@ func (c *state) replace(o *object) {
 	c.clearGone(o)
 }
 
-// clearGone removes what an object has that was replaced, if nobody reads it any more.
+// clearGone removes the blocks of a replaced object that has no more readers.
 func (c *state) clearGone(o *object) {
 	c.mu.Lock()
 	var all []*block
@@ -328,8 +328,8 @@ func (c *state) clearGone(o *object) {
 	}
 }
 
-// isIntact reports whether the file of a block is as it was when its checksum was right. It
-// waits for no disk, since the file is open.
+// isIntact reports whether the file of a block is unchanged since its checksum was verified. It
+// never waits for the disk, because the file is open.
 func (c *state) isIntact(b *block, f store.File) bool {
 	id := identityOf(f)
 	c.mu.Lock()
@@ -338,8 +338,8 @@ func (c *state) isIntact(b *block, f store.File) bool {
 	return b.checked
 }
 
-// verify returns errBadBlock for the file of a block that is not what was stored. It reads the
-// file if something has changed that, or its attributes, since it was read last.
+// verify returns errBadBlock if the file of a block does not have the stored content. It reads the
+// file only if its content or its attributes have changed since it was last read.
 func (c *state) verify(b *block, f store.File) error {
 	if c.isIntact(b, f) {
 		return nil
@@ -354,7 +354,7 @@ func (c *state) verify(b *block, f store.File) error {
 	return nil
 }
 
-// identityOf returns the identity that a file has now.
+// identityOf returns the present identity of a file.
 func identityOf(f store.File) (id store.Identity) {
 	if fi, err := f.Stat(); err == nil {
 		id, _ = localdir.IdentityOf(fi)
@@ -362,7 +362,7 @@ func identityOf(f store.File) (id store.Identity) {
 	return id
 }
 
-// put writes a block and opens it, unless too many files are open: then it returns no file.
+// put writes a block and opens it. If too many files are open, it returns no file.
 func (c *state) put(dir string, b *block, data []byte) (store.File, error) {
 	if err := c.disk.write(path.Join(dir, b.name()), data); err != nil {
 		return nil, err
@@ -379,8 +379,8 @@ func (c *state) put(dir string, b *block, data []byte) (store.File, error) {
 	return f, nil
 }
 
-// openFile opens the file of a block, whose directory may have got another name meanwhile, and
-// compares its checksum if it has to. A block that cannot be used is dropped.
+// openFile opens the file of a block, and verifies its checksum if necessary. The directory may
+// have got another name meanwhile. A block that cannot be used is dropped.
 func (c *state) openFile(b *block, dir string) (store.File, error) {
 	f, err := c.disk.openBlock(dir, b.index, b.sum)
 	for errors.Is(err, fs.ErrNotExist) {
@@ -405,7 +405,8 @@ func (c *state) openFile(b *block, dir string) (store.File, error) {
 	return nil, err
 }
 
-// isOutOfFiles reports whether too many files are open, which says nothing about one of them.
+// isOutOfFiles reports whether an error means that too many files are open. Such an error says
+// nothing about the file itself.
 func isOutOfFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The defaults of [Config], and the least it takes.
+// The defaults and minimums of [Config].
 const (
 	DefaultFresh  = 10 * time.Second
 	defaultAbsent = 5 * time.Second
@@ -40,22 +40,23 @@ const (
 	minMemory = 8 << 20
 )
 
-// Config says where a [Cache] keeps its blocks, and how long it believes them.
+// A Config says where a [Cache] stores its blocks, and how long it uses its answers.
 type Config struct {
-	// Dir is the directory. It is made if it is missing, in a directory that exists. One
-	// with anything in it that is no cache is refused.
+	// Dir is the directory of the cache. Open creates it if it is missing; its parent must exist.
+	// Open refuses a directory that is not empty and is not a cache.
 	Dir string
 
-	// Size is the most bytes that the directory takes on the disk at any moment, with the
-	// blocks that are being stored. At least MinSize.
+	// Size is the most bytes that the directory ever takes on the disk, including blocks that are
+	// being stored. It must be at least MinSize.
 	Size int64
 
-	// Fresh is how long the cache answers for a file without asking the source whether it
-	// has changed. 0 means DefaultFresh; below 0 the source is asked at each Open.
+	// Fresh is how long the cache uses what it knows of a file without asking the source whether
+	// the file has changed. 0 means DefaultFresh; with a negative value it asks the source at each
+	// Open.
 	Fresh time.Duration
 
-	// Stale is for how long after that the cache answers for a file while the source
-	// cannot be reached. 0 means not at all.
+	// Stale is how much longer the cache uses what it knows of a file if the source cannot be
+	// reached. 0 means not at all.
 	Stale time.Duration
 
 	// Absent is for how long the cache remembers that a name does not exist. 0 means
@@ -66,60 +67,60 @@ type Config struct {
 	// stored. 0 means DefaultMemory; the least is 8 MiB.
 	Memory int64
 
-	// Wait is for a server that takes over from another one, which may still hold the
-	// directory. Open then succeeds at once: until the other process calls
-	// [Cache.Release], or ends, nothing is read from the directory or written to it, and
-	// all is fetched. Without Wait, Open fails with ErrInUse.
+	// Wait is for a server that takes over from another process, which may still hold the
+	// directory. Open then succeeds at once. Until the other process calls [Cache.Release], or
+	// ends, the cache does not read or write the directory, and fetches everything. Without Wait,
+	// Open fails with ErrInUse.
 	Wait bool
 
-	// Log gets a line for each kind of trouble, at most one in ten seconds. nil: no log.
+	// Log receives warnings, at most one of each kind in ten seconds. nil means no log.
 	Log *slog.Logger
 }
 
-// Stats are counters since [Open], and the state now.
+// Stats holds counters since [Open], and the present state.
 type Stats struct {
-	// A reader that comes to a block counts once: as a hit if the block was there, in the
-	// directory or in memory; else as a miss.
+	// Each reader that comes to a block counts once: as a hit if the block was stored or in memory,
+	// and as a miss otherwise.
 	Hits, Misses uint64
 
-	BytesServed  uint64 // bytes that readers got
-	BytesFetched uint64 // bytes that came from sources
+	BytesServed  uint64 // bytes read by readers
+	BytesFetched uint64 // bytes read from sources
 
-	Asks         uint64 // times that a source was asked to open or to describe a file
-	Fetches      uint64 // blocks whose fetch has begun
-	FetchErrors  uint64 // fetches that have failed, but for those that nobody waited for any more
-	SourceErrors uint64 // asks that have failed, but for names that do not exist
-	Stale        uint64 // times that a file was opened or described although the source could not be asked
+	Asks         uint64 // requests to open or describe a file at a source
+	Fetches      uint64 // fetches of blocks that have begun
+	FetchErrors  uint64 // failed fetches, except those that no reader waited for any more
+	SourceErrors uint64 // failed asks, except those for names that do not exist
+	Stale        uint64 // files opened or described although the source could not be asked
 
-	Corrupt    uint64 // blocks whose checksum was wrong, or whose size was
-	DiskErrors uint64 // times that the directory could not be read or written
-	Unstored   uint64 // blocks that were served and not stored, for want of room or because of the disk
+	Corrupt    uint64 // blocks with a wrong checksum or size
+	DiskErrors uint64 // failures to read or write the directory
+	Unstored   uint64 // blocks that were not stored, for lack of room or because of a disk error
 	Evictions  uint64 // blocks removed to make room
 
-	Size     int64         // Config.Size
-	Held     int64         // bytes of the directory, with room set aside for blocks to store
+	Size     int64         // the setting Config.Size
+	Held     int64         // bytes used in the directory, including room reserved for blocks
 	Memory   int64         // bytes of blocks in memory
-	Objects  int           // versions of files that have blocks, or that a name leads to
-	Blocks   int           // in the directory
-	Fetching int           // blocks being fetched
-	Oldest   time.Duration // since the last use of the block that goes next
+	Objects  int           // versions of files that have blocks, or to which a name leads
+	Blocks   int           // number of blocks in the directory
+	Fetching int           // number of blocks that are being fetched
+	Oldest   time.Duration // time since the last use of the block that will be removed next
 	Writing  bool          // this process holds the directory
 }
 
-// waitEvery is how often Open tries to lock a directory that another process holds.
+// waitEvery is the interval at which Open retries to lock a directory that another process holds.
 const waitEvery = 250 * time.Millisecond
 
-// ErrInUse says that another process holds the directory of a cache.
+// ErrInUse means that another process holds the directory of a cache.
 var ErrInUse = errors.New("another process uses this cache: give each server a directory of its own")
 
-// A Cache keeps blocks of files in a directory. Any goroutine may call its methods.
+// A Cache stores blocks of files in a directory. Any goroutine may call its methods.
 type Cache struct {
 	*state
-	fronts []*front // state.mu: one for each call of Store
+	fronts []*front // guarded by state.mu: one for each call of Store
 }
 
-// Open opens the cache in cfg.Dir, and holds that for this process. It uses the blocks
-// that earlier processes have left there, and removes those that they did not finish.
+// Open opens the cache in cfg.Dir, and locks it for this process. It uses complete blocks of
+// earlier processes, and removes unfinished ones.
 func Open(cfg Config) (*Cache, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -139,7 +140,7 @@ func Open(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// complete returns cfg with its defaults, or an error if it is wrong.
+// complete returns cfg with its defaults filled in, or an error if a setting is invalid.
 func (cfg Config) complete() (Config, error) {
 	pick := func(d *time.Duration, by time.Duration) {
 		if *d == 0 {
@@ -164,7 +165,7 @@ func (cfg Config) complete() (Config, error) {
 	return cfg, nil
 }
 
-// begin takes the directory, or waits for it in the background.
+// begin locks and loads the directory. If another process holds it, begin waits in the background.
 func (c *Cache) begin() error {
 	locked, err := c.disk.lock()
 	switch {
@@ -179,7 +180,7 @@ func (c *Cache) begin() error {
 	return nil
 }
 
-// takeOver waits until the process before this one gives the directory up.
+// takeOver waits until the previous process releases the directory, and then loads it.
 func (c *Cache) takeOver() {
 	ticker := time.NewTicker(waitEvery)
 	defer ticker.Stop()
@@ -204,19 +205,19 @@ func (c *Cache) takeOver() {
 	}
 }
 
-// Store returns source with the cache in front. location says which source it is, such as
-// the URL without a password, with the server if that depends on a configuration: what is kept
-// for a location is found again by the next process. Lines of the log have it.
+// Store returns a store that caches source. location identifies the source, for example by its URL
+// without a password; if the server depends on a configuration, location must include it. Another
+// process that uses the same location finds the cached data again. Log lines contain it.
 //
-// The result is a [store.Tree] if source is; otherwise its [store.Capabilities] include listing and
-// removing if those of source do. Files are [store.TryReader]s and [store.Versioned], unless they cannot be kept,
-// because their size is not known, nothing distinguishes their versions, they have changed
-// just now, or they are being written in place. Uploads and other changes pass to source,
-// and those who open the file through this store see them at once.
+// The result is a [store.Tree] if source is one; otherwise its [store.Capabilities] include listing
+// and removing if those of source do. Files are [store.TryReader]s and [store.Versioned], unless
+// they cannot be cached: because their size is unknown, nothing distinguishes their versions, they
+// have changed just now, or they are being written in place. Uploads and other changes pass to
+// source, and callers that open the file through this store see them at once.
 //
-// A change that is not made through this store shows after [Config.Fresh] at the latest; so
-// does one through another name of the file, such as a link. A reader whose file has been
-// replaced reads the content that it had when it was opened, or gets an error, never a mix.
+// A change that is made in another way becomes visible after [Config.Fresh] at the latest, and so
+// does a change through another name of the file, such as a link. A reader whose file is replaced
+// reads the content of the time when it opened the file, or gets an error, but never a mixture.
 func (c *Cache) Store(location string, source store.Store) store.Store {
 	up := &upstream{location: location, source: source, life: c.ctx, asks: &c.count.asks, times: &c.times}
 	s := &front{c: c.state, upstream: up, names: map[string]*entry{}}
@@ -231,11 +232,10 @@ func (c *Cache) Store(location string, source store.Store) store.Store {
 	return s
 }
 
-// Release gives the directory up, for a successor that waits for it. Readers can
-// continue with the files they have open; nothing more is stored. To release again does
-// nothing.
+// Release unlocks the directory for a successor that waits for it. Readers can continue with their
+// open files, but no more blocks are stored. A second Release does nothing.
 func (c *Cache) Release() error {
-	c.storing.Lock() // blocks that are being stored come first
+	c.storing.Lock() // wait for blocks that are being stored
 	defer c.storing.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,7 +247,7 @@ func (c *Cache) Release() error {
 	return c.disk.unlock()
 }
 
-// Close releases the directory and ends all fetches. Files that are open fail then.
+// Close releases the directory and ends all fetches. Reading open files fails afterwards.
 func (c *Cache) Close() error {
 	if c.isClosed.Swap(true) {
 		return nil

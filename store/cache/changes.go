@@ -16,7 +16,7 @@ func (s *front) Create(ctx context.Context, name string, c store.Create) (store.
 	return &changingUpload{u, s, name}, nil
 }
 
-// A changingUpload is an upload to a name of which the cache may have another version.
+// A changingUpload is an upload to a name of which the cache may have an older version.
 type changingUpload struct {
 	store.Upload
 	s    *front
@@ -27,11 +27,12 @@ type changingUpload struct {
 func (u *changingUpload) Unwrap() any { return u.Upload }
 
 func (u *changingUpload) Commit() error {
-	defer u.s.changed(u.name) // even if it fails, something may have changed
+	defer u.s.changed(u.name) // even a failed Commit may have changed the file
 	return u.Upload.Commit()
 }
 
-// Capabilities keeps listing and removing, and reading what is uploaded to the source.
+// Capabilities returns the capabilities of source that a cache can offer: listing, removing, birth
+// times, and reading uploads under way.
 func (s *front) Capabilities() store.Capabilities {
 	of := store.CapabilitiesOf(s.source)
 	c := store.Capabilities{Features: of.Features, ReadDir: of.ReadDir, Birth: of.Birth, OpenUpload: of.OpenUpload}

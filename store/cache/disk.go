@@ -25,13 +25,13 @@ import (
 
 // The layout of a cache. The directory has two entries:
 //
-//	haul-cache                      says what this is; locked by the process that writes
+//	haul-cache                      identifies a cache; locked by the process that writes
 //	objects/ID/info                 of one version of a file: source, name, version, size
-//	objects/ID/INDEX-CHECKSUM       a block of it, which holds nothing but the file's bytes
+//	objects/ID/INDEX-CHECKSUM       one block of it, which contains only bytes of the file
 //
-// ID is a hash of what info says. A version that was replaced while readers had it open is
-// renamed from ID to one that begins with doomedPrefix, and goes with the last of them. All else
-// in objects is removed when a process begins to write.
+// ID is a hash of the content of info. If a version is replaced while readers have it open, its
+// directory gets a name that begins with doomedPrefix, and is removed with the last reader. When a
+// process begins to write, it removes everything else in objects.
 const (
 	blockSize = 1 << 20
 
@@ -40,17 +40,17 @@ const (
 	objectsName  = "objects"
 	infoName     = "info"
 	doomedPrefix = "replaced-"
-	idLen        = 16 // bytes of the hash that are an ID
+	idLen        = 16 // bytes of the hash in an ID
 
-	// pageSize is the unit of a file system in which files are counted.
+	// pageSize is the unit in which the space of files is counted.
 	pageSize = 4096
 
-	// objectCost is counted for the directory of an object, its info, and its entry; and
-	// baseCost for the directories above.
+	// objectCost is the space counted for an object: its directory, its info, and its entry.
+	// baseCost is the space counted for the directories above.
 	objectCost = 3 * pageSize
 	baseCost   = 4 * pageSize
 
-	maxInfo    = pageSize // bytes of an info file, as objectCost has it
+	maxInfo    = pageSize // the largest size of an info file in bytes, which objectCost includes
 	checkPiece = 64 << 10 // bytes read at once to compute a checksum
 )
 
@@ -63,11 +63,11 @@ var checkBuffers = sync.Pool{New: func() any { return new([checkPiece]byte) }}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// blockCost returns how much of the disk a block of n bytes is counted as: its pages, and
-// its entry in the directory.
+// blockCost returns how many bytes of the disk a block of n bytes counts as: its pages, and its
+// entry in the directory.
 func blockCost(n int) int64 { return (int64(n)/pageSize + 2) * pageSize }
 
-// blocksOf returns how many blocks a file has.
+// blocksOf returns the number of blocks of a file.
 func blocksOf(size int64) int64 {
 	n := size / blockSize
 	if size%blockSize > 0 {
@@ -76,16 +76,16 @@ func blocksOf(size int64) int64 {
 	return n
 }
 
-// blockLen returns the bytes of a block of a file.
+// blockLen returns the length of a block in bytes.
 func blockLen(size, index int64) int { return int(min(size-index*blockSize, blockSize)) }
 
-// An identity is what distinguishes one version of a file from all others.
+// An identity distinguishes one version of a file from all others.
 type identity struct {
 	source, name, version string
 	size                  int64
 }
 
-// id returns the name of the directory that has the blocks.
+// id returns the name of the directory for the blocks.
 func (i identity) id() string {
 	h := sha256.New()
 	for _, s := range []string{i.source, i.name, i.version} {
@@ -95,7 +95,7 @@ func (i identity) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:idLen])
 }
 
-// isObjectName reports whether a directory of objects may be the cache's.
+// isObjectName reports whether an entry of objects may have been created by the cache.
 func isObjectName(dir string) bool {
 	sum, err := hex.DecodeString(dir)
 	return err == nil && len(sum) == idLen || strings.HasPrefix(dir, doomedPrefix)
@@ -105,7 +105,7 @@ func (i identity) String() string {
 	return fmt.Sprintf("source %q\nname %q\nversion %q\nsize %d\n", i.source, i.name, i.version, i.size)
 }
 
-// parseIdentity is the reverse of String.
+// parseIdentity parses the result of String.
 func parseIdentity(text string) (i identity, err error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 5 || lines[4] != "" {
@@ -127,10 +127,10 @@ func parseIdentity(text string) (i identity, err error) {
 	return i, nil
 }
 
-// blockName returns the name of the file of a block.
+// blockName returns the file name of a block.
 func blockName(index int64, sum uint32) string { return fmt.Sprintf("%d-%08x", index, sum) }
 
-// parseBlockName is the reverse of blockName.
+// parseBlockName parses the result of blockName.
 func parseBlockName(name string) (index int64, sum uint32, ok bool) {
 	first, second, _ := strings.Cut(name, "-")
 	index, err := strconv.ParseInt(first, 10, 64)
@@ -141,16 +141,16 @@ func parseBlockName(name string) (index int64, sum uint32, ok bool) {
 	return index, uint32(n), err == nil && name == blockName(index, uint32(n))
 }
 
-// A disk is the directory of a cache. It knows the layout, and nothing of what is in use.
+// A disk is the directory of a cache. It knows the layout, but not which blocks are in use.
 type disk struct {
 	root    *os.Root
 	marker  *os.File
 	objects *os.Root
-	local   *localdir.Dir // in objects
-	files   store.Tree    // local; tests put faults around it
+	local   *localdir.Dir // the directory objects
+	files   store.Tree    // the same as local, except in tests that inject faults
 }
 
-// openDisk opens the directory of a cache, and makes it if make says so.
+// openDisk opens the directory of a cache. It creates a new cache if create is set.
 func openDisk(dir string, create bool) (*disk, error) {
 	d := &disk{}
 	err := d.open(dir, create)
@@ -183,7 +183,7 @@ func (d *disk) open(dir string, create bool) (err error) {
 	if err != nil {
 		return err
 	}
-	// A process that was killed as it began has left the marker empty.
+	// If a process was killed when it began, the marker is empty.
 	if len(text) == 0 && create {
 		_, err = d.marker.WriteAt([]byte(markerText), 0)
 	} else if string(text) != markerText {
@@ -205,7 +205,7 @@ func (d *disk) open(dir string, create bool) (err error) {
 	return nil
 }
 
-// begin makes the marker of a new cache. The directory must be empty.
+// begin creates the marker of a new cache. The directory must be empty.
 func (d *disk) begin(create bool) error {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -221,10 +221,10 @@ func (d *disk) begin(create bool) error {
 	return err
 }
 
-// lock reports whether this process holds the cache now.
+// lock tries to lock the cache for this process, and reports whether it succeeded.
 func (d *disk) lock() (bool, error) { return filelock.Try(d.marker) }
 
-// unlock lets another process hold the cache.
+// unlock releases the lock.
 func (d *disk) unlock() error { return d.marker.Close() }
 
 func (d *disk) close() {
@@ -239,7 +239,7 @@ func (d *disk) close() {
 	}
 }
 
-// write stores a file whole, or not at all.
+// write stores a complete file, or nothing.
 func (d *disk) write(name string, p []byte) error {
 	u, err := d.files.Create(context.Background(), name, store.Create{Size: int64(len(p)), Perm: 0o600, Parents: true, NoSync: true})
 	if err != nil {
@@ -252,12 +252,12 @@ func (d *disk) write(name string, p []byte) error {
 	return u.Commit()
 }
 
-// putInfo stores what the directory of an object is for.
+// putInfo stores the identity of the object in a directory.
 func (d *disk) putInfo(dir string, i identity) error {
 	return d.write(path.Join(dir, infoName), []byte(i.String()))
 }
 
-// info returns what the directory of an object is for.
+// info returns the identity of the object in a directory.
 func (d *disk) info(dir string) (identity, error) {
 	f, err := d.files.Open(context.Background(), path.Join(dir, infoName))
 	if err != nil {
@@ -280,7 +280,7 @@ func (d *disk) openBlock(dir string, index int64, sum uint32) (store.File, error
 	return d.files.Open(context.Background(), path.Join(dir, blockName(index, sum)))
 }
 
-// checkBlock reads a block and returns errBadBlock if it is not what was stored.
+// checkBlock reads a block. It returns errBadBlock if the content is not what was stored.
 func checkBlock(f store.File, size int, sum uint32) error {
 	fi, err := f.Stat()
 	if err != nil {
@@ -305,7 +305,7 @@ func checkBlock(f store.File, size int, sum uint32) error {
 	return nil
 }
 
-// remove removes the file of a block. One that is not there is removed.
+// remove removes the file of a block. It is no error if the file does not exist.
 func (d *disk) remove(dir, name string) error {
 	err := d.files.Remove(context.Background(), path.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -314,7 +314,7 @@ func (d *disk) remove(dir, name string) error {
 	return err
 }
 
-// removeObject removes the directory of an object that has no blocks.
+// removeObject removes the directory of an object without blocks.
 func (d *disk) removeObject(dir string) error {
 	if err := d.remove(dir, infoName); err != nil {
 		return err
@@ -326,24 +326,23 @@ func (d *disk) removeObject(dir string) error {
 	return err
 }
 
-// setAside gives the directory of an object another name, so that a new version can have
-// its own.
+// setAside renames the directory of an object, so that a new version can use the name.
 func (d *disk) setAside(dir string) (string, error) {
 	to := doomedPrefix + rand.Text()
 	return to, d.files.Rename(context.Background(), dir, to, false)
 }
 
-// A foundBlock is a block that is there.
+// A foundBlock is a block that was found on the disk.
 type foundBlock struct {
 	index int64
 	sum   uint32
-	at    time.Time // when it was stored
-	size  int64     // of the file
+	at    time.Time // the time when it was stored
+	size  int64     // the size of its file
 }
 
 func (b foundBlock) name() string { return blockName(b.index, b.sum) }
 
-// foreign calls f with the names of all in the directory but its two entries.
+// foreign calls f with the names of all entries except the two of a cache.
 func (d *disk) foreign(f func(name string)) error {
 	dir, err := d.root.Open(".")
 	if err != nil {
@@ -366,8 +365,8 @@ func (d *disk) foreign(f func(name string)) error {
 	}
 }
 
-// eachObject calls f for each directory of an object, in no order, with what info says, and
-// foreign for what is no directory.
+// eachObject calls f for the directory of each object, in no order, with the content of info. It
+// calls foreign for entries that are not directories.
 func (d *disk) eachObject(ctx context.Context, f func(dir string, i identity, err error) error, foreign func(name string) error) error {
 	return d.each(ctx, ".", func(fi fs.FileInfo) error {
 		if !fi.IsDir() {
@@ -378,8 +377,8 @@ func (d *disk) eachObject(ctx context.Context, f func(dir string, i identity, er
 	})
 }
 
-// blocks returns the blocks in the directory of an object, and the names of all files else
-// but info.
+// blocks returns the blocks in the directory of an object, and the names of all other files except
+// info.
 func (d *disk) blocks(ctx context.Context, dir string) (found []foundBlock, others []string, err error) {
 	err = d.each(ctx, dir, func(fi fs.FileInfo) error {
 		index, sum, ok := parseBlockName(fi.Name())

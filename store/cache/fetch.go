@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Bytes that a stream reads from a source at once: few at first, since somebody waits for
-	// the first that come. Then twice as many each time, as long as that takes less than
-	// quickPiece; half as many if it takes more than slowPiece.
+	// Bounds of the number of bytes that a stream reads from a source at once. It starts small,
+	// because a reader waits for the first bytes. The number doubles while a read takes less than
+	// quickPiece, and is halved when a read takes more than slowPiece.
 	minPiece   = 8 << 10
 	maxPiece   = 256 << 10
 	quickPiece = 5 * time.Millisecond
@@ -23,13 +23,13 @@ const (
 )
 
 const (
-	maxStreams = 4  // places at which one file is fetched at once
-	maxAhead   = 16 // blocks fetched ahead of a reader
-	maxQueue   = 64 // of a file, behind which nothing is fetched ahead
-	maxTries   = 2  // times that a block is fetched before its readers get the error
+	maxStreams = 4  // positions at which one file is fetched at the same time
+	maxAhead   = 16 // blocks that are fetched ahead of a reader
+	maxQueue   = 64 // length of a file's queue above which nothing is fetched ahead
+	maxTries   = 2  // attempts to fetch a block before its readers get the error
 
-	// retryWithin is how soon a source must fail to be tried again: one that takes longer has
-	// tried what it could.
+	// retryWithin is the time within which a source must fail for another attempt to be made: a
+	// source that takes longer has already retried.
 	retryWithin = 2 * time.Second
 )
 
@@ -37,8 +37,8 @@ var (
 	errShort = fmt.Errorf("%w: the source ends before its size", io.ErrUnexpectedEOF)
 )
 
-// request returns the fetch of a block that is not on the disk, and begins one if there is
-// none. The caller holds mu.
+// request returns the fetch of a block that is not on the disk, and begins one if there is none.
+// The caller holds mu.
 func (o *object) request(index int64, ahead bool) *fetch {
 	t := o.fetches[index]
 	if t == nil {
@@ -48,15 +48,15 @@ func (o *object) request(index int64, ahead bool) *fetch {
 		o.startStream(t)
 	} else if t.ahead && !ahead {
 		t.ahead = false
-		if t.refs == 0 { // no stream has it yet
+		if t.refs == 0 { // no stream is fetching it yet
 			o.startStream(t)
 		}
 	}
 	return t
 }
 
-// startStream starts a stream for a fetch, unless there are others for it. The caller
-// holds mu.
+// startStream starts a stream for a fetch, unless existing streams will fetch it. The caller holds
+// mu.
 func (o *object) startStream(t *fetch) {
 	near := func(s *stream) bool { return t.index > s.at && t.index-s.at <= maxAhead }
 	if n := len(o.streams); n > 0 && (t.ahead || o.single || n >= maxStreams || slices.ContainsFunc(o.streams, near)) {
@@ -70,7 +70,7 @@ func (o *object) startStream(t *fetch) {
 	o.c.start(func() { o.stream(ctx, s) })
 }
 
-// stream fetches what is queued.
+// stream fetches queued blocks.
 func (o *object) stream(ctx context.Context, s *stream) {
 	c := o.c
 	for {
@@ -94,8 +94,8 @@ func (o *object) stream(ctx context.Context, s *stream) {
 	}
 }
 
-// next takes the next fetch from the queue: the one behind the last, unless readers wait
-// for others only. The caller holds mu.
+// next removes the next fetch from the queue and returns it: the block after the previous one,
+// unless readers wait only for other blocks. The caller holds mu.
 func (o *object) next(ctx context.Context, s *stream) *fetch {
 	if ctx.Err() != nil || !slices.Contains(o.streams, s) {
 		return nil
@@ -111,7 +111,7 @@ func (o *object) next(ctx context.Context, s *stream) *fetch {
 	for i, t := range o.queue {
 		behind := t.index == s.at+1
 		switch {
-		case t.ahead && !behind && len(o.streams) > 1: // for another stream
+		case t.ahead && !behind && len(o.streams) > 1: // left for another stream
 		case best < 0, o.queue[best].ahead && !t.ahead,
 			o.queue[best].ahead == t.ahead && behind:
 			best = i
@@ -127,7 +127,7 @@ func (o *object) next(ctx context.Context, s *stream) *fetch {
 	return t
 }
 
-// fetch fetches one block. The stream continues while that is stored.
+// fetch fetches one block. The stream continues with the next block while this one is being stored.
 func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	c := o.c
 	c.mu.Lock()
@@ -169,8 +169,9 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	o.end(t, err)
 }
 
-// leaveTo leaves a fetch to the other streams of the object if this one has no source: the
-// version that they read may not be there any more. It reports false if there are none.
+// leaveTo leaves a fetch to the other streams of the object if this one has no source: the version
+// that they read may not exist at the source any more. It returns false if there are no other
+// streams.
 func (o *object) leaveTo(s *stream, t *fetch) bool {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
@@ -184,8 +185,8 @@ func (o *object) leaveTo(s *stream, t *fetch) bool {
 	return true
 }
 
-// end gives the readers of a fetch what came of it, and stores the block if there is room
-// for it. Blocks are removed for that only here: no reader waits for the disk meanwhile.
+// end passes the result of a fetch to its readers, and stores the block if there is room. Only here
+// are blocks removed to make room, when no reader waits for the disk.
 func (o *object) end(t *fetch, err error) {
 	c := o.c
 	stored := false
@@ -215,8 +216,8 @@ func (o *object) end(t *fetch, err error) {
 	o.forget()
 }
 
-// leave ends all fetches of an object, as its last reader has left. A block all of which
-// has come is stored all the same. It returns what has to be closed. The caller holds mu.
+// leave ends all fetches of an object whose last reader has left. A block that has arrived
+// completely is stored nevertheless. leave returns the files to close. The caller holds mu.
 func (o *object) leave() []*origin {
 	if o.cancel != nil {
 		o.cancel()
@@ -240,7 +241,7 @@ func (o *object) leave() []*origin {
 	return open
 }
 
-// fill reads the bytes of a fetch that are missing.
+// fill reads the missing bytes of a fetch.
 func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
 	if s.asked = time.Now(); s.src == nil {
 		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))
@@ -255,12 +256,12 @@ func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err erro
 			o.setSource(ctx, s, nil)
 		}
 	}()
-	for at := t.filled; at < n; { // filled is this stream's to change
+	for at := t.filled; at < n; { // only this stream changes filled
 		s.asked = time.Now()
 		got, err := s.src.file.ReadAt(t.buf[at:min(at+s.piece, n)], t.index*blockSize+int64(at))
 		s.pace(time.Since(s.asked))
 		o.c.count.bytesFetched.Add(uint64(got))
-		sum := crc32.Update(t.sum, castagnoli, t.buf[at:at+got]) // while the processor has them
+		sum := crc32.Update(t.sum, castagnoli, t.buf[at:at+got]) // while the bytes are in the processor's cache
 		at += got
 		s.src.at = t.index*blockSize + int64(at)
 		switch {
@@ -286,7 +287,7 @@ func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err erro
 	return nil
 }
 
-// pace notes how long a piece has taken.
+// pace adapts the size of reads to the time that the last one took.
 func (s *stream) pace(took time.Duration) {
 	switch {
 	case took < quickPiece:
@@ -296,7 +297,8 @@ func (s *stream) pace(took time.Duration) {
 	}
 }
 
-// setSource has a stream read from src. If the last reader has left meanwhile, src is closed.
+// setSource sets the source from which a stream reads. If the last reader has left meanwhile, it
+// closes src.
 func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
 	o.c.mu.Lock()
 	s.src = src
@@ -306,8 +308,8 @@ func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
 	}
 }
 
-// unchanged returns store.ErrChanged if the file at the source was written to in place. A
-// store whose files have versions sees that itself.
+// unchanged returns store.ErrChanged if the file at the source was written in place. A store whose
+// files have versions detects that itself.
 func (o *object) unchanged(src *origin) error {
 	if _, ok := store.As[store.Versioned](src.file); ok {
 		return nil
@@ -343,7 +345,7 @@ func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
 	return src, nil
 }
 
-// release ends the use of an object by a reader. The last one ends all that is under way.
+// release ends a reader's use of an object. The last reader ends all fetches.
 func (o *object) release() {
 	c := o.c
 	c.mu.Lock()

@@ -19,12 +19,12 @@ var (
 // A file is an object that is open for reading.
 type file struct {
 	o      *object
-	ctx    context.Context // of Open
+	ctx    context.Context // the context of Open
 	closed chan struct{}
 	once   sync.Once
 
-	at   int64 // state.mu: the block that was read last; -1 before the first
-	span int64 // state.mu: how many blocks behind that are fetched ahead
+	at   int64 // guarded by state.mu: the block that was last read; -1 before the first
+	span int64 // guarded by state.mu: how many blocks after that one are fetched ahead
 }
 
 // newFile opens an object. The caller holds mu.
@@ -47,7 +47,7 @@ func (f *file) fail(op string, err error) error {
 	return &fs.PathError{Op: op, Path: f.o.name, Err: err}
 }
 
-// ended returns why the file cannot be read any more.
+// ended returns the reason why the file cannot be read any more, or nil.
 func (f *file) ended() error {
 	select {
 	case <-f.closed:
@@ -68,8 +68,8 @@ func (f *file) still(op string) error {
 	return nil
 }
 
-// live returns the file at the source, once that is written in place through the cache: its
-// readers see what is written, as those of a directory do.
+// live returns the file at the source, after the file was written in place through the cache. Its
+// readers then see what is written, like those of a file in a directory.
 func (f *file) live() (store.File, error) {
 	o, c := f.o, f.o.c
 	o.opening.Lock()
@@ -94,13 +94,13 @@ func (f *file) live() (store.File, error) {
 		o.live = src
 	}
 	c.mu.Unlock()
-	if left { // this one is closed
+	if left { // the file was closed meanwhile
 		src.close()
 	}
 	return src.file, nil
 }
 
-// Stat describes the file as the source did.
+// Stat returns the description that the source gave.
 func (f *file) Stat() (fs.FileInfo, error) {
 	if err := f.still("stat"); err != nil {
 		return nil, err
@@ -117,11 +117,11 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.o.info, nil
 }
 
-// Version distinguishes this version of the file from all others.
+// Version returns a string that distinguishes this version of the file from all others.
 func (f *file) Version() string { return f.o.version }
 
-// ReadAt reads at off, and waits for the source if it has to. It ends with Close, and with
-// the context of Open.
+// ReadAt reads at off, and waits for the source if necessary. Close, and the end of Open's context,
+// end the wait.
 func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, f.fail("read", fs.ErrInvalid)
@@ -156,7 +156,7 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	}
 }
 
-// readBlock reads a part of a block. It may return less than p holds.
+// readBlock reads a part of a block. It may return fewer bytes than p can hold.
 func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 	c := f.o.c
 	for {
@@ -200,12 +200,12 @@ func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 	}
 }
 
-// readFetched reads what has come of a block that is not on the disk, and else waits until
-// more comes. It returns nothing if the block is to be looked for again. The caller holds mu,
-// which is unlocked then.
+// readFetched reads the bytes of a block that have arrived, if the block is not on the disk. If
+// none have arrived, it waits for more. It returns 0 bytes if the caller should look for the block
+// again. The caller holds mu, which is unlocked afterwards.
 func (f *file) readFetched(p []byte, index int64, from int) (n int, err error) {
 	c, t := f.o.c, f.o.request(index, false)
-	t.refs++ // bytes that have come stay, even if the rest fails
+	t.refs++ // keeps the bytes that have arrived, even if the rest fails
 	for err == nil && t.filled <= from && t.err == nil && !t.lost {
 		t.waiting++
 		more := t.progress()
@@ -227,7 +227,7 @@ func (f *file) readFetched(p []byte, index int64, from int) (n int, err error) {
 	return n, err
 }
 
-// await waits until done is closed, or the file cannot be read any more.
+// await waits until done is closed, or until the file cannot be read any more.
 func (f *file) await(done <-chan struct{}) error {
 	defer store.BeginWait(f.ctx)()
 	select {
@@ -242,7 +242,7 @@ func (f *file) await(done <-chan struct{}) error {
 	}
 }
 
-// copyFetched copies what has come. The caller holds mu, and a use of t.
+// copyFetched copies bytes that have arrived. The caller holds mu, and counts as a user of t.
 func (c *state) copyFetched(t *fetch, p []byte, from int) int {
 	data := t.buf[from:t.filled]
 	if t.kept != nil {
@@ -255,10 +255,10 @@ func (c *state) copyFetched(t *fetch, p []byte, from int) int {
 	return n
 }
 
-// reach notes that a reader is at a block. If it has come there in order, blocks behind are
-// fetched ahead, more each time. The next is opened, if the reader cannot wait for that, or if
-// it has to be compared with its checksum. It reports whether the reader was elsewhere before.
-// The caller holds mu.
+// reach records that a reader is at a block. If the reader reads in order, reach fetches the
+// following blocks ahead, more each time. It also opens the next block if the reader cannot wait
+// for that, or if the block's checksum must be verified. It reports whether the reader was at
+// another block before. The caller holds mu.
 func (f *file) reach(index int64, waits bool) bool {
 	if index == f.at {
 		return false
@@ -284,7 +284,7 @@ func (f *file) reach(index int64, waits bool) bool {
 		c.start(func() { _ = f.open(next) })
 	}
 	if b == nil && index < last {
-		o.request(index, true) // before those behind it
+		o.request(index, true) // before the blocks after it
 	}
 	for i := index + 1; i <= last && len(o.queue) < maxQueue && c.memory < c.cfg.Memory/2; i++ {
 		if o.blocks[i] == nil {
@@ -294,8 +294,9 @@ func (f *file) reach(index int64, waits bool) bool {
 	return true
 }
 
-// open opens the file of a block, compares the checksum if it has to, or waits until another
-// reader has. A block that cannot be used is dropped; it is an error if too many files are open.
+// open opens the file of a block and verifies its checksum if necessary, or waits until another
+// reader has done so. A block that cannot be used is dropped. It is an error if too many files are
+// open.
 func (f *file) open(b *block) error {
 	c := f.o.c
 	c.mu.Lock()
@@ -333,13 +334,13 @@ func (f *file) open(b *block) error {
 	return nil
 }
 
-// A crossing is the end of a TryReadAt that began in another block, kept for the next one.
+// A crossing holds the buffers for the part of a TryReadAt that is in the next block. It is reused.
 type crossing struct{ bufs [][]byte }
 
 var crossings = sync.Pool{New: func() any { return new(crossing) }}
 
-// TryReadAt reads from the files of blocks that are open, and from memory. It allocates once for
-// each block that a reader comes to, by an fstat, and else not.
+// TryReadAt reads from memory, and from files of blocks that are open. It allocates only for the
+// fstat when a reader comes to a block.
 func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail("read", fs.ErrInvalid)
@@ -364,7 +365,7 @@ func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if n == 0 || at%blockSize != 0 || at == f.o.size {
 		return n, err
 	}
-	// The rest is in the next block.
+	// The remaining bytes are in the next block.
 	x := crossings.Get().(*crossing)
 	defer crossings.Put(x)
 	rest := n
@@ -380,7 +381,7 @@ func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// tryBlock reads what is in one block.
+// tryBlock reads bytes of one block.
 func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	c, index, from := f.o.c, off/blockSize, off%blockSize
 	c.mu.Lock()
@@ -401,7 +402,7 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	b.refs.Add(1)
 	c.use(b)
 	c.mu.Unlock()
-	if first && !c.isIntact(b, file) { // ReadAt verifies it
+	if first && !c.isIntact(b, file) { // the checksum is not verified yet; ReadAt does that, as it may wait
 		c.done(b)
 		return 0, store.ErrWouldBlock
 	}
@@ -409,7 +410,7 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	if err == errors.ErrUnsupported {
 		c.noTries.Store(true)
 	} else if err != nil && err != store.ErrWouldBlock {
-		// ReadAt fetches it again, or has the error.
+		// ReadAt fetches it again, or returns the error.
 		c.drop(b, errBadBlock)
 		err = store.ErrWouldBlock
 	}
@@ -418,8 +419,8 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	return n, err
 }
 
-// scatter copies what has come of a block to bufs. The caller holds mu, which is unlocked
-// then.
+// scatter copies bytes of a block that have arrived to bufs. The caller holds mu, which is unlocked
+// afterwards.
 func (c *state) scatter(t *fetch, bufs [][]byte, from int) int {
 	data := t.buf[from:t.filled]
 	t.refs++

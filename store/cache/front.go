@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	maxNameLen = 4096 // bytes of a name that is remembered
+	maxNameLen = 4096 // longest name that is remembered, in bytes
 
-	// staleRetry is how long a source is not asked again after it has failed, where the answer
-	// that is there may be used instead.
+	// staleRetry is how long a source is not asked again after a failure, if a cached answer may be
+	// used instead.
 	staleRetry = time.Second
 )
 
-// enter begins to open or to describe a name, and returns what is known of it, with mu held.
-// It returns nothing, and does not hold mu, if the source itself has to answer, as what writes
-// in place changes the file.
+// enter starts to open or describe a name. It returns the entry of the name, with mu held. If the
+// file is being written in place, it returns nil without mu held: then the source itself has to
+// answer.
 func (s *front) enter(ctx context.Context, op, name string) (*entry, error) {
 	if err := s.check(ctx, op, name); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (s *front) enter(ctx context.Context, op, name string) (*entry, error) {
 	return n, nil
 }
 
-// Open opens a file of the source, or what the cache has of it.
+// Open opens a file of the source, or the cached version of it.
 func (s *front) Open(ctx context.Context, name string) (store.File, error) {
 	c := s.c
 	n, err := s.enter(ctx, "open", name)
@@ -85,7 +85,7 @@ func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 		src, version, err = s.openSource(ctx, name)
 	}
 	c.mu.Lock()
-	valid := n.open == a // nothing has changed it meanwhile
+	valid := n.open == a // the name has not changed meanwhile
 	if valid {
 		n.open = nil
 	}
@@ -121,11 +121,12 @@ func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 	o.readers++
 	c.finish(a, o, nil, nil)
 	c.mu.Unlock()
-	// If nobody waits any more, the last to leave has not seen the answer.
+	// If no caller waits any more, the last one to leave did not get the answer.
 }
 
-// look asks the source only to describe a file that can be read without opening it, if that
-// shows whether it is still the one. It returns nothing if the file has to be opened.
+// look is used if the cached file can be read without opening it at the source. It only asks the
+// source to describe the file, if the description shows whether the version is still the same. It
+// returns nothing if the file has to be opened.
 func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *object, error) {
 	c := s.c
 	c.mu.Lock()
@@ -149,7 +150,7 @@ func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *obje
 	return nil, nil, nil
 }
 
-// openStale opens what the cache has of a file, as the source cannot be asked.
+// openStale opens the cached version of a file because the source could not be asked.
 func (s *front) openStale(ctx context.Context, n *entry, name string, err error) (store.File, error) {
 	c := s.c
 	if isAnswer(err) || ctx.Err() != nil {
@@ -198,7 +199,7 @@ func (s *front) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return nil, err
 }
 
-// askStat has the source describe a name.
+// askStat requests a description of a name from the source.
 func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 	c := s.c
 	c.count.asks.Add(1)
@@ -219,7 +220,7 @@ func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 		s.failed(n, valid, err, name)
 	case valid && fi.Mode().IsRegular() && ok:
 		if o := n.object; o != nil && (o.version != version || o.size != fi.Size()) {
-			break // it is opened again to see whether it is another
+			break // it is reopened to check whether it has changed
 		}
 		n.info, n.checked = fi, c.now()
 		if n.object != nil {
@@ -229,11 +230,11 @@ func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 	c.finish(a, nil, nil, err)
 }
 
-// failed notes that the source has answered with an error. The caller holds mu.
+// failed records an error from the source. The caller holds mu.
 func (s *front) failed(n *entry, valid bool, err error, name string) {
 	c := s.c
 	if errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
-		return // nobody waits any more
+		return // no caller waits any more
 	}
 	if isAnswer(err) {
 		if valid {
@@ -251,8 +252,8 @@ func (s *front) failed(n *entry, valid bool, err error, name string) {
 	c.start(func() { c.trouble("a source cannot be reached", err, "source", s.location, "file", name) })
 }
 
-// isAnswer reports whether an error says something about the name, rather than that the
-// source could not be asked.
+// isAnswer reports whether an error is an answer about the name. Otherwise the source could not be
+// asked.
 func isAnswer(err error) bool {
 	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled} {
 		if errors.Is(err, kind) {
@@ -262,7 +263,7 @@ func isAnswer(err error) bool {
 	return false
 }
 
-// check returns an error for a name that there cannot be, or if nothing can be opened.
+// check returns an error for an impossible name, or if nothing can be opened any more.
 func (s *front) check(ctx context.Context, op, name string) error {
 	err := ctx.Err()
 	switch {

@@ -11,7 +11,7 @@ import (
 
 var errNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
 
-// A writtenHandle is a file of the source that is written in place.
+// A writtenHandle is a file of the source that is being written in place.
 type writtenHandle struct {
 	store.Handle
 	s    *front
@@ -23,7 +23,7 @@ type writtenHandle struct {
 // Unwrap is for [store.As].
 func (h *writtenHandle) Unwrap() any { return h.Handle }
 
-// Close ends the time in which the cache has nothing of the file.
+// Close closes the file. From then on the cache may store the file again.
 func (h *writtenHandle) Close() error {
 	err := h.Handle.Close()
 	h.once.Do(func() {
@@ -33,18 +33,18 @@ func (h *writtenHandle) Close() error {
 	return err
 }
 
-// A readHandle is a file in the cache that is open as by [store.Tree].OpenFile.
+// A readHandle is a cached file that was opened by [store.Tree].OpenFile.
 type readHandle struct {
 	*file
 	t    treeFront
-	ctx  context.Context // of OpenFile
+	ctx  context.Context // the context of OpenFile
 	name string
 }
 
 func (h *readHandle) WriteAt([]byte, int64) (int, error) { return 0, h.fail("write", errNotWriting) }
 func (h *readHandle) Truncate(int64) error               { return h.fail("truncate", errNotWriting) }
 
-// Sync does nothing: nothing was written.
+// Sync does nothing because nothing was written.
 func (h *readHandle) Sync() error { return h.still("sync") }
 
 // SetAttr changes the file that has the name now.
@@ -58,8 +58,8 @@ func (h *readHandle) SetAttr(a store.Attr) error {
 	return h.t.SetAttr(h.ctx, h.name, a, true)
 }
 
-// OpenFile opens a file of the source to be written in place. The cache has nothing of it
-// until that is closed. To be read only, it is opened as Open does.
+// OpenFile opens a file of the source for writing in place. Until it is closed, the cache stores
+// nothing of it. For reading only, it opens the file like Open.
 func (t treeFront) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	if !a.Writes() {
 		return t.openToRead(ctx, name, a)
@@ -81,17 +81,17 @@ func (t treeFront) OpenFile(ctx context.Context, name string, a store.Access) (s
 	return &writtenHandle{Handle: h, s: s, name: name, n: n}, nil
 }
 
-// unwritten notes that a handle that wrote in place is closed.
+// unwritten records that a handle for writing in place was closed.
 func (s *front) unwritten(n *entry) {
 	s.c.mu.Lock()
 	n.writers--
 	s.c.mu.Unlock()
 }
 
-// openToRead opens a file to be read where it is.
+// openToRead opens a file for reading only.
 func (t treeFront) openToRead(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	if err := a.Check(); err != nil {
-		return t.tree.OpenFile(ctx, name, a) // which has the right error
+		return t.tree.OpenFile(ctx, name, a) // it returns the right error
 	}
 	f, err := t.Open(ctx, name)
 	if err != nil {

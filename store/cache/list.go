@@ -10,25 +10,26 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An Object is what a cache has of one version of a file.
+// An Object describes the cached part of one version of a file.
 type Object struct {
 	Source  string // as given to [Cache.Store]
 	Name    string
-	Version string // as the cache distinguishes versions
+	Version string // the string that distinguishes the version
 	Size    int64  // of the file, in bytes
-	Blocks  int    // that are there
-	Of      int64  // blocks of the file
-	Bytes   int64  // that are there
+	Blocks  int    // number of stored blocks
+	Of      int64  // number of blocks in the whole file
+	Bytes   int64  // number of stored bytes
 }
 
-// List calls each for what the cache in dir has, and foreign with the name in dir of each file or
-// directory that the cache has not made, in no order. It may be in use.
+// List calls each for every object of the cache in dir, in no order. It calls foreign with the
+// name, within dir, of every file or directory that the cache did not create. The cache may be in
+// use.
 func List(ctx context.Context, dir string, each func(Object) error, foreign func(name string)) error {
 	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) }, foreign)
 }
 
-// walk calls f for each object of the cache in dir that has blocks, and foreign with the names
-// in dir of what the cache has not made.
+// walk calls f for each object of the cache in dir that has blocks. It calls foreign with the names
+// in dir that the cache did not create.
 func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error, foreign func(name string)) error {
 	d, err := openDisk(dir, false)
 	if err != nil {
@@ -45,7 +46,7 @@ func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, 
 		case !isObjectName(at):
 			foreign(path.Join(objectsName, at))
 			return nil
-		case err != nil || strings.HasPrefix(at, doomedPrefix): // being made, or removed
+		case err != nil || strings.HasPrefix(at, doomedPrefix): // being created or removed
 			return nil
 		}
 		blocks, others, err := d.blocks(ctx, at)
@@ -69,22 +70,22 @@ func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, 
 	})
 }
 
-// A Result counts what [Verify] or [Clear] found.
+// A Result holds what [Verify] or [Clear] has counted.
 type Result struct {
 	Objects int64
 	Blocks  int64
 	Bytes   int64
-	Corrupt int64 // blocks whose content was not what was stored; they are removed
-	Foreign int64 // files and directories in that of the cache which it has not made: see [IsSwept]
+	Corrupt int64 // blocks with wrong content; they are removed
+	Foreign int64 // files and directories that the cache did not create: see [IsSwept]
 }
 
-// IsSwept reports whether a file that the cache has not made, of a name that [List], [Verify] or
-// [Clear] has given, goes when a server that uses the cache starts: one among the blocks,
-// which is not counted against the size. None of these three removes it.
+// IsSwept reports whether a server that uses the cache removes a foreign file when it starts. name
+// comes from [List], [Verify] or [Clear]. Such a file is among the blocks, and does not count
+// against the size. The three functions never remove it.
 func IsSwept(name string) bool { return strings.HasPrefix(name, objectsName+"/") }
 
-// Verify reads all blocks of the cache in dir and removes those that are corrupt; bad is
-// called for each, and foreign as by List. It may be in use.
+// Verify reads all blocks of the cache in dir and removes those that are corrupt. It calls bad for
+// each of them, and foreign like List. The cache may be in use.
 func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error), foreign func(name string)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, o Object, blocks []foundBlock) error {
 		r.Objects++
@@ -93,7 +94,7 @@ func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err
 				return err
 			}
 			err := d.verify(at, o, b)
-			if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+			if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
 				continue
 			}
 			r.Blocks++
@@ -115,7 +116,7 @@ func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err
 	return r, err
 }
 
-// verify reads a block and returns an error if it is not what was stored.
+// verify reads a block. It returns an error if the content is not what was stored.
 func (d *disk) verify(at string, o Object, b foundBlock) error {
 	if b.index >= o.Of {
 		return errBadBlock
@@ -129,9 +130,10 @@ func (d *disk) verify(at string, o Object, b foundBlock) error {
 	return checkBlock(f, blockLen(o.Size, b.index), b.sum)
 }
 
-// Clear removes all that the cache in dir has, and calls foreign as List does for what stays. It
-// may be in use: then the server continues with the blocks that it has open, fetches the others
-// again, and counts those that are gone until it would have removed them.
+// Clear removes everything that the cache in dir has stored, and calls foreign like List for files
+// that remain. The cache may be in use: then the server continues with the blocks that it has open,
+// and fetches the others again. It still counts the removed blocks until it would have removed them
+// itself.
 func Clear(ctx context.Context, dir string, foreign func(name string)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, _ Object, blocks []foundBlock) error {
 		r.Objects++
@@ -156,7 +158,7 @@ func Clear(ctx context.Context, dir string, foreign func(name string)) (r Result
 	}
 	defer d.close()
 	if mine, err := d.lock(); err != nil || !mine {
-		return r, err // a server stores blocks in the directories
+		return r, err // a server is using the directories
 	}
 	if _, err := d.local.Sweep(ctx); err != nil {
 		return r, err
@@ -169,7 +171,7 @@ func Clear(ctx context.Context, dir string, foreign func(name string)) (r Result
 	}, func(string) error { return nil })
 }
 
-// empty removes the directory of an object, but for what the cache has not made.
+// empty removes the directory of an object, except files that the cache did not create.
 func (d *disk) empty(ctx context.Context, at string) error {
 	blocks, others, err := d.blocks(ctx, at)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 var errNoRoom = errors.New("its size cannot be brought below the bound")
 
-// load takes in what is on the disk. The directory is this process's.
+// load reads the state of the directory, which this process has locked.
 func (c *Cache) load(ctx context.Context) error {
 	if _, err := c.disk.local.Sweep(ctx); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (c *Cache) load(ctx context.Context) error {
 	}
 	c.held = held
 	c.writing = true
-	for _, s := range c.fronts { // of a process that takes over from another one
+	for _, s := range c.fronts { // existing fronts of a process that takes over from another one
 		s.leadToFound()
 	}
 	c.mu.Unlock()
@@ -60,8 +60,8 @@ func (c *Cache) load(ctx context.Context) error {
 	return nil
 }
 
-// take returns the blocks in the directory of an object, of which info says what the second
-// and the third argument say. It removes all that is not as it should be.
+// take returns the blocks in the directory of an object. i and infoErr are the results of reading
+// its info. It removes everything invalid.
 func (d *disk) take(ctx context.Context, dir string, i identity, infoErr error) ([]foundBlock, error) {
 	found, others, err := d.blocks(ctx, dir)
 	if err != nil {

@@ -10,33 +10,33 @@ import (
 )
 
 const (
-	maxNames     = 1 << 16  // names of one source that are remembered, absent ones included
-	maxNameBytes = 16 << 20 // of them together: clients choose names, of up to 4 kB
-	maxInUse     = 64       // names that are looked at in vain for some to forget
+	maxNames     = 1 << 16  // names of one source that are remembered, including absent names
+	maxNameBytes = 16 << 20 // total length of these names: clients choose names of up to 4 kB
+	maxInUse     = 64       // names in use that tidy examines before it gives up
 )
 
-// A front is the cache in front of one source.
+// A front is the cache of one source.
 type front struct {
 	c *state
 	*upstream
 	names map[string]*entry // guarded by state.mu
-	bytes int               // state.mu: of the names
+	bytes int               // guarded by state.mu: total length of the names
 }
 
-// An entry is what is known of a name of the source. All fields are guarded by state.mu.
+// An entry holds what the cache knows of a name. All fields are guarded by state.mu.
 type entry struct {
-	object  *object     // the version that is there, if it is kept
-	info    fs.FileInfo // of a file, from a description
-	checked time.Time   // when the source said so; zero to ask it again
-	known   time.Time   // the same, but not reset: for Config.Stale
-	failed  time.Time   // when the source could not be asked last
-	absent  time.Time   // until when there is no such file
-	writers int         // handles that write in place
+	object  *object     // the current version, if it is cached
+	info    fs.FileInfo // a description of the file by the source
+	checked time.Time   // when the source confirmed that; zero to ask again
+	known   time.Time   // the same, but never reset: for Config.Stale
+	failed  time.Time   // when asking the source last failed
+	absent  time.Time   // the name does not exist until then
+	writers int         // handles that are writing in place
 	open    *ask
 	stat    *ask
 }
 
-// entry returns what is known of a name, which is nothing at first. The caller holds mu.
+// entry returns the entry of a name. It creates an empty one if there is none. The caller holds mu.
 func (s *front) entry(name string) *entry {
 	n := s.names[name]
 	if n == nil {
@@ -48,8 +48,8 @@ func (s *front) entry(name string) *entry {
 	return n
 }
 
-// tidy forgets some names if they are too many or too long, but not that one. It gives up after
-// maxInUse names that are in use. The caller holds mu.
+// tidy forgets some names, but never but, if there are too many or if they are too long. It gives
+// up after maxInUse names that are in use. The caller holds mu.
 func (s *front) tidy(but string) {
 	inUse := 0
 	for other, n := range s.names {
@@ -66,9 +66,9 @@ func (s *front) tidy(but string) {
 	}
 }
 
-// leadToFound has names lead to the objects of an earlier process: of several versions to
-// the one that was used last. The source is asked whether that is still right. The caller
-// holds mu.
+// leadToFound links names to objects of an earlier process. If there are several versions, it
+// chooses the one that was used last. The source is asked whether the version is still current. The
+// caller holds mu.
 func (s *front) leadToFound() {
 	latest := map[string]*object{}
 	for _, o := range s.c.objects {
@@ -86,7 +86,7 @@ func (s *front) leadToFound() {
 	}
 }
 
-// lead has a name lead to an object, or to none. The caller holds mu.
+// lead links a name to an object, or to none. The caller holds mu.
 func (s *front) lead(n *entry, o *object) {
 	if n.object == o {
 		return
@@ -100,20 +100,20 @@ func (s *front) lead(n *entry, o *object) {
 	}
 }
 
-// fresh reports whether the source need not be asked. The caller holds mu.
+// fresh reports whether the entry can be used without asking the source. The caller holds mu.
 func (s *front) fresh(n *entry) bool {
 	suspect := n.object != nil && n.object.suspect
 	return !n.checked.IsZero() && !suspect && s.c.now().Sub(n.checked) < s.c.cfg.Fresh
 }
 
-// mayStale reports whether what is known may be used if the source cannot be asked. The
-// caller holds mu.
+// mayStale reports whether the entry may be used if the source cannot be asked. The caller holds
+// mu.
 func (s *front) mayStale(n *entry) bool {
 	return s.c.cfg.Stale > 0 && n.object != nil && !n.known.IsZero() &&
 		s.c.now().Sub(n.known) < max(s.c.cfg.Fresh, 0)+s.c.cfg.Stale
 }
 
-// described returns what is known of a file. The caller holds mu.
+// described returns the known description of a file. The caller holds mu.
 func (n *entry) described() fs.FileInfo {
 	if n.object != nil && n.object.info != nil {
 		return n.object.info
@@ -121,8 +121,8 @@ func (n *entry) described() fs.FileInfo {
 	return n.info
 }
 
-// forgetName forgets what is known of a name, which has changed, and that names above it are
-// absent. It returns the object that it has led to. The caller holds mu.
+// forgetName forgets everything about a name that has changed, and that names above it are absent.
+// It returns the object to which the name has led. The caller holds mu.
 func (s *front) forgetName(name string) *object {
 	if !store.ValidName(name) {
 		return nil
@@ -141,13 +141,14 @@ func (s *front) forgetName(name string) *object {
 	return was
 }
 
-// clear forgets what is known. Questions under way were asked before. The caller holds mu.
+// clear forgets everything. The answers to questions under way are too old to be used. The caller
+// holds mu.
 func (n *entry) clear() {
 	n.info, n.open, n.stat = nil, nil, nil
 	n.checked, n.known, n.failed, n.absent = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-// changed notes that the content of a name has changed, or may have.
+// changed records that the content of a name has changed, or may have changed.
 func (s *front) changed(name string) {
 	s.c.mu.Lock()
 	was := s.forgetName(name)
@@ -157,7 +158,7 @@ func (s *front) changed(name string) {
 	}
 }
 
-// changedBelow notes that a name has changed, and all names below it.
+// changedBelow records that a name and all names below it have changed.
 func (s *front) changedBelow(name string) {
 	s.c.mu.Lock()
 	gone := []*object{s.forgetName(name)}

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	maxVersion = 1 << 10 // bytes of a version that is remembered: a server may send an ETag of any length
+	maxVersion = 1 << 10 // longest version that is remembered, in bytes: a server may send an ETag of any length
 
-	// A file that has changed within the time that its source cannot tell two changes
-	// apart is not kept: ticks of a system's clock where the system has identities, or
-	// seconds where there are times of modification only.
+	// A file that has just changed is not cached, because another change could leave its version the
+	// same. tickTime, some ticks of the system's clock, applies where files have identities, and
+	// secondTime where they have only modification times.
 	tickTime   = 50 * time.Millisecond
 	secondTime = 2 * time.Second
 )
 
-// An upstream is a store whose files the cache keeps.
+// An upstream is a store whose files are cached.
 type upstream struct {
 	location string
 	source   store.Store
-	life     context.Context // of the cache
-	asks     *atomic.Uint64  // of counters
+	life     context.Context // ends with the cache
+	asks     *atomic.Uint64  // points to counters.asks
 	times    *times
-	running  int // state.mu: fetches under way
+	running  int // guarded by state.mu: fetches under way
 }
 
-// versionOf returns what distinguishes the version of a file or a description. It reports
-// false if nothing does.
+// versionOf returns a string that distinguishes versions of the file f, or of the description f. ok
+// is false if nothing distinguishes them.
 func (s *upstream) versionOf(f any, fi fs.FileInfo) (string, bool) {
 	if v, ok := store.As[store.Versioned](f); ok {
 		version := v.Version()
@@ -49,8 +49,8 @@ func (s *upstream) versionOf(f any, fi fs.FileInfo) (string, bool) {
 	return "t " + strconv.FormatInt(t.UnixNano(), 10), !t.IsZero() && s.times.settled(t, secondTime)
 }
 
-// openSource opens a file of the source, which stays open whatever becomes of ctx after
-// that, until the cache is closed. version is "" if it cannot be kept.
+// openSource opens a file of the source. Once it is open, it stays open until the cache is closed,
+// whatever happens to ctx. version is "" if the file cannot be cached.
 func (s *upstream) openSource(ctx context.Context, name string) (o *origin, version string, err error) {
 	s.asks.Add(1)
 	own, cancel := context.WithCancel(s.life)
@@ -78,13 +78,14 @@ func (s *upstream) openSource(ctx context.Context, name string) (o *origin, vers
 	return &origin{file: f, info: fi, cancel: cancel}, version, nil
 }
 
-// times says what time it is, and whether two versions of a file may have the same time.
+// times provides the current time, and decides whether two versions of a file may have the same
+// time.
 type times struct {
 	now  func() time.Time
-	racy bool // for tests: believe that no file changes twice at one time
+	racy bool // for tests: assume that no file changes twice at one time
 }
 
-// settled reports whether a file that has changed at a time has another time if it changes again.
+// settled reports whether the time of a file will be different if the file changes again.
 func (t *times) settled(changed time.Time, within time.Duration) bool {
 	return t.racy || t.now().Sub(changed) > within
 }
@@ -93,12 +94,12 @@ func (t *times) settled(changed time.Time, within time.Duration) bool {
 type origin struct {
 	file   store.File
 	info   fs.FileInfo
-	at     int64 // where it was read last
+	at     int64 // offset after the last read
 	cancel context.CancelFunc
 	once   sync.Once
 }
 
-// close ends whoever reads.
+// close closes the file, and interrupts its readers.
 func (s *origin) close() {
 	s.once.Do(func() {
 		s.cancel()
@@ -106,13 +107,13 @@ func (s *origin) close() {
 	})
 }
 
-// A direct file is one of the source that the cache does not keep.
+// A direct is an open file of the source that is not cached.
 type direct struct {
 	src  *origin
 	stop func() bool
 }
 
-// newDirect returns a file of the source, which ends with ctx.
+// newDirect returns a direct file for src, which fails when ctx ends.
 func newDirect(ctx context.Context, src *origin) *direct {
 	return &direct{src, context.AfterFunc(ctx, src.cancel)}
 }
@@ -121,7 +122,7 @@ func (d *direct) ReadAt(p []byte, off int64) (int, error) { return d.src.file.Re
 
 func (d *direct) Stat() (fs.FileInfo, error) { return d.src.file.Stat() }
 
-// Location returns where the source has opened the file.
+// Location returns the location of the file at the source.
 func (d *direct) Location() store.Location { return store.LocationOf(d.src.file) }
 
 func (d *direct) Close() error {

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A state holds what all readers of a cache share: the fetches from sources and the blocks
-// on the disk, under one lock.
+// A state holds everything that the readers of a cache share: the fetches from sources and the
+// blocks on the disk, under one lock.
 type state struct {
 	cfg      Config
 	disk     *disk
@@ -20,29 +20,29 @@ type state struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup // all goroutines
 	isClosed atomic.Bool
-	noTries  atomic.Bool // the file system cannot say what is in memory
+	noTries  atomic.Bool // the file system cannot report which data is in memory
 	count    counters
 	troubles
 	times
 
-	// storing is held to store a block, and alone to give a directory another name, or to
-	// give the cache up. It is taken before object.saving, and that before mu.
+	// storing is read-locked while a block is stored. It is locked while a directory is renamed,
+	// and while the cache is released. It is taken before object.saving, which is taken before mu.
 	storing sync.RWMutex
 
 	mu        sync.Mutex
-	room      *sync.Cond         // of mu: there is memory again
+	room      *sync.Cond         // uses mu: signals that memory is free
 	writing   bool               // mu: this process holds the directory; see load and Release
 	objects   map[string]*object // mu: by id
-	blocks    *list.List         // mu: *block, those used last first
+	blocks    *list.List         // mu: *block, the most recently used first
 	open      *list.List         // mu: *block, those with an open file
-	kept      *list.List         // mu: keptFetch, those that are kept longest first
-	held      int64              // mu: bytes of the directory, and set aside
+	kept      *list.List         // mu: keptFetch, the oldest first
+	held      int64              // mu: bytes used or reserved in the directory
 	memory    int64              // mu: bytes of fetches
 	running   int                // mu: fetches under way
-	upstreams int                // mu: calls of Store
+	upstreams int                // mu: number of calls of Store
 }
 
-// newState returns the state of a cache that holds nothing.
+// newState returns the state of an empty cache.
 func newState(cfg Config, d *disk) *state {
 	c := &state{cfg: cfg, disk: d, objects: map[string]*object{}, blocks: list.New(), open: list.New(), kept: list.New()}
 	c.now = time.Now
@@ -52,49 +52,49 @@ func newState(cfg Config, d *disk) *state {
 	return c
 }
 
-// An object is one version of a file. It is in state.objects as long as it may be found:
-// while it has blocks or readers, or a name leads to it.
+// An object is one version of a file. It is in state.objects while it may be found: while it has
+// blocks or readers, or a name leads to it.
 type object struct {
 	identity
 	c    *state
 	from *upstream
 
-	saving  sync.Mutex  // held to make and to remove the directory; taken before state.mu
-	opening sync.Mutex  // held to open live; taken before state.mu
-	written atomic.Bool // in place, through the cache: then its readers read the source
+	saving  sync.Mutex  // held while the directory is created or removed; taken before state.mu
+	opening sync.Mutex  // held while live is opened; taken before state.mu
+	written atomic.Bool // the file was written in place through the cache: readers now read the source
 
-	// All below is guarded by state.mu.
+	// All fields below are guarded by state.mu.
 
-	info    fs.FileInfo // as the source has described it; nil until it was asked
-	dir     string      // on the disk, if there is one
-	onDisk  bool        // there is
-	gone    bool        // it was replaced: its blocks go with its last reader
+	info    fs.FileInfo // the source's description; nil before the source was asked
+	dir     string      // name of its directory on the disk, if onDisk
+	onDisk  bool        // the directory exists
+	gone    bool        // it was replaced: its blocks are removed with its last reader
 	named   bool        // a name leads to it
-	suspect bool        // the source has not given it: it is asked again before the next reader
+	suspect bool        // the source failed to provide it: the source is asked again before the next reader
 	readers int
 	blocks  map[int64]*block
 	fetching
 }
 
-// A block is a part of an object that is on the disk.
+// A block is a part of an object that is stored on the disk.
 type block struct {
 	o     *object
 	index int64
 	sum   uint32
 	size  int
 
-	refs    atomic.Int32 // readers, and the one that opens it; grows with mu held
-	dropped atomic.Bool  // it is in no list; set with mu held
+	refs    atomic.Int32 // its readers, and the goroutine that opens it; increased only with mu held
+	dropped atomic.Bool  // it is in no list any more; set with mu held
 	deleted atomic.Bool
 
-	// All below is guarded by state.mu.
+	// All fields below are guarded by state.mu.
 
-	file    store.File // if it is open
+	file    store.File // nil if it is not open
 	try     store.TryReader
-	lent    bool           // a reader has the offset of file
-	checked bool           // its checksum was right, or this process has written it
-	seen    store.Identity // of its file then; zero where the system has none
-	opening chan struct{}  // closed when the file is ready, or the block cannot be used
+	lent    bool           // a reader is using the offset of file
+	checked bool           // its checksum was verified, or this process has written it
+	seen    store.Identity // identity of its file at that time; zero where the system has none
+	opening chan struct{}  // closed when file is ready, or when the block cannot be used
 	used    time.Time
 	place   *list.Element // in state.blocks
 	opened  *list.Element // in state.open
@@ -105,7 +105,7 @@ func (b *block) cost() int64 { return blockCost(b.size) }
 func (b *block) name() string { return blockName(b.index, b.sum) }
 
 // ready reports whether the file of a block can be read: it is open, and its checksum was right
-// when somebody looked last. The caller holds state.mu.
+// when it was last verified. The caller holds state.mu.
 func (b *block) ready() bool { return b.file != nil && b.checked }
 
 // newObject returns an object without blocks. The caller holds mu.
@@ -113,7 +113,7 @@ func (c *state) newObject(i identity) *object {
 	return &object{identity: i, c: c, dir: i.id(), blocks: map[int64]*block{}, fetching: newFetching()}
 }
 
-// object returns the object of an identity, which may be new. The caller holds mu.
+// object returns the object with an identity. It creates one if necessary. The caller holds mu.
 func (c *state) object(i identity) *object {
 	id := i.id()
 	o := c.objects[id]
@@ -124,7 +124,7 @@ func (c *state) object(i identity) *object {
 	return o
 }
 
-// forget drops an object that nothing leads to. The caller holds mu.
+// forget removes an object to which nothing leads. The caller holds mu.
 func (o *object) forget() {
 	if len(o.blocks) == 0 && !o.onDisk && o.readers == 0 && !o.named && o.c.objects[o.id()] == o {
 		delete(o.c.objects, o.id())
@@ -136,8 +136,8 @@ func (o *object) forget() {
 	}
 }
 
-// complete reports whether all blocks are on the disk, or in memory: those that are being
-// stored, and those that cannot be. The caller holds mu.
+// complete reports whether all blocks are on the disk or in memory: blocks in memory are being
+// stored, or could not be stored. The caller holds mu.
 func (o *object) complete() bool {
 	there := int64(len(o.blocks))
 	for _, t := range o.fetches {
@@ -148,42 +148,41 @@ func (o *object) complete() bool {
 	return there == blocksOf(o.size)
 }
 
-// fetching is the part of an object that has to do with its source. It is guarded by
-// state.mu.
+// fetching is the part of an object that concerns its source. It is guarded by state.mu.
 type fetching struct {
-	fetches map[int64]*fetch // queued, under way, and kept
+	fetches map[int64]*fetch // queued, under way, and kept in memory
 	queue   []*fetch
 	streams []*stream
 	idle    []*origin
-	live    *origin         // for readers, as the file was written in place
-	single  bool            // the source gives the version no second time
-	ctx     context.Context // ends with the last reader
+	live    *origin         // the source for readers after the file was written in place
+	single  bool            // the source delivers this version only once
+	ctx     context.Context // ends when the last reader leaves
 	cancel  context.CancelFunc
 }
 
 func newFetching() fetching { return fetching{fetches: map[int64]*fetch{}} }
 
-// A fetch is a block that comes from the source. Readers copy from it what has come. If it
-// cannot be stored, it is kept until others need the memory.
+// A fetch is a block that is read from the source. Readers copy the bytes that have arrived. If the
+// block cannot be stored, it is kept until others need the memory.
 //
-// All fields are guarded by state.mu, but sum, which is the stream's that fetches. The first
-// filled bytes of buf do not change any more.
+// All fields are guarded by state.mu, except sum, which belongs to the stream that fetches the
+// block. The first filled bytes of buf do not change any more.
 type fetch struct {
 	index   int64
-	buf     []byte // from when it is under way
+	buf     []byte // allocated when the fetch starts
 	filled  int
-	sum     uint32 // the checksum of these
+	sum     uint32 // the checksum of the first filled bytes
 	err     error
-	ended   bool // with err, or with all bytes
-	lost    bool // it is in no object any more
-	ahead   bool // nobody asked for it yet
-	waiting int  // readers
-	refs    int  // readers that copy, and the stream
+	ended   bool // it has failed with err, or all bytes have arrived
+	lost    bool // it belongs to no object any more
+	ahead   bool // no reader has requested it yet
+	waiting int  // waiting readers
+	refs    int  // readers that are copying, and the stream
 	wake    chan struct{}
 	kept    *list.Element // in state.kept
 }
 
-// progress returns a channel that is closed when more has come. The caller holds mu.
+// progress returns a channel that is closed when more bytes have arrived. The caller holds mu.
 func (t *fetch) progress() chan struct{} {
 	if t.wake == nil {
 		t.wake = make(chan struct{})
@@ -191,7 +190,7 @@ func (t *fetch) progress() chan struct{} {
 	return t.wake
 }
 
-// advance wakes those who wait. The caller holds mu.
+// advance wakes the waiting readers. The caller holds mu.
 func (t *fetch) advance() {
 	if t.wake != nil {
 		close(t.wake)
@@ -199,15 +198,15 @@ func (t *fetch) advance() {
 	}
 }
 
-// A stream fetches blocks of an object, one after the other.
+// A stream fetches blocks of an object one after the other.
 type stream struct {
-	at    int64     // mu: the block that it fetches; the one before its first at the beginning
-	src   *origin   // mu, but for the stream itself, which alone sets it
-	piece int       // bytes that it reads at once
-	asked time.Time // when it asked the source last
+	at    int64     // mu: the block that it is fetching; at the beginning, the block before its first
+	src   *origin   // set only by the stream itself; other goroutines read it with mu held
+	piece int       // number of bytes that it reads at once
+	asked time.Time // time of its last request to the source
 }
 
-// lose takes a fetch out of its object. The caller holds mu.
+// lose removes a fetch from its object. The caller holds mu.
 func (o *object) lose(t *fetch) {
 	if o.fetches[t.index] == t {
 		delete(o.fetches, t.index)
@@ -220,14 +219,14 @@ func (o *object) lose(t *fetch) {
 	o.c.recycle(t)
 }
 
-// recycle gives the memory of a fetch back if nobody needs it. The caller holds mu.
+// recycle frees the memory of a fetch that nobody needs. The caller holds mu.
 func (c *state) recycle(t *fetch) {
 	if t.buf == nil || t.refs > 0 {
 		return
 	}
 	if !t.lost {
 		if t.kept != nil {
-			c.room.Broadcast() // it can be dropped now
+			c.room.Broadcast() // the fetch can be dropped now
 		}
 		return
 	}
@@ -241,17 +240,18 @@ func (c *state) recycle(t *fetch) {
 
 var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
 
-// maxFetches is how many blocks of all files are fetched at once. Each source has its share of them.
+// maxFetches is how many blocks of all files are fetched at the same time. Each source may use its
+// share.
 const maxFetches = 64
 
-// share is how many blocks of one source are fetched at once, so that one that does not answer
-// leaves memory to the others. The caller holds mu.
+// share returns how many blocks of one source may be fetched at the same time, so that a source
+// that does not answer leaves memory for the others. The caller holds mu.
 func (c *state) share() int {
 	return max(1, min(maxFetches, int(c.cfg.Memory/blockSize))/max(1, c.upstreams))
 }
 
-// takeMemory gives a fetch its memory, when there is some, and its source one of its places.
-// It reports false if ctx ends.
+// takeMemory waits until there is memory for a fetch, and room in the share of its source, and
+// takes both. It returns false if ctx ends first.
 func (c *state) takeMemory(ctx context.Context, up *upstream, t *fetch, n int) bool {
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
@@ -270,7 +270,7 @@ func (c *state) takeMemory(ctx context.Context, up *upstream, t *fetch, n int) b
 	}
 	up.running++
 	c.running++
-	if t.buf != nil { // another stream has left it
+	if t.buf != nil { // another stream had begun the fetch and left it
 		return true
 	}
 	c.memory += int64(n)
@@ -282,8 +282,7 @@ func (c *state) takeMemory(ctx context.Context, up *upstream, t *fetch, n int) b
 	return true
 }
 
-// dropKept drops the block in memory that was kept for the longest time. The caller holds
-// mu.
+// dropKept drops the block that was kept in memory for the longest time. The caller holds mu.
 func (c *state) dropKept() bool {
 	for e := c.kept.Front(); e != nil; e = e.Next() {
 		k := e.Value.(keptFetch)
@@ -296,19 +295,19 @@ func (c *state) dropKept() bool {
 	return false
 }
 
-// A keptFetch is a block that could not be stored.
+// A keptFetch is a block in memory that could not be stored.
 type keptFetch struct {
 	o *object
 	t *fetch
 }
 
-// readable reports whether the object can be read without opening it at the source first.
-// The caller holds mu.
+// readable reports whether the object can be read without opening it at the source first. The
+// caller holds mu.
 func (o *object) readable() bool {
 	return o.complete() || len(o.idle) > 0 || len(o.streams) > 0
 }
 
-// lastUse returns when a block was used last. The caller holds mu.
+// lastUse returns when one of the blocks was last used. The caller holds mu.
 func (o *object) lastUse() (last time.Time) {
 	for _, b := range o.blocks {
 		if b.used.After(last) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// counters are those of Stats.
+// counters holds the counters of Stats.
 type counters struct {
 	hits, misses, bytesServed, bytesFetched         atomic.Uint64
 	asks, fetches, fetchErrors, sourceErrors, stale atomic.Uint64
@@ -17,21 +17,21 @@ type counters struct {
 // logEvery is the time between two lines of one kind in the log.
 const logEvery = 10 * time.Second
 
-// troubles are the lines in the log of late.
+// troubles records recent log lines, to limit their number.
 type troubles struct {
 	log   *slog.Logger
 	times *times
 	mu    sync.Mutex
-	last  map[string]*trouble // mu: by message, of which the package has a few
+	last  map[string]*trouble // mu: by message; the package has only a few messages
 }
 
-// A trouble is a kind of line in the log.
+// A trouble is the state of one kind of log line.
 type trouble struct {
 	at    time.Time
-	since int // lines that were left out
+	since int // number of lines omitted since
 }
 
-// trouble logs a warning, unless there was one with that message a moment ago.
+// trouble logs a warning, unless one with the same message was logged a moment ago.
 func (l *troubles) trouble(message string, err error, args ...any) {
 	if l.log == nil {
 		return
