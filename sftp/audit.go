@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxRefusals is how many refusals are reported for one connection. Refusals and refused
-	// Operations that only look count together.
+	// maxRefusals is how many refusals are reported for one connection. It counts refusals together
+	// with refused Operations that only read.
 	maxRefusals = 32
 
 	// maxRefusal is the length to which a reported text is cut, in bytes.
@@ -40,7 +40,7 @@ func (c *userConn) refused(what, detail string) {
 	}
 }
 
-// looked reports a request that only looks, if it was forbidden or the files are unavailable. It
+// looked reports a request that only reads, if it was forbidden or the files are unavailable. It
 // returns err.
 func (c *userConn) looked(what, name string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrUnavailable) || c.server.Audit == nil {

@@ -72,7 +72,7 @@ func (t *Transfer) written(h store.Handle) {
 
 // An Operation describes one request to the audit hook of a [Server]: a request that changes
 // something other than the content of files, a request to open a file that failed, or a request
-// that only looks and was forbidden, such as by a link that leads out of the tree.
+// that only reads and was forbidden, for example because of a link that leads out of the tree.
 type Operation struct {
 	Conn *Conn
 	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink", "setattr", "check-file", or a program that hashes, such as "md5sum"; "open" if it failed; "stat", "opendir" or "readlink" if forbidden

@@ -10,10 +10,10 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// The windows of its channels bound the data that a peer has sent and the server has not read. But
-// they count only bytes of data. x/crypto keeps each packet as it came: a packet with a single byte
-// of data takes about fifty bytes in memory, and 36 on the wire. So bytes on the wire are counted
-// too.
+// The windows of its channels bound how much data a peer can send before the server has read it.
+// But windows count only bytes of data, and x/crypto keeps each packet as it arrived: a packet with
+// a single byte of data takes about fifty bytes in memory, and 36 on the wire. So bytes on the wire
+// are counted too.
 const (
 	// quotaSlack is how many bytes on the wire may wait beyond the windows of the open channels.
 	// With a kilobyte in each packet, full windows take a twentieth more than their size on the
@@ -23,12 +23,12 @@ const (
 	// quotaStep is how many bytes may arrive between two checks.
 	quotaStep = 1 << 20
 
-	// tryTime is how long the write may take that tests whether writes go through. Nothing is read
+	// tryTime is the time limit for a write that tests whether writes get through. Nothing is read
 	// meanwhile.
 	tryTime = 10 * time.Second
 
-	// maxMoved is how many bytes of a channel may be moved to the queue's memory. The client gets
-	// as much more window, so a channel holds at most its window and maxMoved.
+	// maxMoved is how many bytes of a channel may be moved to the queue's memory. The client's
+	// window grows by the same number, so a channel holds at most its window plus maxMoved.
 	maxMoved = channelWindow
 
 	// maxBeforeLogin is how many bytes a peer may send before it has logged in. It is enough for
@@ -41,26 +41,26 @@ var (
 	errFlood     = errors.New("requests come that are too many to be kept, and their answers are not taken")
 )
 
-// A receiveQuota counts the bytes that arrive on a connection, and those of them that its readers
+// A receiveQuota counts the bytes that arrive on a connection, and how many of them its readers
 // have taken. It ends the connection when the difference grows too large.
 //
-// x/crypto does not say how many bytes wait for one channel. They are at most the bytes that have
-// arrived on the whole connection, and were not taken, since a moment at which the channel was
-// empty. There are two signs of such a moment. If a read returned less than it had room for, the
-// channel was empty then. And if a whole window has been read since some moment, none of the data
-// that waited at that moment remains.
+// x/crypto does not report how many bytes are waiting for one channel. If the channel was empty at
+// some moment, at most the bytes that have since arrived on the whole connection, and were not
+// taken, are waiting for it. There are two signs of such a moment. If a read returned less than it
+// had room for, the channel was empty then. And if a whole window has been read since some moment,
+// none of the data that was waiting at that moment remains.
 type receiveQuota struct {
 	came  atomic.Int64 // bytes that arrived on the wire
 	known atomic.Bool  // set when the login has succeeded
-	wrote atomic.Int64 // number of writes that have gone through
+	wrote atomic.Int64 // number of completed writes
 
 	stop func(error)  // ends the connection
 	run  func(func()) // runs a function on another goroutine
-	poke func()       // writes a message without a meaning; set before there are channels
+	poke func()       // writes a message without meaning; set before there are channels
 
 	windows *wideWindows // of all connections
 
-	looked, lookedWrote int64 // used by the reader of the wire only: came and wrote at its last look
+	looked, lookedWrote int64 // used only by the reader of the wire: values of came and wrote at its last look
 
 	mu     sync.Mutex
 	taken  int64               // mu: bytes of data that were read
@@ -90,7 +90,7 @@ func (c countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// count counts n bytes that have arrived. It returns the reason if the connection ends.
+// count counts n bytes that have arrived. It returns the reason if it ends the connection.
 func (r *receiveQuota) count(n int) error {
 	came := r.came.Add(int64(n))
 	switch {
@@ -117,9 +117,10 @@ func (r *receiveQuota) take(n int) {
 	r.taken += int64(n)
 }
 
-// look looks for channels for which too much has arrived, and returns the reason if the connection
-// ends. Before it ends because of a reader that waits for data, a test write is made, and nothing
-// more is read until that has gone through: on a busy machine the write may be late.
+// look checks whether too much has arrived for a channel, and returns the reason if it ends the
+// connection. Before it ends the connection because of a reader that waits for data, it makes a
+// test write, and stops reading until that write has completed: on a busy machine the write may be
+// late.
 func (r *receiveQuota) look() error {
 	tried, err := r.judge()
 	if tried == nil {
@@ -138,8 +139,8 @@ func (r *receiveQuota) look() error {
 	return errFlood
 }
 
-// judge checks each channel. If the verdict depends on a test write that is under way, tried is
-// closed when that write has gone through.
+// judge checks each channel. If the result depends on a test write that is under way, tried is
+// closed when that write has completed.
 func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	wrote := r.wrote.Load()
 	moves := wrote != r.lookedWrote
@@ -178,7 +179,7 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	return tried, nil
 }
 
-// tryWrite writes a message. If that goes through, the next look sees it.
+// tryWrite writes a message. If the write completes, the next look sees it.
 func (r *receiveQuota) tryWrite() {
 	r.poke()
 	r.mu.Lock()
@@ -188,24 +189,24 @@ func (r *receiveQuota) tryWrite() {
 }
 
 // A queue holds the data that has arrived for one channel. The channel's session reads it. While
-// the session is busy otherwise, the quota may move the data to memory of the queue, where tiny
-// packets become few bytes.
+// the session is busy with other work, the quota may move the data to memory of the queue, where
+// tiny packets take few bytes.
 type queue struct {
 	quota *receiveQuota
 	ch    io.Reader
 
 	reading  sync.Mutex // held while ch is read; locked before the quota's mu
 	buffered []byte     // the moved data; changed with reading and quota.mu held
-	err      error      // reading: the error of ch behind the moved data
+	err      error      // guarded by reading: the error of ch after the moved data
 
 	window  int64 // quota.mu: bytes of data that the channel holds
 	base    int64 // quota.mu: excess when the channel was known to be empty
-	mark    int64 // quota.mu: excess when marked bytes had been taken from the channel
+	mark    int64 // quota.mu: value of excess when taken was marked
 	marked  int64 // quota.mu: see mark
 	taken   int64 // quota.mu: all bytes taken from the channel
-	emptied int   // quota.mu: how often the channel was known to be empty
-	waits   bool  // quota.mu: a read is under way
-	moving  bool  // quota.mu: move is under way
+	emptied int   // quota.mu: how many times the channel was known to be empty
+	waits   bool  // quota.mu: a read is in progress
+	moving  bool  // quota.mu: move is in progress
 }
 
 // open begins to count a channel.

@@ -18,9 +18,9 @@ import (
 type session struct {
 	stream
 	request wire.Request // the current request
-	begun   bool         // INIT has come
+	begun   bool         // INIT has arrived
 	handles handleTable
-	long    []byte // scratch space for the line of a name in a listing
+	long    []byte // buffer for the long line of a name in a listing
 }
 
 func newSession(ctx context.Context, c *userConn, rw io.ReadWriter) *session {

@@ -125,9 +125,9 @@ func (s *stream) fill(n int) error {
 	return err
 }
 
-// flush sends the replies. Until the peer reads them, no more requests are read. When the peer is
-// gone, replies are discarded, and of its remaining requests only those that complete its uploads
-// are executed: many clients send CLOSE and leave.
+// flush sends the replies. No more requests are read until the peer has read them. When the peer
+// has left, replies are discarded, and only those of its remaining requests are executed that
+// complete its uploads: many clients send CLOSE and leave.
 func (s *stream) flush() {
 	if len(s.out.b) == 0 {
 		return

@@ -24,7 +24,7 @@ type Capabilities struct {
 	OpenDir func(ctx context.Context, name string) (Entries, error)
 	Remove  func(ctx context.Context, name string) error
 
-	// RemoveIf is what the function RemoveIf calls. It is safer against concurrent changes than
+	// RemoveIf is called by the function RemoveIf. It is safer against concurrent changes than
 	// Lstat and Remove.
 	RemoveIf func(ctx context.Context, name string, was fs.FileInfo) error
 
@@ -112,8 +112,8 @@ type Distance struct {
 	// known, or nothing stays open.
 	OpenFiles func() int
 
-	// TooManyOpen reports whether an error of opening a file or a directory may be due to the
-	// number of open ones. If so, the caller tries again when fewer are open.
+	// TooManyOpen reports whether an error from opening a file or a directory may mean that too
+	// many are open. If so, the caller tries again when fewer are open.
 	TooManyOpen func(err error) bool
 }
 

@@ -65,8 +65,8 @@ func CreateOnly(t Tree, secret ...func(name string) bool) Tree {
 
 type uploadOnly struct {
 	refusing
-	of     Capabilities // of the tree
-	reads  bool         // what is there can be read and listed
+	of     Capabilities // capabilities of the tree
+	reads  bool         // existing files can be read and listed
 	secret []func(name string) bool
 
 	mu          sync.Mutex

@@ -229,7 +229,7 @@ func tagOf(sum [sha256.Size]byte, coding string, strong bool) string {
 	return string(append(tag, '"'))
 }
 
-// olderThan reports whether p is older than another, by the times of modification or by the times
+// olderThan reports whether p is older than another representation, by modification time or by time
 // of change. A new version often has the time of its source (cp -p, rsync -a), which may be before
 // the variant's.
 func (p representation) olderThan(other representation) bool {
@@ -237,7 +237,7 @@ func (p representation) olderThan(other representation) bool {
 		!p.changed.IsZero() && !other.changed.IsZero() && p.changed.Before(other.changed)
 }
 
-// named reports whether the request names this version of the file.
+// named reports whether the request names this version of the file by its entity tag.
 func (p representation) named(h http.Header) bool {
 	if len(h["If-Range"]) > 0 {
 		return p.inRange(h) && strings.Contains(h["If-Range"][0], `"`)

@@ -98,7 +98,8 @@ var (
 // statusOf returns the status and the text that answer err. The text is always one of a fixed set:
 // the text of an error may contain paths of this machine, which clients must not see.
 //
-// If several cases fit, the first applies: ErrNotRegular is an ErrPermission too.
+// If several cases match, the first one applies: for example, ErrNotRegular is an ErrPermission
+// too.
 func statusOf(method string, err error) (status int, text string) {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.status, f.text

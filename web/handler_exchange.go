@@ -183,11 +183,11 @@ func (x *exchange) writeHeader(status int) {
 	x.w.WriteHeader(status)
 }
 
-// patient sets the write deadline: the peer has the stall timeout to take what is written next, and
-// this side has ours in addition.
+// patient sets the write deadline: the peer has the stall timeout to receive what is written next,
+// and this side has the additional time ours.
 //
 // The deadline is never removed here: net/http sends the end of an answer after the handler has
-// returned, and then removes it itself, or the stream has ended. Nor is a deadline set before there
+// returned, and then removes it itself, or the stream has ended. A deadline is not set before there
 // is something to write, because over HTTP/2 it ends the request even if nothing is written.
 func (x *exchange) patient(ours time.Duration) {
 	// A ResponseWriter without deadlines has its own way to end requests that hang.
@@ -223,7 +223,8 @@ func (x *exchange) reads() bool { return x.r.Method == http.MethodGet || x.r.Met
 // bodiless reports whether the answer has no content because the method is HEAD.
 func (x *exchange) bodiless() bool { return x.r.Method == http.MethodHead }
 
-// addSent and addReceived count bytes, and return how long the rates make them wait.
+// addSent and addReceived count bytes, and return how long the request must wait because of the
+// rates.
 func (x *exchange) addSent(n int64) time.Duration {
 	x.sent.Add(n)
 	x.h.state.counts.sent.Add(n)
@@ -240,7 +241,7 @@ func (x *exchange) addReceived(n int64) time.Duration {
 func toClient(p *rate.Pair) *rate.Bucket   { return &p.Sent }
 func fromClient(p *rate.Pair) *rate.Bucket { return &p.Received }
 
-// take returns how long n bytes have to wait under the rates that apply to the request.
+// take returns how long n bytes must wait under the rates that apply to the request.
 func (x *exchange) take(way func(*rate.Pair) *rate.Bucket, now time.Time, n int64) time.Duration {
 	wait := way(&x.h.state.rate).Take(now, int(n))
 	if x.throttle != nil {

@@ -201,8 +201,8 @@ func (x uploading) fill(u store.Upload, off, n int64) error {
 // bytes, as for the bytes that it receives, so it cannot keep a request open by sending less.
 type patientReader struct {
 	x      *exchange
-	due    int  // bytes that have to come by the deadline; if 0 or less, the next read moves the deadline
-	ended  bool // the client has sent all of it
+	due    int  // bytes that must arrive before the deadline; if 0 or less, the next read moves the deadline
+	ended  bool // the client has sent the whole content
 	silent bool // the deadline has passed
 }
 
@@ -285,14 +285,14 @@ func (x uploading) remove() {
 	x.writeHeader(http.StatusNoContent)
 }
 
-// An uploadPart is the part of a file that a PUT brings: the bytes from first to last, of total. If
-// last is before first, the PUT brings nothing and asks how much is there.
+// An uploadPart is the part of a file that a PUT contains: the bytes from first to last, of total.
+// If last is before first, the PUT contains no data, and asks how many bytes the server has.
 type uploadPart struct{ first, last, total int64 }
 
 func (p uploadPart) n() int64   { return p.last - p.first + 1 }
 func (p uploadPart) asks() bool { return p.last < p.first }
 
-// uploadPart returns the part that the request brings, or nil if it brings all.
+// uploadPart returns the part that the request contains, or nil if it contains the whole file.
 func (x uploading) uploadPart() (*uploadPart, error) {
 	values := x.r.Header["Content-Range"]
 	if len(values) == 0 {
@@ -313,7 +313,7 @@ func (x uploading) uploadPart() (*uploadPart, error) {
 }
 
 // parseUploadRange reads a Content-Range (RFC 9110 §14.4) of a request: "bytes 0-99/200", or "bytes
-// */200", which asks how much is there. The size must be known.
+// */200", which asks how many bytes the server has. The size must be known.
 func parseUploadRange(s string) (p uploadPart, ok bool) {
 	unit, rest, _ := strings.Cut(s, " ")
 	if !strings.EqualFold(unit, "bytes") {
@@ -338,9 +338,9 @@ func parseUploadRange(s string) (p uploadPart, ok bool) {
 	return p, true
 }
 
-// receivePart takes a part of an upload (RFC 9110 §14.5), or answers how much of it is there. If
-// the connection is lost, the store keeps the part for the next request, if it can. The last part
-// publishes the file.
+// receivePart receives a part of an upload (RFC 9110 §14.5), or answers how many bytes the server
+// has. If the connection is lost, the store keeps the part for the next request, if it can. The
+// last part publishes the file.
 func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error {
 	c.Resume, c.Source = x.uploader(), x.r.Header.Get("Upload-Source")
 	c.Parents = !p.asks() // a question makes no directories
@@ -380,7 +380,7 @@ func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error
 }
 
 // keep closes an upload that will be resumed, so that its bytes are safe, and answers how many
-// there are.
+// bytes the server has.
 func (x uploading) keep(u store.Upload, there int64) error {
 	if err := u.Close(); err != nil {
 		return err
@@ -389,13 +389,13 @@ func (x uploading) keep(u store.Upload, there int64) error {
 	return nil
 }
 
-// kept answers with the number of bytes that are there.
+// kept answers with the number of bytes that the server has.
 func (x uploading) kept(there int64) {
 	x.offset(there)
 	x.reply(http.StatusAccepted, "that much is there: see Upload-Offset")
 }
 
-// offset sets the field that says how many bytes of an upload are there.
+// offset sets the field with the number of bytes that the server has of an upload.
 func (x uploading) offset(n int64) { x.set("Upload-Offset", itoa(n)) }
 
 // uploader names the owner of an upload, so that no client resumes another's: the user or, without

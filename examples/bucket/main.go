@@ -1,10 +1,10 @@
-// Bucket serves the files of a bucket of S3 by TFTP: what a program does whose machines
-// boot from what others keep. Endpoint and keys come from where the tools of AWS find them.
+// Bucket serves the files of an S3 bucket over TFTP, for machines that boot from files in a bucket.
+// Endpoint and keys come from the same places as for the AWS tools.
 //
 //	go run ./examples/bucket s3://images/boot 127.0.0.1:6969
 //
-// Each machine's request is one to the bucket here. Package store/cache, put between the
-// two, would make that one for all of them.
+// Each request of a machine causes a request to the bucket. With package store/cache in between,
+// each file would be fetched only once for all machines.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// serve serves the bucket until ctx ends. listening, if set, is called with the address.
+// serve serves the bucket until ctx ends. It calls listening, unless that is nil, with the address.
 func serve(ctx context.Context, url, addr string, c s3.Config, listening func(addr string)) error {
 	bucket, prefix, err := s3.ParseURL(url)
 	if err != nil {

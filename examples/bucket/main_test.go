@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// A bucket with one object, as much of S3 as reading takes: HEAD, and GET of ranges.
+// startBucket starts an S3 server with one object. It supports what reading needs: HEAD, and GET of ranges.
 func startBucket(t *testing.T, path string, object []byte) s3.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +41,7 @@ func startBucket(t *testing.T, path string, object []byte) s3.Config {
 	return s3.Config{Endpoint: server.URL, Region: "us-east-1", Keys: keys}
 }
 
-// A TFTP client gets an object of the bucket, and hears that another one is missing.
+// A TFTP client gets an object of the bucket, and an error for an object that does not exist.
 func TestBucket(t *testing.T) {
 	object := bytes.Repeat([]byte("0123456789"), 300_001)
 	c := startBucket(t, "/images/boot/kernel", object)

@@ -1,6 +1,6 @@
-// Collect takes the configurations that switches send by TFTP ("copy running-config
-// tftp://HOST/config"), and prints which are new or have changed. They stay in memory: no byte
-// touches the disk, and none is copied on its way from the server's buffer to the program.
+// Collect receives the configurations that switches send by TFTP ("copy running-config
+// tftp://HOST/config"), and prints which of them are new or have changed. They stay in memory: no
+// byte touches the disk, and none is copied on its way from the server's buffer to the program.
 //
 //	go run ./examples/collect 127.0.0.1:6969
 package main
@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	limit    = 1 << 30 // bytes that files take that arrive, or are not closed yet
-	maxKnown = 1 << 16 // files whose last content is known; names come from anybody
+	limit    = 1 << 30 // bytes of files that are arriving, or are not closed yet
+	maxKnown = 1 << 16 // files whose last content is remembered; anybody can choose names
 )
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// collect serves until ctx ends. listening, if set, is called with the address.
+// collect serves until ctx ends. It calls listening, unless that is nil, with the address.
 func collect(ctx context.Context, addr string, out io.Writer, listening func(addr string)) error {
 	c := &collector{out: out, known: map[string][sha256.Size]byte{}}
 	files := store.Sink(limit, c.arrived)
@@ -45,7 +45,7 @@ func collect(ctx context.Context, addr string, out io.Writer, listening func(add
 		if err != nil {
 			return nil, err
 		}
-		// The directory says which switch it is: all may use one name.
+		// Give each switch its own directory, as all may use the same name.
 		return files.Create(ctx, path.Join(r.Peer.Addr().Unmap().String(), name), r.Create())
 	}}
 	l, err := s.Listen(ctx, addr)
@@ -58,7 +58,7 @@ func collect(ctx context.Context, addr string, out io.Writer, listening func(add
 	return l.Serve(ctx)
 }
 
-// A collector knows what has arrived.
+// A collector remembers the hash of the last content of each file.
 type collector struct {
 	out   io.Writer
 	mu    sync.Mutex
@@ -66,10 +66,10 @@ type collector struct {
 	known map[string][sha256.Size]byte // mu
 }
 
-// arrived takes a whole file. The switch waits for it, so what takes long belongs in a
-// goroutine.
+// arrived handles a complete file. The switch waits until it returns, so slow work should run in
+// another goroutine.
 func (c *collector) arrived(name string, f store.File) {
-	defer f.Close() // gives its memory back
+	defer f.Close() // frees its memory
 	info, err := f.Stat()
 	if err != nil {
 		return

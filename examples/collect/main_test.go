@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// A shared buffer: several files may arrive at once.
+// A shared buffer: several files may arrive at the same time.
 type shared struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -24,7 +24,8 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.b.Write(p)
 }
 
-// Three files at once, and then one of them again, once as it was and once changed.
+// Three files arrive at the same time. Then one of them arrives again, once unchanged and once
+// changed.
 func TestCollect(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out shared

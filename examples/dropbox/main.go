@@ -1,10 +1,11 @@
-// Dropbox takes files by SFTP, and calls a function for each one that has arrived whole. A
-// user may add files and nothing else. Until it is closed a file is not visible, and one whose
-// connection is lost is discarded, so whatever looks into the directory finds whole files only.
+// Dropbox receives files by SFTP, and calls a function for each file that has arrived completely. A
+// user may add files and nothing else. A file is invisible until it is closed, and is discarded if
+// its connection is lost. So other programs that read the directory find only complete files.
 //
 //	go run ./examples/dropbox DIR KEYS 127.0.0.1:2022
 //
-// The host key is in the directory KEYS, which is not served. Password and key are printed.
+// The host key is in the directory KEYS, which is not served. The program prints the password and
+// the key.
 package main
 
 import (
@@ -40,7 +41,7 @@ func announce(addr, password string, key ssh.PublicKey) {
 }
 
 // serve serves until ctx ends. Connections call complete, several of them at the same time, and
-// continue when it returns: what takes longer belongs in a goroutine.
+// continue when it returns. So slow work should run in another goroutine.
 func serve(ctx context.Context, dir, keys, addr string, complete func(name string, size int64), listening func(addr, password string, key ssh.PublicKey)) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -52,7 +53,7 @@ func serve(ctx context.Context, dir, keys, addr string, complete func(name strin
 	if err != nil {
 		return err
 	}
-	// One user for this run. users.Open takes a file of users instead.
+	// This run has one user. users.Open would load a users file instead.
 	allowed, password, err := users.OneTime(users.UploadOnly)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func serve(ctx context.Context, dir, keys, addr string, complete func(name strin
 			return &sftp.Account{User: l.User.Name, Tree: files, Access: l.Access, Hidden: true}, nil
 		},
 		Ended: func(t *sftp.Transfer) {
-			if t.Write && t.Err == nil { // it has its name, and is safe on the disk
+			if t.Write && t.Err == nil { // the file has its name, and is safe on the disk
 				complete(t.Name, t.Received())
 			}
 		},

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A file that is closed has arrived, with its content. One whose connection is lost has not, and
-// leaves nothing behind.
+// A file that was closed is reported with its content. A file whose connection was lost is not
+// reported, and leaves nothing behind.
 func TestDropbox(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	dir, keys := t.TempDir(), filepath.Join(t.TempDir(), "keys")

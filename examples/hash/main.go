@@ -1,9 +1,9 @@
-// Hash prints the SHA-256 of files on a web server, as sha256sum does. No file is written: what
-// arrives goes into the hash at once. An interrupted download resumes, over another connection.
+// Hash prints the SHA-256 of files on a web server, as sha256sum does. It writes no files: data
+// goes into the hash as it arrives. An interrupted download is resumed over another connection.
 //
 //	go run ./examples/hash https://mirror.example/ debian.iso debian.iso.sig
 //
-// A file of sftpclient.Client is an io.Reader, and works in the same way.
+// A file of sftpclient.Client is an io.Reader, and can be hashed in the same way.
 package main
 
 import (

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// The hash is that of the file, also if the connection breaks in the middle. A file that is
-// missing is an error.
+// The hash is right even if the connection breaks in the middle. A missing file is an error.
 func TestHash(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 300_001)
 	broken := false

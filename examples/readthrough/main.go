@@ -1,10 +1,10 @@
-// Readthrough serves by TFTP what a web server has. It fetches a file when the first machine
-// asks for it, and keeps it in a directory for all others: machines of a branch office boot
-// from a mirror elsewhere, and each file crosses the line once.
+// Readthrough serves the files of a web server over TFTP. It fetches a file when the first machine
+// requests it, and keeps it in a directory for all others. So machines of a branch office can boot
+// from a remote mirror, and each file crosses the line once.
 //
 //	go run ./examples/readthrough https://mirror.example/boot/ /var/cache/boot 127.0.0.1:6969
 //
-// With the store of examples/bucket in place of the web client it does so for a bucket of S3.
+// With the store of examples/bucket in place of the web client, it serves an S3 bucket.
 package main
 
 import (
@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	size  = 20 << 30           // bytes of the disk
-	fresh = time.Minute        // for so long a file is served without asking whether it has changed
-	stale = 7 * 24 * time.Hour // and for so long while the web server cannot be reached
+	size  = 20 << 30           // bytes on the disk
+	fresh = time.Minute        // how long a file is served without asking whether it has changed
+	stale = 7 * 24 * time.Hour // how much longer it is served while the web server cannot be reached
 )
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// serve serves until ctx ends. listening, if set, is called with the address.
+// serve serves until ctx ends. It calls listening, unless that is nil, with the address.
 func serve(ctx context.Context, url, dir, addr string, listening func(addr string)) error {
 	source, err := webclient.New(url, webclient.Config{})
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// A file that was fetched once is served when the web server has gone. One that it never had is not found.
+// A file that was fetched once is still served after the web server has stopped. A file that was
+// never on the web server is not found.
 func TestReadThrough(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 300_001)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

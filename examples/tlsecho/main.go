@@ -1,5 +1,5 @@
-// Tlsecho sends back what it receives over TLS: a server for a protocol of one's own begins
-// like this.
+// Tlsecho sends back what it receives over TLS. It is a starting point for a server of your own
+// protocol.
 //
 //	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -subj /CN=localhost
 //	go run ./examples/tlsecho cert.pem key.pem 127.0.0.1:7007
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// serve serves until ctx ends. listening, if set, is called with the address.
+// serve serves until ctx ends. It calls listening, unless that is nil, with the address.
 func serve(ctx context.Context, cert, key, addr string, listening func(addr string)) error {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {

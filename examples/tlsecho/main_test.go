@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// A client that trusts the certificate gets back what it sends. One that speaks no TLS gets none
-// of it, and disturbs nobody.
+// A client that trusts the certificate gets back what it sends. A client without TLS gets nothing
+// back, and does not disturb others.
 func TestTLSEcho(t *testing.T) {
 	dir := t.TempDir()
 	pair := certs.Pair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}

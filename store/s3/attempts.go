@@ -35,7 +35,7 @@ type attempts struct{ tries, silences int }
 
 // do sends a request, and retries it until there is a final answer. call sends it once.
 func (c *client) do(ctx context.Context, call func(context.Context) error) error {
-	var last error // says more than the error that the time is over
+	var last error // it says more than the error that ctx has ended
 	for e := new(attempts); ; {
 		err := c.once(ctx, call)
 		if err == nil {
@@ -105,7 +105,7 @@ func (c *client) again(e *attempts, err error) (pause time.Duration, again bool)
 	case !refused && !isLoss(err):
 		return 0, false
 	case !refused && !c.http.reached.Load() && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)):
-		return 0, false // there was never a server
+		return 0, false // no server has ever answered
 	}
 	if errors.Is(err, ErrStalled) {
 		if e.silences++; e.silences >= maxSilence {
@@ -135,7 +135,7 @@ func hasNoTime(r *RefusedError) bool {
 	return r.Code == "RequestTimeout" || r.Code == "SlowDown" || r.Code == "OperationAborted" || r.Code == "ConditionalRequestConflict"
 }
 
-// given adds to err that a request was given up after so many tries, if that is the reason.
+// given adds the number of tries to err, if the request was given up after retries.
 func given(err error, tries int) error {
 	r, refused := errors.AsType[*RefusedError](err)
 	switch {

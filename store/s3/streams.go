@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxOfConns: at most one connection in so many, over all files, may hold an answer that is
+	// maxOfConns: at most one of maxOfConns connections, over all files, may hold an answer that is
 	// kept but not being read.
 	maxOfConns = 2
 
@@ -23,7 +23,7 @@ const (
 
 // A stream is an answer to a request for a range.
 type stream struct {
-	file    context.Context // of the file, which no other file shares
+	file    context.Context // identifies the file; no other file has this context
 	body    io.ReadCloser
 	at, end int64
 	since   time.Time // when it was put back into streams

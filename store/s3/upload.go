@@ -84,7 +84,7 @@ func (u *upload) begin() (id string, err error) {
 	return id, err
 }
 
-// clone makes the server copy all of an object at Commit, so that nothing has the name before. Both
+// clone makes the server copy a whole object at Commit, so the name does not exist before. Both
 // objects must be in buckets of one server, and accessible with the same keys.
 func clone(_ context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
 	u, isUpload := store.As[*upload](to)
@@ -333,7 +333,7 @@ func (u *upload) Close() error {
 	return nil
 }
 
-// finish ends everything that is under way. With abort, nothing is left on the server.
+// finish ends the upload and all its requests. If abort is set, it leaves nothing on the server.
 func (u *upload) finish(abort bool) {
 	u.cancel(fs.ErrClosed)
 	u.moved.Broadcast()

@@ -105,7 +105,7 @@ func (w *walker) describe(e *entry, d *dir, fi fs.FileInfo) {
 	f.item = w.fileItem(f)
 }
 
-// admit reports whether an entry is to be copied. looked is the error of looking it up, or nil.
+// admit reports whether to copy an entry. looked is the error from looking it up, or nil.
 func (w *walker) admit(b *batch, e *entry, looked error) bool {
 	if tempname.Is(e.name) {
 		return false

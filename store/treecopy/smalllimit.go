@@ -73,9 +73,9 @@ func (l *smallLimit) restart() {
 	l.workers = 1
 }
 
-// measure reads a tree's data about the path to its server. The shortest round trip ever counts:
-// others may include time spent waiting behind the files themselves. The caller holds mu, or no
-// other goroutine has l yet.
+// measure reads a tree's measurements of the path to its server. It uses the shortest round trip so
+// far: longer ones may include time spent waiting for the files themselves. The caller holds mu, or
+// no other goroutine has l yet.
 func (l *smallLimit) measure(t *tree) {
 	d := t.can.Distance
 	if d == nil {
@@ -109,7 +109,7 @@ func (l *smallLimit) startAnother(from *tree) bool {
 	return true
 }
 
-// An attempt is one try to open a file or a directory, or to copy a file.
+// An attempt is one attempt to open a file or a directory, or to copy a file.
 type attempt struct {
 	counts  bool // for a small file
 	lowered int  // smallLimit.lowered when it began
@@ -187,7 +187,7 @@ func (l *smallLimit) otherReason(a *attempt) {
 	l.changed.Broadcast()
 }
 
-// A tooManyError wraps an error of opening a file that may mean that too many are open.
+// A tooManyError wraps an error from opening a file that may mean that too many are open.
 type tooManyError struct{ error }
 
 func (e *tooManyError) Unwrap() error { return e.error }
@@ -200,8 +200,8 @@ func unmarked(err error) error {
 	return err
 }
 
-// notOpened marks an error of opening something in a tree, if its cause may be the number of open
-// files.
+// notOpened marks an error from opening something in a tree, if the number of open files may be its
+// cause.
 func notOpened(t *tree, err error) error {
 	if err == nil {
 		return nil

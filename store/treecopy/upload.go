@@ -153,13 +153,14 @@ func (c *fileCopier) verifyNamed(f *file, src store.File, end int64) error {
 	return err
 }
 
-// toVerify says why a copy that could be written was to be read.
+// toVerify wraps the error from opening a copy, and explains that the copy was written and had to
+// be read.
 func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be read: %w", err) }
 
 // attrs returns the attributes of the copy.
 func (c *fileCopier) attrs(f *file) (a store.Attr) {
 	perm := c.mode(f.info, 0o666)
-	// Create takes a mode of 0 for another one.
+	// Create treats a mode of 0 as the default, so set it here.
 	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.to.can.ImpliedDirs {
 		a.Mode = &perm
 	}

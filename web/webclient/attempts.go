@@ -21,16 +21,16 @@ const (
 	// server names a longer one, the client does not try again.
 	maxRetryAfter = 2 * time.Minute
 
-	// lockedPatience is how long a server may take to notice that the connection of an upload is
-	// gone that is to be resumed: DefaultStall, and some more.
+	// lockedPatience is how long a server may take to notice that the previous connection of a
+	// resumed upload has ended: DefaultStall, and some more.
 	lockedPatience = 90 * time.Second
 )
 
 // attempts counts failures in a row. The zero value means that nothing was tried yet.
 type attempts struct {
-	begun    bool      // part of a transfer is done, and it can be resumed from there
+	begun    bool      // part of a transfer is done, and the rest can be resumed
 	tries    int       // failures in a row
-	silences int       // those of tries that ended without an answer
+	silences int       // how many of tries ended without an answer
 	since    time.Time // the time of the first of these failures
 }
 
@@ -49,8 +49,8 @@ func (e *attempts) late(patience time.Duration) bool {
 	return e.tries >= maxTries && time.Since(e.since) >= patience
 }
 
-// again reports whether it makes sense to send a request again after this answer or error, and
-// after which pause. It calls the hook for waiting.
+// again reports whether to repeat a request after this answer or error, and after which pause. It
+// calls the hook for waiting.
 func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration, again bool) {
 	if err != nil {
 		return c.againAfterLoss(e, err)
@@ -62,8 +62,9 @@ func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration
 	return c.againAfterRefusal(e, a.StatusCode, after, said)
 }
 
-// againAfterLoss is again for a request without an answer. A server that has answered before may be
-// restarting, so the client waits for it; one that never has is considered down.
+// againAfterLoss is like again for a request without an answer. A server that has answered before
+// may be restarting, so the client waits for it. A server that has never answered is considered
+// down.
 func (c *Client) againAfterLoss(e *attempts, err error) (pause time.Duration, again bool) {
 	c.mu.Lock()
 	reached := c.reached
@@ -90,10 +91,10 @@ func (c *Client) againAfterLoss(e *attempts, err error) (pause time.Duration, ag
 	return pause, true
 }
 
-// againAfterRefusal is again for a request that the server is too busy for. If the server named a
-// time, that applies. If it did not, and a transfer is under way, the answer may come from a proxy
-// whose server is gone. A resumed upload may be locked by its own previous connection, as long as
-// the server has not noticed that this is gone.
+// againAfterRefusal is like again for a request that the server is too busy for. If the server
+// named a time, that time applies. If it named none while a transfer is under way, the answer may
+// come from a proxy whose server has stopped. A resumed upload may be locked by its own previous
+// connection until the server notices that this connection has ended.
 func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration, said bool) (pause time.Duration, again bool) {
 	e.count()
 	patience := time.Duration(0)
@@ -115,20 +116,20 @@ func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration,
 	return pause, true
 }
 
-// backOff returns the pause after so many tries. Its mean doubles with each try, up to most, and it
-// varies by up to half. It is random, so that many clients that were cut off together do not come
-// back together.
+// backOff returns the pause after the given number of tries. Its mean doubles with each try, up to
+// most, and it varies by up to half. It is random, so that clients that were cut off together do
+// not return together.
 func (c *Client) backOff(tries int, most time.Duration) time.Duration {
 	d := min(c.pause<<min(tries-1, 10), most)
 	return d/2 + rand.N(d)
 }
 
-// isAway reports whether a status means that a server, or the server behind a proxy, is unavailable
-// and may be back soon.
+// isAway reports whether a status means that a server, or the server behind a proxy, is
+// unavailable, but may return soon.
 func isAway(code int) bool {
 	return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
 }
 
-// hasNoTime reports whether a status asks the client to come back later: the server is unavailable,
-// or gets too many requests.
+// hasNoTime reports whether a status asks the client to try again later: the server is unavailable,
+// or receives too many requests.
 func hasNoTime(code int) bool { return isAway(code) || code == http.StatusTooManyRequests }

@@ -24,7 +24,8 @@ var (
 	// impossible.
 	ErrLost = errors.New("the connection to the web server is lost")
 
-	// ErrStalled means that the server sends no answer, or no more of one. It is an ErrLost too.
+	// ErrStalled means that the server sends no answer, or stopped in the middle of one. It is an
+	// ErrLost too.
 	ErrStalled = fmt.Errorf("%w: nothing has come for too long", ErrLost)
 
 	// ErrChanged means that a file is no longer the version that was opened.
@@ -186,7 +187,7 @@ func isDecision(alert error) bool {
 	return slices.ContainsFunc(decisions, func(words string) bool { return strings.Contains(alert.Error(), words) })
 }
 
-// lost marks err as an ErrLost, if a connection was lost.
+// lost marks err as an ErrLost if its cause is a lost connection.
 func lost(err error, tries int) error {
 	switch {
 	case !isLoss(err), errors.Is(err, ErrLost):

@@ -448,9 +448,9 @@ func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 	}
 }
 
-// lost records a failed request, and decides whether there will be another one. before is the
-// number of losses when it was sent: losses that end together count as one, or a server that is
-// gone for a moment would count once per connection. The caller holds mu.
+// lost records a failed request, and decides whether to send another one. before is the number of
+// losses when the request was sent: requests that are lost together count as one loss, otherwise a
+// server that is unavailable for a moment would count once per connection. The caller holds mu.
 func (x *download) lost(err error, before int) {
 	refused, isRefusal := errors.AsType[*StatusError](err)
 	if isRefusal {

@@ -24,7 +24,7 @@ const (
 	maxRun   = 32 << 20
 
 	// maxSkip is how many bytes of an answer are read and discarded rather than sending a new
-	// request for the bytes behind them.
+	// request for the bytes after them.
 	maxSkip = 256 << 10
 
 	// maxHash is how long a server may take to compute a hash.

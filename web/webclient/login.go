@@ -16,7 +16,7 @@ type account struct {
 	asked    bool // mu: Password was called
 	user     string
 	password string
-	logged   bool // mu: there is a password to send
+	logged   bool // mu: user and password can be sent
 	err      error
 }
 
@@ -27,7 +27,7 @@ func (a *account) known() (user, password string, ok bool) {
 	return a.user, a.password, a.logged
 }
 
-// early gets the login before the server requires it, with Config.Eager.
+// early gets the login before the server requires it, if Config.Eager is set.
 func (a *account) early(ctx context.Context, host string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,16 +22,16 @@ const maxRestarts = 2
 // maxForget is how long a failed upload waits for the server to discard the bytes that it keeps.
 const maxForget = 2 * time.Second
 
-// errGrown means that more data came than the announced size.
+// errGrown means that there is more data than the announced size.
 var errGrown = errors.New("there is more than the size that was said first, which HTTP cannot change")
 
 // Create begins an upload by PUT (RFC 9110 §9.3.4). It must be written in order, without gaps, and
-// have the announced size, if there is one. The first writes, or Commit, return the errors of the
-// server.
+// have the announced size, if there is one. Errors of the server are returned by a later write, or
+// by Commit.
 //
-// If the connection is lost, or the server is gone for a while, the upload resumes from the offset
-// that the server has. If the server keeps nothing, it restarts, a few times, provided that the
-// data can be read again, as with FillFrom.
+// If the connection is lost, or the server is unavailable for a while, the upload resumes from the
+// offset that the server has. If the server keeps nothing, it restarts, a few times, provided that
+// the data can be read again, as with FillFrom.
 //
 // With Resume, the upload is a [store.Resumer] if the server accepts uploads in parts, as haul's
 // own does: see docs/http.md. The server compares the bytes that it kept with Create.Source.
@@ -88,7 +88,7 @@ type putUpload struct {
 	resumes bool  // a later upload can resume it, too
 	reached int64 // the server certainly has everything before it
 	high    int64 // the largest offset sent in any try
-	vain    int   // tries in a row that sent something after which the server had no more than before
+	vain    int   // tries in a row that sent data without the server having more afterwards
 	whole   bool  // everything had been sent when a connection was lost
 
 	mu      sync.Mutex
