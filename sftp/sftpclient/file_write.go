@@ -147,7 +147,7 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 		return moved, nil
 	}
 	err = f.transferError("write", err)
-	err = f.c.disk.explain(ctx, f.remote.Path, err) // before there is room again
+	err = f.c.disk.explain(ctx, f.remote.Path, err) // before the truncation frees space
 	if f.uncut {
 		return moved, err
 	}

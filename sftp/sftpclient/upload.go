@@ -204,7 +204,7 @@ func (u *upload) Commit() error {
 		return u.fail("commit", fs.ErrClosed)
 	}
 	if err := u.publish(); err != nil {
-		err = u.c.disk.explain(u.ctx, u.temp, err) // before there is room again
+		err = u.c.disk.explain(u.ctx, u.temp, err) // before the removal frees space
 		_ = u.discard()
 		return u.fail("commit", err)
 	}

@@ -1,5 +1,5 @@
-// Package cache is a store in front of another one, such as a web server or an SFTP
-// server. It keeps what was read in a directory of this machine, up to a size.
+// Package cache provides a store in front of another one, such as a web server or an SFTP server.
+// It keeps the data that was read in a local directory of limited size.
 //
 //	c, err := cache.Open(cache.Config{Dir: "/var/cache/haul", Size: 20 << 30})
 //	if err != nil {
@@ -8,9 +8,9 @@
 //	defer c.Close()
 //	files := c.Store("https://mirror.example/boot/", source)
 //
-// One Cache serves several sources. All readers that want the same bytes at once share one
-// fetch, and get each byte as it comes. See [Cache.Store] for what the store promises, and
-// [Config] for the bounds. The example of the package reads a file twice, and fetches it once.
+// One Cache serves several sources. Readers that need the same bytes at the same time share one
+// fetch, and get each byte as soon as it arrives. See [Cache.Store] for the promises of the store,
+// and [Config] for its bounds. The example of the package reads a file twice, and fetches it once.
 //
 // # Stability
 //
@@ -59,12 +59,12 @@ type Config struct {
 	// reached. 0 means not at all.
 	Stale time.Duration
 
-	// Absent is for how long the cache remembers that a name does not exist. 0 means
-	// 5 s; below 0 it does not.
+	// Absent is how long the cache remembers that a name does not exist. 0 means 5 s; with a
+	// negative value it does not remember it.
 	Absent time.Duration
 
-	// Memory is the most bytes of blocks that are being fetched, or that could not be
-	// stored. 0 means DefaultMemory; the least is 8 MiB.
+	// Memory is the most bytes in memory: of blocks that are being fetched, and of blocks that could
+	// not be stored. 0 means DefaultMemory; the minimum is 8 MiB.
 	Memory int64
 
 	// Wait is for a server that takes over from another process, which may still hold the
