@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/s3test"
 )
 
@@ -414,6 +416,59 @@ func TestServeHangingSource(t *testing.T) {
 	}
 	close(release)
 	clients.Wait()
+}
+
+// A directory of 100,000 names is listed over HTTP and SFTP, page by page.
+func TestServeBucketManyNames(t *testing.T) {
+	names := 100_000
+	if race.Enabled { // the race detector is slow
+		names = 5000
+	}
+	b := servetest.NewBucket(t)
+	for i := range names {
+		b.Put(fmt.Sprintf("many/%06d", i), "")
+	}
+	s := startSourceServer(t, "s3://bucket/", bucketHome(t, "id"), "", bucketEnv(b)...)
+	before := s.memory()
+	entries, err := s.login().Store("").OpenDir(t.Context(), "many")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer entries.Close()
+	seen := map[string]bool{}
+	into := make([]fs.FileInfo, 1000)
+	for err == nil {
+		var n int
+		n, err = entries.Next(into)
+		for _, fi := range into[:n] {
+			seen[fi.Name()] = true
+		}
+	}
+	if err != io.EOF || len(seen) != names {
+		t.Errorf("%d names over SFTP, %v", len(seen), err)
+	}
+	a, list := s.ask("GET", "/many/?list", "", "Accept", "application/json")
+	if n := strings.Count(list, `"name":`); a.StatusCode != 200 || n != names {
+		t.Errorf("over HTTP: %s, %d names", a.Status, n)
+	}
+	if n := s.memory(); !race.Enabled && n > before+192<<10 {
+		t.Errorf("the process had up to %d KiB of memory before, and %d then", before, n)
+	}
+}
+
+// memory returns the peak memory of the process, in KiB.
+func (s *sourceServer) memory() (n int) {
+	s.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	if _, err := fmt.Sscan(peak, &n); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Logf("%d KiB", n)
+	return n
 }
 
 // A cache whose disk is full or fails, or has altered stored data, costs fetches and log lines, but

@@ -85,6 +85,7 @@ type sourceServer struct {
 	log  *servetest.Buffer
 	http string // "http://127.0.0.1:1234"
 	tftp netip.AddrPort
+	pid  int
 }
 
 func startSourceServer(t *testing.T, urls, home, cacheDir string, env ...string) *sourceServer {
@@ -105,6 +106,7 @@ func startSourceServer(t *testing.T, urls, home, cacheDir string, env ...string)
 		}
 	})
 	servetest.Eventually(t, "it serves", func() bool { return strings.Contains(s.log.String(), "everybody may read") || len(ended) > 0 })
+	s.pid = c.Process.Pid
 	s.http = "http://" + s.word(` on http://(\S+)`)
 	s.tftp = netip.MustParseAddrPort(s.word(` on tftp://(\S+)`))
 	return s
