@@ -1,5 +1,5 @@
-# What a developer types. `make run` builds haul and serves a directory; `make test`
-# installs what the tests need and runs them; `make check` runs what else CI runs.
+# These are the commands for developers. `make run` builds haul and serves a directory; `make test`
+# installs what the tests need and runs them; `make check` runs the rest of CI.
 
 GO       ?= go
 DIR      ?= bin/sample
@@ -7,29 +7,29 @@ VERSION  ?= $(shell scripts/version)
 FUZZTIME ?= 200000x
 TARGETS  := linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
-# The first Raspberry Pi and the Zero have it, and Raspberry Pi OS calls them armhf, as Debian does the
-# 7. The instructions of the 7 would exclude them, and speed up little: hashes and ciphers use none.
+# ARM version 6 is that of the first Raspberry Pi and the Zero, which Raspberry Pi OS calls armhf,
+# as Debian calls version 7. The instructions of version 7 would exclude them, and bring little
+# speed: hashes and ciphers do not use them.
 export GOARM := 6
 
-# What is shipped runs on each processor of its kind, and is the same, whatever the builder's environment asks for.
+# Released binaries run on each processor of their kind, and are the same in any build environment.
 binaries: export GOAMD64 := v1
 binaries: export GOARM64 := v8.0
 binaries: export GOFLAGS :=
 binaries: export GOEXPERIMENT :=
 
-# golangci-lint is built here by the Go toolchain, since the module proxy is all
-# that it needs: two minutes on two cores the first time, nothing after that.
-# It is a tool of ours and no dependency of haul, hence no line in go.mod.
+# The Go toolchain builds golangci-lint, which only needs the module proxy: two minutes on two cores
+# the first time, nothing after that. It is a tool and not a dependency of haul, so it is not in
+# go.mod.
 LINT := 2.15.0
 
-# Haul is one static binary, so that is also how it is tested; only the race
-# detector wants a C compiler.
+# Haul is one static binary, and is tested as such; only the race detector needs a C compiler.
 export CGO_ENABLED := 0
 
-# The version is set by hand, so the build needs to know nothing of git.
+# The version is set explicitly, so the build does not need git.
 BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 
-# All packages but the interop tests, which need peers and have a target of their own.
+# All packages except the interop tests, which need peers and have their own target.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
 .PHONY: build man binaries packages run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together cover fuzz mutants interop soak cross bench bench-quick bench-guard bench-peers bench-test sizes microbench peers clean FORCE
@@ -37,7 +37,7 @@ UNIT = $$($(GO) list ./... | grep -v /interop$$)
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
 
-# The date of what is made is that of the commit.
+# Files get the date of the commit.
 man packages: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 
 man: build ## bin/man, the manual pages
@@ -61,7 +61,7 @@ test: ## before each merge: all tests, with those against other programs; instal
 check: ## what CI runs besides: the race detector, the portable paths, fuzzing, lint, cross builds, the benchmark's own tests
 	@scripts/test check
 
-# Tests wait more than they compute, so twice as many packages run at once as there are cores.
+# Tests wait more than they compute, so twice as many packages as cores run at once.
 TWICE = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 quick: vet ## before each commit: a minute or so
@@ -83,10 +83,11 @@ bin/golangci-lint-$(LINT):
 		{ cat bin/lint.log; false; }
 	@mv bin/golangci-lint $@
 
-# For a test that hangs. The slowest packages, which are nice to all others, take more than ten minutes on a busy machine.
+# The timeout is for a test that hangs. The slowest packages, which run with low priority, take more
+# than ten minutes on a busy machine.
 PATIENCE = -timeout 30m
 
-# Lint vets all variants. go test would vet them once more, with all that they import.
+# Lint vets all variants. go test would vet them again, with all their imports.
 VETTED = -vet=off
 
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
@@ -95,7 +96,8 @@ unit: ## also checks formatting, comments and who imports whom: arch_test.go
 
 portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
 
-# SFTP and HTTP know no UDP, and what goes by them alone does not: of the command's tests and scripts, those of TFTP and of all together are run.
+# SFTP and HTTP do not use UDP: of the command's tests and scripts, only those with TFTP run, and
+# those with all protocols.
 portable-timed: NO_UDP = cat|chmod|config|copy|cp|df|get-sftp|glob|ln|ls|mkdir|mv|put|rm|serve-(http|refused)|stat|sum|sync|tree|usage|user|version
 portable-timed:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && \
@@ -104,11 +106,12 @@ portable-timed:
 portable-rest:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages
 
-# Packages whose tests bear company: their time is virtual, or they have no timers to miss.
+# The tests of these packages can run next to others: their time is virtual, or they have no timers.
 TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|client/openssh|internal/(penalty|rate|sshconn)|$(UNTIMED))$$
 UNTIMED = sftp/internal/(mux|storewire|uploadrecord)|store/(filter|glob|internal/rules)|internal/(localfs|tempname)|cli/(console|events|failure|top)|client/runs|boot/dhcpadvice|server/(config|config/convert|meter|site|userroots)|system/smallfile
 
-# A process with the detector sleeps for a second at its end, for threads that have found a race. Those of the tests end often.
+# A process with the detector sleeps for a second at its end, for threads that have found a race.
+# The tests start many processes.
 DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
 
 race: race-timed race-together ## all tests of packages with concurrency under the race detector
@@ -131,11 +134,12 @@ fuzz: ## every fuzz target, FUZZTIME runs of each
 mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, and see the tests notice them; FILES=REGEXP for a part
 	nice $(GO) run scripts/mutants.go '$(FILES)'
 
-# The second run is of what speaks UDP. SFTP, HTTP and S3 do not: TestSources has the portable path serve their sources over TFTP. The
-# fleet does, for 40 s, and in ways that others of that run show: TestReplicasRun (replicas of a bucket with caches), TestThousand and
-# TestNetworkRestart. So does TestSoakAll: TestSoak.
-# With the other UDP path the services, and what haul sends to boot clients, are the same, and the
-# firmware's TFTP is in TestFirmware, so that no other machine is switched on. Packages have the path that is fast.
+# The second run covers everything with UDP. SFTP, HTTP and S3 do not use it: in TestSources the
+# portable path serves their files over TFTP. The fleet uses it for 40 s, in ways that other tests
+# of that run cover: TestReplicasRun (replicas of a bucket with caches), TestThousand and
+# TestNetworkRestart. TestSoak covers TestSoakAll in the same way. With the other UDP path the
+# services, and haul's packets to boot clients, are the same, and TestFirmware covers the firmware's
+# TFTP, so no other machine is started. Packages use the fast path.
 UDP_ALIKE = ^Test(SoakAll|SFTP|HTTP|S3|ARM|Package|Monitoring|Kubernetes|NetworkFleet|SystemdGuide|Boot(Beside|BIOS|UEFI|Secure)|Firmware(GuideBucket|.*OverHTTP))
 
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
@@ -150,7 +154,7 @@ soak: ## all protocols for SOAK, with reloads and faults: does haul stay as larg
 	@mkdir -p bin
 	HAUL_SOAK=$(SOAK) HAUL_SOAK_TABLE='$(CURDIR)/bin' $(GO) test -count=1 -timeout 0 -v -run '^TestSoakAll$$' ./interop
 
-# No file of ours is for one processor, so that lint has vetted what linux/arm64 gets, too.
+# No file is specific to one processor, so lint has vetted the code for linux/arm64, too.
 cross: binaries ## build for every system that we ship to, and vet for those that lint has not seen
 	@set -e; for t in $(filter-out linux/%,$(TARGETS)); do \
 		echo "vet $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./...; \
@@ -159,7 +163,7 @@ cross: binaries ## build for every system that we ship to, and vet for those tha
 bench-peers: peers ## fetch and build the peers that haul is measured against
 	scripts/install-bench-peers
 
-# Programs of the suite around haul's packages, and the client side of TCP.
+# Programs of the suite around haul's packages, and the TCP client.
 BENCH_OWN = bin/haulsftp bin/haultcp bin/haultcp-portable bin/tcpload
 
 bench: build bin/bench $(BENCH_OWN) ## measure haul and its peers for some hours; ARGS=--quick for five minutes. Wants root
