@@ -19,10 +19,10 @@ type memPlace struct {
 	node *memNode // the node of that name, or nil
 }
 
-// walk finds the place that name leads to, in the tree below root. With follow, it follows a symbolic
+// walk finds the place that name leads to, in the tree below n. With follow, it follows a symbolic
 // link at the end. The caller holds memStore.mu, here and below.
-func (root *memNode) walk(name string, follow bool) (memPlace, error) {
-	dir, rest, links := root, name, 0
+func (n *memNode) walk(name string, follow bool) (memPlace, error) {
+	dir, rest, links := n, name, 0
 	for {
 		elem, after, more := strings.Cut(rest, "/")
 		if elem == ".." {
@@ -38,33 +38,33 @@ func (root *memNode) walk(name string, follow bool) (memPlace, error) {
 			rest = after
 			continue
 		}
-		n := dir.entries[elem]
+		found := dir.entries[elem]
 		switch {
-		case n == nil:
+		case found == nil:
 			return memPlace{dir: dir, base: rest}, nil
-		case n.mode.Type() == fs.ModeSymlink && (more || follow):
+		case found.mode.Type() == fs.ModeSymlink && (more || follow):
 			if links++; links > maxMemLinks {
 				return memPlace{}, syscall.ELOOP
 			}
-			if path.IsAbs(n.target) {
+			if path.IsAbs(found.target) {
 				return memPlace{}, rules.ErrOutside
 			}
-			if rest = n.target; more {
+			if rest = found.target; more {
 				rest += "/" + after
 			}
 		case !more:
-			return memPlace{dir: dir, base: elem, node: n}, nil
-		case !n.mode.IsDir():
+			return memPlace{dir: dir, base: elem, node: found}, nil
+		case !found.mode.IsDir():
 			return memPlace{}, fs.ErrNotExist
 		default:
-			dir, rest = n, after
+			dir, rest = found, after
 		}
 	}
 }
 
 // find returns the node of a name.
-func (root *memNode) find(name string, follow bool) (*memNode, error) {
-	p, err := root.walk(name, follow)
+func (n *memNode) find(name string, follow bool) (*memNode, error) {
+	p, err := n.walk(name, follow)
 	if err == nil && p.node == nil {
 		err = fs.ErrNotExist
 	}
@@ -72,26 +72,26 @@ func (root *memNode) find(name string, follow bool) (*memNode, error) {
 }
 
 // regular returns the file of that name.
-func (root *memNode) regular(name string) (*memNode, error) {
-	n, err := root.find(name, true)
-	if err == nil && !n.mode.IsRegular() {
+func (n *memNode) regular(name string) (*memNode, error) {
+	found, err := n.find(name, true)
+	if err == nil && !found.mode.IsRegular() {
 		err = ErrNotRegular
 	}
-	return n, err
+	return found, err
 }
 
 // directory returns the directory of that name.
-func (root *memNode) directory(name string) (*memNode, error) {
-	n, err := root.find(name, true)
-	if err == nil && !n.mode.IsDir() {
+func (n *memNode) directory(name string) (*memNode, error) {
+	found, err := n.find(name, true)
+	if err == nil && !found.mode.IsDir() {
 		err = fs.ErrNotExist
 	}
-	return n, err
+	return found, err
 }
 
 // vacant returns the place for a new node of that name, in an existing directory.
-func (root *memNode) vacant(name string) (memPlace, error) {
-	p, err := root.walk(name, false)
+func (n *memNode) vacant(name string) (memPlace, error) {
+	p, err := n.walk(name, false)
 	switch {
 	case err != nil:
 	case p.node != nil:

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
@@ -26,10 +25,9 @@ type webLab struct {
 	dir  string // the served directory
 	home string // the user's home directory
 
-	mu       sync.Mutex
-	hook     func(w http.ResponseWriter, r *http.Request) bool // guarded by mu: answers in place of the server
-	requests []*http.Request                                   // guarded by mu
-	sent     int64                                             // guarded by mu: bytes of files
+	mu   sync.Mutex
+	hook func(w http.ResponseWriter, r *http.Request) bool // guarded by mu: answers in place of the server
+	sent int64                                             // guarded by mu: bytes of files
 }
 
 // startWeb serves a new directory with the given files.
@@ -48,13 +46,6 @@ func newWeb(t *testing.T, files map[string]string) *webLab {
 		writeFile(t, filepath.Join(l.dir, name), content)
 	}
 	return l
-}
-
-// cacert returns a file with the certificate of a TLS server.
-func (l *webLab) cacert() string {
-	name := filepath.Join(l.home, "cert.pem")
-	writeFile(l.t, name, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.Certificate().Raw})))
-	return name
 }
 
 // startSecureWeb serves over TLS and HTTP/2.
@@ -76,16 +67,8 @@ func (l *webLab) setHook(hook func(w http.ResponseWriter, r *http.Request) bool)
 	l.hook = hook
 }
 
-// asked returns the requests so far.
-func (l *webLab) asked() []*http.Request {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]*http.Request(nil), l.requests...)
-}
-
 func (l *webLab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
-	l.requests = append(l.requests, r)
 	hook := l.hook
 	l.mu.Unlock()
 	if hook != nil && hook(w, r) {
