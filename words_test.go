@@ -29,6 +29,8 @@ var badWords = []struct {
 	{regexp.MustCompile(`\bsettles\b`), "decides or agrees on"},
 	{regexp.MustCompile(`\bsees? to (?:it|that|them|the|what|whether|an?)\b`), "handles or ensures"},
 	{regexp.MustCompile(`(?:^|[.!] )(?:Who|What) [^.?!:]*\.`), "a sentence with a subject"},
+	{regexp.MustCompile(`\b[Tt]here (?:is|are|was|were) none\b`), "the noun that is missing: no setting has this name"},
+	{regexp.MustCompile(`(?:^|[.!?] )Those (?:that|who|which|with|without|of|are)\b`), "the noun instead of those"},
 }
 
 // The list of bad words has them.

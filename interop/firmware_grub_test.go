@@ -51,6 +51,6 @@ func TestFirmwareGRUB(t *testing.T) {
 		`done grub/i386-pc/core.0 octet blksize=1432 tsize=\d+`,
 		`(ended by peer|probe) /image octet blksize=1024 tsize=\d+`, // GRUB opens it to check whether it is empty
 		fmt.Sprintf(`done /image octet blksize=1024 tsize=%d`, size),
-		`(done|probe) /empty octet blksize=1024`, // it need not wait for data, because there is none
+		`(done|probe) /empty octet blksize=1024`, // it need not wait, because the file has no data
 	)
 }

@@ -53,7 +53,7 @@ func peerDir(t *testing.T, pkg string) string {
 }
 
 // libraries returns the environment in which a package's programs find the libraries in the same
-// package, or nil if there are none.
+// package, or nil if the package has no libraries.
 func libraries(dir string) []string {
 	var libs []string
 	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {

@@ -133,7 +133,7 @@ func (r *Rules) clone() Rules {
 	return c
 }
 
-// httpPort returns the HTTP port at an address of this server; 0 if there is none.
+// httpPort returns the HTTP port at an address of this server, or 0 if HTTP is not served there.
 func (r *Rules) httpPort(server dhcp.Addr) uint16 {
 	if port, ok := r.HTTPPorts[server]; ok {
 		return port

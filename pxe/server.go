@@ -219,7 +219,7 @@ func (s *Server) leased(p *dhcp.Packet) {
 	s.table.leased(p.MAC(), addr)
 }
 
-// loader returns the boot file of a machine; empty if there is none.
+// loader returns the boot file of a machine, or "" if no boot file is configured for it.
 func (s *Server) loader(arch Arch, host Host) string {
 	if host.File != "" && !isScript(host.File) {
 		return host.File

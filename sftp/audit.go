@@ -61,7 +61,7 @@ func (c *userConn) audit(what, name, to string, err error) error {
 }
 
 // addressIn returns the address in a request to forward or to open a forwarded channel (RFC 4254,
-// section 7), or "" if there is none.
+// section 7), or "" if the request has no address.
 func addressIn(b []byte) string {
 	var m struct {
 		Host string

@@ -12,7 +12,7 @@ import (
 )
 
 // Transfers that are open when the server ends a connection report its reason as their error.
-// Those that are open when the client disconnects report ErrAbandoned.
+// Transfers that are open when the client disconnects report ErrAbandoned.
 func TestSaysWhyItEnds(t *testing.T) {
 	removed := errors.New("the user was removed")
 	for _, test := range []struct {

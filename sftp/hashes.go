@@ -29,7 +29,7 @@ const maxCommand = 16 << 10
 // A hashCommand is a command that hashes files.
 type hashCommand struct {
 	program string
-	paths   []string // if there are none, it hashes the standard input
+	paths   []string // if empty, the command hashes the standard input
 }
 
 // parseHashCommand reads the text of an exec request (RFC 4254, section 6.5). It

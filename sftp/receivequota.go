@@ -65,9 +65,9 @@ type receiveQuota struct {
 	mu     sync.Mutex
 	taken  int64               // mu: bytes of data that were read
 	queues map[*queue]struct{} // mu
-	wide   *queue              // mu: the queue with a wide window; nil if there is none
+	wide   *queue              // mu: the queue with a wide window; nil if no queue has one
 	fixed  bool                // mu: no channel can get a wide window
-	trying chan struct{}       // mu: closed when the test write has gone through; nil while there is none
+	trying chan struct{}       // mu: closed when the test write has gone through; nil while no test write is under way
 }
 
 // A countedConn is a connection that counts what is read and written.

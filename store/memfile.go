@@ -256,7 +256,7 @@ type memInfo struct {
 	size    int64
 	mode    fs.FileMode
 	modTime time.Time
-	number  uint64   // of the node; 0 if there is none
+	number  uint64   // of the node; 0 if there is no node
 	details *Details // nil if it has none
 }
 

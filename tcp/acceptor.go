@@ -234,7 +234,7 @@ func (a *acceptor) end(err error) {
 	a.ended(err)
 }
 
-// trim ends half of the idle workers. Those that were not needed since the last call are
+// trim ends half of the idle workers. The workers that were not needed since the last call are
 // at the bottom of the list.
 func (a *acceptor) trim() {
 	a.mu.Lock()

@@ -64,7 +64,7 @@ func (h *Conn) cause(c *conns.Conn, err error) error {
 	return c.Cause(err)
 }
 
-// Read reads available bytes, and waits if there are none yet.
+// Read reads available bytes. It waits until the first byte arrives.
 func (h *Conn) Read(b []byte) (int, error) {
 	c, ok := h.take()
 	if !ok {

@@ -218,8 +218,8 @@ func TestUploadsThatBreakRules(t *testing.T) {
 
 func textUpload() []byte { return tftptest.Packet(2, "new", "netascii", nil) }
 
-// Uploads that need more memory than there is are refused because the server is busy. Those that
-// have their memory continue.
+// Uploads that need more memory than there is are refused because the server is busy. Uploads
+// that have their memory continue.
 func TestUploadsBeyondMemory(t *testing.T) {
 	watchHeap(t)
 	runCase(t, "windows larger than the memory", func(s *Config) { s.Memory = 256 << 10 }, func(tb *testbed) {

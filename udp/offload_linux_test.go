@@ -155,7 +155,7 @@ func testStall(t *testing.T, config Config) {
 	if time.Since(begun) < maxStall {
 		t.Error("Write did not wait for room")
 	}
-	if *calls > 110 { // the kernel may report room to the first Write although there is none
+	if *calls > 110 { // the kernel may report room to the first Write although its buffer is full
 		t.Errorf("the kernel was asked %d times", *calls)
 	}
 	if client.out.stalled != true {

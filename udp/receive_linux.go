@@ -69,7 +69,7 @@ func (r *receiver) prepare(ms []Message) {
 // at any moment.
 const maxDrained = 16
 
-// try asks the kernel for messages. It reports false if there are none and waiting makes sense.
+// try asks the kernel for messages. It reports false if no message is there and waiting makes sense.
 //
 // Datagrams are returned before refusals, whichever came first. If a peer's last packet crosses a
 // repeat of ours, the peer's host refuses the repeat, and that refusal must not hide the packet.

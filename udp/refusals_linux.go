@@ -24,7 +24,7 @@ type refusals struct {
 // known reports whether there is a refusal to take.
 func (r *refusals) known() bool { return r != nil && r.last.Load() != nil }
 
-// take removes and returns the latest refusal, nil if there is none.
+// take removes and returns the latest refusal. It returns nil if no packet was refused.
 func (r *refusals) take() error {
 	if r == nil || r.last.Load() == nil {
 		return nil

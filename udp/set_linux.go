@@ -315,7 +315,7 @@ func transient(errno syscall.Errno) error {
 	return errno
 }
 
-// refused takes the next refusal from the queue of ICMP errors, nil if there is none. Wait returns
+// refused takes the next refusal from the queue of ICMP errors, or nil if the queue is empty. Wait returns
 // the member again while there are more errors.
 func (m *Member) refused() error {
 	control := make([]byte, 256)

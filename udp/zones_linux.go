@@ -37,7 +37,7 @@ func (t *zoneTable) name(index uint32) string {
 	return strconv.FormatUint(uint64(index), 10)
 }
 
-// index returns the index of the named interface, zero if there is none. A name that is a number is
+// index returns the index of the named interface, or zero if no interface has this name. A name that is a number is
 // the index itself.
 func (t *zoneTable) index(name string) uint32 {
 	if name == "" {

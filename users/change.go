@@ -71,8 +71,8 @@ func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
 	})
 }
 
-// RemoveKeys removes the keys for which which returns true from a user in a users file. It is an
-// error if there are none. It does not look at keys in the files that keys statements name.
+// RemoveKeys removes the keys for which the function which returns true from a user in a users
+// file. It returns an error if which returns true for no key. It does not look at keys in the files that keys statements name.
 func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) error {
 	return changeUser(ctx, "remove a key in", file, name, func(u *userLines) error {
 		if !u.remove(func(word, rest string) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/filelock"
 )
 
-// Add adds a user at the end of a users file. It creates the file if there is none.
+// Add adds a user at the end of a users file. It creates the file if the file does not exist.
 func Add(ctx context.Context, file string, u User) error {
 	err := CheckName(u.Name)
 	if err == nil {

@@ -132,8 +132,8 @@ func loadHostKey(file string, owners []int) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// loadHostCert loads a certificate. The clients check whether it is valid today. Those that cannot
-// use it use the key.
+// loadHostCert loads a certificate. The clients check whether it is valid today. A client that
+// cannot use the certificate uses the key.
 func loadHostCert(file string, signer ssh.Signer, owners []int) (ssh.Signer, error) {
 	l := loader{owners: owners}
 	text, err := l.readOurs(file, hostKeySize, writable)

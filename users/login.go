@@ -97,8 +97,8 @@ func (d *Directory) password(ctx context.Context, a Attempt, name string, passwo
 	return &Login{User: *u, Access: u.Access, Dir: "/", Method: "password", Peer: plain(a.Peer), at: a.Now, password: true}, nil
 }
 
-// admits returns the reason why a user may not log in, whatever the client proves, or nil if there
-// is none. u is nil if the user does not exist.
+// admits returns the reason why a user may not log in, whatever the client proves, or nil if the
+// user may. u is nil if the user does not exist.
 func admits(u *User, a Attempt) error {
 	switch {
 	case u == nil:

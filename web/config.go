@@ -191,7 +191,7 @@ type Exchange struct {
 	Status   int
 	Range    string // the beginning of the request's Range or Content-Range
 	Coding   string // the content coding of a precompressed variant, such as "gzip"
-	Size     int64  // bytes of the file, or of the whole upload; -1 if there is none or it is unknown
+	Size     int64  // bytes of the file, or of the whole upload; -1 without a file, or if the size is unknown
 	Err      error  // why the request failed, or why the file was not transferred whole
 	Duration time.Duration
 

@@ -270,8 +270,8 @@ func (x *exchange) waitForRate() error {
 	return x.sleep(wait)
 }
 
-// slowest returns the lowest rate that applies to the request, in bytes a second, and 0 if there is
-// none.
+// slowest returns the lowest rate that applies to the request, in bytes a second, and 0 without a
+// rate limit.
 func (x *exchange) slowest() int64 {
 	r := max(x.h.Rate, 0)
 	if x.throttle == nil {

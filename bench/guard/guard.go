@@ -61,7 +61,7 @@ type Figure struct {
 	cost        bool      // smaller is better
 }
 
-// Change returns the median change of the rounds, or NaN if there are none.
+// Change returns the median change of the rounds, or NaN before the first round.
 func (f *Figure) Change() float64 { return report.Median(f.Changes) }
 
 // Verdict judges a figure.

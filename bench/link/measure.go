@@ -49,7 +49,7 @@ type Tool struct {
 // A Program returns the command that runs a program on a side.
 type Program func(ctx context.Context, side Side, args ...string) *exec.Cmd
 
-// Tools are further programs that [Link.Measure] uses. Those that are nil are absent.
+// Tools are further programs that [Link.Measure] uses. A nil Program means that the machine does not have the program.
 type Tools struct {
 	Ping, IPerf3 Program
 }

@@ -28,8 +28,8 @@ const versionTime = 5 * time.Second
 const maxParents = 4
 
 // BinDir returns the repository's directory of built and fetched programs, relative to the
-// working directory: bin here or in a parent. If there is none, it returns "bin", which contains
-// nothing then.
+// working directory: bin here or in a parent. If no such directory exists, it returns
+// "bin".
 func BinDir() string {
 	dir := "bin"
 	for range maxParents {

@@ -26,7 +26,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the kept bytes, or "nothing" if there are none.
+// String returns the kept bytes, or "nothing" if no bytes are kept.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

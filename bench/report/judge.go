@@ -161,7 +161,7 @@ func (r *Report) againstPeers(g Goal, name string, mine *cell) (float64, string,
 }
 
 // worstPeer returns the peer with which a contender's ratio is worst, of those that did the work,
-// and the ratio. It returns "" and NaN if there is none.
+// and the ratio. It returns "" and NaN if no peer did the work.
 func (r *Report) worstPeer(g Goal, name string, mine *cell) (string, float64) {
 	who, worst := "", math.NaN()
 	for _, peer := range r.peersOf(name, g.Contender) {

@@ -19,8 +19,8 @@ func (r *Report) Markdown() string {
 	return b.String()
 }
 
-// split returns the sections with measurements, and a sentence about the others, which is empty
-// if there are none.
+// split returns the sections with measurements, and a sentence about the sections without
+// measurements. The sentence is empty if all sections have measurements.
 func split(all []Section) (shown []Section, rest string) {
 	var titles []string
 	for _, s := range all {

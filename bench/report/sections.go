@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// Sections returns the sections of the report in order. Those without measurements have no
-// tables.
+// Sections returns the sections of the report in order. Sections without measurements have
+// no tables.
 func (r *Report) Sections() []Section {
 	all := []Section{
 		r.environment(), r.goalSection(), r.threeFiles(),

@@ -248,7 +248,7 @@ func (r *Report) buffers(t Table, scenarios []*scenario) Table {
 	return t
 }
 
-// byBufferSize sorts scenarios by buffer. Those without a buffer come last.
+// byBufferSize sorts scenarios by buffer. Scenarios without a buffer come last.
 func byBufferSize(a, b *scenario) int {
 	rank := func(s *scenario) int { return cmp.Or(s.Buffer, math.MaxInt) }
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))

@@ -29,7 +29,7 @@ type stage struct {
 	limit *throttle          // for the server; nil means none
 	kept  map[string]process // servers that keep running between rounds, by contender
 	keys  *peer.Keys         // for SFTP
-	local string             // directory of the SFTP and TCP clients, "" if there are none
+	local string             // directory of the SFTP and TCP clients; "" for other protocols
 
 	// These fields are for TCP:
 	space     *link.Space // network namespace of all its programs; nil otherwise

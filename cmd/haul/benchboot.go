@@ -106,8 +106,8 @@ func (b *bootFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&b.svg, "svg", "", "write the machines up over time to `FILE`, as a picture")
 
 	servers := pflag.NewFlagSet("", 0)
-	servers.StringArrayVar(&b.loaders, "loader", nil, "fetch the loader from this tftp `URL`, or one of several; without it there is none")
-	servers.StringArrayVar(&b.images, "image", nil, "fetch the image from this http or https `URL`, or one of several; without it there is none")
+	servers.StringArrayVar(&b.loaders, "loader", nil, "fetch the loader from this tftp `URL`, or one of several; without this flag, no loader is fetched")
+	servers.StringArrayVar(&b.images, "image", nil, "fetch the image from this http or https `URL`, or one of several; without this flag, no image is fetched")
 
 	s := &b.site
 	b.loaderSize, b.imageSize = console.ByteSize(s.Loader), console.ByteSize(s.Image)
@@ -115,8 +115,8 @@ func (b *bootFlags) add(flags *pflag.FlagSet) {
 	simulate.IntVar(&s.Replicas, "replicas", s.Replicas, "`N` replicas of haul serve the machines")
 	simulate.Float64Var(&b.link, "link", s.Link/boot.Gigabit, "link of each replica, in Gb/s (`RATE`)")
 	simulate.Float64Var(&s.Cores, "cores", s.Cores, "`N` cores of each replica")
-	simulate.Var(&b.loaderSize, "loader-size", "size of the loader; 0: there is none")
-	simulate.Var(&b.imageSize, "image-size", "size of the image; 0: there is none")
+	simulate.Var(&b.loaderSize, "loader-size", "size of the loader; 0: no loader")
+	simulate.Var(&b.imageSize, "image-size", "size of the image; 0: no image")
 	simulate.Float64Var(&b.ofMachine, "machine-link", s.MachineLink/boot.Gigabit, "link of each machine, in Gb/s (`RATE`)")
 	simulate.DurationVar(&s.RoundTrip, "round-trip", s.RoundTrip, "round trip `TIME` between a machine and a replica")
 	simulate.Float64Var(&b.store, "store-link", s.Store/boot.Gigabit, "link of the store with the files, in Gb/s (`RATE`)")

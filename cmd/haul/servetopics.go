@@ -56,7 +56,7 @@ For firmware with mistakes, some clients can be served otherwise, by their addre
 const serveSFTPHelp = `Serve files over SFTP.
 
 SFTP users log in. --users FILE names them; without it, haul takes the file that "haul
-user" has made. If there is none, one user gets a password for this run, which haul
+user" has made. Without a users file, one user gets a password for this run, which haul
 prints. This user may read, with --upload create also add files, and with --upload
 overwrite change and remove everything.
 

@@ -20,7 +20,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-const userAddHelp = `Add a user to the users file, which haul makes if there is none.
+const userAddHelp = `Add a user to the users file. Haul creates the file if it does not exist.
 
 Without --key and without a flag about a password, haul asks for a password. A --key
 is a file of public keys, such as id_ed25519.pub or authorized_keys, the line of such

@@ -37,7 +37,7 @@ const (
 func OwnFile(dir string) string { return filepath.Join(dir, ownFile) }
 
 // Own returns the self-signed certificate that a server keeps for itself in a directory, in one
-// file with its key, which only the owner can read. If there is none yet, or if it expires within
+// file with its key, which only the owner can read. If the directory has no certificate yet, or if it expires within
 // 30 days, Own makes one for the hosts. created reports that, since clients that trust an earlier
 // certificate have to trust the new one. Servers that need a certificate at the same time get the
 // same one, and wait up to 10 s for the server that makes it. The file is complete or absent; the

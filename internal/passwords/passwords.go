@@ -134,8 +134,8 @@ func (l *Checker) hash(from netip.Addr, name, password string) (sum [sha256.Size
 	return sum
 }
 
-// claim returns the verdict on a password, known or pending. If there is none, it returns a new
-// one that the caller has to reach, and true.
+// claim returns the verdict on a password, known or pending. For a new password, it returns
+// a new verdict that the caller has to reach, and true.
 func (l *Checker) claim(key [sha256.Size]byte, name string) (v *verdict, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -74,8 +74,8 @@ func (g *game) drive() {
 	}
 }
 
-// answer gives a request one of its possible fates. Those that are faults are
-// counted; when none is left they are not possible.
+// answer gives a request one of its possible fates. Faults are counted, and
+// once the allowed number is used up, no further fault is possible.
 func (g *game) answer(s sentRequest, fate int) {
 	r := s.m.out[s.id]
 	n := int(min(max(g.size-r.off, 0), int64(r.n)))

@@ -34,8 +34,8 @@ type request struct {
 	lane  int32
 	piece int32 // what is missing of it; none if nothing is
 
-	// Its place among the plan's requests by age. Those that were repeated,
-	// or are a repetition, have none.
+	// Its place among the plan's requests by age. Requests that were
+	// repeated, and repetitions, have no place.
 	older, younger int32
 	waits          bool
 

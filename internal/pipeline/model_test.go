@@ -81,7 +81,7 @@ func (m *model) contiguous() int64 {
 }
 
 // missing returns the first byte that an outstanding request is still to bring,
-// and false if there is none.
+// and false if the request has brought all bytes.
 func (m *model) missing(r modelRequest) (int64, bool) {
 	for i := r.off; i < min(r.off+int64(r.n), m.end); i++ {
 		if i >= int64(len(m.bytes)) || !m.done(i) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Next returns a request for a lane to send, and false if there is none now:
-// then what is outstanding must be answered first, or the plan waits for
-// [Plan.Limit], or nothing is left. Lanes are numbered from 0; one that was not
+// Next returns a request for a lane to send. It returns false if the lane may send no request
+// now: outstanding requests must be answered first, the plan waits for [Plan.Limit], or nothing
+// is left to request. Lanes are numbered from 0; one that was not
 // used before counts as open from now on.
 func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
 	k := p.link
@@ -68,7 +68,7 @@ func (p *Plan) due() int64 {
 // room reports whether a request of n bytes may go out on a lane now.
 //
 // While all that is outstanding is held, a plan that has nothing outstanding gets one request,
-// however small the window is. Those that are held may wait for its answer, as when a file is
+// however small the window is. The held requests may wait for its answer, as when a file is
 // copied to another of the same server.
 func (p *Plan) room(t time.Duration, lane int, n int64) bool {
 	k := p.link

@@ -88,7 +88,7 @@ func (s *Server) delete(key string) {
 	s.sorted = nil
 }
 
-// Content returns the content of an object, and false if there is none.
+// Content returns the content of an object, and false if the object does not exist.
 func (s *Server) Content(key string) (string, bool) {
 	s.mu.Lock()
 	o, there := s.objects[key]

@@ -84,7 +84,7 @@ func New(seed uint64) *Network {
 	}
 }
 
-// Host returns the host with the given addresses, and makes it if there is none.
+// Host returns the host with the given addresses. It creates a host for new addresses.
 func (n *Network) Host(addrs ...string) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()

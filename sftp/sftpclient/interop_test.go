@@ -20,7 +20,7 @@ var openSSHServers = []string{
 }
 
 // openSSHServer returns the path of OpenSSH's server, which uses its standard input and output.
-// If there is none, the test is skipped, except in CI.
+// If the machine has no such server, the test is skipped, except in CI.
 func openSSHServer(t testing.TB) string {
 	for _, name := range append([]string{os.Getenv("SFTP_SERVER")}, openSSHServers...) {
 		if fi, err := os.Stat(name); err == nil && fi.Mode().IsRegular() {

@@ -31,7 +31,7 @@ type uploadRecord struct {
 	blind   bool       // mu: the server does not allow reading it, so no upload can be resumed
 }
 
-// read reads the record of an earlier upload. ok is false if there is none.
+// read reads the record of an earlier upload. ok is false if no record is valid.
 func (u *uploadRecord) read(ctx context.Context) (r uploadrecord.Record, ok bool, err error) {
 	f, err := openRegular(ctx, u.c, u.name)
 	if err != nil {
@@ -45,7 +45,7 @@ func (u *uploadRecord) read(ctx context.Context) (r uploadrecord.Record, ok bool
 	return r, ok, nil
 }
 
-// recordIn returns the record in a file. ok is false if there is none.
+// recordIn returns the record in a file. ok is false if the file has no valid record.
 func recordIn(f *File) (r uploadrecord.Record, ok bool, err error) {
 	b := make([]byte, 2*uploadrecord.Slot)
 	n, err := f.ReadAt(b, 0) // a file that is too short has no record

@@ -26,7 +26,7 @@ func (d nearlyFullTree) Space(context.Context, string) (store.Space, error) {
 }
 
 // OpenSSH's server only reports a failure if its disk is full. The client asks it for its free
-// space, and reports that there is none.
+// space, and reports that the disk is full.
 func TestServerDiskFull(t *testing.T) {
 	data := pattern(1<<20, 1)
 	upload := func(resume string, sync bool) func(context.Context, *Client) error {

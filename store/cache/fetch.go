@@ -37,7 +37,7 @@ var (
 	errShort = fmt.Errorf("%w: the source ends before its size", io.ErrUnexpectedEOF)
 )
 
-// request returns the fetch of a block that is not on the disk, and begins one if there is none.
+// request returns the fetch of a block that is not on the disk, and begins the fetch if it is not under way.
 // The caller holds mu.
 func (o *object) request(index int64, ahead bool) *fetch {
 	t := o.fetches[index]

@@ -423,7 +423,7 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// Readers wait for memory if there is none, and get on.
+// Readers wait while no memory is free, and continue later.
 func TestMemoryBound(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{Memory: minMemory})
 	makeFaulty(c).set(syscall.ENOSPC, nil)

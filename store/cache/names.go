@@ -36,7 +36,7 @@ type entry struct {
 	stat    *ask
 }
 
-// entry returns the entry of a name. It creates an empty one if there is none. The caller holds mu.
+// entry returns the entry of a name. It creates an empty entry for a new name. The caller holds mu.
 func (s *front) entry(name string) *entry {
 	n := s.names[name]
 	if n == nil {

@@ -28,7 +28,7 @@ type dirSync struct {
 	failed int64      // number of the last failed fsync, from 1; 0 for none
 	err    error      // error of that fsync
 	next   *syncGroup // waits for an fsync that has not begun; nil if nobody waits
-	last   *syncGroup // the group of the fsync that began last; nil if there is none
+	last   *syncGroup // the group of the fsync that began last; nil before the first
 }
 
 // A syncGroup is a group of uploads that wait for one fsync.

@@ -80,8 +80,8 @@ func (h *heldSync) end() (errs []error) {
 }
 
 // One fsync of a directory serves all uploads that had their names before it began.
-// Those that get them while it runs share the next, and those in another directory do
-// not wait.
+// Uploads that get their names while it runs share the next fsync, and uploads in another
+// directory do not wait.
 func TestDirSyncsAreGrouped(t *testing.T) {
 	const many = 40
 	for _, c := range []store.Create{{}, {Exclusive: true}} {

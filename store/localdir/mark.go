@@ -59,7 +59,7 @@ func parseMark(b []byte) (m mark, ok bool) {
 	return m, m.safe >= 0 && m.size >= 0 && m.size <= m.safe && m.seq < math.MaxUint64
 }
 
-// readMark returns the newest mark in r, or false if there is none.
+// readMark returns the newest mark in r, or false if r has no valid mark.
 func readMark(r io.ReaderAt) (newest mark, ok bool) {
 	var b [markSlot + markBytes]byte
 	n, _ := r.ReadAt(b[:], 0) // missing bytes make a mark invalid

@@ -134,8 +134,8 @@ func wantInside(t *testing.T, name string, fi fs.FileInfo) {
 	}
 }
 
-// Files of uploads under way do not exist for those who use a directory. Those of another
-// kind do.
+// Temporary files of uploads under way do not exist for users of a directory. Temporary files of
+// another kind do.
 func TestNamesOfUploadsAreHidden(t *testing.T) {
 	dir, d := tempDir(t)
 	for kind, hidden := range map[string]bool{"part": true, "keep": true, "mark": true, "upload": false} {

@@ -29,7 +29,7 @@ func withPatience(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, d)
 }
 
-// retryAfter parses a Retry-After (RFC 9110 §10.2.3); it returns 0 if there is none.
+// retryAfter parses a Retry-After (RFC 9110 §10.2.3). It returns 0 if the answer has no such header.
 func retryAfter(s string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
 		return time.Duration(n) * time.Second

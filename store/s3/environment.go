@@ -278,7 +278,7 @@ func (e *environment) machineKeys() func(context.Context) (Keys, error) {
 }
 
 // errNoKeys says that no keys were found.
-var errNoKeys = fmt.Errorf("%w: there are none: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws/credentials", ErrLogin)
+var errNoKeys = fmt.Errorf("%w: no access keys were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws/credentials", ErrLogin)
 
 // keys returns the keys of the environment.
 func (e *environment) keys(ctx context.Context) (Keys, error) {

@@ -56,7 +56,7 @@ type RefusedError struct {
 	Status  int
 	Code    string        // such as NoSuchBucket; "" if the server does not say
 	Message string        // the server's text, shortened, and safe to print
-	After   time.Duration // its Retry-After; 0 if there is none
+	After   time.Duration // the server's Retry-After; 0 if the answer has no such header
 	Skew    time.Duration // how far this machine's clock is ahead of the server's, if that is the reason
 	region  string        // the region of the bucket, if the server says so
 	leads   string        // the server that the answer redirects to

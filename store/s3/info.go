@@ -18,7 +18,7 @@ type info struct {
 	dir  bool
 	size int64
 	time time.Time
-	etag string // without quotes; "" if there is none
+	etag string // without quotes; "" if the object has no ETag
 	md5  bool   // whether the ETag is the MD5 of the content
 	told bool   // whether md5 is known: an answer about this object says it, a listing does not
 

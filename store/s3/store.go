@@ -122,7 +122,7 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 	return i, err
 }
 
-// dirInstead describes the directory of a name that no object has. If there is none, it returns
+// dirInstead describes the directory of a name that no object has. If there is no such directory, it returns
 // err, the error of the object.
 func (s *Store) dirInstead(ctx context.Context, name string, err error) (info, error) {
 	there, e := s.hasAny(ctx, s.prefix+name+"/")

@@ -42,7 +42,7 @@ type upload struct {
 	writes int64                      // mu
 	multi  bool                       // guarded by mu: there is more than one part
 	taken  bool                       // guarded by mu: the memory has been taken
-	id     string                     // guarded by mu: of the multipart upload; "" if there is none
+	id     string                     // guarded by mu: of the multipart upload; "" before it begins
 	known  map[int64]minio.ObjectPart // guarded by mu: parts that an earlier run has sent
 	err    error                      // guarded by mu: why the upload failed
 	ended  bool                       // guarded by mu: Commit or Close has been called

@@ -73,7 +73,7 @@ func mkdir(t *testing.T, tr store.Tree, name string) {
 	}
 }
 
-// symlink makes a symbolic link, or skips the test where there are none.
+// symlink makes a symbolic link, or skips the test if the store has no symbolic links.
 func symlink(t *testing.T, tr store.Tree, target, name string) {
 	t.Helper()
 	err := tr.Symlink(t.Context(), target, name)

@@ -61,7 +61,7 @@ type file struct {
 	to     string
 	info   fs.FileInfo // of the source
 	listed bool        // info comes from the listing of its directory
-	old    fs.FileInfo // the entry with this name in the target; nil if there is none
+	old    fs.FileInfo // the entry with this name in the target; nil if the target has no such entry
 	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
 
 	cleared bool // an entry of another kind with its name will be deleted, or is already

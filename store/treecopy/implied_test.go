@@ -35,8 +35,8 @@ func (fileServer) SetAttr(context.Context, string, store.Attr, bool) error {
 	return errors.ErrUnsupported
 }
 
-// Directories that exist through their files are not made, wherever the copy lands. Those without
-// files are left out and reported.
+// Directories that exist through their files are not made, wherever the copy lands. Directories
+// without files are left out and reported.
 func TestImpliedDirectories(t *testing.T) {
 	from := world(t)
 	mkdir(t, from, "dir/deep/empty")

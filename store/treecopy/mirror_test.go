@@ -50,7 +50,7 @@ func grow(t testing.TB, tree store.Tree, names ...string) {
 	}
 }
 
-// namesIn returns the names in a tree, sorted. Those of directories end in a slash.
+// namesIn returns the names in a tree, sorted. The name of a directory ends in a slash.
 func namesIn(t testing.TB, tree store.Tree) string {
 	t.Helper()
 	var names []string

@@ -79,7 +79,7 @@ func TestMovedAmongMany(t *testing.T) {
 type meeting struct {
 	store.Tree
 	mu      sync.Mutex
-	waiting chan struct{} // mu: the channel of the first of two; nil if there is none
+	waiting chan struct{} // mu: the channel of the first of two; nil while nobody waits
 	alone   atomic.Int64
 }
 

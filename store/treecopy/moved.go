@@ -90,8 +90,8 @@ func (m *movedFiles) find() map[*file]*extra {
 	return moved
 }
 
-// oldName returns the extra file that has the content of f. It returns nil if there is none, or
-// none that both sides can compare without moving it.
+// oldName returns the extra file that has the content of f. It returns nil if no extra file has
+// it, or if the two sides cannot compare the contents without moving them.
 func (m *movedFiles) oldName(f *file, there map[looks][]*extra) *extra {
 	for _, base := range []string{path.Base(f.to), ""} {
 		for _, x := range there[looksOf(f.info, base)] {

@@ -132,7 +132,7 @@ func (f *placer) findTarget(target string) (*place, error) {
 // A place is the target of a copy.
 type place struct {
 	name       string      // name in the job's tree
-	info       fs.FileInfo // the entry that the name leads to; nil if there is none
+	info       fs.FileInfo // the entry that the name leads to; nil if the name leads to no entry
 	slash      bool        // it must be a directory
 	exact      bool        // the one source becomes the target, rather than going below it
 	below      bool        // its name ends in a slash: sources go below it
@@ -164,7 +164,7 @@ func (p *place) placeSources(named int, starts []start) error {
 		switch {
 		case named > 1 || len(starts) > 1:
 			if p.info == nil {
-				return fmt.Errorf("copy to %s: several sources go into a directory, and there is none of that name; a slash behind the name makes it: %w", printable(p.name), fs.ErrNotExist)
+				return fmt.Errorf("copy to %s: several sources go into a directory, and no directory has that name; a slash behind the name makes it: %w", printable(p.name), fs.ErrNotExist)
 			}
 			return fmt.Errorf("copy to %s: several sources go into a directory, and a file %w", printable(p.name), ErrConflict)
 		case p.info != nil && starts[0].isDir():

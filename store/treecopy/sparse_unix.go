@@ -9,7 +9,7 @@ import (
 )
 
 // nextData returns the first part of a file from off on that is not a hole. It returns size and
-// size if there is none, and everything if the file system cannot find holes.
+// size if only a hole follows, and the whole rest if the file system cannot find holes.
 func nextData(raw syscall.RawConn, off, size int64) (from, to int64) {
 	from, to = off, size
 	_ = raw.Control(func(fd uintptr) {

@@ -457,7 +457,7 @@ type Result struct {
 	Options  transfer.Options // the agreed options
 	Bytes    int64
 	Duration time.Duration
-	First    time.Duration // from the request to the first answer; 0 if there was none
+	First    time.Duration // from the request to the first answer; 0 without an answer
 	transfer.Stats
 }
 

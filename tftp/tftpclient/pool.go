@@ -207,7 +207,7 @@ func (p *Pool) submit(q *poolRequest) error {
 	return nil
 }
 
-// resolve looks up host names until there is none left.
+// resolve looks up host names until the queue of names is empty.
 func (p *Pool) resolve() {
 	for {
 		p.mu.Lock()

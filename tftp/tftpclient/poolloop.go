@@ -357,7 +357,7 @@ func (lp *poolLoop) stopDallying(x *poolTransfer) {
 	}
 }
 
-// stopOldest recycles the download that has dallied longest. It returns false if there is none.
+// stopOldest recycles the download that has dallied longest. It returns false if no download dallies.
 func (lp *poolLoop) stopOldest() bool {
 	for lp.dallied.len() > 0 {
 		r := lp.dallied.pop()

@@ -137,7 +137,7 @@ func (ss *poolSockets) drop(s *poolServer) {
 	}
 }
 
-// dequeue removes any one request and returns it; nil if there is none.
+// dequeue removes any one request and returns it. It returns nil if no request waits.
 func (ss *poolSockets) dequeue() *poolRequest {
 	ss.unstick()
 	for ss.ready.len() > 0 {
@@ -152,8 +152,8 @@ func (ss *poolSockets) dequeue() *poolRequest {
 	return nil
 }
 
-// next returns a request for which there is a socket, and stores that socket in chosen; nil if
-// there is none. Hosts take turns.
+// next returns a request for which there is a socket, and stores that socket in chosen. It
+// returns nil if there is no such request. Hosts take turns.
 func (ss *poolSockets) next() *poolRequest {
 	for ss.ready.len() > 0 {
 		s := ss.ready.pop()
@@ -191,7 +191,7 @@ func (ss *poolSockets) next() *poolRequest {
 	return nil
 }
 
-// choose returns a socket for a transfer with a server; nil if there is none.
+// choose returns a socket for a transfer with a server, or nil if no socket is free.
 func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
 	if ss.open < ss.most || ss.loop.private && ss.loop.stopOldest() {
 		return ss.create(s.addr)

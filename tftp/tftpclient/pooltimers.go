@@ -25,7 +25,7 @@ func (h *poolTimers) set(t *poolTransfer, at time.Duration) {
 	}
 }
 
-// first returns the transfer to check first, nil if there is none.
+// first returns the transfer to check first, or nil if no transfer has a timer.
 func (h *poolTimers) first() (*poolTransfer, time.Duration) {
 	if len(h.heap) == 0 {
 		return nil, 0

@@ -34,7 +34,7 @@ type poolState struct {
 	server  netip.AddrPort // destination of the request
 	peer    netip.AddrPort // the server's address and port, once it has answered
 	machine clientMachine  // the receiver or the sender
-	stop    func() bool    // stops waiting for the context's end; nil if there is none
+	stop    func() bool    // stops waiting for the context's end; nil if nothing waits for it
 
 	requested   time.Time // when the request was first sent; if zero, the machine is not in use
 	answered    bool      // a packet has come from the server

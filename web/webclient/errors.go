@@ -48,7 +48,7 @@ var (
 type StatusError struct {
 	Code    int
 	Message string        // the first line of the answer's text, shortened, and safe to print
-	After   time.Duration // its Retry-After; 0 if there is none
+	After   time.Duration // the server's Retry-After; 0 if the answer has no such header
 	kind    error
 }
 

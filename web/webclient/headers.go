@@ -65,8 +65,8 @@ func parseLength(s string) (int64, error) {
 	return n, nil
 }
 
-// parseRetryAfter parses a Retry-After: seconds, or a date. It returns false if there is none, or
-// it is invalid.
+// parseRetryAfter parses a Retry-After: seconds, or a date. It returns false if s is
+// empty or invalid.
 func parseRetryAfter(s string, now time.Time) (time.Duration, bool) {
 	if s == "" {
 		return 0, false

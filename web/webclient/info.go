@@ -24,7 +24,7 @@ type fileInfo struct {
 	name    string
 	dir     bool
 	version version
-	listed  time.Time // the time in the listing; zero if there is none
+	listed  time.Time // the time in the listing; zero if the listing shows no time
 	partial bool      // from a listing that has neither size nor time
 }
 

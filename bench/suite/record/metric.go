@@ -40,7 +40,7 @@ const (
 // does not include the kernel's.
 const (
 	IdleMemory       Metric = "idle_memory_mb"         // with all connections open
-	IdlePerConn      Metric = "idle_kb_per_connection" // increase since there were none
+	IdlePerConn      Metric = "idle_kb_per_connection" // increase since the start, with no connections
 	IdleBeyondStacks Metric = "idle_kb_beyond_stacks"  // the same, without the stacks of goroutines
 )
 

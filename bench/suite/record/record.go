@@ -22,7 +22,7 @@ const Format = 2
 // a server's output if it failed.
 const maxLine = 1 << 20
 
-// A Line is one measurement, or the reason why there is none.
+// A Line is one measurement, or the reason why a program was not measured.
 type Line struct {
 	Format int    `json:"format"`
 	Run    string `json:"run"`  // when the run began; the same in all of its lines

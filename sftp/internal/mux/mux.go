@@ -22,7 +22,7 @@ type Mux struct {
 	transfers transfers
 	buffers   bufferUse
 
-	prefetched *prefetched // under mu: nil if there is none, or if it was used
+	prefetched *prefetched // under mu: nil if nothing was prefetched, or after its use
 }
 
 // ExpectFirst, as the value of [Config].Expect, stands for the size of the file [Config].First.
@@ -113,7 +113,7 @@ type State struct {
 	Held       int64  // bytes in buffers of files: read ahead, or written and not confirmed
 	LastLoss   error  // the error of the session that failed last
 	Guesses    bool   // the server gives out handles in a known order
-	Prefetched []byte // data that arrived with the handshake; nil if there was none, or if it was used
+	Prefetched []byte // data that arrived with the handshake; nil if no data arrived, or after its use
 }
 
 // State returns the present state.
@@ -135,7 +135,7 @@ func (m *Mux) State() State {
 	return s
 }
 
-// RoundTrip returns the best estimate of the round trip to the server, or 0 if there is none.
+// RoundTrip returns the best estimate of the round trip to the server, or 0 before the first measurement.
 func (m *Mux) RoundTrip() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

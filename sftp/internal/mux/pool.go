@@ -204,7 +204,7 @@ func (p *pool) newConnection() *connection {
 }
 
 // place returns the connection with the fewest sessions among those that have room for another. If
-// there is none, best is nil, and wait reports whether a connection is being opened.
+// no connection has room, best is nil, and wait reports whether a connection is being opened.
 func (p *pool) place() (best *connection, wait bool) {
 	for _, conn := range p.conns {
 		if conn.carrier == nil {

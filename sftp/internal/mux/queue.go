@@ -21,7 +21,7 @@ func (q *queue[T]) push(v T) {
 	q.items = append(q.items, v)
 }
 
-// pop removes the first item. ok is false if there is none.
+// pop removes the first item. ok is false if the queue is empty.
 func (q *queue[T]) pop() (v T, ok bool) {
 	if q.length() == 0 {
 		return v, false

@@ -13,7 +13,7 @@ import (
 const settableBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 // AttrsOf returns a file's attributes as version 3 has them, and how many names
-// the file has. Of a file that could not be described there are none.
+// the file has. A file that could not be described has no attributes.
 func AttrsOf(fi fs.FileInfo) (a wire.Attrs, links uint64) {
 	if fi.Mode().Type() == fs.ModeIrregular && fi.Mode().Perm() == 0 {
 		return a, 0

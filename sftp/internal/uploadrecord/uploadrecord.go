@@ -54,7 +54,7 @@ func Parse(b []byte) (r Record, ok bool) {
 	return r, true
 }
 
-// Newest returns the newest of the two in b, or false if there is none.
+// Newest returns the newer of the two records in b. ok is false if neither record is valid.
 func Newest(b []byte) (newest Record, ok bool) {
 	for _, at := range [...]int{0, Slot} {
 		r, valid := Parse(b[min(at, len(b)):])

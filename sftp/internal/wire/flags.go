@@ -14,7 +14,7 @@ const (
 	OpenRead      OpenFlags = 1 << iota // read
 	OpenWrite                           // write
 	OpenAppend                          // every write goes to the end, whatever its offset
-	OpenCreate                          // make the file if there is none
+	OpenCreate                          // create the file if it does not exist
 	OpenTruncate                        // empty the file if there is one
 	OpenExclusive                       // with OpenCreate: fail if there is one
 )

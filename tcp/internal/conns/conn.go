@@ -119,7 +119,7 @@ func (c *Conn) Cause(err error) error {
 	return err
 }
 
-// Read reads available bytes, and waits if there are none yet. first reports whether they are the
+// Read reads available bytes. It waits until the first byte arrives. first reports whether they are the
 // client's first bytes.
 func (c *Conn) Read(b []byte) (n int, first bool, err error) {
 	c.reading.Lock()

@@ -65,7 +65,7 @@ const (
 
 // A Flow is the buffers of one connection. The zero value is ready.
 type Flow struct {
-	held   []byte // received and not used; nil if there are none
+	held   []byte // received and not used; nil if all bytes are used
 	unsent []byte // written and not sent; uses the driver's scratch memory during a turn
 	failed error  // error of sending or writing during a turn
 
@@ -165,7 +165,7 @@ func (f *Flow) flush(d Driver) {
 	}
 }
 
-// Turn lets the handler use data: the held bytes, or if there are none, the received ones. It ends
+// Turn lets the handler use data: the held bytes, or the received ones if no bytes are held. It ends
 // when the handler uses no more, or the peer accepts no more. scratch is memory for the handler's
 // writes that all connections of a driver share.
 func (f *Flow) Turn(data []byte, scratch *[]byte, d Driver, max Limits) (Next, error) {

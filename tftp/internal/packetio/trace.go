@@ -22,8 +22,8 @@ func (t *tracedSocket) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	return n, err
 }
 
-// Write traces the datagrams that were sent. Those that the kernel refuses are absent from the
-// trace.
+// Write traces the datagrams that were sent. The trace leaves out datagrams that the kernel
+// refuses.
 func (t *tracedSocket) Write(ms []udp.Message) (int, error) {
 	n, err := t.Socket.Write(ms)
 	t.show(ms[:n], true)

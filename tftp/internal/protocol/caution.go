@@ -21,8 +21,8 @@ type caution struct {
 	flight  int64 // the first blocks of the window, sent before its end; 0 for all
 	repeats int64 // bytes that may still be sent again
 
-	// These blocks were left out, and follow once the peer is proven to be genuine. There are none
-	// if skipped is above until.
+	// These blocks were left out, and follow once the peer is proven to be genuine. If skipped is
+	// above until, no block was left out.
 	skipped, until int64
 }
 

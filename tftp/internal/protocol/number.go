@@ -17,7 +17,7 @@ func wireNumber(block int64, roll transfer.Rollover) uint16 {
 }
 
 // widen returns the greatest block up to limit that has the given number on the wire, or -1 if
-// there is none.
+// no such block exists.
 func widen(limit int64, wire uint16, roll transfer.Rollover) int64 {
 	if roll < transfer.RolloverOne {
 		return max(-1, limit-int64(uint16(limit)-wire))

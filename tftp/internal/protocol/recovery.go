@@ -98,7 +98,7 @@ func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait tim
 }
 
 // tried takes the answer to a trial, an acknowledgement of k, and reports whether the end was lost:
-// all blocks of the trial arrived, and none after them did. Those are then sent again. Once round
+// all blocks of the trial arrived, and no block after them did. The later blocks are then sent again. Once round
 // trips are measured, an answer that comes sooner than possible is ignored.
 func (r *recovery) tried(now time.Time, k int64, trip time.Duration, measured bool) bool {
 	if r.trial == 0 || r.ask > 0 || k != r.resent || k >= r.end {
@@ -234,7 +234,7 @@ func (r *recovery) unanswered(now time.Time, acked, high int64) {
 	r.restart(now, acked, high)
 }
 
-// due returns the blocks to send again. There are none if first is above last.
+// due returns the blocks to send again. If first is above last, no block is due.
 func (r *recovery) due(acked int64) (first, last int64) {
 	if !r.active {
 		return 1, 0

@@ -213,7 +213,7 @@ func (s *Sender) Due(now time.Time) Run {
 	return s.run(first, last)
 }
 
-// pending returns the next blocks to send. There are none if first is above last.
+// pending returns the next blocks to send. If first is above last, no block is pending.
 func (s *Sender) pending() (first, last int64) {
 	if first, last = s.recovery.due(s.acked); first <= last || s.recovery.holding {
 		if s.caution.forbids(s.run(first, first).Bytes) {

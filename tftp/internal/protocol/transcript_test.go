@@ -32,7 +32,7 @@ import (
 //	<- ACK 1                  a packet comes: RRQ, WRQ, DATA, ACK, ERROR, OACK, or BYTES in hex
 //	+10ms                     nothing but time
 //	expire                    time passes up to the deadline
-//	vanish                    the same again and again, until there is none
+//	vanish                    the same again and again, until the machine has no deadline
 //	skip 65530                the peer continues as it should, unwritten, up to that block
 //	store slowly              from here data is kept only when the next line says so
 //	stored                    what came so far is kept

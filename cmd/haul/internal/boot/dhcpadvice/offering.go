@@ -22,7 +22,7 @@ type Offering struct {
 	Class pxe.Class
 	Arch  pxe.Arch // of the clients; UnknownArch for all
 
-	// NoHTTP marks the Offering for iPXE without HTTP. If there is none, such an iPXE gets the
+	// NoHTTP marks the Offering for iPXE without HTTP. If no Offering has this mark, such an iPXE gets the
 	// same options as any other.
 	NoHTTP bool
 

@@ -92,7 +92,7 @@ func (b *bootFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return b.files.Stat(ctx, name)
 }
 
-// firstFile returns the first of the names that is a regular file of a store; "" if there is none.
+// firstFile returns the first of the names that is a regular file of a store, or "" if none of the names is.
 func firstFile(ctx context.Context, files store.Store, names []string) (string, error) {
 	for _, name := range names {
 		info, err := files.Stat(ctx, name)

@@ -180,7 +180,7 @@ func (p *progress) complete(ctx context.Context, i *treecopy.Item, to string, r 
 	return nil
 }
 
-// outcomeEvent returns the event for the outcome of an entry. It returns nil if there is none, or
+// outcomeEvent returns the event for the outcome of an entry. It returns nil if the outcome has no event, or
 // if another function reports it in more detail.
 func outcomeEvent(e events.Entry, o treecopy.Outcome, took time.Duration, dryRun bool) events.Event {
 	switch o.What {

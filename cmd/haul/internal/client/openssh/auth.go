@@ -129,7 +129,7 @@ func (a *authenticator) fail(err error) error {
 	return a.err
 }
 
-// nextKey returns a method that offers the next key, or nil if there is none.
+// nextKey returns a method that offers the next key, or nil if all keys have been offered.
 func (a *authenticator) nextKey() ssh.AuthMethod {
 	if !a.prepared {
 		a.keys, a.prepared = a.identities(), true

@@ -151,7 +151,7 @@ type server struct {
 	seen  []string // requested addresses
 }
 
-// startServer serves with the given host keys, or with one ed25519 key if there are none.
+// startServer serves with the given host keys, or with one ed25519 key if no keys are given.
 func startServer(t *testing.T, config *ssh.ServerConfig, keys ...ssh.Signer) *server {
 	t.Helper()
 	if len(keys) == 0 {

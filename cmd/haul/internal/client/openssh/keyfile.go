@@ -125,7 +125,7 @@ func parsePublic(text []byte) (ssh.PublicKey, error) {
 }
 
 // publicPart returns the public key of a private key in OpenSSH's format, where it is never
-// encrypted. It returns nil if there is none. See PROTOCOL.key of OpenSSH.
+// encrypted. It returns nil if text has no such key. See PROTOCOL.key of OpenSSH.
 func publicPart(text []byte) ssh.PublicKey {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "OPENSSH PRIVATE KEY" {

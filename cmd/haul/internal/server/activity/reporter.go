@@ -94,7 +94,7 @@ func (r *Reporter) finish(e Event, file *store.Published) {
 	r.send(e)
 }
 
-// Requested reports an HTTP request that transfers no file: its method is none of GET, HEAD and
+// Requested reports an HTTP request that transfers no file: its method is not GET, HEAD or
 // PUT.
 func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Result) {
 	if r == nil {

@@ -34,7 +34,7 @@ type Server struct {
 }
 
 // New opens everything that the server needs except its sockets. board is the content of the status
-// page; nil if there is none.
+// page; nil if the server has no status page.
 func New(cfg *settings.Config, env *service.Env, board *status.Board) (*Server, error) {
 	s := &Server{cfg: cfg, env: env, board: board}
 	if cfg.Status.Listen == "" || cfg.Status.Users == "" {

@@ -59,7 +59,7 @@ func NewHasher() *Hasher {
 }
 
 // Hash computes the hash of an uploaded file. Then it calls the function then with the event,
-// which has the hash or says why there is none. file is the published file, or nil if it is not
+// which has the hash or the reason why the file was not hashed. file is the published file, or nil if it is not
 // known; Hash closes it. Hash does not hash another file that has taken the name since. Hash
 // never blocks. It may call then before it returns.
 func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activity.Event)) {

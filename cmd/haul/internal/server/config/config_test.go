@@ -26,7 +26,7 @@ import (
 type source struct {
 	flags []string
 	env   map[string]string
-	file  string // its text; "" means there is none
+	file  string // its text; "" means no file
 	dirs  []string
 }
 

@@ -38,7 +38,7 @@ func (s *Setting) Variable() string {
 // LongFlag returns the other name of the flag, which is derived from the key.
 func (s *Setting) LongFlag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key) }
 
-// Default returns the default in text form; "" if there is none.
+// Default returns the default in text form, or "" if the setting has no default.
 func (s *Setting) Default() string { return s.initial }
 
 // Words returns the possible values, if there are only a few.
@@ -76,7 +76,7 @@ func (o Origin) String() string {
 type Settings struct {
 	all    []*Setting
 	config settings.Config
-	file   string // the path of the file that was read; "" if there was none
+	file   string // the path of the file that was read; "" if no file was read
 
 	hookTables []Origin // the origins of the hooks, if tables of the file set them
 }
@@ -97,7 +97,7 @@ func (s *Setting) mistake(err error) error {
 	return &failure.Error{Kind: failure.Usage, Setting: failure.Flag(cmp.Or(s.Flag, s.Key)), Err: err}
 }
 
-// find returns the setting with a flag or a key of this name; nil if there is none.
+// find returns the setting with a flag or a key of this name, or nil if no setting has one.
 func (s *Settings) find(flag failure.Flag) *Setting {
 	name := string(flag)
 	i := slices.IndexFunc(s.all, func(one *Setting) bool { return name != "" && (one.Flag == name || one.Key == name) })

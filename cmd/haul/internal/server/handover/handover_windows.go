@@ -8,7 +8,7 @@ import (
 
 // Windows has no signals to request a restart, and no descriptors to hand over.
 
-// A Spawner starts children. There is none on Windows.
+// A Spawner starts children. Windows has no Spawner.
 type Spawner struct{}
 
 // StartSpawner fails.
@@ -41,7 +41,7 @@ func (*child) ended(string) error    { return nil }
 func (*child) remember([]byte) error { return nil }
 func (*child) Close() error          { return nil }
 
-// A Predecessor hands its sockets to this process. There is none on Windows.
+// A Predecessor hands its sockets to this process. On Windows no process does.
 type Predecessor struct{ History func([]byte) }
 
 // FindPredecessor finds none.
@@ -68,7 +68,7 @@ func (*Predecessor) Hangup() {}
 // Close does nothing.
 func (*Predecessor) Close() error { return nil }
 
-// Requests ask for a successor. There are none on Windows.
+// Requests ask for a successor. On Windows nobody asks.
 type Requests struct{ c chan os.Signal }
 
 // NewRequests returns Requests that never receive one.

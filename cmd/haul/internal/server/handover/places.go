@@ -119,7 +119,7 @@ func splitAddr(addr, network string) (host string, port int, err error) {
 }
 
 // Rival returns the address of a socket from the predecessor that no service has taken and that
-// has the same port as addr; nil if there is none. This socket may be the reason why addr cannot
+// has the same port as addr, or nil if no socket matches. Such a socket may be the reason why addr cannot
 // be opened.
 func (p *Inherited) Rival(network, addr string) net.Addr {
 	_, port, err := splitAddr(addr, network)

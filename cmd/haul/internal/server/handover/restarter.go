@@ -15,7 +15,7 @@ import (
 type Restarter struct {
 	Spawner     *Spawner // nil: requests are refused
 	Requests    *Requests
-	Predecessor *Predecessor // passes requests on to this process; nil if there is none
+	Predecessor *Predecessor // passes requests on to this process; nil if no server ran before
 	Log         *slog.Logger
 	Sockets     func() ([]Socket, error) // returns the sockets of all services
 	Reload      bool                     // a child reads new settings from a file

@@ -381,7 +381,7 @@ func TestLinesTogether(t *testing.T) {
 	if err := ours.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := bufio.NewReader(ours).ReadString('\n'); said != "there is none\n" || err != nil {
+	if said, err := bufio.NewReader(ours).ReadString('\n'); said != "no successor was started\n" || err != nil {
 		t.Errorf("process 1 said %q, %v", said, err)
 	}
 	s.mu.Lock()

@@ -36,7 +36,7 @@ type spawnState struct {
 	mu       sync.Mutex
 	children map[int]*spawned // mu: by process ID
 	started  int              // mu: how many were started
-	current  *spawned         // mu: the server that began to serve last; nil if there is none
+	current  *spawned         // mu: the server that began to serve last; nil before the first
 	pending  os.Signal        // mu: a signal for the current server, once there is one
 	code     int              // mu: the exit code
 	served   bool             // mu: there has been a current server
@@ -150,7 +150,7 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 				s.serving(last)
 				answer = "signals go there"
 			case last == nil:
-				answer = "there is none"
+				answer = "no successor was started"
 			default: // kill, or a word that this version does not know
 				answer = "it has ended: " + s.kill(last)
 			}

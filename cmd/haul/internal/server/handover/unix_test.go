@@ -25,7 +25,7 @@ func TestAssignUnixSocket(t *testing.T) {
 	for _, test := range []struct {
 		service string
 		unix    []string
-		refused string // what the error says; "" if there is none
+		refused string // what the error says; "" if no error is expected
 	}{
 		{SFTP, []string{SFTP}, ""},
 		{HTTP, []string{SFTP, HTTP}, ""},

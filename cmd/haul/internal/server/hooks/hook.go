@@ -143,7 +143,7 @@ func (h *Hook) Check() error {
 	case len(h.Run) > 0 && h.URL != "":
 		return errors.New("a hook has run or url; write two hooks for both")
 	case h.Key != "" && h.URL == "":
-		return errors.New("key signs what is posted to a url, and there is none")
+		return errors.New("key signs what is posted to a url, but the hook has no url")
 	}
 	return nil
 }

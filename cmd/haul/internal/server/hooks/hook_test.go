@@ -42,7 +42,7 @@ func TestParseErrors(t *testing.T) {
 		"on=uploaded url=ftp://x/":                           "URL of http or https",
 		"on=uploaded url=http://u:p@x/":                      "without a password",
 		"on=uploaded url=http://x/ run=/bin/true":            "run or url",
-		"on=uploaded key=/k run=/bin/true":                   "there is none",
+		"on=uploaded key=/k run=/bin/true":                   "the hook has no url",
 		"on=uploaded timeout=1h run=/bin/true":               "from 1s to 10m",
 		"on=uploaded timeout=30 run=/bin/true":               "with its unit",
 		"on=uploaded run='/bin/true":                         "quotation mark",

@@ -47,7 +47,7 @@ type Service struct {
 	files    *publicfiles.Files // for clients without a login; nil if there are users
 	whole    *web.Account       // for clients without a login, if all of them get the same account
 	small    localdir.SmallFiles
-	roots    *userroots.Roots // of users; nil if there are none
+	roots    *userroots.Roots // of users; nil if there are no users
 	sessions *logins.Sessions // nil if there are no users
 
 	plain, secure port

@@ -33,7 +33,7 @@ const (
 // request is a session.
 type Sessions struct {
 	Users *users.Directory
-	File  string // "" if there is none
+	File  string // path of the users file; "" without a users file
 
 	mu   sync.Mutex
 	live map[*Session]bool // mu

@@ -12,7 +12,7 @@ type Info struct {
 	Write    bool           // the client sends the file; otherwise it reads it
 	Peer     netip.AddrPort // the other side
 	Name     string         // of the file, as the peer gave it; cut after 256 bytes
-	User     string         // the user who has logged in; "" if there is none
+	User     string         // the user who has logged in; "" without a login
 	Size     int64          // of the file, in bytes; 0 if it is not known
 	Began    time.Time      // zero means now
 }

@@ -67,7 +67,7 @@ func adviceFor(name string, err error, rival net.Addr) error {
 type Fallback struct {
 	Name  string   // of the service
 	Asked []string // the addresses that the service cannot get
-	Other string   // the address to use instead; "" if there is none
+	Other string   // the address to use instead; "" if no other address is known
 	Rival net.Addr // where this server itself uses the port of one of them; nil if it does not
 }
 

@@ -160,7 +160,7 @@ func (s *Files) openDirs(dirs []string) (store.Store, error) {
 	return files, nil
 }
 
-// openUploads opens the separate directory for uploads; it returns nil if there is none.
+// openUploads opens the separate directory for uploads. It returns nil if no such directory is configured.
 func (s *Files) openUploads() (store.Store, error) {
 	if s.cfg.Files.UploadDir == "" {
 		return nil, nil

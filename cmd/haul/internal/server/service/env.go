@@ -30,7 +30,7 @@ type Env struct {
 	// depends on have to belong to one of them or to root.
 	Owners []int
 
-	// Predecessor is the process whose sockets this one takes over; nil if there is none.
+	// Predecessor is the process whose sockets this one takes over; nil if no server ran before.
 	Predecessor *handover.Predecessor
 
 	// Requested is called for each file that a client opens without a login; nil unless boot

@@ -25,7 +25,7 @@ func DefaultUsersFile() (string, error) {
 	return filepath.Join(dir, "users"), nil
 }
 
-// StateDir returns the default directory of host keys and certificates. If there is none, the error
+// StateDir returns the default directory of host keys and certificates. If the system has no such directory, the error
 // asks the user to name the directory: what describes its content, and value is a placeholder such
 // as DIR for the setting's value.
 func StateDir(setting failure.Flag, what, value string) (string, error) {
@@ -56,7 +56,7 @@ func ownDir(systemd, root, xdg, below string) (string, error) {
 	return filepath.Join(home, below, "haul"), nil
 }
 
-// UsersFile returns the users file, or "" if there is none.
+// UsersFile returns the path of the users file, or "" if no users file is configured.
 func (cfg *SFTP) UsersFile() (string, error) {
 	if cfg.Users != "" {
 		return filepath.Abs(cfg.Users)

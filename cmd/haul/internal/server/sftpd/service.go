@@ -90,7 +90,7 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 	return s, nil
 }
 
-// openKeys loads the host keys, or creates one if there is none.
+// openKeys loads the host keys. It creates a key if the directory has no key yet.
 func (s *Service) openKeys() (err error) {
 	if s.hostKeys == settings.NoHostKeys {
 		key, err := users.OneTimeHostKey()

@@ -517,7 +517,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// Invalid values are refused. Those of OpenSSH are accepted in any case.
+// Invalid values are refused. The values of OpenSSH are accepted in upper and lower case.
 func TestValues(t *testing.T) {
 	var u Umask
 	var l Level

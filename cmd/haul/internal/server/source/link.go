@@ -63,7 +63,7 @@ type link struct {
 	counts counts
 
 	mu      sync.Mutex
-	conn    *conn     // mu: nil if there is none
+	conn    *conn     // mu: nil while no connection is open
 	dialing *dialing  // mu: nil if nobody connects
 	tries   int       // mu: failed tries to connect in a row
 	away    time.Time // mu: since when the upstream is unreachable; zero if it is reachable
@@ -142,7 +142,7 @@ type span struct {
 	end    func()
 	conn   *conn
 	tree   store.Tree // of conn
-	opened io.Closer  // the file that the call has opened; nil if there is none
+	opened io.Closer  // the file that the call has opened; nil if it has opened no file
 }
 
 // call runs do on a connection to the upstream, within the time limit of a call. If do succeeds,
@@ -334,7 +334,7 @@ func (l *link) lost(err error) {
 }
 
 // note records the result of a call or a read, and returns its error for the caller. c is the
-// connection, nil if there was none.
+// connection, or nil without one.
 func (l *link) note(c *conn, err error) error {
 	if errors.Is(err, errClosed) || errors.Is(err, context.Canceled) {
 		return err

@@ -34,7 +34,7 @@ var names = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}
 // needsOf returns the resources needed to reach a server and to log in. It loads the system's
 // certificates once, before the confinement.
 func needsOf(login openssh.Needs) (n Needs) {
-	_, _ = x509.SystemCertPool() // if there are none, connections fail and say why
+	_, _ = x509.SystemCertPool() // without system certificates, connections fail and say why
 	n.Ports = []uint16{dnsPort}
 	for _, port := range login.Ports {
 		n.Ports = append(n.Ports, uint16(port))

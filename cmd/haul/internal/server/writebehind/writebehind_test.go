@@ -221,8 +221,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// Connections whose peers read nothing use no more memory together than the budget. Those that get
-// no buffer send without one, and each peer gets its bytes. At the end, all buffers are back in the
+// Connections whose peers read nothing use no more memory together than the budget. Connections
+// that get no buffer send without one, and each peer gets its bytes. At the end, all buffers are back in the
 // budget.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

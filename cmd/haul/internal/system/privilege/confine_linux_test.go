@@ -255,7 +255,7 @@ func attempts(dir string, abi int) error {
 		{"make a directory", nil, 1, func() error { return os.Mkdir(path("write/c"), 0o755) }},
 		{"remove it", nil, 1, func() error { return os.Remove(path("write/c")) }},
 		{"move to where there are fewer rights", syscall.EACCES, 2, move("write/a/f", "read/f2")},
-		{"move to where there are none", syscall.EACCES, 2, move("write/a/f", "outside/f2")},
+		{"move to where there are no rights", syscall.EACCES, 2, move("write/a/f", "outside/f2")},
 		{"move in from outside", syscall.EACCES, 2, move("outside/f", "write/a/f2")},
 		{"bind a TCP port", syscall.EACCES, networkABI, func() error {
 			l, err := plainTCP().Listen(context.Background(), "tcp4", "127.0.0.1:0")

@@ -170,7 +170,7 @@ func (d *draft) origin(a assignment) config.Origin {
 	return config.Origin{File: d.file, Line: a.line, Column: 1}
 }
 
-// fault returns the index of the assignment that a mistake is about; -1 if there is none.
+// fault returns the index of the assignment that a mistake is about, or -1 if the mistake is about no assignment.
 func (d *draft) fault(s *config.Settings, err error) int {
 	mistake, ok := errors.AsType[*failure.Error](err)
 	if !ok || mistake.Setting == "" {

@@ -27,7 +27,7 @@ type dnsmasq struct {
 	enabled    bool
 	addresses  []string // of listen-address
 	listenLine int
-	interfaces string // the line that restricts interfaces; "" if there is none
+	interfaces string // the line that restricts interfaces; "" if no line does
 	limitLine  int
 
 	account, group string
