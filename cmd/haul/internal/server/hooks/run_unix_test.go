@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for an expected event.
-const patience = 2 * time.Minute
+const patience = MaxTimeout
 
 // eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -389,7 +389,7 @@ func TestGigabyte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	r := newRig(t, time.Minute, `head -c 1073741824 /dev/zero`)
+	r := newRig(t, MaxTimeout, `head -c 1073741824 /dev/zero`)
 	r.Send(activity.Event{Event: activity.Uploaded})
 	r.await("done", 1)
 }
