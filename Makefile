@@ -98,10 +98,10 @@ portable: portable-timed portable-rest ## the paths of other systems, here, wher
 
 # SFTP and HTTP do not use UDP: of the command's tests and scripts, only those with TFTP run, and
 # those with all protocols.
-portable-timed: NO_UDP = cat|chmod|config|copy|cp|df|get-sftp|glob|ln|ls|mkdir|mv|put|rm|serve-(http|refused)|stat|sum|sync|tree|usage|user|version
+portable-timed: NO_UDP = cat|chmod|config|copy|cp|df|get-(http|sftp)|glob|http|ln|ls|mkdir|mv|put|rm|serve-(drop|http|log-sftp|refused)|sftp-server|stat|sum|sync|tree|usage|user|version
 portable-timed:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && \
-		$(GO) test $(PATIENCE) $(VETTED) -tags haul_portable -skip '^Test((Serve|Parallel)?(SFTP|HTTP($$|[^A]))|(Serve|Reload)(Hook|Audit|Status|UserCache|OwnCert)|(Nonsense|Sync|Sum|Cp|Ls|Rm|Guide)($$|[A-Z]))|^TestScript$$/^($(NO_UDP))' $$packages
+		$(GO) test $(PATIENCE) $(VETTED) -tags haul_portable -skip '^Test((Serve|Parallel)?(SFTP|HTTP($$|[^A]))|(Serve|Reload)(Hook|Audit|Status|UserCache|OwnCert)|(Sync|Sum|Cp|Ls|Rm|Guide)($$|[A-Z]))|^TestScript$$/^($(NO_UDP))' $$packages
 
 portable-rest:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages

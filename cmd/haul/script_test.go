@@ -28,6 +28,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	module "github.com/haul-project/haul"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
 	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/internal/s3test"
@@ -73,6 +74,9 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 // scriptCondition adds conditions to those of testscript.
 func scriptCondition(name string) (bool, error) {
 	switch name {
+	case "interfaces":
+		found, err := proxydhcp.Interfaces(nil)
+		return len(found) > 0 && err == nil, nil
 	case "root":
 		return os.Geteuid() == 0, nil
 	case "fifo":
