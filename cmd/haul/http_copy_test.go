@@ -75,6 +75,19 @@ func TestHTTPNotResumed(t *testing.T) {
 	}
 }
 
+// A file in a content coding that haul did not ask for is a failure, and nothing is written.
+func TestGetEncoded(t *testing.T) {
+	l := startWeb(t, nil)
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Encoding", "br")
+		_, _ = w.Write([]byte("coded"))
+		return true
+	})
+	if code, out, msg := haul(t, "get", l.URL+"/coded", "-"); code != exitFailed || out != "" || !strings.Contains(msg, "br") {
+		t.Errorf("exit code %d, %q, %s", code, out, msg)
+	}
+}
+
 // A server may not report a size, and then probe has none to print.
 func TestProbeUnknownSize(t *testing.T) {
 	l := startWeb(t, nil)

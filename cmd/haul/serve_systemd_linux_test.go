@@ -144,6 +144,15 @@ func TestServeNotReady(t *testing.T) {
 	}
 }
 
+// If NOTIFY_SOCKET names a missing socket, this is an error before anything is opened.
+func TestServeManagerMissing(t *testing.T) {
+	said := runChild(t, childOptions{env: []string{"NOTIFY_SOCKET=/nonexistent/notify"}},
+		append([]string{"serve", t.TempDir()}, anyPort...)...).wantExit(exitFailed)
+	if !strings.Contains(said, "NOTIFY_SOCKET=/nonexistent/notify") || strings.Contains(said, "serving") {
+		t.Errorf("said %s", said)
+	}
+}
+
 // systemd learns the process ID of the successor before the successor sends messages.
 func TestServeSucceeded(t *testing.T) {
 	s := handovertest.NewSystemd(t)

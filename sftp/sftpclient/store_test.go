@@ -232,6 +232,36 @@ func TestRemoveAllOfWhatStays(t *testing.T) {
 	})
 }
 
+// If a server reports a directory in each directory, RemoveAll gives up.
+func TestRemoveAllWithoutEnd(t *testing.T) {
+	listed := false // only the session's goroutine uses it
+	dir := wire.Attrs{Flags: wire.AttrMode, Mode: wire.ModeDir | 0o755}
+	withFakeServer(t, Config{}, func(p *fakeServer) {
+		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			switch q.Type {
+			case wire.TypeLstat, wire.TypeStat:
+				return wire.AppendAttrs(nil, q.ID, dir), true
+			case wire.TypeOpendir:
+				listed = false
+				return wire.AppendHandle(nil, q.ID, "h"), true
+			case wire.TypeReaddir:
+				if listed {
+					return wire.AppendStatus(nil, q.ID, wire.EOF, ""), true
+				}
+				listed = true
+				return wire.AppendEntry(wire.AppendNames(nil, q.ID), 0, "d", nil, dir), true
+			case wire.TypeClose:
+				return wire.AppendStatus(nil, q.ID, wire.OK, ""), true
+			}
+			return nil, false
+		}
+	}, func(t *testing.T, p *fakeServer, c *Client) {
+		if err := c.RemoveAll(t.Context(), "d"); err == nil || !strings.Contains(err.Error(), "deeper than 1000 directories") {
+			t.Error(err)
+		}
+	})
+}
+
 // A staying tree never loses anything, although removals succeed.
 type staying struct{ store.Tree }
 

@@ -69,9 +69,9 @@ func TestStat(t *testing.T) {
 			w.Header().Set("Content-Type", "text/html")
 		case "/hidden/", "/secret":
 			w.WriteHeader(http.StatusForbidden)
-		case "/signed":
+		case "/signed", "/no-head":
 			if r.Method == http.MethodHead {
-				w.WriteHeader(http.StatusForbidden)
+				w.WriteHeader(map[string]int{"/signed": http.StatusForbidden, "/no-head": http.StatusMethodNotAllowed}[r.URL.Path])
 				break
 			}
 			l.serveLabFile(w, r, labFile{content: []byte("12345678"), etag: `"s"`})
@@ -85,7 +85,7 @@ func TestStat(t *testing.T) {
 		name string
 		size int64
 		dir  bool
-	}{{"a/b", 5, false}, {"empty", 0, false}, {"dir", 0, true}, {"hidden", 0, true}, {".", 0, true}, {"signed", 8, false}} {
+	}{{"a/b", 5, false}, {"empty", 0, false}, {"dir", 0, true}, {"hidden", 0, true}, {".", 0, true}, {"signed", 8, false}, {"no-head", 8, false}} {
 		fi, err := c.Stat(t.Context(), want.name)
 		if err != nil {
 			t.Errorf("stat %s: %v", want.name, err)

@@ -9,12 +9,14 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/internal/glob"
 	"github.com/haul-project/haul/store"
 )
 
@@ -44,7 +46,7 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 	}
 	for _, m := range found {
 		fi, err := remote.Describe(ctx, c, m, follow)
-		err = asTyped(l, len(found), err)
+		err = asTyped(l, m, err)
 		if err == nil && l.IsDirName() && fi.Mode().IsRegular() {
 			err = fmt.Errorf("%v: is not a directory", l)
 		}
@@ -57,12 +59,16 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 	return c, list, errs
 }
 
-// asTyped makes an error about the only file of a location name it as the user typed it.
-func asTyped(l remote.Location, files int, err error) error {
-	if err == nil || files != 1 {
-		return err
+// asTyped makes an error about a match name it as a user types it: a location without a pattern as
+// the user did, and another match with its server.
+func asTyped(l remote.Location, m glob.Match, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case m.Info == nil: // no listing has the name
+		return fmt.Errorf("%v: %w", l, console.WithoutPath(err))
 	}
-	return fmt.Errorf("%v: %w", l, console.WithoutPath(err))
+	return fmt.Errorf("%s: %w", console.Visible(l.At(strings.TrimPrefix(m.Name, "/"))), console.WithoutPath(err))
 }
 
 // readLinks reads the targets of symbolic links. An unreadable target is left out of the output.

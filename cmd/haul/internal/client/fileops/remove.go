@@ -104,7 +104,7 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 		kind := fs.FileMode(0)
 		if dirs || m.DryRun || f.Info != nil { // otherwise the server refuses to remove a directory
 			fi, e := remote.Describe(ctx, c, f, false)
-			if err, kind = asTyped(l, len(found), e), fs.ModeIrregular; e == nil {
+			if err, kind = asTyped(l, f, e), fs.ModeIrregular; e == nil {
 				kind = fi.Mode().Type()
 			}
 		}

@@ -402,7 +402,7 @@ func TestOverflow(t *testing.T) {
 	for i := range maxRunning {
 		r.Send(activity.Event{Event: activity.Uploaded, File: "first" + strconv.Itoa(i)})
 	}
-	eventually(t, "they run", func() bool { return len(r.waiting.some) == 0 })
+	eventually(t, "they run", func() bool { return r.running.Load() == maxRunning }) // so the queue is empty
 	for i := range maxQueue + more {
 		r.Send(activity.Event{Event: activity.Login, File: strconv.Itoa(i)})
 	}
