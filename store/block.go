@@ -9,8 +9,8 @@ import (
 )
 
 // memOverhead is the charge, in bytes, for a file in addition to its data, for a directory, for a
-// symbolic link in addition to its text, and for each further name of a file. So the limit bounds
-// the number of empty ones too.
+// symbolic link in addition to its text, and for each further name of a file. Because of it, the
+// limit also bounds the number of empty files.
 const memOverhead = 512
 
 const (
@@ -112,11 +112,11 @@ func newBlock(b *budget, size int64) (*block, error) {
 	return bl, nil
 }
 
-// free gives the memory back. The block is useless afterwards.
+// free gives the memory back. The block must not be used afterwards.
 func (b *block) free() {
 	b.cleanup.Stop()
 	b.release()
-	runtime.KeepAlive(b) // or Stop might come too late, and the cleanup run as well
+	runtime.KeepAlive(b) // otherwise the cleanup might run before Stop, and release the extent a second time
 }
 
 func (x *extent) release() {
@@ -147,9 +147,9 @@ func (x *extent) cut(size int64) {
 	}
 }
 
-// grow makes room for end bytes, and for more if the limit allows. It doubles the room, as each
-// step copies or moves the data, or else adds a quarter. The first time it reserves the announced
-// size.
+// grow makes room for end bytes, and for more if the limit allows. Each step copies or moves the
+// data, so grow doubles the room, or adds a quarter if twice the room does not fit. The first time
+// it reserves the announced size.
 func (x *extent) grow(end int64) error {
 	had := int64(cap(x.data))
 	for _, ahead := range [...]int64{2 * had, had + had/4, x.ahead} {

@@ -43,29 +43,29 @@ type Capabilities struct {
 	// RealPath returns the absolute path of a name, with slashes and without symbolic links.
 	RealPath func(ctx context.Context, name string) (string, error)
 
-	// Sub opens a directory as a Tree that nothing leads out of, even if the directory is
-	// renamed or replaced. The io.Closer ends it.
+	// Sub opens a directory as a Tree. No name or link leads out of that Tree, even if the
+	// directory is renamed or replaced. The io.Closer closes the Tree.
 	Sub func(ctx context.Context, dir string) (Tree, io.Closer, error)
 
 	// RemoveLeftovers removes from a directory the files that uploads of dead processes left
 	// behind.
 	RemoveLeftovers func(ctx context.Context, dir string) error
 
-	// OpenListed opens a file that a listing, or Lstat, has just described. It saves the
-	// request that Open needs to find out what the file is.
+	// OpenListed opens a file that a listing or Lstat has just described. It saves the request by
+	// which Open finds out what kind of file it is.
 	OpenListed func(ctx context.Context, name string, listed fs.FileInfo) (File, error)
 
 	// OpenStream opens a file that is read as one stream. All data is of the version that was
 	// opened, even if the file is replaced meanwhile and however long reading takes.
 	OpenStream func(ctx context.Context, name string) (File, error)
 
-	// OpenUpload opens the data that was written so far to an upload of this Store, before its
+	// OpenUpload opens the data that has been written to an upload of this Store, before its
 	// Commit. Zeros may follow the last byte that was written. ctx is as in [Store].Open.
 	OpenUpload func(ctx context.Context, u Upload) (File, error)
 
-	// Clone has the server copy all of a file to an upload of this Store. It calls copied with the
-	// number of bytes copied since the last call, and returns the total. If the server cannot copy
-	// this file, it does nothing and returns errors.ErrUnsupported.
+	// Clone asks the server to copy a whole file to an upload of this Store. It calls copied with
+	// the number of bytes copied since the last call, and returns the total. If the server cannot
+	// copy this file, Clone does nothing and returns errors.ErrUnsupported.
 	Clone func(ctx context.Context, to Upload, from File, copied func(n int64)) (int64, error)
 
 	// Match compares the data that an earlier upload left with the source, and returns how many
@@ -133,16 +133,17 @@ func CapabilitiesOf(s Store) Capabilities {
 // ErrChanged says that a file is not, or no longer, the one that the caller meant.
 var ErrChanged = errors.New("the file has been replaced or changed")
 
-// RemoveIf removes the file of that name if was describes it, or describes the target of the name,
-// a symbolic link, with the same size and time of modification. Otherwise it returns [ErrChanged].
-// The caller must have the file open, or another one may get its inode. For a store without Remove,
-// it returns errors.ErrUnsupported.
+// RemoveIf removes the file of that name if was describes it. If the name is a symbolic link, was
+// may describe its target instead, with the same size and time of modification. Otherwise it
+// returns [ErrChanged]. The caller must have the file open, or another file may get its inode. For
+// a store without Remove, RemoveIf returns errors.ErrUnsupported.
 //
 // POSIX can only remove a name, whichever file has it. So package localdir first renames the file
 // to a temporary name, in one step, then checks which file it is, and renames a wrong one back.
-// Meanwhile the name is free for a moment. If a third file takes it, that file stays, as if it had
-// replaced the other. If the process dies in that moment, or a garbage collection runs, the file is
-// removed in any case. [Mem] holds its lock. Other stores check just before they remove.
+// Meanwhile the name is free for a moment. If a third file takes the name in that moment, that file
+// stays, as if it had replaced the other. If the process dies or a garbage collection runs in that
+// moment, the renamed file is removed in any case. [Mem] holds its lock. Other stores check just
+// before they remove.
 func RemoveIf(ctx context.Context, s Store, name string, was fs.FileInfo) error {
 	c := CapabilitiesOf(s)
 	switch {

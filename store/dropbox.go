@@ -9,8 +9,8 @@ import (
 
 const (
 	// maxOwnFiles and maxOwnDirs bound the memory, in bytes, for the names that were made through a
-	// drop box, which is enough for some thousands. Clients finish a file soon, but set the times
-	// of a directory only after they have filled it.
+	// drop box. It is enough for some thousands of names. Clients finish a file soon, but set the
+	// times of a directory only after they have filled it, so directories get more room.
 	maxOwnFiles = 256 << 10
 	maxOwnDirs  = 1 << 20
 
@@ -37,8 +37,8 @@ const (
 // [fs.ErrNotExist], as it is for Lstat.
 //
 // Give each user a view of their own. A client with several connections has several views, so
-// knowledge of a name counts too: if one of the functions secret reports that only the maker of a
-// file can know its name, a client that uses the name counts as the maker.
+// knowing a name also identifies its maker: if one of the functions secret reports that only the
+// maker of a file can know its name, a client that uses the name counts as the maker.
 func UploadOnly(t Tree, secret ...func(name string) bool) Tree {
 	return newUploadOnly(t, secret)
 }
@@ -73,8 +73,8 @@ type uploadOnly struct {
 	files, dirs ownNames // mu
 }
 
-// ownNames holds the names that were made through the view, with the files that they were given to.
-// If there are too many, it forgets the oldest.
+// ownNames maps the names that were made through the view to their files. If there are too many, it
+// forgets the oldest.
 type ownNames struct {
 	limit int // bytes
 	used  int
@@ -105,7 +105,7 @@ func (o *ownNames) add(name string, f ownFile) {
 	}
 }
 
-// describe describes the file that has the name now, of which fi is already known.
+// describe describes the file that has the name now. The caller already has its description fi.
 func (u *uploadOnly) describe(name string, fi fs.FileInfo) ownFile {
 	f := ownFile{info: fi}
 	if u.of.Birth != nil {

@@ -23,8 +23,8 @@ var (
 	// answer, or denies access. It may be available again later.
 	ErrUnavailable = errors.New("the files cannot be reached")
 
-	// ErrUnsettled says that a file has changed within the last seconds. It could change again
-	// without a change of its time. It can be opened a moment later.
+	// ErrUnsettled says that a file has changed within the last seconds, so that a further change
+	// might leave its time of modification the same. It can be opened a moment later.
 	ErrUnsettled = errors.New("the file has only just changed")
 
 	// ErrInPlace says that an upload cannot replace the file of that name, or would change more

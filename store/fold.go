@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxFoldDepth is the most elements that a name may have to be matched without regard to case;
-// longer names must be exact.
+// maxFoldDepth is the largest number of elements of a name that is matched without regard to case.
+// Longer names must be exact.
 const maxFoldDepth = 64
 
-// FoldCase returns a store of the files of s that matches names without regard to case where the
-// exact name does not exist. It is for clients whose firmware or configuration spells names in its
-// own way. The [Capabilities] of s must include ReadDir, or FoldCase returns an error; those of the
-// result include it too.
+// FoldCase returns a store with the files of s. If the exact name does not exist, it matches names
+// without regard to case, for clients whose firmware or configuration spells names in another case.
+// The [Capabilities] of s must include ReadDir, or FoldCase returns an error; those of the result
+// include it too.
 //
 // A name is matched element by element. An exact match wins, else the first match in byte order.
 // Names are compared by [strings.EqualFold], which compares letters of Unicode one by one, and does
@@ -57,7 +57,7 @@ func (f *foldStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return folded(ctx, f, name, f.Store.Stat)
 }
 
-// readDir lists the directory that name matches, without merging others that match.
+// readDir lists the directory that name matches. It does not merge several directories that match.
 func (f *foldStore) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return folded(ctx, f, name, f.of.ReadDir)
 }
@@ -79,7 +79,7 @@ func folded[T any](ctx context.Context, f *foldStore, name string, get func(cont
 	}
 	v, matchErr := get(ctx, match)
 	if errors.Is(matchErr, fs.ErrNotExist) {
-		return none, err // names the name that the caller gave
+		return none, err // its text has the name that the caller gave
 	}
 	return v, matchErr
 }
@@ -94,8 +94,8 @@ func (f *foldStore) Create(ctx context.Context, name string, c Create) (Upload, 
 	return f.Store.Create(ctx, name, c) // also reports the error of Stat
 }
 
-// match returns the existing name that matches name. From the first element without a match, it
-// leaves name unchanged.
+// match returns the existing name that matches name. If an element has no match, match returns that
+// element and the rest of name unchanged.
 func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	if strings.Count(name, "/") >= maxFoldDepth {
 		return name, nil
@@ -117,8 +117,8 @@ func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// element returns the entry of dir that matches elem, or "". If more elements follow, the entry
-// must be able to have entries.
+// element returns the entry of dir that matches elem, or "". more says that further elements
+// follow, so the entry must be able to have entries itself.
 func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (string, error) {
 	fi, err := f.Store.Stat(ctx, path.Join(dir, elem))
 	if err == nil && (fi.IsDir() || !more) {

@@ -134,8 +134,8 @@ func (m *memStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	return &memUpload{name: name, publish: publish, block: b}, nil
 }
 
-// place returns the place of a file that is to be published, and its permission bits, or an error
-// if it may not have that name. The caller holds mu.
+// place returns where a file is to be published, and its permission bits, or an error if the file
+// may not have that name. The caller holds mu.
 func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	p, err := m.root.walk(name, !c.Exclusive)
 	switch {
@@ -153,7 +153,7 @@ func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	return p, p.node.mode, nil
 }
 
-// publish makes a file of b and gives it the name.
+// publish makes a file of block b and gives it the name.
 func (m *memStore) publish(name string, c Create, b *block) error {
 	f := newMemFile(b)
 	old, err := m.put(name, c, f)
@@ -165,8 +165,8 @@ func (m *memStore) publish(name string, c Create, b *block) error {
 	return nil
 }
 
-// put gives f its name. It returns the content that the name had before, for the caller to drop, or
-// nil.
+// put gives f its name. It returns the content that the name had before, which the caller must
+// drop, or nil.
 func (m *memStore) put(name string, c Create, f *memFile) (old *memFile, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,7 +20,7 @@ type memStore struct {
 
 // A memNode is a file, a directory or a symbolic link.
 type memNode struct {
-	number   uint64       // no other node of any store has it; never 0
+	number   uint64       // unique among the nodes of all stores; never 0
 	mode     fs.FileMode  // with the type
 	modified atomic.Int64 // Unix nanoseconds; writers to a file do not hold mu
 	accessed time.Time    // zero unless it was set
@@ -91,7 +91,7 @@ func (f *memFile) drop() {
 	}
 }
 
-// size may only be called where f.live cannot change.
+// size must only be called while f.live cannot change.
 func (f *memFile) size() int64 {
 	if f.live {
 		f.mu.RLock()
@@ -138,14 +138,14 @@ type memReader struct {
 	info memInfo  // as it was at Open
 	live bool     // copy of file.live
 
-	// state is twice the number of reads under way; the lowest bit is set once closed. Close does
-	// not wait for the reads, nor they for it: the last of them drops the file.
+	// state is twice the number of reads under way; its lowest bit is set once the reader is
+	// closed. Close and the reads do not wait for each other: the last of them drops the file.
 	state atomic.Int64
 }
 
 var _ TryReader = (*memReader)(nil)
 
-// begin keeps the memory from being freed until end. It reports false if r is closed.
+// begin keeps the memory from being freed until end is called. It returns false if r is closed.
 func (r *memReader) begin() bool {
 	for {
 		s := r.state.Load()
@@ -236,7 +236,7 @@ func (r *memReader) from(off int64) []byte {
 	return data[min(off, int64(len(data))):]
 }
 
-// Close releases the file's bytes, which are freed once the file has been replaced as well.
+// Close releases the content. Its memory is freed once the file has also been replaced.
 func (r *memReader) Close() error {
 	s := r.state.Or(1)
 	if s&1 != 0 {

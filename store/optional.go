@@ -46,10 +46,10 @@ type TryReader interface {
 	TryReadAt(bufs [][]byte, off int64) (int, error)
 }
 
-// An Identifier is a [File] that can say whether another is the same. Of several files with the
-// same Identity, one may be read for all of them, as long as it is open; data that is written into
-// the file meanwhile may show or not. So an Identifier must not end with the context that it was
-// opened with: [SharedFiles] gives it to other readers.
+// An Identifier is a [File] that can say whether it is the same file as another one. Of several
+// open files with the same Identity, one may be read in place of all; data that is written into the
+// file meanwhile may be seen or not. An Identifier must remain usable after the context that it was
+// opened with ends, since [SharedFiles] gives it to other readers.
 type Identifier interface {
 	// Identity returns false where the system does not identify files.
 	Identity() (Identity, bool)
@@ -75,8 +75,8 @@ func (i Identity) Digest() [sha256.Size]byte {
 }
 
 // Changed returns when the file or its attributes were last changed. The system sets this time, and
-// no program can. A file that changes twice between two ticks of the system's clock may have one
-// Identity for two contents, so keep i for later only once some ticks have passed.
+// no program can set it. A file that changes twice between two ticks of the system's clock may have
+// the same Identity for two contents, so keep i for later only once some ticks have passed.
 func (i Identity) Changed() time.Time { return time.Unix(0, i.Ctime) }
 
 // A Versioned is a [File] that knows its server's version of the content: two files of one name and

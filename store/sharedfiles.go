@@ -100,8 +100,8 @@ func (s *SharedFiles) leave(shared *sharedFile) error {
 	return shared.Close()
 }
 
-// Acquire counts a file that is open for one user alone, such as an upload. It returns ErrManyFiles
-// if that would exceed Max. Release undoes it.
+// Acquire counts a file that one user has open alone, such as an upload. It returns ErrManyFiles if
+// that would exceed Max. Release undoes it.
 func (s *SharedFiles) Acquire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *SharedFiles) Open() int {
 	return s.open
 }
 
-// Full reports whether one more file would be ErrManyFiles.
+// Full reports whether opening one more file would return ErrManyFiles.
 func (s *SharedFiles) Full() bool { return s.Max > 0 && s.Open() >= s.Max }
 
 // A sharedReader is one reader's use of a sharedFile.

@@ -103,9 +103,9 @@ type Create struct {
 	// The file may become shorter or longer than Size.
 	Size int64
 
-	// Perm holds the permission bits of a new file; 0 means 0o644. They are
-	// set exactly, whatever the umask: a caller that obeys the umask applies it first.
-	// A file that replaces another gets that file's bits.
+	// Perm holds the permission bits of a new file; 0 means 0o644. They are set exactly, whatever
+	// the umask, so a caller that obeys the umask must apply it first. A file that replaces another
+	// gets that file's bits.
 	Perm fs.FileMode
 
 	// Exclusive refuses a name that exists, now or at Commit.
@@ -133,8 +133,8 @@ type Create struct {
 	// down in the moments after.
 	NoSync bool
 
-	// Published, if not nil, is set by Commit to the file as it was published, if the store
-	// supports that. Only a store on a disk of this machine does. The caller closes it.
+	// Published, if not nil, is set by Commit to describe the published file, if the store supports
+	// that. Only a store on a disk of this machine does. The caller closes it.
 	Published *Published
 }
 
@@ -161,7 +161,7 @@ type Upload interface {
 }
 
 // Published is a file on the disk as it was when an [Upload] had just given it its name, or when a
-// [Handle] that had written to it was closed. The zero value means that the file is not known.
+// [Handle] that had been written to was closed. The zero value means that the file is not known.
 type Published struct {
 	Info fs.FileInfo // [os.SameFile] distinguishes it from a later file of the same name
 	When time.Time

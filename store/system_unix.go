@@ -20,7 +20,8 @@ func systemDetails(fi fs.FileInfo) (Details, bool) {
 	}, true
 }
 
-// umask is read once at the start: reading it means to set it, for all goroutines.
+// umask is read once at the start, because the only way to read it is to set it, and that affects
+// all goroutines.
 var umask = func() fs.FileMode {
 	mask := syscall.Umask(0)
 	syscall.Umask(mask)

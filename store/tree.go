@@ -52,11 +52,11 @@ type Tree interface {
 	// fs.ErrNotExist if the name is not a directory.
 	RemoveDir(ctx context.Context, name string) error
 
-	// Rename changes the name from to to. Without replace, it returns fs.ErrExist if to is taken,
-	// even by the same file. With replace it is rename(2) of POSIX: a file replaces a file in one
-	// step, and a directory replaces an empty directory where the system supports that; anything
-	// else in the way is fs.ErrExist. If both are names of one file, both stay. A directory cannot
-	// move below itself: fs.ErrInvalid.
+	// Rename changes a name from "from" to "to". Without replace, it returns fs.ErrExist if the new
+	// name is taken, even by the same file. With replace it is rename(2) of POSIX: a file replaces
+	// a file in one step, and a directory replaces an empty directory where the system supports
+	// that; if anything else has the new name, Rename returns fs.ErrExist. If both are names of one
+	// file, both stay. A directory cannot be moved below itself: that returns fs.ErrInvalid.
 	Rename(ctx context.Context, from, to string, replace bool) error
 
 	// Link gives a file a second name, to. A directory can have only one name: for it, Link returns
@@ -71,9 +71,9 @@ type Tree interface {
 	// Readlink returns the text of a symbolic link. For anything else it returns fs.ErrInvalid.
 	Readlink(ctx context.Context, name string) (string, error)
 
-	// SetAttr changes attributes. With follow it follows a symbolic link; without, it changes the
-	// link itself, which has neither size nor mode: setting those is errors.ErrUnsupported. See
-	// [Attr].
+	// SetAttr changes attributes. With follow it follows a symbolic link. Without, it changes the
+	// link itself, which has neither size nor mode: setting those returns errors.ErrUnsupported.
+	// See [Attr].
 	SetAttr(ctx context.Context, name string, a Attr, follow bool) error
 
 	// Space returns how much room there is on the file system that the name is on.
@@ -144,7 +144,7 @@ type Handle interface {
 	Sync() error
 }
 
-// Entries is an open directory.
+// Entries is an open directory, which is listed in pieces.
 type Entries interface {
 	// Next describes the next entries, in no particular order, and returns their number; after the
 	// last one it returns io.EOF. It omits ".", ".." and uploads under way, and describes a

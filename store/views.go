@@ -17,8 +17,8 @@ var (
 // opens for reading only.
 func ReadOnly(t Tree) Tree { return readOnly{refusing{t, errReadOnly}} }
 
-// A refusing Tree describes names. It refuses every change, and lacks the methods that each view
-// has to implement itself.
+// A refusing Tree describes names and refuses every change. It lacks the methods that each view has
+// to implement itself.
 type refusing struct {
 	tree   Tree
 	reason error

@@ -5,7 +5,7 @@ import "context"
 // waitsKey is the context key for the function of [WithWaits].
 type waitsKey struct{}
 
-// WithWaits returns a context for calls of a [Store] by a caller that has few workers. A store
+// WithWaits returns a context for calls of a [Store] by a caller that has few workers. The store
 // calls begin before it waits for another machine, and end when the wait is over. Meanwhile the
 // caller can let another worker run.
 func WithWaits(ctx context.Context, begin func() (end func())) context.Context {

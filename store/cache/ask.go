@@ -9,15 +9,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// staleWait is how long a source may take to answer when a cached answer may be used instead.
+// staleWait is how long a source may take to answer if a cached answer can be used instead.
 const staleWait = 2 * time.Second
 
 var errSlow = fmt.Errorf("the source has not answered within %v", staleWait)
 
-// An ask is a question to the source. All callers that need the answer at the same time share it.
+// An ask is a question to the source. All callers that need its answer at the same time share it.
 type ask struct {
 	done    chan struct{} // closed after the fields below are set
-	object  *object       // the answer; it counts as one reader, until the last waiting caller has left
+	object  *object       // the answer; it counts as one reader until the last waiting caller has left
 	file    *origin       // the answer if it cannot be cached: only one waiting caller gets it
 	info    fs.FileInfo
 	err     error

@@ -14,8 +14,8 @@ const (
 	maxBlocks = 1 << 22 // blocks in the directory
 	maxOpen   = 256     // open files of blocks
 
-	// openReleased is how many files of blocks stay open after Release. The successor may remove
-	// blocks, and does not know that an open file still takes space.
+	// openReleased is how many files of blocks stay open after Release. A file that is open takes
+	// space even after the successor has removed its block, and the successor does not know that.
 	openReleased = 16
 )
 
@@ -102,8 +102,8 @@ func (c *state) done(b *block) {
 	}
 }
 
-// drop hides a block from later readers, because it cannot be used. The caller is using the block,
-// and calls done afterwards.
+// drop hides a block that cannot be used from later readers. The caller is using the block, and
+// calls done afterwards.
 func (c *state) drop(b *block, err error) {
 	c.mu.Lock()
 	first := b.place != nil
@@ -175,8 +175,8 @@ func (o *object) removeDir(dir string) {
 	}
 }
 
-// reserve reserves n bytes of the directory. For that it removes the least recently used blocks. It
-// returns false if it cannot free enough room. The caller does not hold mu.
+// reserve reserves n bytes of the directory. To make room, it removes the least recently used
+// blocks. It returns false if it cannot free enough room. The caller does not hold mu.
 func (c *state) reserve(n int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +229,7 @@ func (o *object) store(t *fetch) error {
 }
 
 // save stores a fetched block on the disk. With the first block it creates the directory of the
-// object. room is the number of bytes reserved for both; save returns how many of them were not
+// object. room is the number of bytes reserved for both; save returns how many of them it has not
 // used.
 func (o *object) save(index int64, data []byte, sum uint32, room int64) (left int64, err error) {
 	c := o.c
@@ -283,8 +283,8 @@ func (o *object) roomFor(n int) int64 {
 	return blockCost(n) + objectCost
 }
 
-// replace hides an object from later readers. Readers that have it open keep its blocks. A new
-// object may have the same identity, so the old directory gets another name.
+// replace hides an object from later readers. Readers that have it open keep its blocks. Its
+// directory gets another name, because a new object may have the same identity.
 func (c *state) replace(o *object) {
 	c.storing.Lock()
 	c.mu.Lock()
@@ -328,8 +328,8 @@ func (c *state) clearGone(o *object) {
 	}
 }
 
-// isIntact reports whether the file of a block is unchanged since its checksum was verified. It
-// never waits for the disk, because the file is open.
+// isIntact reports whether the file of a block is unchanged since its checksum was verified. The
+// file is open, so isIntact never waits for the disk.
 func (c *state) isIntact(b *block, f store.File) bool {
 	id := identityOf(f)
 	c.mu.Lock()
@@ -379,8 +379,8 @@ func (c *state) put(dir string, b *block, data []byte) (store.File, error) {
 	return f, nil
 }
 
-// openFile opens the file of a block, and verifies its checksum if necessary. The directory may
-// have got another name meanwhile. A block that cannot be used is dropped.
+// openFile opens the file of a block, and verifies its checksum if necessary. A block that cannot
+// be used is dropped. The directory may have been renamed meanwhile.
 func (c *state) openFile(b *block, dir string) (store.File, error) {
 	f, err := c.disk.openBlock(dir, b.index, b.sum)
 	for errors.Is(err, fs.ErrNotExist) {

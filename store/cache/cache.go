@@ -40,7 +40,7 @@ const (
 	minMemory = 8 << 20
 )
 
-// A Config says where a [Cache] stores its blocks, and how long it uses its answers.
+// A Config says where a [Cache] stores its blocks, and how long it uses what it knows of files.
 type Config struct {
 	// Dir is the directory of the cache. Open creates it if it is missing; its parent must exist.
 	// Open refuses a directory that is not empty and is not a cache.
@@ -51,24 +51,24 @@ type Config struct {
 	Size int64
 
 	// Fresh is how long the cache uses what it knows of a file without asking the source whether
-	// the file has changed. 0 means DefaultFresh; with a negative value it asks the source at each
-	// Open.
+	// the file has changed. 0 means DefaultFresh. With a negative value, the cache asks the source
+	// at each Open.
 	Fresh time.Duration
 
 	// Stale is how much longer the cache uses what it knows of a file if the source cannot be
-	// reached. 0 means not at all.
+	// reached. 0 means that it does not.
 	Stale time.Duration
 
-	// Absent is how long the cache remembers that a name does not exist. 0 means 5 s; with a
-	// negative value it does not remember it.
+	// Absent is how long the cache remembers that a name does not exist. 0 means 5 s. With a
+	// negative value, the cache does not remember it.
 	Absent time.Duration
 
-	// Memory is the most bytes in memory: of blocks that are being fetched, and of blocks that could
-	// not be stored. 0 means DefaultMemory; the minimum is 8 MiB.
+	// Memory is the most bytes of blocks that are held in memory while they are fetched, or because
+	// they could not be stored. 0 means DefaultMemory; the minimum is 8 MiB.
 	Memory int64
 
 	// Wait is for a server that takes over from another process, which may still hold the
-	// directory. Open then succeeds at once. Until the other process calls [Cache.Release], or
+	// directory. With Wait, Open succeeds at once; until the other process calls [Cache.Release] or
 	// ends, the cache does not read or write the directory, and fetches everything. Without Wait,
 	// Open fails with ErrInUse.
 	Wait bool
@@ -79,8 +79,8 @@ type Config struct {
 
 // Stats holds counters since [Open], and the present state.
 type Stats struct {
-	// Each reader that comes to a block counts once: as a hit if the block was stored or in memory,
-	// and as a miss otherwise.
+	// Hits and Misses count each reader that reaches a block once: as a hit if the block was stored
+	// or in memory, and as a miss otherwise.
 	Hits, Misses uint64
 
 	BytesServed  uint64 // bytes read by readers
@@ -209,15 +209,16 @@ func (c *Cache) takeOver() {
 // without a password; if the server depends on a configuration, location must include it. Another
 // process that uses the same location finds the cached data again. Log lines contain it.
 //
-// The result is a [store.Tree] if source is one; otherwise its [store.Capabilities] include listing
-// and removing if those of source do. Files are [store.TryReader]s and [store.Versioned], unless
-// they cannot be cached: because their size is unknown, nothing distinguishes their versions, they
-// have changed just now, or they are being written in place. Uploads and other changes pass to
-// source, and callers that open the file through this store see them at once.
+// The result is a [store.Tree] if source is a tree; otherwise its [store.Capabilities] include
+// listing and removing if those of source do. Files are [store.TryReader]s and [store.Versioned],
+// unless they cannot be cached: because their size is unknown, nothing distinguishes their
+// versions, they have changed just now, or they are being written in place. The cache passes
+// uploads and other changes to source, and callers that open the file through this store see them
+// at once.
 //
-// A change that is made in another way becomes visible after [Config.Fresh] at the latest, and so
-// does a change through another name of the file, such as a link. A reader whose file is replaced
-// reads the content of the time when it opened the file, or gets an error, but never a mixture.
+// A change that is made in another way becomes visible after [Config.Fresh] at the latest. The same
+// holds for a change through another name of the file, such as a link. If a file is replaced, its
+// readers read the content that it had when they opened it, or get an error, but never a mixture.
 func (c *Cache) Store(location string, source store.Store) store.Store {
 	up := &upstream{location: location, source: source, life: c.ctx, asks: &c.count.asks, times: &c.times}
 	s := &front{c: c.state, upstream: up, names: map[string]*entry{}}

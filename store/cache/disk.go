@@ -63,8 +63,8 @@ var checkBuffers = sync.Pool{New: func() any { return new([checkPiece]byte) }}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// blockCost returns how many bytes of the disk a block of n bytes counts as: its pages, and its
-// entry in the directory.
+// blockCost returns the number of bytes of the disk that are counted for a block of n bytes: its
+// pages, and its entry in the directory.
 func blockCost(n int) int64 { return (int64(n)/pageSize + 2) * pageSize }
 
 // blocksOf returns the number of blocks of a file.
@@ -305,7 +305,7 @@ func checkBlock(f store.File, size int, sum uint32) error {
 	return nil
 }
 
-// remove removes the file of a block. It is no error if the file does not exist.
+// remove removes the file of a block. It returns no error if the file does not exist.
 func (d *disk) remove(dir, name string) error {
 	err := d.files.Remove(context.Background(), path.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -326,7 +326,7 @@ func (d *disk) removeObject(dir string) error {
 	return err
 }
 
-// setAside renames the directory of an object, so that a new version can use the name.
+// setAside renames the directory of an object, so that a new version can use its name.
 func (d *disk) setAside(dir string) (string, error) {
 	to := doomedPrefix + rand.Text()
 	return to, d.files.Rename(context.Background(), dir, to, false)

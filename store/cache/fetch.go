@@ -169,8 +169,8 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	o.end(t, err)
 }
 
-// leaveTo leaves a fetch to the other streams of the object if this one has no source: the version
-// that they read may not exist at the source any more. It returns false if there are no other
+// leaveTo leaves a fetch to the other streams of the object if stream s has no source, because the
+// version that they read may no longer exist at the source. It returns false if there are no other
 // streams.
 func (o *object) leaveTo(s *stream, t *fetch) bool {
 	o.c.mu.Lock()
@@ -185,8 +185,8 @@ func (o *object) leaveTo(s *stream, t *fetch) bool {
 	return true
 }
 
-// end passes the result of a fetch to its readers, and stores the block if there is room. Only here
-// are blocks removed to make room, when no reader waits for the disk.
+// end passes the result of a fetch to its readers, and stores the block if there is room. Blocks
+// are removed to make room only here, where no reader waits for the disk.
 func (o *object) end(t *fetch, err error) {
 	c := o.c
 	stored := false
@@ -309,7 +309,7 @@ func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
 }
 
 // unchanged returns store.ErrChanged if the file at the source was written in place. A store whose
-// files have versions detects that itself.
+// files have versions detects that itself, so it is not checked here.
 func (o *object) unchanged(src *origin) error {
 	if _, ok := store.As[store.Versioned](src.file); ok {
 		return nil

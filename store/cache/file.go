@@ -69,7 +69,7 @@ func (f *file) still(op string) error {
 }
 
 // live returns the file at the source, after the file was written in place through the cache. Its
-// readers then see what is written, like those of a file in a directory.
+// readers then see each write, like readers of a file in a directory.
 func (f *file) live() (store.File, error) {
 	o, c := f.o, f.o.c
 	o.opening.Lock()
@@ -256,9 +256,9 @@ func (c *state) copyFetched(t *fetch, p []byte, from int) int {
 }
 
 // reach records that a reader is at a block. If the reader reads in order, reach fetches the
-// following blocks ahead, more each time. It also opens the next block if the reader cannot wait
-// for that, or if the block's checksum must be verified. It reports whether the reader was at
-// another block before. The caller holds mu.
+// following blocks ahead, more each time. If the next block's checksum must be verified, or the
+// reader cannot wait for the block to be opened, reach also opens it. It reports whether the reader
+// was at another block before. The caller holds mu.
 func (f *file) reach(index int64, waits bool) bool {
 	if index == f.at {
 		return false
@@ -295,8 +295,8 @@ func (f *file) reach(index int64, waits bool) bool {
 }
 
 // open opens the file of a block and verifies its checksum if necessary, or waits until another
-// reader has done so. A block that cannot be used is dropped. It is an error if too many files are
-// open.
+// reader has done so. A block that cannot be used is dropped. If too many files are open, open
+// returns an error.
 func (f *file) open(b *block) error {
 	c := f.o.c
 	c.mu.Lock()
@@ -334,13 +334,14 @@ func (f *file) open(b *block) error {
 	return nil
 }
 
-// A crossing holds the buffers for the part of a TryReadAt that is in the next block. It is reused.
+// A crossing holds the buffers for the part of a TryReadAt that is in the next block. Crossings are
+// reused.
 type crossing struct{ bufs [][]byte }
 
 var crossings = sync.Pool{New: func() any { return new(crossing) }}
 
-// TryReadAt reads from memory, and from files of blocks that are open. It allocates only for the
-// fstat when a reader comes to a block.
+// TryReadAt reads from memory, and from files of blocks that are open. It allocates memory only
+// when a reader reaches a block, for the fstat.
 func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail("read", fs.ErrInvalid)

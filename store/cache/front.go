@@ -18,8 +18,8 @@ const (
 )
 
 // enter starts to open or describe a name. It returns the entry of the name, with mu held. If the
-// file is being written in place, it returns nil without mu held: then the source itself has to
-// answer.
+// file is being written in place, the source itself has to answer; then enter returns nil, and mu
+// is not held.
 func (s *front) enter(ctx context.Context, op, name string) (*entry, error) {
 	if err := s.check(ctx, op, name); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 		src, version, err = s.openSource(ctx, name)
 	}
 	c.mu.Lock()
-	valid := n.open == a // the name has not changed meanwhile
+	valid := n.open == a // false if the name has changed meanwhile
 	if valid {
 		n.open = nil
 	}
@@ -121,11 +121,11 @@ func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 	o.readers++
 	c.finish(a, o, nil, nil)
 	c.mu.Unlock()
-	// If no caller waits any more, the last one to leave did not get the answer.
+	// If no caller waits any more, leave discards the answer.
 }
 
-// look is used if the cached file can be read without opening it at the source. It only asks the
-// source to describe the file, if the description shows whether the version is still the same. It
+// look avoids opening the file at the source if the cached file can be read without that. If a
+// description shows whether the version is still the same, look only asks the source for one. It
 // returns nothing if the file has to be opened.
 func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *object, error) {
 	c := s.c

@@ -58,8 +58,8 @@ func (h *readHandle) SetAttr(a store.Attr) error {
 	return h.t.SetAttr(h.ctx, h.name, a, true)
 }
 
-// OpenFile opens a file of the source for writing in place. Until it is closed, the cache stores
-// nothing of it. For reading only, it opens the file like Open.
+// OpenFile opens a file of the source for writing in place. Until the file is closed, the cache
+// does not store it. For reading only, OpenFile opens the file as Open does.
 func (t treeFront) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	if !a.Writes() {
 		return t.openToRead(ctx, name, a)

@@ -75,7 +75,7 @@ type Result struct {
 	Objects int64
 	Blocks  int64
 	Bytes   int64
-	Corrupt int64 // blocks with wrong content; they are removed
+	Corrupt int64 // blocks with wrong content, which were removed
 	Foreign int64 // files and directories that the cache did not create: see [IsSwept]
 }
 

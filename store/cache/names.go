@@ -48,8 +48,8 @@ func (s *front) entry(name string) *entry {
 	return n
 }
 
-// tidy forgets some names, but never but, if there are too many or if they are too long. It gives
-// up after maxInUse names that are in use. The caller holds mu.
+// tidy forgets some names if there are too many or if they are too long, but never the name but. It
+// gives up after maxInUse names that are in use. The caller holds mu.
 func (s *front) tidy(but string) {
 	inUse := 0
 	for other, n := range s.names {
@@ -67,8 +67,8 @@ func (s *front) tidy(but string) {
 }
 
 // leadToFound links names to objects of an earlier process. If there are several versions, it
-// chooses the one that was used last. The source is asked whether the version is still current. The
-// caller holds mu.
+// chooses the one that was used last. Before a version is used, the source is asked whether it is
+// still current. The caller holds mu.
 func (s *front) leadToFound() {
 	latest := map[string]*object{}
 	for _, o := range s.c.objects {
@@ -86,7 +86,7 @@ func (s *front) leadToFound() {
 	}
 }
 
-// lead links a name to an object, or to none. The caller holds mu.
+// lead links a name to an object, or to no object if o is nil. The caller holds mu.
 func (s *front) lead(n *entry, o *object) {
 	if n.object == o {
 		return
@@ -121,8 +121,8 @@ func (n *entry) described() fs.FileInfo {
 	return n.info
 }
 
-// forgetName forgets everything about a name that has changed, and that names above it are absent.
-// It returns the object to which the name has led. The caller holds mu.
+// forgetName forgets everything about a name that has changed, and also forgets that the names
+// above it do not exist. It returns the object to which the name has led. The caller holds mu.
 func (s *front) forgetName(name string) *object {
 	if !store.ValidName(name) {
 		return nil
@@ -141,8 +141,8 @@ func (s *front) forgetName(name string) *object {
 	return was
 }
 
-// clear forgets everything. The answers to questions under way are too old to be used. The caller
-// holds mu.
+// clear forgets everything. Questions under way are forgotten too, because their answers may be
+// outdated. The caller holds mu.
 func (n *entry) clear() {
 	n.info, n.open, n.stat = nil, nil, nil
 	n.checked, n.known, n.failed, n.absent = time.Time{}, time.Time{}, time.Time{}, time.Time{}

@@ -52,8 +52,8 @@ func newState(cfg Config, d *disk) *state {
 	return c
 }
 
-// An object is one version of a file. It is in state.objects while it may be found: while it has
-// blocks or readers, or a name leads to it.
+// An object is one version of a file. It is in state.objects as long as it has blocks or readers,
+// or a name leads to it.
 type object struct {
 	identity
 	c    *state
@@ -84,7 +84,7 @@ type block struct {
 	size  int
 
 	refs    atomic.Int32 // its readers, and the goroutine that opens it; increased only with mu held
-	dropped atomic.Bool  // it is in no list any more; set with mu held
+	dropped atomic.Bool  // whether it has been removed from all lists; set with mu held
 	deleted atomic.Bool
 
 	// All fields below are guarded by state.mu.
@@ -93,7 +93,7 @@ type block struct {
 	try     store.TryReader
 	lent    bool           // a reader is using the offset of file
 	checked bool           // its checksum was verified, or this process has written it
-	seen    store.Identity // identity of its file at that time; zero where the system has none
+	seen    store.Identity // identity of its file when it was verified or written; zero if the system has no identities
 	opening chan struct{}  // closed when file is ready, or when the block cannot be used
 	used    time.Time
 	place   *list.Element // in state.blocks
@@ -174,7 +174,7 @@ type fetch struct {
 	sum     uint32 // the checksum of the first filled bytes
 	err     error
 	ended   bool // it has failed with err, or all bytes have arrived
-	lost    bool // it belongs to no object any more
+	lost    bool // whether it no longer belongs to an object
 	ahead   bool // no reader has requested it yet
 	waiting int  // waiting readers
 	refs    int  // readers that are copying, and the stream
@@ -241,7 +241,7 @@ func (c *state) recycle(t *fetch) {
 var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
 
 // maxFetches is how many blocks of all files are fetched at the same time. Each source may use its
-// share.
+// share of them.
 const maxFetches = 64
 
 // share returns how many blocks of one source may be fetched at the same time, so that a source
@@ -250,8 +250,8 @@ func (c *state) share() int {
 	return max(1, min(maxFetches, int(c.cfg.Memory/blockSize))/max(1, c.upstreams))
 }
 
-// takeMemory waits until there is memory for a fetch, and room in the share of its source, and
-// takes both. It returns false if ctx ends first.
+// takeMemory waits until there is memory for a fetch and its source has not used up its share. Then
+// it takes both. It returns false if ctx ends first.
 func (c *state) takeMemory(ctx context.Context, up *upstream, t *fetch, n int) bool {
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()

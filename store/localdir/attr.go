@@ -50,7 +50,8 @@ func (p *pathCalls) isRoot(fi fs.FileInfo) bool {
 	return err == nil && os.SameFile(fi, root)
 }
 
-// A target is an object of change: an open file, or the file that a name leads to.
+// A target is the file whose attributes are changed: an open file, or the file that a name leads
+// to.
 type target struct {
 	calls    *calls
 	special  bool // whether its setuid, setgid and sticky bits may change

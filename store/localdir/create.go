@@ -20,9 +20,9 @@ import (
 // arrives in order stays sparse. The check of c.Size does not consider holes: for an image that
 // fits on the disk only because of them, leave Size 0.
 //
-// With c.Parents, the missing directories above are made at once, as the last of them holds the
-// temporary file. If the upload fails, those that are empty then are removed again. The file may
-// have at most 64 directories above it.
+// With c.Parents, the missing directories above the file are made at once, because the last of them
+// holds the temporary file. If the upload fails, those of them that are empty are removed again.
+// The file may have at most 64 directories above it.
 //
 // With c.Resume, the upload waits for the disk after each 16 MiB, and at Close, so that no more
 // than that has to be sent again, even if the machine goes down. On a file system without locks,
@@ -41,7 +41,7 @@ func (d *Dir) Create(ctx context.Context, name string, c store.Create) (store.Up
 		if err == nil {
 			return up, nil
 		}
-		_ = u.discard() // a sweep will remove files that are left
+		_ = u.discard() // a sweep removes the files that are left
 		// The directory may have been made by another upload, which failed and removed it just now.
 		if !c.Parents || !errors.Is(err, fs.ErrNotExist) || tries == maxParentTries {
 			return nil, u.fail("create", err)

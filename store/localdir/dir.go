@@ -52,9 +52,9 @@ type Dir struct {
 	// to return paths of files.
 	Path string
 
-	// NoSync sets [store.Create].NoSync for every upload: none waits for the disk, except at the
-	// checkpoints of uploads that can be resumed. If the machine goes down, it may lose files that
-	// it has just published. Set it before the store is used.
+	// NoSync sets [store.Create].NoSync for every upload. Uploads then do not wait for the disk,
+	// except at the checkpoints of uploads that can be resumed. If the machine goes down, it may
+	// lose files that it has just published. Set it before the store is used.
 	NoSync bool
 
 	// LinksFromRoot makes absolute symbolic links start at the store's root, as in a chroot. This
@@ -71,10 +71,10 @@ type Dir struct {
 	Kept *KeptUploads
 
 	// Native is for files of the user that this process runs as. It leaves to the system the
-	// decisions that it makes for the user's programs. New files and directories get the requested
-	// permissions as far as the umask and the access list of their directory allow. OpenFile also
-	// opens devices. And Create fails with [store.ErrInPlace] where a new file would differ from
-	// the existing one in more than the content. Set it before the store is used.
+	// decisions that the system makes for the user's programs. New files and directories get the
+	// requested permissions as far as the umask and the access list of their directory allow.
+	// OpenFile also opens devices. Create fails with [store.ErrInPlace] if a new file would differ
+	// from the existing one in more than the content. Set it before the store is used.
 	Native bool
 
 	pathCalls        // in the directory

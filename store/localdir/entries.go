@@ -45,8 +45,8 @@ func (p *pathCalls) openDir(ctx context.Context, name string) (*dirEntries, erro
 	return &dirEntries{calls: &p.calls, ctx: ctx, name: name, dir: dir, names: names}, nil
 }
 
-// dirEntries reads names, and looks each one up in the open directory, since a path might lead to
-// another directory by then.
+// dirEntries reads names, and looks each one up in the open directory. A path might lead to another
+// directory by then.
 type dirEntries struct {
 	calls  *calls
 	ctx    context.Context // OpenDir's
@@ -175,8 +175,8 @@ func (e dirEntry) Info() (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// eachName calls f with the names in a directory, including temporary files. It stops and reports
-// false once f does.
+// eachName calls f with the names in a directory, including temporary files, until f returns false.
+// It returns false if f did.
 func (p *pathCalls) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
 	list, err := p.openDir(ctx, dir)
 	if err != nil {

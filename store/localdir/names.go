@@ -11,13 +11,13 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// isTemp reports whether the last element of name is that of a temporary file, or might be treated
-// as such by a file system.
+// isTemp reports whether the last element of name is the name of a temporary file, or might be
+// treated as one by a file system.
 func isTemp(name string) bool {
 	return tempname.May(name, tempname.Part, tempname.Keep, tempname.Mark)
 }
 
-// checkOld returns an error if name cannot be that of a file that callers may see.
+// checkOld returns an error if name cannot be the name of a file that callers may see.
 func checkOld(ctx context.Context, name string) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil && isTemp(name) {

@@ -81,7 +81,7 @@ func firstPerm(perm fs.FileMode, native bool) fs.FileMode {
 	return 0o600
 }
 
-// firstKey returns the key of the temporary file's name, which is used if that name is free. Nobody
+// firstKey returns the key of the temporary file's name, to be used if that name is free. Nobody
 // sweeps a Native store, so its files always get the same key: if the process of an upload is
 // killed, the next upload of that file finds and removes the old temporary file.
 func (u *dirUpload) firstKey() string {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxParents is the most directories that may be above a file whose missing directories are
-	// made. A sweep would not look into deeper ones.
+	// maxParents is the largest number of directories above a file whose missing directories are
+	// made. A sweep does not look into deeper ones.
 	maxParents = maxSweepDepth
 
 	// maxParentTries bounds the attempts to make them, as other uploads that fail may remove

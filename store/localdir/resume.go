@@ -369,7 +369,8 @@ func (k *resumableUpload) openMarks() error {
 	return k.store.durably(k.dir, func() error { return k.call("create", create) })
 }
 
-// Commit publishes the file. It removes the checkpoint last, as that means nothing on its own.
+// Commit publishes the file. It removes the checkpoint last, because a checkpoint without its data
+// has no effect.
 func (k *resumableUpload) Commit() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()

@@ -40,9 +40,9 @@ type root interface {
 // A dirRoot is a directory that no name leads out of. With LinksFromRoot it also follows absolute
 // symbolic links.
 //
-// An [os.Root] refuses such links. Then the name is rewritten to one without links, and passed to
-// the root again. Even if elements change meanwhile, the root decides, and never leads out of
-// itself.
+// An [os.Root] refuses such links. Then dirRoot rewrites the name to one without links, and passes
+// that to the root again. Even if elements change meanwhile, the root itself checks each step, so
+// no name leads out of it.
 type dirRoot struct {
 	*os.Root
 	store *Dir

@@ -67,9 +67,9 @@ func (u *dirUpload) moveDataEnd(end int64) {
 	u.data = max(u.data, end)
 }
 
-// pages returns how many bytes of p come before the first page that is all zeros (zero is false) or
-// is not (zero is true). The first byte of p belongs at off. The beginning and the end of p may be
-// parts of a page.
+// pages returns how many bytes of p come before the first page that is all zeros, or with zero set,
+// before the first page that is not. The first byte of p belongs at off. The beginning and the end
+// of p may be parts of a page.
 func pages(p []byte, off int64, zero bool) int {
 	n := 0
 	for n < len(p) {

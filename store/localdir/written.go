@@ -2,9 +2,9 @@ package localdir
 
 import "slices"
 
-// maxRuns is the most separate pieces of a file, written beyond a gap, that are remembered until
+// maxRuns is the largest number of separate pieces of a file beyond a gap that are remembered until
 // the gap is filled. It is far above the number of requests that any protocol has under way.
-// Further pieces are forgotten, and are sent again after a resumption.
+// Further pieces are forgotten, and are sent again when the upload is resumed.
 const maxRuns = 1024
 
 // written records how much of a file was written without a gap from its start.

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// An answer holds the facts about an answer that package minio does not pass on.
+// An answer holds the facts about a server's answer that package minio does not pass on.
 type answer struct {
 	method string // of the request
 	status int
 	leads  string        // scheme and host of its Location; "" if it has none
 	after  time.Duration // its Retry-After
-	date   time.Time     // on the server's clock; zero if the answer does not say
-	came   time.Time     // on our clock
+	date   time.Time     // the server's time; zero if the answer does not say
+	came   time.Time     // when the answer was received, on our clock
 }
 
 type answerKey struct{}

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxTries is how often in a row a request may fail before it is given up.
+	// maxTries is the number of consecutive failures after which a request is given up.
 	maxTries = 6
 
-	// maxSilence is how often in a row a request may get no answer: each time takes AnswerTimeout
-	// or StallTimeout.
+	// maxSilence is the number of consecutive tries without an answer after which a request is
+	// given up. Each such try takes AnswerTimeout or StallTimeout.
 	maxSilence = 2
 
 	// firstPause is the average pause before the second try. Each further pause is twice as long as
@@ -26,7 +26,7 @@ const (
 	firstPause = 200 * time.Millisecond
 	maxPause   = 10 * time.Second
 
-	// maxRetryAfter is the longest Retry-After that is obeyed.
+	// maxRetryAfter is the longest Retry-After that the client obeys.
 	maxRetryAfter = 2 * time.Minute
 )
 
@@ -35,7 +35,7 @@ type attempts struct{ tries, silences int }
 
 // do sends a request, and retries it until there is a final answer. call sends it once.
 func (c *client) do(ctx context.Context, call func(context.Context) error) error {
-	var last error // it says more than the error that ctx has ended
+	var last error // its text says more than the error that ctx has ended
 	for e := new(attempts); ; {
 		err := c.once(ctx, call)
 		if err == nil {
@@ -55,7 +55,7 @@ func (c *client) do(ctx context.Context, call func(context.Context) error) error
 	}
 }
 
-// once sends a request. If the keys are not accepted, it asks for new ones, and if it gets some,
+// once sends a request. If the keys are not accepted, it asks for new ones. If it gets new keys, it
 // sends the request once more.
 func (c *client) once(ctx context.Context, call func(context.Context) error) error {
 	if err := c.life.Err(); err != nil {
@@ -88,7 +88,8 @@ func (c *client) send(ctx context.Context, call func(context.Context) error) err
 	return explain(err, a)
 }
 
-// mayBeKeys reports whether other keys might avoid a refusal. The answer to a HEAD has no code.
+// mayBeKeys reports whether other keys might avoid a refusal. The answer to a HEAD has no error
+// code.
 func mayBeKeys(err error) bool {
 	r, ok := errors.AsType[*RefusedError](err)
 	return ok && (errors.Is(r, ErrLogin) && r.Code != "RequestTimeTooSkewed" ||
@@ -126,7 +127,8 @@ func (c *client) again(e *attempts, err error) (pause time.Duration, again bool)
 	return pause, true
 }
 
-// hasNoTime reports whether a refusal asks to try again later.
+// hasNoTime reports whether the server refuses a request now, but asks the client to try again
+// later.
 func hasNoTime(r *RefusedError) bool {
 	switch r.Status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxCopy is the largest object, in bytes, that S3 copies in one request. A larger one is
-	// copied in ranges of copyPart bytes, copyLanes at a time.
+	// maxCopy is the largest object, in bytes, that S3 copies in one request. Larger objects are
+	// copied in ranges of copyPart bytes, copyLanes ranges at a time.
 	maxCopy   = 5 << 30
 	copyPart  = 512 << 20
 	copyLanes = 4
@@ -158,9 +158,9 @@ func (s *Store) removeAll(ctx context.Context, name string) error {
 	}
 }
 
-// Rename copies a file and then removes the original, as S3 has no other way. So both names exist
-// for a while, or for good if the process dies in between. Renaming a directory is
-// errors.ErrUnsupported. Without replace, a name that is taken meanwhile is not replaced.
+// Rename copies a file and then removes the original, because S3 cannot rename. So both names exist
+// for a while, or for good if the process dies in between. Renaming a directory returns
+// errors.ErrUnsupported. Without replace, a file that gets the new name meanwhile is not replaced.
 func (s *Store) Rename(ctx context.Context, from, to string, replace bool) error {
 	return s.fail("rename", from, s.rename(ctx, from, to, replace))
 }

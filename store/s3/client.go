@@ -21,8 +21,8 @@ import (
 // maxKey is the most bytes that a key may have.
 const maxKey = 1024
 
-// A client sends requests about the objects below a prefix of a bucket. The files object.go and
-// attempts.go have its requests, and the rules by which one is sent again.
+// A client sends requests about the objects below a prefix of a bucket. The requests are in
+// object.go, and the rules for sending a request again in attempts.go.
 type client struct {
 	bucket  string
 	prefix  string // "", or it ends in a slash

@@ -57,7 +57,8 @@ func (u *upload) commit() error {
 		}
 		err = u.commitWhole(whole)
 	}
-	// Parts are of no use to a later run if it cannot have the name, or sends no parts.
+	// Do not keep the parts if a later run cannot use them: because it cannot get the name, or
+	// because it sends no parts.
 	u.finish(u.create.Resume == "" || err == nil && !multi || errors.Is(err, fs.ErrExist) || errors.Is(err, errSent))
 	return err
 }
@@ -152,8 +153,8 @@ func (u *upload) sendGaps(count, size int64) error {
 	return nil
 }
 
-// publish calls call to make the server give the file its name. If an answer is lost, this file may
-// already have the name: then the ETag of that name is etag.
+// publish calls call to make the server give the file its name. If an answer is lost, the file may
+// already have the name. In that case the object of that name has the ETag etag.
 func (u *upload) publish(ctx context.Context, call func(context.Context) error, etag string) error {
 	tries := 0
 	err := u.c.do(ctx, func(ctx context.Context) error {

@@ -21,21 +21,21 @@ const (
 
 // A Config says how a [Store] connects to its server. The zero value behaves like the AWS tools:
 // unset fields are taken from the variables AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION and
-// AWS_DEFAULT_REGION, or else from the profile that AWS_PROFILE names in the files ~/.aws/config
-// and ~/.aws/credentials.
+// AWS_DEFAULT_REGION, or else from the files ~/.aws/config and ~/.aws/credentials, where
+// AWS_PROFILE names the profile.
 type Config struct {
-	// Endpoint is the URL of the server, such as http://127.0.0.1:7070; "" means that of the
-	// environment, or else Amazon's. The bucket becomes the first element of the host name for
-	// Amazon, and the first element of the path for all other servers, such as those whose host is
-	// an address or localhost, or has no dot.
+	// Endpoint is the URL of the server, such as http://127.0.0.1:7070; "" means the endpoint of
+	// the environment, or else Amazon's. For Amazon, the bucket becomes the first element of the
+	// host name. For all other servers, such as those whose host is an address or localhost, or has
+	// no dot, it becomes the first element of the path.
 	Endpoint string
 
-	Region string // "" means that of the environment, or us-east-1 for servers other than Amazon's
+	Region string // "" means the region of the environment, or us-east-1 for servers other than Amazon's
 
 	// Keys, if set, returns the keys that sign requests. It is called again when they have expired
-	// or are refused, so they are renewed while a store is in use. Without it, keys are taken from
-	// the first of these that has some: the environment, the files of the profile, and the service
-	// that provides keys to a machine or a container in a cloud.
+	// or are refused, so keys are renewed while a store is in use. Without it, keys are taken from
+	// the first of these sources that has some: the environment, the files of the profile, and the
+	// service that provides keys to a machine or a container in a cloud.
 	Keys func(ctx context.Context) (Keys, error)
 
 	Anonymous bool // do not sign requests: the bucket is public
@@ -59,8 +59,8 @@ type Config struct {
 	UserAgent string // "" means "haul"
 
 	// Waiting, if set, is called before each pause after which a request is sent again, because the
-	// server was too busy or the connection was lost. Several goroutines may call it at a time, and
-	// they wait for it.
+	// server was too busy or the connection was lost. Several goroutines may call it at a time;
+	// each waits until it returns.
 	Waiting func(err error, pause time.Duration)
 
 	// Getenv, if set, is used instead of os.Getenv.

@@ -60,7 +60,7 @@ func (c *client) copy(ctx context.Context, bucket, from, to string, i info, repl
 		return err
 	}
 	list, err := c.copyParts(ctx, bucket, from, to, id, i)
-	if err == nil && i.etag == "" { // an older file may have the name now, and match unmodifiedSince
+	if err == nil && i.etag == "" { // an older file may have the name now, which unmodifiedSince would match too
 		if now, e := c.head(ctx, i.name, from); e != nil || !now.same(i) {
 			err = cmp.Or(e, store.ErrChanged)
 		}
@@ -81,7 +81,7 @@ func (c *client) copy(ctx context.Context, bucket, from, to string, i info, repl
 	return err
 }
 
-// taken converts the refusal of a name that must be free to fs.ErrExist.
+// taken converts the error for a name that must be free, but is not, to fs.ErrExist.
 func taken(err error) error {
 	if errors.Is(err, store.ErrChanged) {
 		return fs.ErrExist
@@ -125,5 +125,5 @@ func (c *client) copyParts(ctx context.Context, bucket, from, to, id string, i i
 	return list, nil
 }
 
-// maxJoin bounds how long a server may take to join parts to one object, or to copy one.
+// maxJoin bounds how long a server may take to join parts to one object, or to copy an object.
 const maxJoin = 15 * time.Minute

@@ -54,8 +54,8 @@ func newEnvironment(get func(string) string) *environment {
 	return e
 }
 
-// paths returns the paths of the files of credentials and of settings, or "" for a file that has
-// none.
+// paths returns the paths of the files of credentials and of settings, or "" for a file whose path
+// is not known.
 func (e *environment) paths() [2]string {
 	path := func(variable, name string) string {
 		if p := e.get(variable); p != "" {
@@ -120,7 +120,7 @@ func (e *environment) look() (states [2]string) {
 }
 
 // changed reports whether the files have changed since they were read. It returns true until they
-// are read again, as package minio asks twice.
+// are read again, because package minio asks twice.
 func (e *environment) changed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -86,7 +86,7 @@ func (e *RefusedError) Error() string {
 // Is reports whether the refusal is of the same kind as target.
 func (e *RefusedError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
 
-// advice returns advice on what to do about it.
+// advice returns advice on what to do about the refusal.
 func (e *RefusedError) advice() string {
 	switch e.Code {
 	case "RequestTimeTooSkewed":

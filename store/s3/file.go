@@ -24,8 +24,9 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// A read requests just the range that it needs. Reads that follow it in order request firstRun
-// bytes, and then runGrowth times as many each time, since each request costs a round trip.
+// A read requests just the range that it needs. If reads follow each other in order, the second one
+// requests firstRun bytes, and each further one runGrowth times as many, since each request costs a
+// round trip.
 const (
 	firstRun  = 1 << 20
 	runGrowth = 4
@@ -51,7 +52,7 @@ type file struct {
 
 var _ store.Identifier = (*file)(nil)
 
-// Open opens an object for reading, with a request for all of it, so that the first reader waits
+// Open opens an object for reading. It requests the whole object, so that the first reader waits
 // for only one answer. The result has FetchTo, Hash and Version: see package treecopy.
 func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := s.open(ctx, name)
@@ -66,7 +67,7 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 // empty, or has no ETag, is opened as by Open.
 func (s *Store) openListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	i, ok := listed.(info)
-	if !ok || i.dir || i.etag == "" || i.size == 0 { // no read would check an empty file
+	if !ok || i.dir || i.etag == "" || i.size == 0 { // an empty file would never be checked, because nothing is read from it
 		return s.Open(ctx, name)
 	}
 	key, err := s.key(ctx, name)
@@ -159,9 +160,9 @@ func (f *file) Identity() (store.Identity, bool) {
 // Location returns the URL.
 func (f *file) Location() store.Location { return store.Location{Path: f.c.url(f.name)} }
 
-// Hash returns the MD5 of the whole file if that is its ETag. For a file that was listed, and not
-// read yet, it asks the server whether it is. If MD5 is not among the algorithms, it asks for the
-// SHA-256 or SHA-1 that the server stores for some uploads.
+// Hash returns the MD5 of the whole file if the ETag is the MD5. For a file that was listed and has
+// not been read yet, it asks the server whether that is so. If MD5 is not among the algorithms, it
+// asks for the SHA-256 or SHA-1 that the server stores for some uploads.
 func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
 	if off == 0 && n == f.info.size && !slices.Contains(algorithms, "md5") {
 		return f.checksum(ctx, algorithms)
@@ -190,9 +191,9 @@ func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (st
 	return "md5", sum, nil
 }
 
-// checksum returns the checksum that the server stores of the whole object, for the first algorithm
-// for which there is one. For an object of several parts the server stores a hash of part hashes,
-// which is of no use here.
+// checksum returns the checksum that the server stores of the whole object, by the first algorithm
+// for which the server has one. For an object of several parts the server stores a hash of part
+// hashes, which is of no use here.
 func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byte, error) {
 	if !slices.Contains(algorithms, "sha256") && !slices.Contains(algorithms, "sha1") {
 		return "", nil, errors.ErrUnsupported
@@ -223,7 +224,7 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 	return "", nil, errors.ErrUnsupported
 }
 
-// tell records the facts in an answer that a listing does not have.
+// tell records the facts in an answer that a listing lacks.
 func (f *file) tell(i info) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -363,8 +364,7 @@ func (f *file) readSome(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// begin makes a request for the data at off: need bytes, or more if the file is being read in
-// order.
+// begin requests the data at off: need bytes, or more if the file is being read in order.
 func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
 	f.mu.Lock()
 	run := need

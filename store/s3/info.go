@@ -20,7 +20,7 @@ type info struct {
 	time time.Time
 	etag string // without quotes; "" if the object has no ETag
 	md5  bool   // whether the ETag is the MD5 of the content
-	told bool   // whether md5 is known: an answer about this object says it, a listing does not
+	told bool   // whether md5 is known: an answer about this object says so, a listing does not
 
 	// settled says that the server's clock is at least settleTime after time, so that a later write
 	// gets another time. Only then can time distinguish versions without an ETag (RFC 9110
@@ -30,16 +30,16 @@ type info struct {
 
 const settleTime = 2 * time.Second
 
-// unmodifiedSince returns a time for a condition on an object without an ETag: its last change is
-// before that time, and any later change is not. The second is added because versitygw treats a
-// change at exactly the given time as later.
+// unmodifiedSince returns a time for a condition on an object without an ETag. The last change of
+// the object is before that time, and any later change is not. The second is added because
+// versitygw treats a change at exactly the given time as later.
 func (i info) unmodifiedSince() time.Time { return i.time.UTC().Add(time.Second) }
 
 // errUnsettled says that two versions of an object cannot be distinguished.
 var errUnsettled = fmt.Errorf("%w (%w): it has no ETag, as files that were not put there by S3, and by the server's clock it has changed within the last 2 s, or will; open it again later", store.ErrUnsettled, ErrProtocol)
 
-// version returns a string that two objects of one name share only if they have the same content,
-// or "" if nothing shows that.
+// version returns a string that is the same for two objects of one name only if they have the same
+// content, or "" if nothing shows that.
 func (i info) version() string {
 	if i.etag == "" && i.settled {
 		return i.time.UTC().Format(http.TimeFormat)

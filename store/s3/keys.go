@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// renewBefore is how long before they expire keys are renewed.
+	// renewBefore is how long before their expiry keys are renewed.
 	renewBefore = time.Minute
 
 	// renewPause is the shortest time between two requests for new keys after a refusal.
@@ -20,8 +20,8 @@ const (
 	// keysTimeout bounds how long the cloud's service that provides keys may take to answer.
 	keysTimeout = 5 * time.Second
 
-	// metadataTimeout bounds how long a connection to that service may take: outside of a cloud,
-	// nothing has its address.
+	// metadataTimeout bounds how long a connection to that service may take. Outside of a cloud, no
+	// server has its address.
 	metadataTimeout = 2 * time.Second
 )
 
@@ -95,7 +95,7 @@ func (g *signer) IsExpired() bool {
 }
 
 // renew asks for new keys after a request was refused, and reports whether the keys now differ from
-// those of the request. before is the value of asked at the time of the request.
+// the keys of the request. before is the value of asked at the time of the request.
 func (g *signer) renew(ctx context.Context, before int64) bool {
 	if g.get == nil {
 		return false

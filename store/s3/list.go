@@ -68,7 +68,7 @@ func (l *listing) entry() (o minio.ObjectInfo, err error) {
 				l.begin(ctx)
 			}
 			if o, more = l.next(); o.Err != nil {
-				l.close() // a failed listing ends too soon, so do not take that for its end
+				l.close() // a failed listing ends early; do not take that for its end
 			}
 			return o.Err
 		})

@@ -6,7 +6,7 @@ import (
 )
 
 // A memory bounds the use of a resource: bytes of uploads, or requests. Callers that want more than
-// is free wait, in the order of their calls.
+// is free wait, and are served in the order of their calls.
 type memory struct {
 	mu      sync.Mutex
 	free    int64     // mu: bytes
@@ -39,11 +39,11 @@ func (m *memory) take(ctx context.Context, n int64) error {
 	for i, o := range m.waiting {
 		if o == w {
 			m.waiting = append(m.waiting[:i:i], m.waiting[i+1:]...)
-			m.serve() // it may have blocked others
+			m.serve() // this caller may have blocked others
 			return context.Cause(ctx)
 		}
 	}
-	m.free += n // its turn came in the meantime
+	m.free += n // its turn came while ctx ended
 	m.serve()
 	return context.Cause(ctx)
 }

@@ -15,10 +15,10 @@ import (
 // maxForget bounds how long a server may take to discard an upload.
 const maxForget = 10 * time.Second
 
-// head describes an object. A refusal of a HEAD has no body, so for any refusal, except that of a
-// missing file, head asks for the reason. It believes that a file is missing only if another
-// request shows that the server speaks S3 and accepts the keys: with wrong keys, a HEAD may get the
-// same answer.
+// head describes an object. A refusal of a HEAD has no body, so head sends another request to learn
+// the reason for any refusal, except that the file is missing. It accepts that a file is missing
+// only if another request shows that the server speaks S3 and accepts the keys, because with wrong
+// keys a HEAD may get the same answer.
 func (c *client) head(ctx context.Context, name, key string) (i info, err error) {
 	a := new(answer)
 	err = c.do(context.WithValue(ctx, answerKey{}, a), func(ctx context.Context) error {
@@ -35,8 +35,8 @@ func (c *client) head(ctx context.Context, name, key string) (i info, err error)
 	return i, c.why(ctx, key, err)
 }
 
-// why asks for the first byte of an object, to find out the reason for a refused HEAD. If that
-// request succeeds, it returns the refusal itself.
+// why asks for the first byte of an object, to find out why a HEAD was refused. If that request
+// succeeds, it returns the refusal itself.
 func (c *client) why(ctx context.Context, key string, refusal error) error {
 	why := c.do(ctx, func(ctx context.Context) error {
 		o := minio.GetObjectOptions{}
@@ -102,7 +102,7 @@ func (c *client) contentHash(data []byte) string {
 }
 
 // abort discards a multipart upload on the server. If that fails, a lifecycle rule of the bucket
-// has to do it: see docs/guide.md.
+// has to discard it: see docs/guide.md.
 func (c *client) abort(ctx context.Context, key, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxForget)
 	defer cancel()

@@ -6,13 +6,14 @@ import (
 	"sync"
 )
 
-// minPace is how many requests may wait for an answer, however busy the server is. With fewer,
-// requests for objects that hang could block all others.
+// minPace is the least number of requests that may wait for an answer, however busy the server is.
+// With fewer, requests for objects that hang could block all others.
 const minPace = 32
 
 // A pace bounds how many requests wait for an answer at a time. The bound starts at the number of
-// connections. When the server says that it is too busy, the bound becomes half of the number under
-// way, and then grows by one each time as many requests as it allows were answered.
+// connections. When the server says that it is too busy, the bound becomes half of the number of
+// requests under way. Then it grows by one each time as many requests have been answered as it
+// allows.
 type pace struct {
 	room memory // requests that may be sent
 

@@ -22,14 +22,14 @@ const (
 	// maxParts is the most parts that S3 accepts.
 	maxParts = 10_000
 
-	// markUnit and markRange: the parts of a resumable upload are longer by 1 to markRange times
-	// markUnit bytes, by which the upload is recognized later. See markedPart.
+	// markUnit and markRange make a resumable upload recognizable: its parts are longer by 1 to
+	// markRange times markUnit bytes. See markedPart.
 	markUnit  = 64
 	markRange = 1 << 15
 
-	// uploadMemory is the most bytes that an upload holds, unless minBuffers parts are larger.
-	// maxSpans bounds the number of pieces in which a part may be written. With more, it is not
-	// recognized as full, and is sent only when it has to be.
+	// uploadMemory is the largest number of bytes that an upload holds, unless minBuffers parts are
+	// larger. maxSpans bounds the number of pieces in which a part may be written. If a part has
+	// more, it is not recognized as full, and is sent only when it has to be.
 	uploadMemory = 64 << 20
 	minBuffers   = 4
 	maxSpans     = 1024
@@ -67,7 +67,7 @@ func markedPart(part int64, c store.Create) int64 {
 	return part + markUnit*(1+int64(binary.BigEndian.Uint16(sum[:]))%markRange)
 }
 
-// buffersOf returns the most parts of an upload that are held.
+// buffersOf returns the largest number of parts of an upload that are held in memory.
 func buffersOf(part int64) int { return int(max(minBuffers, uploadMemory/part)) }
 
 // The states of a part.

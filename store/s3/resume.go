@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxUploadPages bounds how many pages of uploads under way are searched for one to resume, and
-	// maxCandidates how many uploads of one name.
+	// maxUploadPages bounds how many pages of uploads under way are searched for an upload to
+	// resume, and maxCandidates bounds how many uploads of one name are examined.
 	maxUploadPages = 10
 	maxCandidates  = 16
 )
@@ -79,7 +79,7 @@ func (u *upload) look() error {
 	return nil
 }
 
-// partsOf returns the parts of a multipart upload, or none if they are of another source.
+// partsOf returns the parts of a multipart upload, or no parts if they are of another source.
 func (u *upload) partsOf(id string) (map[int64]minio.ObjectPart, error) {
 	parts := map[int64]minio.ObjectPart{}
 	marker := 0
@@ -120,8 +120,8 @@ func (r *resumable) Unwrap() any { return r.upload }
 func (*resumable) Resumed() int64 { return 0 }
 
 // match returns how many bytes of the source, from its start, an earlier run has sent. It reads
-// them, and compares the MD5 of each part with the one that the server reports. Writing continues
-// after them. Further parts on the server are compared when they are written.
+// these bytes, and compares the MD5 of each part with the MD5 that the server reports. Writing
+// continues after them. Further parts on the server are compared when they are written.
 func match(ctx context.Context, to store.Upload, src io.ReaderAt) (int64, error) {
 	u, ok := store.As[*upload](to)
 	if !ok || len(u.known) == 0 {

@@ -74,7 +74,7 @@ func ParseURL(s string) (bucket, key string, err error) {
 	return bucket, key, nil
 }
 
-// Close ends everything that is under way, and closes the connections.
+// Close ends all calls that are under way, and closes the connections.
 func (s *Store) Close() error {
 	s.end(fs.ErrClosed)
 	s.streams.closeAll()
@@ -122,8 +122,8 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 	return i, err
 }
 
-// dirInstead describes the directory of a name that no object has. If there is no such directory, it returns
-// err, the error of the object.
+// dirInstead describes the directory of that name, if no object has the name. If there is no such
+// directory, it returns err, the error of the object.
 func (s *Store) dirInstead(ctx context.Context, name string, err error) (info, error) {
 	there, e := s.hasAny(ctx, s.prefix+name+"/")
 	switch {

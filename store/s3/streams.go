@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// maxOfConns: at most one of maxOfConns connections, over all files, may hold an answer that is
-	// kept but not being read.
+	// maxOfConns limits the answers, over all files, that are kept but not being read: at most one
+	// of maxOfConns connections may hold one.
 	maxOfConns = 2
 
-	// streamPatience is how long such an answer is kept.
+	// streamPatience is how long an answer that is not being read is kept.
 	streamPatience = 10 * time.Second
 
 	// maxSkip is the most bytes of an answer that are read and discarded to reach a later offset,

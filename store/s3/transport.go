@@ -74,7 +74,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x := &exchange{ctx: ctx, cancel: cancel, stall: c.StallTimeout}
 	x.unlink = context.AfterFunc(t.life, func() { cancel(fs.ErrClosed) })
-	// Waiting for a connection means waiting for other requests, which have their own timers.
+	// Waiting for a connection means waiting for other requests, which have their own timers. So
+	// this timer is not started yet.
 	x.timer = time.AfterFunc(math.MaxInt64, func() { cancel(ErrStalled) })
 	var sent time.Time
 	req = req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {

@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An upload is a file that is being written. If it fits in one part, it is held until Commit and
-// sent with one PUT; otherwise each part is sent when it is full.
+// An upload is a file that is being written. A file that fits in one part is held until Commit and
+// sent with one PUT. Of a larger file, each part is sent when it is full.
 type upload struct {
 	c      *client
 	name   string
@@ -84,8 +84,8 @@ func (u *upload) begin() (id string, err error) {
 	return id, err
 }
 
-// clone makes the server copy a whole object at Commit, so the name does not exist before. Both
-// objects must be in buckets of one server, and accessible with the same keys.
+// clone makes the server copy a whole object at Commit, so that the name does not exist before.
+// Both objects must be in buckets of one server, and accessible with the same keys.
 func clone(_ context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
 	u, isUpload := store.As[*upload](to)
 	src, isFile := store.As[*file](from)
@@ -179,7 +179,7 @@ func (u *upload) open(number int64) (*part, error) {
 }
 
 // buffer returns an empty buffer, whose bytes up to its capacity are zero. The first part's buffer
-// starts small, since many files are.
+// starts small, since many files are small.
 func (u *upload) buffer(number int64) []byte {
 	if n := len(u.free); n > 0 {
 		b := u.free[n-1]
@@ -193,9 +193,9 @@ func (u *upload) buffer(number int64) []byte {
 	return make([]byte, 0, u.part)
 }
 
-// evict sends the part that was not written to for the longest time, unless a part is being sent,
-// in which case it returns false. Gaps in the part become zeros, as in a file with holes; a later
-// write to them fails.
+// evict sends the part that has not been written to for the longest time. If a part is being sent
+// already, it does nothing and returns false. Gaps in the part become zeros, as in a file with
+// holes; a later write to them fails.
 func (u *upload) evict() bool {
 	var oldest *part
 	number := int64(-1)
@@ -218,8 +218,8 @@ func (u *upload) evict() bool {
 	return true
 }
 
-// sendFull sends a part if it is full. The first part may be all of the file, so it is sent only
-// when there is another part; sendFull sends it then.
+// sendFull sends a part if it is full. The first part may be the whole file, so it is sent only
+// when there is another part, by the call of sendFull for that part.
 func (u *upload) sendFull(t *part, number int64) {
 	if !u.multi && u.create.Size <= u.part {
 		return

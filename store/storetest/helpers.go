@@ -14,15 +14,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// pattern returns n bytes that differ from those of another seed, and from
-// those at other offsets.
+// pattern returns n bytes that differ from the bytes of another seed, and from the bytes at other
+// offsets.
 func pattern(n int, seed byte) []byte {
 	b := make([]byte, n)
 	row := make([]byte, 256)
 	for i := range row {
 		row[i] = byte(i) ^ seed*101
 	}
-	// A row at a time, as the race detector looks at each byte that is set.
+	// Copy a row at a time, because the race detector checks each byte that is set.
 	for at := 0; at < n; at += len(row) {
 		key := bytes.Repeat([]byte{byte(at>>8) * 31}, len(row))
 		subtle.XORBytes(b[at:], row[:min(len(row), n-at)], key)
@@ -65,7 +65,7 @@ func commit(t *testing.T, u store.Upload) {
 // Put stores a file.
 func Put[Bytes ~string | ~[]byte](t testing.TB, st store.Store, name string, content Bytes) {
 	t.Helper()
-	u, err := st.Create(context.Background(), name, store.Create{}) // a test that ends may put files, too
+	u, err := st.Create(context.Background(), name, store.Create{}) // not the test's context, so that cleanups may put files too
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +138,8 @@ func wantError(t *testing.T, what string, err, want error) {
 	}
 }
 
-// wantOneWinner checks that one of several operations that competed for a name has
-// succeeded, and that the others failed since the name exists. It returns which one.
+// wantOneWinner checks that one of several operations that competed for a name has succeeded, and
+// that the others failed because the name exists. It returns the index of the winner.
 func wantOneWinner(t *testing.T, errs []error) int {
 	t.Helper()
 	won := slices.Index(errs, nil)
@@ -154,7 +154,7 @@ func wantOneWinner(t *testing.T, errs []error) int {
 	return won
 }
 
-// badNames are names that no store takes.
+// badNames are names that every store refuses.
 var badNames = []string{
 	"", "/", "/f", "f/", strings.Repeat("x", 5000), "..", "../f", "a/../f", "a/..", "./f", "a/./f", "a//f",
 	"f\x00", "\x00", "f\x00/../g", "../../../../etc/passwd",

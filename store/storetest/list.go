@@ -12,7 +12,7 @@ import (
 // readDir lists a directory.
 type readDir func(ctx context.Context, name string) ([]fs.DirEntry, error)
 
-// testReadDir checks stores that can list directories, and passes others.
+// testReadDir checks stores that can list directories. Other stores pass.
 func testReadDir(t *testing.T, st store.Store) {
 	l := readDir(store.CapabilitiesOf(st).ReadDir)
 	if l == nil {
@@ -47,8 +47,8 @@ func testReadDir(t *testing.T, st store.Store) {
 	wantError(t, "ReadDir", err, context.Canceled)
 }
 
-// foldsCase reports whether to this store "A" is "a", which the store's file
-// system may have decided.
+// foldsCase reports whether "A" and "a" are the same name in this store, perhaps because its file
+// system ignores case.
 func foldsCase(t *testing.T, st store.Store) bool {
 	t.Helper()
 	_, err := st.Stat(t.Context(), "A")

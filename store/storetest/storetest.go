@@ -1,4 +1,4 @@
-// Package storetest is the contract of a [store.Store] in executable form.
+// Package storetest checks that an implementation keeps the contract of [store.Store].
 //
 // A store's own test calls [Run]:
 //
@@ -23,14 +23,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Run checks that stores keep the contract of [store.Store], and those of listing
-// ([store.Capabilities]) and [store.TryReader] where they have them. Each test gets an
-// empty store from open, which cleans up by t.Cleanup. A store needs room for
-// 8 MiB.
+// Run checks that a store keeps the contract of [store.Store] and, if it supports them, those of
+// listing ([store.Capabilities]) and of [store.TryReader]. For each test, open returns an empty
+// store, and registers its cleanup by t.Cleanup. A store needs room for 8 MiB.
 func Run(t *testing.T, open func(t *testing.T) store.Store) { RunExcept(t, open, nil) }
 
-// RunExcept is [Run] for a store that cannot keep all of the contract: lacks has the
-// names of the tests that are left out, and why.
+// RunExcept is [Run] for a store that cannot keep the whole contract. lacks maps the names of the
+// tests to leave out to the reasons.
 func RunExcept(t *testing.T, open func(t *testing.T) store.Store, lacks map[string]string) {
 	run(t, open, slices.Concat(uploadTests, []contractTest[store.Store]{
 		{"Exclusive", testExclusive},
@@ -47,15 +46,14 @@ func RunExcept(t *testing.T, open func(t *testing.T) store.Store, lacks map[stri
 	}), lacks)
 }
 
-// RunUploads is the part of [Run] that concerns uploads. It is for stores that
-// pass files on instead of keeping them: open returns one whose Open and Stat
-// find what was committed last under a name, and leave errors and what is
-// missing to the store under test.
+// RunUploads is the part of [Run] that concerns uploads. It is for stores that pass files on
+// instead of keeping them. open returns a store whose Open and Stat find the file that was last
+// committed under a name; for errors and missing files, they use the store under test.
 func RunUploads(t *testing.T, open func(t *testing.T) store.Store) {
 	run(t, open, uploadTests, nil)
 }
 
-// A contractTest is one of a [store.Store] or of a [store.Tree].
+// A contractTest tests one part of the contract of a [store.Store] or of a [store.Tree].
 type contractTest[S any] struct {
 	name string
 	test func(*testing.T, S)
@@ -82,7 +80,7 @@ var uploadTests = []contractTest[store.Store]{
 	{"Context", testContext},
 }
 
-// run runs the tests but those that lacks has.
+// run runs the tests whose names are not in lacks.
 func run[S any](t *testing.T, open func(t *testing.T) S, tests []contractTest[S], lacks map[string]string) {
 	for name := range lacks {
 		if !slices.ContainsFunc(tests, func(tt contractTest[S]) bool { return tt.name == name }) {
@@ -223,7 +221,7 @@ func testOneExclusiveWins(t *testing.T, st store.Store) {
 	wantContent(t, st, "f", pattern(1000, byte(won)))
 }
 
-// testCommitsWhileReading replaces a file over and over, while others look.
+// testCommitsWhileReading replaces a file over and over, while others read it.
 func testCommitsWhileReading(t *testing.T, st store.Store) {
 	const versions, size = 20, 10_000
 	Put(t, st, "f", string(bytes.Repeat([]byte{0}, size)))
@@ -285,7 +283,7 @@ func testPerm(t *testing.T, st store.Store) {
 		{"setuid", fs.ModeSetuid | 0o755, 0o755},
 	}
 	for _, tt := range tests {
-		for _, exclusive := range []bool{true, false} { // the second replaces the first
+		for _, exclusive := range []bool{true, false} { // the second upload replaces the first file
 			u := create(t, st, tt.name, store.Create{Perm: tt.perm, Exclusive: exclusive})
 			commit(t, u)
 			wantMode(t, st, tt.name, tt.want)
@@ -358,7 +356,7 @@ func testNames(t *testing.T, st store.Store) {
 		wantError(t, fmt.Sprintf("Create(%q)", name), err, fs.ErrInvalid)
 	}
 	good := []string{"f", ".f", "..f", "a b", "-", "~", "%2e%2e", "é", "日本", strings.Repeat("x", 200)}
-	if runtime.GOOS != "windows" { // where dots at the end are dropped
+	if runtime.GOOS != "windows" { // Windows drops dots at the end
 		good = append(good, "...")
 	}
 	for _, name := range good {

@@ -6,13 +6,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// RunTree checks that trees keep the contract of [store.Tree]. Each test gets an
-// empty one from open, which cleans up by t.Cleanup, and needs room for 8 MiB.
-// That of [store.Store] is [Run]'s business.
+// RunTree checks that a tree keeps the contract of [store.Tree]. For each test, open returns an
+// empty tree, and registers its cleanup by t.Cleanup. A tree needs room for 8 MiB. RunTree does not
+// check the contract of [store.Store]; [Run] does.
 func RunTree(t *testing.T, open func(t *testing.T) store.Tree) { RunTreeExcept(t, open, nil) }
 
-// RunTreeExcept is [RunTree] for a tree that cannot keep all of the contract; see
-// [RunExcept]. Tests of single calls that are errors.ErrUnsupported need not be left out.
+// RunTreeExcept is [RunTree] for a tree that cannot keep the whole contract: see [RunExcept]. A
+// test of a single call that returns errors.ErrUnsupported need not be left out.
 func RunTreeExcept(t *testing.T, open func(t *testing.T) store.Tree, lacks map[string]string) {
 	run(t, open, []contractTest[store.Tree]{
 		{"Mkdir", testMkdir},

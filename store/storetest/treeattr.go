@@ -47,7 +47,7 @@ func testSetMode(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "f", []byte("content"))
 }
 
-// wantTimes checks times to the second: file systems differ below that.
+// wantTimes compares times to the second, because file systems differ in finer units.
 func wantTimes(t *testing.T, tr store.Tree, name string, atime, mtime time.Time) {
 	t.Helper()
 	fi, err := tr.Lstat(t.Context(), name)
@@ -66,7 +66,7 @@ func wantTimes(t *testing.T, tr store.Tree, name string, atime, mtime time.Time)
 func testSetTimes(t *testing.T, tr store.Tree) {
 	Put(t, tr, "f", "content")
 	mkdir(t, tr, "d")
-	early, late := time.Unix(1_000_000_000, 0), time.Unix(3_000_000_000, 0) // the second beyond 31 bits
+	early, late := time.Unix(1_000_000_000, 0), time.Unix(3_000_000_000, 0) // late does not fit in 31 bits
 	for _, name := range []string{"f", "d"} {
 		setAttr(t, tr, name, store.Attr{AccessTime: early, ModTime: late}, true)
 		wantTimes(t, tr, name, early, late)
@@ -92,7 +92,7 @@ func testSetTimes(t *testing.T, tr store.Tree) {
 	wantError(t, "SetAttr of its size", h.SetAttr(store.Attr{Size: new(int64)}), fs.ErrPermission)
 	closeAll(t, h)
 	wantTimes(t, tr, "f", early, late)
-	// All at once: the size comes first, so its time does not count.
+	// Set all at once. The size is set first, so the time that this gives the file is replaced.
 	setAttr(t, tr, "f", store.Attr{Size: new(int64(3)), AccessTime: late, ModTime: late}, true)
 	wantTimes(t, tr, "f", late, late)
 	wantContent(t, tr, "f", []byte("Con"))
@@ -117,7 +117,7 @@ func testSetSize(t *testing.T, tr store.Tree) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	setAttr(t, tr, "f", store.Attr{Size: new(int64(7)), Mode: new(fs.FileMode(0o400))}, true) // it can still be cut
+	setAttr(t, tr, "f", store.Attr{Size: new(int64(7)), Mode: new(fs.FileMode(0o400))}, true) // a file that becomes read-only can still be cut
 	wantContent(t, tr, "f", make([]byte, 7))
 	wantMode(t, tr, "f", 0o400)
 }
@@ -144,7 +144,7 @@ func testSetLinkAttr(t *testing.T, tr store.Tree) {
 	setAttr(t, tr, "f", store.Attr{AccessTime: early, ModTime: early}, true)
 	setAttr(t, tr, "l", store.Attr{AccessTime: late, ModTime: late}, true)
 	wantTimes(t, tr, "f", late, late)
-	settable := true // the times of links
+	settable := true // whether the times of links can be set
 	for _, name := range []string{"l", "dangling"} {
 		err := tr.SetAttr(t.Context(), name, store.Attr{AccessTime: early, ModTime: early}, false)
 		if err != nil {
@@ -152,14 +152,14 @@ func testSetLinkAttr(t *testing.T, tr store.Tree) {
 			settable = false
 			continue
 		}
-		// To look at a link may have read it.
+		// Lstat may have read the link, and so changed its access time.
 		if fi, err := tr.Lstat(t.Context(), name); err != nil || fi.ModTime().Unix() != early.Unix() {
 			t.Errorf("Lstat = %v, %v, want the time set", fi, err)
 		}
 	}
 	wantTimes(t, tr, "f", late, late)
 	size, mode := int64(1), fs.FileMode(0o600)
-	// A mode, which a link cannot have, does not keep its times from being set.
+	// A link cannot have a mode. That error must not prevent the times from being set.
 	both := store.Attr{Mode: &mode, AccessTime: late, ModTime: late}
 	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "l", both, false), errors.ErrUnsupported)
 	if fi, err := tr.Lstat(t.Context(), "l"); settable && (err != nil || fi.ModTime().Unix() != late.Unix()) {

@@ -13,8 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// testAccess opens what is there and what is not, in all ways that mean
-// something.
+// testAccess opens existing and missing files with every valid combination of Access.
 func testAccess(t *testing.T, tr store.Tree) {
 	for bits := range 1 << 6 {
 		a := store.Access{
@@ -62,8 +61,8 @@ func testOneAccess(t *testing.T, tr store.Tree, a store.Access) {
 	}
 }
 
-// testRights checks that a handle, which is closed then, can be used as its
-// Access says, and no more.
+// testRights checks that a handle can be used as its Access says, and in no other way. It closes
+// the handle.
 func testRights(t *testing.T, tr store.Tree, h store.Handle, name string, a store.Access, had []byte) {
 	t.Helper()
 	want := had
@@ -150,11 +149,11 @@ func testInPlace(t *testing.T, tr store.Tree) {
 	other := openFile(t, tr, "f", store.Access{Read: true, Write: true})
 	write(t, h, "abc", 2)
 	wantHandle(t, other, []byte("01abc56789"))
-	write(t, other, "XY", 15) // zeros between
+	write(t, other, "XY", 15) // zeros fill the gap
 	wantHandle(t, h, []byte("01abc56789\x00\x00\x00\x00\x00XY"))
 	wantContent(t, tr, "f", []byte("01abc56789\x00\x00\x00\x00\x00XY"))
 	wantNil(t, "Truncate", h.Truncate(4))
-	wantNil(t, "Truncate", h.Truncate(6)) // what was cut is zeros
+	wantNil(t, "Truncate", h.Truncate(6)) // the part that was cut off must read as zeros later
 	wantHandle(t, other, []byte("01ab\x00\x00"))
 	closeAll(t, h)
 	write(t, other, "z", 5)
@@ -175,13 +174,13 @@ func testInPlace(t *testing.T, tr store.Tree) {
 	}
 }
 
-// testInPlaceAtRandom does to a file and to a slice the same things. The seed
-// is fixed: it is one long table.
+// testInPlaceAtRandom applies the same operations to a file and to a slice. The seed is fixed, so
+// that each run makes the same operations.
 func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
-	const rounds, ops, most = 4, 80, 600_000 // beyond what a store may keep in another way
+	const rounds, ops, most = 4, 80, 600_000 // most is beyond the size from which a store may keep a file in another way
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for round := range rounds {
-		name := fmt.Sprint("f", round%2) // there, from the third round on
+		name := fmt.Sprint("f", round%2) // from the third round on, the file exists
 		a := store.Access{Read: true, Write: true, Create: true, Truncate: true}
 		h := openFile(t, tr, name, a)
 		var model []byte
@@ -201,7 +200,7 @@ func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
 				closeAll(t, h)
 				h = openFile(t, tr, name, store.Access{Read: true, Write: true})
 			case 2:
-				f := open(t, tr, name) // whose reader must not disturb
+				f := open(t, tr, name) // a reader, which must not disturb the writers
 				defer f.Close()
 			default:
 				p := pattern(1+rnd.IntN(most/20), byte(op))
@@ -216,7 +215,7 @@ func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
 	}
 }
 
-// testAppend has several append at once: nothing is lost.
+// testAppend checks that several concurrent writers that append lose nothing.
 func testAppend(t *testing.T, tr store.Tree) {
 	const writers, each, size = 4, 50, 100
 	Put(t, tr, "log", "start")
@@ -262,7 +261,7 @@ func testWriteInPlaceConcurrently(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "f", data)
 }
 
-// testHandleOutlivesName takes the names of open files away.
+// testHandleOutlivesName removes, replaces and renames files that are open.
 func testHandleOutlivesName(t *testing.T, tr store.Tree) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows keeps the names of open files")
@@ -311,9 +310,8 @@ func testHandleErrors(t *testing.T, tr store.Tree) {
 
 func second[T any](_ T, err error) error { return err }
 
-// testOpenedBefore reads a file that was opened before it was opened in place:
-// it has what was there, or what was written, and its Stat is of the same mind
-// once all is written.
+// testOpenedBefore reads a file that was opened before it was opened in place. The reader gets the
+// old or the new content, and once all is written, its Stat agrees with what it reads.
 func testOpenedBefore(t *testing.T, tr store.Tree) {
 	const size = 300_000
 	Put(t, tr, "f", string(pattern(size, 1)))

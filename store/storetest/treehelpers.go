@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Snapshot returns all that is in a tree, one line for each name: what it is,
-// its permission bits, and its content. Times are left out.
+// Snapshot returns a description of everything in a tree, one line for each name: its kind, its
+// permission bits, and its content. It leaves out times.
 func Snapshot(t testing.TB, tr store.Tree) string {
 	t.Helper()
 	var b strings.Builder
@@ -48,7 +48,7 @@ func snapshotDir(t testing.TB, tr store.Tree, dir string, b *strings.Builder) {
 	}
 }
 
-// content returns what a file holds, shortened, or why it cannot be read.
+// content returns the content of a file, shortened, or why it cannot be read.
 func content(t testing.TB, tr store.Tree, name string) string {
 	f, err := tr.Open(t.Context(), name)
 	if err != nil {
@@ -62,7 +62,7 @@ func content(t testing.TB, tr store.Tree, name string) string {
 	return fmt.Sprintf("%d %.40q", len(p), p)
 }
 
-// mkdir makes a directory, where one does not come with its first file.
+// mkdir makes a directory, unless directories of the store come with their first file.
 func mkdir(t *testing.T, tr store.Tree, name string) {
 	t.Helper()
 	if store.CapabilitiesOf(tr).ImpliedDirs {
@@ -104,7 +104,7 @@ func closeAll(t *testing.T, closers ...io.Closer) {
 	}
 }
 
-// wantHandle checks what a handle reads and says of its size.
+// wantHandle checks the content that a handle reads, and the size that its Stat returns.
 func wantHandle(t *testing.T, h store.Handle, want []byte) {
 	t.Helper()
 	got := make([]byte, len(want)+10)

@@ -32,7 +32,7 @@ func testLink(t *testing.T, tr store.Tree) {
 	}
 	wantUnchanged(t, tr, "Link", before)
 
-	// They are one file, until an upload replaces one of them.
+	// Both names are of one file, until an upload replaces one of them.
 	h := openFile(t, tr, "f", store.Access{Read: true, Write: true})
 	write(t, h, "CON", 0)
 	wantContent(t, tr, "d/g", []byte("CONtent"))
@@ -119,8 +119,8 @@ func openError(t *testing.T, tr store.Tree, name string) error {
 	return err
 }
 
-// testLinksOutside makes links that lead out of the tree, which is allowed, and
-// follows them, which is not. The answer is the same whatever is there.
+// testLinksOutside makes links that lead out of the tree, which is allowed, and follows them, which
+// is not. The error must be the same whether the target exists or not.
 func testLinksOutside(t *testing.T, tr store.Tree) {
 	mkdir(t, tr, "d")
 	Put(t, tr, "f", "content")
@@ -157,8 +157,8 @@ func testLinksOutside(t *testing.T, tr store.Tree) {
 	}
 }
 
-// followed does to name all that follows a link at its end, or if that is not
-// the link, among its directories.
+// followed makes each call that follows a link, and returns the errors of the calls. With atEnd,
+// the link is at the end of name; otherwise it is among the directories of name.
 func followed(t *testing.T, tr store.Tree, name string, atEnd bool) map[string]error {
 	ctx := t.Context()
 	errs := map[string]error{}

@@ -21,7 +21,7 @@ func openDir(t *testing.T, tr store.Tree, name string) store.Entries {
 	return e
 }
 
-// next returns the names of the next entries, at most n.
+// next returns the names of the next entries, at most n of them.
 func next(t *testing.T, e store.Entries, n int) []string {
 	t.Helper()
 	into := make([]fs.FileInfo, n)
@@ -53,8 +53,8 @@ func all(t *testing.T, e store.Entries, n int) []string {
 	}
 }
 
-// touch is [Put], without the time that it takes to make a file durable where it can be
-// written in place.
+// touch is [Put], but writes in place if the store supports that, which saves the time to make the
+// file durable.
 func touch(t *testing.T, tr store.Tree, name, content string) {
 	t.Helper()
 	h, err := tr.OpenFile(t.Context(), name, store.Access{Write: true, Create: true})
@@ -75,7 +75,7 @@ func testOpenDir(t *testing.T, tr store.Tree) {
 	}
 	mkdir(t, tr, "d")
 	var want []string
-	for i := range 600 { // more than may be read at once
+	for i := range 600 { // more than are read at once
 		name := fmt.Sprintf("f%03d", i)
 		if i%100 == 0 {
 			mkdir(t, tr, "d/"+name)
@@ -133,8 +133,8 @@ func testOpenDir(t *testing.T, tr store.Tree) {
 	}
 }
 
-// testOpenDirWhileChanging lists a directory whose entries come and go: those
-// that stay are listed once.
+// testOpenDirWhileChanging lists a directory whose entries are added and removed meanwhile. The
+// entries that stay must be listed once.
 func testOpenDirWhileChanging(t *testing.T, tr store.Tree) {
 	mkdir(t, tr, "d")
 	var stay []string

@@ -78,7 +78,7 @@ func testRemoveDir(t *testing.T, tr store.Tree) {
 	wantError(t, "RemoveDir again", tr.RemoveDir(t.Context(), "d"), fs.ErrNotExist)
 }
 
-// testRoot tries to lose the root.
+// testRoot tries to remove, rename and replace the root.
 func testRoot(t *testing.T, tr store.Tree) {
 	before := Snapshot(t, tr)
 	wantError(t, "RemoveDir", tr.RemoveDir(t.Context(), "."), fs.ErrPermission)
@@ -94,10 +94,10 @@ func testRoot(t *testing.T, tr store.Tree) {
 	wantUnchanged(t, tr, "all that", before)
 }
 
-// The kinds of things that a name can have.
+// kinds are the kinds of things that a name can have.
 var kinds = []string{"nothing", "file", "directory", "full directory", "link"}
 
-// arrange gives name to a thing of that kind.
+// arrange puts a thing of that kind under name.
 func arrange(t *testing.T, tr store.Tree, kind, name string) {
 	t.Helper()
 	switch kind {
@@ -113,7 +113,7 @@ func arrange(t *testing.T, tr store.Tree, kind, name string) {
 	}
 }
 
-// testRename renames each kind of thing to a name that each kind of thing has.
+// testRename renames each kind of thing to a name that has each kind of thing.
 func testRename(t *testing.T, tr store.Tree) {
 	for i, from := range kinds {
 		for k, to := range kinds {
@@ -141,7 +141,7 @@ func renameKinds(t *testing.T, tr store.Tree, dir, from, to string, replace bool
 		wantNil(t, "Rename", err)
 	case !replace, isDir(from) != isDir(to), to == "full directory":
 		wantError(t, "Rename", err, fs.ErrExist)
-	case isDir(to): // if the system can
+	case isDir(to): // if the system supports that
 		if err != nil {
 			wantError(t, "Rename", err, fs.ErrExist)
 		}
@@ -152,7 +152,7 @@ func renameKinds(t *testing.T, tr store.Tree, dir, from, to string, replace bool
 		wantUnchanged(t, tr, "Rename", before)
 		return
 	}
-	// The names below "from", or it, are below "to", or it, and no others.
+	// The names at and below "from" must now be at and below "to", and no others.
 	var want []string
 	for line := range strings.Lines(before) {
 		if !strings.HasPrefix(line, dir+"/to") {
@@ -196,7 +196,7 @@ func testRenameDirectory(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "f", []byte("other"))
 }
 
-// testOneRenameWins has many files go for one name that may not be replaced.
+// testOneRenameWins renames many files to one name that may not be replaced, all at once.
 func testOneRenameWins(t *testing.T, tr store.Tree) {
 	const files = 16
 	for i := range files {
@@ -219,12 +219,12 @@ func testOneRenameWins(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "to", fmt.Appendf(nil, "content %d", won))
 }
 
-// testAtOnce does everything at once, on few names, and only checks that errors
-// are of the kinds that a caller knows, and that the tree can be listed.
+// testAtOnce makes all kinds of calls at once, on few names. It only checks that errors are of the
+// kinds that callers know, and that the tree can be listed.
 func testAtOnce(t *testing.T, tr store.Tree) {
 	const workers, rounds = 4, 60
 	names := []string{"a", "b", "a/b", "b/a", "a/b/c"}
-	// A store that renames by a copy may find that its file was replaced meanwhile.
+	// A store that renames by copying may find that its file was replaced meanwhile.
 	known := []error{fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, errors.ErrUnsupported, store.ErrChanged}
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -232,7 +232,7 @@ func testAtOnce(t *testing.T, tr store.Tree) {
 			for i := range rounds {
 				from, to := names[(i*7+w)%len(names)], names[(i*3+2*w+1)%len(names)]
 				for op, err := range atOnce(t, tr, (i+w)%7, from, to) {
-					if err == nil || runtime.GOOS == "windows" { // where names in use are taken
+					if err == nil || runtime.GOOS == "windows" { // Windows refuses to change names in use
 						continue
 					}
 					kind := slices.ContainsFunc(known, func(k error) bool { return errors.Is(err, k) })
@@ -248,7 +248,7 @@ func testAtOnce(t *testing.T, tr store.Tree) {
 	Snapshot(t, tr)
 }
 
-// atOnce does one thing, and returns what it was and how it ended.
+// atOnce makes one call, and returns which call it was and its error.
 func atOnce(t *testing.T, tr store.Tree, what int, from, to string) map[string]error {
 	ctx := t.Context()
 	switch what {

@@ -12,17 +12,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An Operation is one thing that can be asked of a tree that [Fill] has filled,
-// and succeeds on one that has all the rest.
+// An Operation is one call on a tree that [Fill] has filled. It succeeds on a tree with all
+// capabilities.
 type Operation struct {
-	Name    string // like "rename, replacing"
-	Changes bool   // it changes the tree
+	Name    string // such as "rename, replacing"
+	Changes bool   // whether it changes the tree
 	Do      func(ctx context.Context, tr store.Tree) error
 }
 
-// Fill puts into an empty tree what the [Operations] need. It reports false,
-// with nothing but symbolic links and second names missing, if the tree has no
-// such things.
+// Fill creates the files that the [Operations] need in an empty tree. It returns false if the tree
+// does not support symbolic links and second names; then only those are missing.
 func Fill(t testing.TB, tr store.Tree) bool {
 	t.Helper()
 	must := func(err error) {
@@ -50,7 +49,7 @@ func Fill(t testing.TB, tr store.Tree) bool {
 	return true
 }
 
-// Operations returns all there is to ask of a tree, most in more than one way.
+// Operations returns all operations of a tree, most of them in several variants.
 func Operations() []Operation {
 	ops := []Operation{
 		{"open", false, func(ctx context.Context, tr store.Tree) error {
@@ -145,11 +144,10 @@ func upload(name string, c store.Create) func(context.Context, store.Tree) error
 	}
 }
 
-// RunView checks a tree that allows some of what another does: each of the
-// [Operations] has the effect it has there, or is an fs.ErrPermission, or an
-// fs.ErrExist, and has none. open returns a view and an empty tree behind it.
-// allowed has the names of those operations that must not be refused; all
-// others must.
+// RunView checks a tree that allows some operations of another tree. Each of the [Operations]
+// either has the same effect as there, or has no effect and returns fs.ErrPermission or
+// fs.ErrExist. open returns a view and the empty tree behind it. allowed has the names of the
+// operations that must be allowed; all others must be refused.
 func RunView(t *testing.T, open func(t *testing.T) (view, behind store.Tree), allowed ...string) {
 	may := map[string]bool{}
 	for _, name := range allowed {
@@ -186,7 +184,7 @@ func RunView(t *testing.T, open func(t *testing.T) (view, behind store.Tree), al
 	}
 }
 
-// named are the operations that take a name, as functions of it.
+// named returns the operations that take a name, as functions of the name.
 func named(ctx context.Context, tr store.Tree) map[string]func(name string) error {
 	return map[string]func(name string) error{
 		"lstat":    func(name string) error { return second(tr.Lstat(ctx, name)) },
@@ -229,7 +227,7 @@ func testTreeErrors(t *testing.T, tr store.Tree) {
 	before := Snapshot(t, tr)
 	for what, op := range named(t.Context(), tr) {
 		if what == "rename to" && store.CapabilitiesOf(tr).ImpliedDirs {
-			continue // the directory comes with the file
+			continue // because the upload makes the directory
 		}
 		err := op("some-directory/some-name")
 		if errors.Is(err, errors.ErrUnsupported) {

@@ -9,12 +9,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxWaiting bounds the directories and symbolic links that wait: see [waiting].
+// maxWaiting bounds the directories and symbolic links that are kept for later: see [waiting].
 const maxWaiting = 1 << 20
 
 // waiting counts the directories and symbolic links of all listed directories that are kept for
-// later: a directory until its turn comes, so that no listing stays open for it, and a link until
-// everything else in its directory is there.
+// later. A directory waits until its turn comes, so that no listing stays open for it. A link waits
+// until everything else in its directory is copied.
 type waiting struct{ n atomic.Int64 }
 
 func (w *waiting) add() error {
@@ -46,9 +46,9 @@ func (c *closer) finish(d *dir) {
 	}
 }
 
-// close finishes a directory when everything else in it is done. Its links come late, because files
-// could be written through them, and its attributes last, because each change in the directory
-// changes its times.
+// close finishes a directory when everything else in it is done. Its links are made late, because
+// files could be written through them. Its attributes are set last, because each change in the
+// directory changes its times.
 func (c *closer) close(d *dir) {
 	c.listings.forget(d)
 	if c.ctx.Err() != nil {
@@ -66,7 +66,7 @@ func (c *closer) close(d *dir) {
 	}
 }
 
-// setAttrs gives the copy of a directory its permissions and times.
+// setAttrs gives the copy of a directory the permissions and times of the original.
 func (c *closer) setAttrs(d *dir) {
 	if c.opts.NoClobber && !d.fresh {
 		return
@@ -102,7 +102,7 @@ func (c *closer) setAttrs(d *dir) {
 	}
 }
 
-// endImplied reports the outcome of a directory that exists only through its files.
+// endImplied reports the outcome of a directory that exists only because of its files.
 func (c *closer) endImplied(d *dir) {
 	switch {
 	case d.item == nil || !d.made || !d.fresh:
@@ -114,7 +114,7 @@ func (c *closer) endImplied(d *dir) {
 	}
 }
 
-// reopen makes a directory, and then its parents, finish once more.
+// reopen makes a directory, and then its parents, wait for one more call of finish.
 func (c *closer) reopen(d *dir) {
 	if d.pending.Add(1) == 1 && d.parent != nil {
 		c.reopen(d.parent)

@@ -11,7 +11,8 @@ import (
 // MiB.
 const maxNames = 1 << 18
 
-// maxTwice is how many duplicates a listing may have: a server can repeat a name without end.
+// maxTwice is how many duplicates a listing may have. Without this bound, a server could repeat a
+// name forever.
 const maxTwice = 1000
 
 var namesSeed = maphash.MakeSeed()
@@ -20,7 +21,7 @@ var namesSeed = maphash.MakeSeed()
 type listedNames struct {
 	seen  map[uint64]uint64   // maps the hash of the name in lower case to the hash of the name itself
 	twice int                 // number of duplicates
-	all   map[string]struct{} // all names in the listing: other entries of the target are deleted; nil if nothing is deleted
+	all   map[string]struct{} // all names in the listing: the other entries of the target are deleted; nil if nothing is deleted
 }
 
 func newListedNames(all bool) *listedNames {
@@ -38,7 +39,7 @@ func (n *listedNames) note(name string, v verdict, d *Deletion) {
 	}
 }
 
-// errTwice means that a listing has a name twice.
+// errTwice means that a listing contains a name twice.
 var errTwice = fmt.Errorf("%w: the listing has the name twice", ErrConflict)
 
 // errCase means that the target does not distinguish two names.

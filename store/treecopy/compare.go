@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// copyBuffer is how many bytes are read at once if neither side has a faster way.
+// copyBuffer is how many bytes are read at once if neither side offers a faster way.
 const copyBuffer = 256 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
@@ -25,7 +25,8 @@ var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 // would cost as much as copying them.
 const overlap = 1 << 20
 
-// The hashes to request, in order of preference. Weak ones detect accidental damage.
+// algorithms are the hashes to request, in order of preference. Weak ones still detect accidental
+// damage.
 var algorithms = []string{"sha256", "sha512", "sha384", "sha224", "sha1", "md5"}
 
 var hashes = map[string]func() hash.Hash{
@@ -38,8 +39,8 @@ func (t *task) equal(a, b store.File, n int64) (bool, error) {
 	return t.compare(a, b, n, false)
 }
 
-// equalCheaply is equal if that moves nothing from a server. Otherwise the error is
-// errors.ErrUnsupported.
+// equalCheaply is like equal, but returns errors.ErrUnsupported if comparing would move data from a
+// server.
 func (t *task) equalCheaply(a, b store.File, n int64) (bool, error) {
 	return t.compare(a, b, n, true)
 }
@@ -50,7 +51,7 @@ func (t *task) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	}
 	algorithm, sum, err := HashOf(t.ctx, a, n, algorithms...)
 	if errors.Is(err, errors.ErrUnsupported) {
-		// The other side then chooses the hash.
+		// Then the other side chooses the hash.
 		a, b = b, a
 		algorithm, sum, err = HashOf(t.ctx, a, n, algorithms...)
 	}
@@ -74,7 +75,7 @@ func (t *task) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	return bytes.Equal(sum, other), nil
 }
 
-// NewHash returns a hash by its name in [store.RemoteFile]; nil for an unknown name.
+// NewHash returns a hash by its name in [store.RemoteFile], or nil for an unknown name.
 func NewHash(algorithm string) hash.Hash {
 	if begin := hashes[algorithm]; begin != nil {
 		return begin()
@@ -83,8 +84,8 @@ func NewHash(algorithm string) hash.Hash {
 }
 
 // HashOf requests the hash of the first n bytes of a file, by the first of the wanted algorithms
-// that its server supports. It does not read the file: if that is no [store.RemoteFile], or its
-// server supports none of the algorithms, the error is errors.ErrUnsupported.
+// that its server supports. It does not read the file: if the file is not a [store.RemoteFile], or
+// its server supports none of the algorithms, HashOf returns errors.ErrUnsupported.
 func HashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algorithm string, sum []byte, err error) {
 	h, ok := store.As[store.RemoteFile](f)
 	if !ok {
@@ -103,8 +104,8 @@ func remote(f store.File) bool {
 	return ok
 }
 
-// read computes the hash of the first n bytes of a file. For a file that ends earlier it hashes the
-// bytes there are, so the hash differs.
+// read computes the hash of the first n bytes of a file. If the file ends earlier, it hashes the
+// bytes that exist, so the hash differs.
 func (t *task) read(f store.File, n int64, algorithm string, cheaply bool) ([]byte, error) {
 	if remote(f) && cheaply {
 		return nil, errors.ErrUnsupported
@@ -151,7 +152,8 @@ func (t *task) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p [
 }
 
 // overlaps reports whether the n bytes that an upload has from an earlier copy are the same as in
-// the source. It compares all of them if that moves nothing, or else the last ones.
+// the source. If that moves no data, it compares all of them; otherwise it compares only the last
+// ones.
 func (t *task) overlaps(src store.File, u store.Upload, n, size int64) (bool, error) {
 	if n > size {
 		return false, nil
@@ -177,7 +179,7 @@ func (t *task) overlaps(src store.File, u store.Upload, n, size int64) (bool, er
 	return bytes.Equal(a, b), err
 }
 
-// readAll returns the bytes of a file from off up to end, which are few.
+// readAll returns the bytes of a file from off up to end. The caller asks for few of them.
 func (t *task) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
 	b := make([]byte, 0, end-off)
 	err := t.eachPiece(r, off, end, false, func(p []byte) error {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// confirm looks up each extra entry in the source: an entry that was created meanwhile, or that a
-// listing omits, stays. It also looks up the entries that extra ones block.
+// confirm looks up each extra entry in the source. An entry that was created meanwhile, or that a
+// listing omits, stays. It also looks up the entries that extra entries block.
 func (s *extras) confirm() {
 	inParallel(len(s.list), func(i int) {
 		x := s.list[i]
@@ -43,8 +43,8 @@ func (s *extras) confirm() {
 	})
 }
 
-// keepVariants keeps entries whose name the target normalized (case, Unicode): the target then also
-// finds the variant's name, but does not list it.
+// keepVariants keeps entries whose name the target normalized (case, Unicode). For such an entry,
+// the target also finds the name in the source, but does not list it.
 func (s *extras) keepVariants() {
 	listed := map[*dir]map[string]bool{} // maps the names of variants to whether the target lists them
 	var variants []*extra
@@ -121,7 +121,7 @@ func (s *extras) listBelow(x *extra) error {
 	})
 }
 
-// choose adds an entry and its contents to toDelete. It reports whether nothing of the entry stays.
+// choose adds an entry and its contents to toDelete. It returns true if nothing of the entry stays.
 func (s *extras) choose(x *extra) (all bool) {
 	if !x.info.IsDir() && x.keep {
 		return false

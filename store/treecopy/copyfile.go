@@ -60,7 +60,7 @@ func (c *fileCopier) ended(f *file, out Outcome, err error) {
 // errNotTried means that the copy ended before a file was tried.
 var errNotTried = errors.New("not tried")
 
-// existing is the outcome for files that Options.NoClobber leaves unchanged.
+// existing is the outcome of files that Options.NoClobber leaves unchanged.
 var existing = Outcome{What: Existing, Err: errors.New("there already")}
 
 // errNewer is the reason why Options.Update leaves a file unchanged.
@@ -72,8 +72,8 @@ func newer(old, source fs.FileInfo) bool {
 	return !source.ModTime().IsZero() && old.ModTime().Unix() > source.ModTime().Unix()
 }
 
-// tryVersion copies the current version of a file, unless the target has it. anew is how many other
-// versions were tried.
+// tryVersion copies the current version of a file, unless the target has it already. anew is the
+// number of other versions that were tried before.
 func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 	if anew == 0 {
 		same, compared, err := c.unchanged(f)
@@ -126,8 +126,8 @@ func (c *fileCopier) lookAtTarget(f *file) error {
 	return c.checkOld(f)
 }
 
-// lookAgain looks up again the name of a file that is about to be written, because the listing of
-// the target may be old: nothing may be written through a symbolic link that was created since.
+// lookAgain looks up the name of a file once more just before it is written, because the listing of
+// the target may be old. Nothing may be written through a symbolic link that was created since.
 func (c *fileCopier) lookAgain(f *file) (err error) {
 	if f.old, err = c.to.Lstat(c.ctx, f.to); errors.Is(err, fs.ErrNotExist) {
 		f.old, err = nil, nil
@@ -175,7 +175,7 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 			return true, false, nil
 		}
 	case c.opts.Continue && c.opts.Unchanged == Never:
-		how = c.equalCheaply // otherwise copying costs no more than comparing
+		how = c.equalCheaply // otherwise comparing would cost as much as copying
 	default:
 		return false, false, nil
 	}
@@ -189,13 +189,13 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 		defer dst.Close()
 		same, err = how(src, dst, f.info.Size())
 	}
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) { // it is gone since it was listed
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) { // the file was removed since it was listed
 		return false, false, nil
 	}
 	return same, same, err
 }
 
-// updateAttrs corrects the attributes of a file that is not copied because it is the same.
+// updateAttrs corrects the attributes of a file whose content is not copied because it is the same.
 func (c *fileCopier) updateAttrs(f *file) error {
 	if c.opts.DryRun {
 		return nil
@@ -222,7 +222,8 @@ func (c *fileCopier) replaced(err error) bool {
 }
 
 // maxAnew is how often a file is copied from the start because its source was replaced meanwhile.
-// The last time it is read as one stream, which further replacements may not affect.
+// The last time, it is read as one stream, so that further replacements do not affect it if the
+// server supports that.
 const maxAnew = 2
 
 // openVersion opens the source. After a replacement, the known properties of the file belong to an

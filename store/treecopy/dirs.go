@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxDepth is how many directories may be below each other.
+// maxDepth is the largest depth of nested directories.
 const maxDepth = 1000
 
 // A dirMaker makes the directories of the target.
@@ -27,8 +27,8 @@ type dirMaker struct {
 	folds     bool // see foldsCase
 }
 
-// tooMany ends the copy as soon as there are more directories than Options.MaxDirs. A server can
-// make up directories without end, and so can one whose links form a circle.
+// tooMany ends the copy as soon as there are more directories than Options.MaxDirs. A server could
+// invent directories without end, and so could a tree whose links form a circle.
 func (m *dirMaker) tooMany(d *dir) bool {
 	if m.begun.Add(1) <= m.opts.MaxDirs {
 		return false
@@ -37,7 +37,7 @@ func (m *dirMaker) tooMany(d *dir) bool {
 	return true
 }
 
-// make makes the target of a directory, unless it exists or is made later.
+// make makes the target of a directory, unless it exists already or is to be made later.
 func (m *dirMaker) make(d *dir) error {
 	there, err := m.find(d)
 	switch {
@@ -61,7 +61,7 @@ func (m *dirMaker) make(d *dir) error {
 	return nil
 }
 
-// need makes a lazy directory, unless it exists, because an entry is about to be put into it.
+// need makes a lazy directory that does not exist yet, because an entry is about to be put into it.
 func (m *dirMaker) need(d *dir) error {
 	if d == nil || !d.lazy {
 		return nil
@@ -112,7 +112,7 @@ func (m *dirMaker) mkdir(d *dir) error {
 	err := m.to.Mkdir(m.ctx, d.to, m.dirMode(d.info)|ownerAll)
 	if errors.Is(err, fs.ErrExist) {
 		// It was created meanwhile, or the listing has it twice.
-		d.fresh = d.lazy // other goroutines may read fresh of a lazy directory already
+		d.fresh = d.lazy // other goroutines may be reading fresh of a lazy directory
 		fi, e := m.to.Lstat(m.ctx, d.to)
 		switch {
 		case e == nil && fi.IsDir():
@@ -136,8 +136,8 @@ func (m *dirMaker) reportMade(d *dir) {
 }
 
 // foldsCase reports whether the target ignores case in names, as file systems of Windows and macOS
-// do. It finds out once, with a directory that it makes for this purpose; a target without real
-// directories is assumed to distinguish case.
+// do. The first call finds out with a directory that it makes for this purpose. A target without
+// real directories is assumed to distinguish case.
 func (m *dirMaker) foldsCase(d *dir) bool {
 	m.foldsOnce.Do(func() {
 		if m.to.can.ImpliedDirs || m.opts.DryRun {

@@ -15,14 +15,14 @@ type start struct {
 	as       string // its name below a directory
 	origin   string
 	info     fs.FileInfo
-	contents bool // its contents go below the target, not the directory itself
+	contents bool // only its contents go below the target, not the directory itself
 	shown    string
 	index    int   // among the sources
 	err      error // why the source cannot be copied
 }
 
-// showAs returns the name for messages of an entry of the tree, or "" if that is the entry's own
-// name.
+// showAs returns the name for messages of an entry of the tree, or "" if messages use the entry's
+// own name.
 func (s *start) showAs(name string) string {
 	if s == nil || s.shown == "" {
 		return ""
@@ -64,12 +64,12 @@ type file struct {
 	old    fs.FileInfo // the entry with this name in the target; nil if the target has no such entry
 	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
 
-	cleared bool // an entry of another kind with its name will be deleted, or is already
+	cleared bool // an entry of another kind with its name will be deleted, or has been deleted
 	started bool // the hook Started was called
 	created bool // it was created in place, and may have to be copied from the start
 }
 
-// A dir is a directory that is being copied. It is finished when everything in it is.
+// A dir is a directory that is being copied. It is finished when everything in it is finished.
 type dir struct {
 	item   *Item
 	parent *dir // nil at the top
@@ -83,16 +83,16 @@ type dir struct {
 	depth      int
 	followed   int    // symbolic links above it
 	made       bool   // its target exists
-	fresh      bool   // this copy made it: it contains nothing but files of this copy
-	checkpoint string // name of the checkpoint in the target, if the target is the unfinished copy of the one source; otherwise ""
+	fresh      bool   // this copy made it, so it contains only files of this copy
+	checkpoint string // name of the checkpoint in the target, if the target is the unfinished copy of the only source; otherwise ""
 
-	cleared bool      // an entry of another kind with its name will be deleted, or is already
-	lazy    bool      // it is made when the first file is copied to it
+	cleared bool      // an entry of another kind with its name will be deleted, or has been deleted
+	lazy    bool      // it is made when the first file is about to be copied to it
 	making  sync.Once // makes a lazy directory
 	unmade  error     // why a lazy directory could not be made
 	held    bool      // its attributes are set last, after deletions
 
-	there map[string]fs.FileInfo // the entries that its target had at first, by name; nil if it was not listed
+	there map[string]fs.FileInfo // the entries that its target had at first, by name; nil if they were not listed
 
 	pending atomic.Int64 // its unfinished entries, and its listing
 	links   []*file      // symbolic links to make; added until it is listed

@@ -12,7 +12,7 @@ var (
 	ErrDirectory = errors.New("is a directory")
 
 	// ErrConflict means that two sources would get the same name, or that an entry of another kind
-	// has the name.
+	// already has the name.
 	ErrConflict = errors.New("is in the way")
 
 	// ErrChanged means that a source changed while it was copied.
@@ -21,18 +21,19 @@ var (
 	// errNoVersion means that nothing distinguishes the versions of a source.
 	errNoVersion = errors.New("the server does not say which version of the file it sends (it takes a strong ETag, or a Last-Modified that is not new)")
 
-	// errNotKept means that a target keeps no part of a file that is cut off.
+	// errNotKept means that a target does not keep the copied part of a file when its copy is
+	// interrupted.
 	errNotKept = errors.New("the target keeps no parts of files")
 
 	// ErrDiffers means that a complete copy differs from its source.
 	ErrDiffers = errors.New("the copy is not the same as its source")
 
 	// errLoop means that a symbolic link that should be followed leads to a directory that contains
-	// it.
+	// the link.
 	errLoop = errors.New("leads back to a directory that it is in")
 
-	// ErrEmpty means that a directory was not made because it contains no files, and the target has
-	// no empty directories: see [store.Features].ImpliedDirs.
+	// ErrEmpty means that a directory was not made because it contains no files, and the target
+	// does not support empty directories: see [store.Features].ImpliedDirs.
 	ErrEmpty = errors.New("a directory without files, which cannot be made there")
 
 	// errTooManyDirs means that there are more directories than Options.MaxDirs.
@@ -46,17 +47,17 @@ var (
 	// deleted. See Deletion.EmptySource. Nothing was deleted.
 	ErrEmptySource = errors.New("nothing was deleted, as the source has nothing to copy: it may be a file system that is not mounted")
 
-	// ErrUnsafeName means that a listing has a name that no entry may have.
+	// ErrUnsafeName means that a listing contains a name that no entry may have.
 	ErrUnsafeName = errors.New("a name that is not safe")
 )
 
-// maxErrors is how many errors of entries are kept. All are counted.
+// maxErrors is how many errors of entries are kept. All errors are counted.
 const maxErrors = 100
 
 // An IncompleteError means that some entries were not copied. It wraps their errors.
 type IncompleteError struct {
 	Failed int64   // entries
-	Errors []error // the first ones, [*EntryError]s, up to 100; preceded by the error that ended the copy early, if any
+	Errors []error // the first errors, as [*EntryError]s, up to 100; before them the error that ended the copy early, if any
 }
 
 // Error returns the number of failed entries, and the first error.

@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// maxExtra bounds the extra entries in memory, and the entries of one directory on either side.
-// If there are more, nothing is deleted.
+// maxExtra bounds the extra entries in memory, and the entries of one directory on either side. If
+// there are more, nothing is deleted.
 const maxExtra = 1 << 20
 
 // An extra is an entry of the target that the source does not have.
 type extra struct {
 	item    *Item
-	dir     *dir   // the directory of the source whose copy it was found in, or below
+	dir     *dir   // the source directory in whose copy, or below it, this entry was found
 	name    string // name in the tree of the target
 	rel     string // name relative to the source, for the filter
 	info    fs.FileInfo
@@ -29,7 +29,7 @@ type extra struct {
 	variant string // the name in the source that differs only in case or Unicode normalization; "" for none
 
 	verdict verdict
-	keep    bool // it is not deleted after all
+	keep    bool // whether it stays after all
 	below   []*extra
 }
 
@@ -40,7 +40,7 @@ type block struct {
 	dir    *dir
 	old    fs.FileInfo
 	resume func()
-	gone   bool // the source no longer has it; that is reported already
+	gone   bool // the source no longer has it, which has been reported already
 }
 
 // extras are the entries of the target that the source does not have.
@@ -53,7 +53,7 @@ type extras struct {
 	refused error // why nothing may be deleted, although nothing has failed
 
 	mu       sync.Mutex
-	list     []*extra   // mu: without their contents
+	list     []*extra   // mu: extra entries, without their contents
 	count    int        // mu: known extra entries
 	blocked  []*block   // mu: entries of the source that wait for deletions
 	held     []*dir     // mu: directories with extra entries
@@ -63,7 +63,7 @@ type extras struct {
 // unlisted reports a directory of the target that cannot be listed.
 func (s *extras) unlisted(d *dir, err error) {
 	from := d.from
-	if d.source == nil { // it is the directory that everything goes below
+	if d.source == nil { // it is the directory that everything is copied to
 		from = s.source.name
 	}
 	s.report.failed(s.dirItem(s.source, from, d.to, time.Time{}), fmt.Errorf("list what the target has, to delete what the source does not have: %w", err))
@@ -77,7 +77,7 @@ func (s *extras) hold(d *dir) {
 	}
 }
 
-// add adds an entry of the target that is in the copy of d, unless a filter protects it.
+// add records an entry of the target that was found in the copy of d, unless a filter protects it.
 func (s *extras) add(d *dir, fi fs.FileInfo) *extra {
 	x := s.newExtra(d, d.from, d.to, fi)
 	if x == nil {
@@ -90,7 +90,7 @@ func (s *extras) add(d *dir, fi fs.FileInfo) *extra {
 	return x
 }
 
-// newExtra describes an entry of directory to of the target; from is the name of that directory in
+// newExtra describes an entry of the target's directory to. from is the name of that directory in
 // the source. newExtra returns nil for an entry that must stay.
 func (s *extras) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 	x := &extra{dir: d, name: path.Join(to, fi.Name()), info: fi}
@@ -117,8 +117,8 @@ func (s *extras) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 	return x
 }
 
-// eachEntry calls f with each entry of a directory of the target. A missing directory has none. The
-// first error of f is returned after all entries.
+// eachEntry calls f for each entry of a directory of the target. A missing directory counts as
+// empty. eachEntry returns the first error of f after it has called f for all entries.
 func (s *extras) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
 	entries, err := s.to.OpenDir(s.ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +146,8 @@ func (s *extras) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
 	}
 }
 
-// entry calls f with an entry of a directory, after looking up its type if the listing has none.
+// entry calls f for an entry of a directory, after looking up its type if the listing does not
+// contain it.
 func (s *extras) entry(dir string, fi fs.FileInfo, f func(fi fs.FileInfo) error) (err error) {
 	switch {
 	case tempname.Is(fi.Name()):
@@ -161,7 +162,8 @@ func (s *extras) entry(dir string, fi fs.FileInfo, f func(fi fs.FileInfo) error)
 	return f(fi)
 }
 
-// mayDelete reports whether deletions are still safe: nothing has failed or refused them.
+// mayDelete reports whether deletions are still safe: nothing has failed, and they were not
+// refused.
 func (s *extras) mayDelete() bool {
 	return s.ctx.Err() == nil && s.report.err(nil) == nil && s.refused == nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// The bounds of a filter. Each name may be matched with all rules.
+// These bounds limit a filter, because each name may be matched with all rules.
 const (
 	maxRules   = 10_000
 	maxPattern = 4096 // bytes
@@ -25,7 +25,7 @@ type verdict int
 const (
 	included verdict = iota // a file is copied; a directory is copied, with the contents that the rules include
 	entered                 // a directory is excluded, but files below it may be included
-	excluded                // a file is not copied; neither is a directory or anything in it
+	excluded                // a file is not copied; nor is a directory or anything in it
 )
 
 // A Filter decides by rules which files of a tree are copied. The rules are those of rclone's
@@ -57,11 +57,11 @@ type Filter struct {
 type rule struct {
 	include  bool
 	anchored bool
-	dir      bool     // "+ dir/": it matches the directory only
+	dir      bool     // from "+ dir/": it matches the directory only
 	tree     bool     // it matches everything below the names that elems match
-	elems    []string // elements of the pattern, for a tree without the "**" at the end
+	elems    []string // elements of the pattern; for a tree, without the "**" at the end
 	file     string   // the doublestar pattern for the names of files
-	top      string   // of a tree or a directory: the doublestar pattern for the directory's name; "" for the root
+	top      string   // for a tree or a directory: the doublestar pattern for the directory's name; "" for the root
 }
 
 // empty reports whether there are no rules.
@@ -70,7 +70,7 @@ func (f *Filter) empty() bool { return f == nil || len(f.list) == 0 && !f.only }
 // IncludeOnly makes the filter exclude names that match no rule.
 func (f *Filter) IncludeOnly() { f.only = true }
 
-// Add appends a rule. An error says what is wrong with the pattern.
+// Add appends a rule. It returns an error if the pattern is invalid.
 func (f *Filter) Add(include bool, pattern string) error {
 	if len(f.list) == maxRules {
 		return fmt.Errorf("more than %d rules", maxRules)
@@ -83,8 +83,9 @@ func (f *Filter) Add(include bool, pattern string) error {
 	return nil
 }
 
-// AddText adds the rules of a text, one a line: "+ PATTERN" includes, "- PATTERN" excludes, and
-// "!" removes all rules before it. Empty lines and lines that begin with "#" or ";" are ignored.
+// AddText adds the rules in text, which has one rule per line: "+ PATTERN" includes, "- PATTERN"
+// excludes, and "!" removes all rules before it. Empty lines and lines that begin with "#" or ";"
+// are ignored.
 func (f *Filter) AddText(text string) error {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -199,8 +200,8 @@ func splitPattern(pattern string) (elems []string, err error) {
 }
 
 // match returns the verdict on a file or a directory in the tree. A symbolic link counts as a file.
-// There is no need to call match for names in a directory whose verdict is excluded: they are
-// excluded too.
+// If the verdict on a directory is excluded, everything in the directory is excluded too, so match
+// need not be called for it.
 func (f *Filter) match(name string, dir bool) verdict {
 	if f.empty() {
 		return included
@@ -221,7 +222,8 @@ func (f *Filter) match(name string, dir bool) verdict {
 	return last.verdict(enter)
 }
 
-// verdict returns the verdict of a rule that matches. enter says that files below may be included.
+// verdict returns the verdict of a rule that matches. enter says that files below the directory may
+// be included.
 func (r *rule) verdict(enter bool) verdict {
 	switch {
 	case r.include:

@@ -4,5 +4,5 @@ package treecopy
 
 import "io/fs"
 
-// identity is empty because there is no known way to identify a file.
+// identity returns "": there is no known way to identify a file here.
 func identity(fs.FileInfo) string { return "" }

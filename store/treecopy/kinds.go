@@ -16,18 +16,18 @@ const maxFollowed = 8
 
 // A kind says how entries of one type are copied.
 type kind struct {
-	claims bool // the entry needs its name in the target for itself
-	waits  bool // the entry waits until later: see [waiting]
+	claims bool // whether the entry needs its name in the target for itself
+	waits  bool // whether the entry is kept for later: see [waiting]
 
-	check func(w *walker, b *batch, e *entry) error // returns why the entry cannot be copied; nil allows all
+	check func(w *walker, b *batch, e *entry) error // returns why the entry cannot be copied, or nil; a nil func allows all entries
 	add   func(w *walker, b *batch, e *entry)       // hands the entry over
 }
 
-// kinds has the kinds of entries by their types.
+// kinds maps the types of entries to their kinds.
 type kinds map[fs.FileMode]kind
 
-// kindsFor returns the kinds for one way to treat symbolic links. Links that are followed have the
-// type of their targets. Types without a kind are not copied: see other.
+// kindsFor returns the kinds for a way to treat symbolic links. Links that are followed have the
+// type of their targets. Entries of types without a kind are not copied: see other.
 func kindsFor(l Links) kinds {
 	file := kind{claims: true, add: (*walker).addFile}
 	k := kinds{
@@ -35,7 +35,7 @@ func kindsFor(l Links) kinds {
 		fs.ModeIrregular: file, // the server does not give the type: it may be a file
 		fs.ModeDir:       {claims: true, waits: true, check: (*walker).checkDir, add: (*walker).addDir},
 	}
-	if l == KeepLinks { // links are made last, and replace nothing
+	if l == KeepLinks { // links are made last, and never replace anything
 		k[fs.ModeSymlink] = kind{waits: true, add: (*walker).addLink}
 	}
 	return k
@@ -59,7 +59,7 @@ type batch struct {
 	files []*file
 	bytes int64  // bytes of files
 	below []*dir // subdirectories, of all batches so far
-	full  error  // why no more may wait: see [waiting]
+	full  error  // why no more entries may wait: see [waiting]
 	entry entry  // the current entry
 }
 
@@ -105,7 +105,7 @@ func (w *walker) describe(e *entry, d *dir, fi fs.FileInfo) {
 	f.item = w.fileItem(f)
 }
 
-// admit reports whether to copy an entry. looked is the error from looking it up, or nil.
+// admit reports whether to copy an entry. looked is the error from looking the entry up, or nil.
 func (w *walker) admit(b *batch, e *entry, looked error) bool {
 	if tempname.Is(e.name) {
 		return false
@@ -141,8 +141,8 @@ func (w *walker) checkEntry(b *batch, e *entry, k *kind) error {
 	return k.check(w, b, e)
 }
 
-// checkDir returns an error for a directory that a symbolic link leads to if copying it would never
-// end.
+// checkDir returns an error for a directory that a symbolic link leads to, if copying it would
+// never end.
 func (w *walker) checkDir(b *batch, e *entry) error {
 	d := b.dir
 	switch {
@@ -192,8 +192,8 @@ func (w *walker) skip(_ *batch, e *entry) {
 	w.report.ended(e.item, Outcome{What: Skipped, Err: notCopied(e.info.Mode().Type())})
 }
 
-// queueFiles queues the files of a batch. It first counts all of them as under way: otherwise the
-// directory could be finished between two of them.
+// queueFiles queues the files of a batch. It first counts all of them as under way, because
+// otherwise the directory could be finished while only some of them are queued.
 func (w *walker) queueFiles(b *batch) {
 	if len(b.files) > 0 {
 		b.dir.hold()

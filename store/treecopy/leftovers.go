@@ -4,7 +4,8 @@ import (
 	"sync"
 )
 
-// removalsAtOnce is how many directories are cleared of leftovers at once, in the background.
+// removalsAtOnce is how many directories are cleared of leftovers at the same time, in the
+// background.
 const removalsAtOnce = 8
 
 // leftovers removes the temporary files of earlier copies whose processes were killed.
@@ -19,7 +20,7 @@ func newLeftovers(t *task) *leftovers {
 }
 
 // removeFrom removes leftovers from a directory of the target, in the background if possible. A
-// failure does not matter to this copy.
+// failure has no effect on this copy.
 func (l *leftovers) removeFrom(dir string) {
 	remove := l.to.can.RemoveLeftovers
 	if remove == nil || l.opts.DryRun {

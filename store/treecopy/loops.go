@@ -10,8 +10,8 @@ import (
 // A dirIdentity identifies a directory of a source, in order to find links that lead to a directory
 // above themselves.
 type dirIdentity struct {
-	info fs.FileInfo // for store.SameFile; nil for none
-	real string      // by RealPath of its tree; "" if unknown
+	info fs.FileInfo // for store.SameFile; nil if not known
+	real string      // its path, as RealPath of its tree returns it; "" if not known
 }
 
 // below returns the identity of a directory in this one.
@@ -31,8 +31,8 @@ func (t *task) identityOf(s *start) dirIdentity {
 	return i
 }
 
-// realPath returns the path that a name of a source leads to; "" if the tree cannot resolve it.
-// Then maxFollowed is the only bound.
+// realPath returns the path that a name of a source leads to. It returns "" if the tree cannot
+// resolve the name; then maxFollowed is the only bound.
 func (t *task) realPath(of *tree, name string) string {
 	if of.can.RealPath == nil {
 		return ""
@@ -44,13 +44,14 @@ func (t *task) realPath(of *tree, name string) string {
 	return real
 }
 
-// holdsTarget reports whether a directory that a symbolic link of a source leads to is or contains
-// the target: copying it would never end.
+// holdsTarget reports whether a directory that a symbolic link of a source leads to is the target
+// or contains it. Copying such a directory would never end.
 func (t *task) holdsTarget(d *dir, real string) bool {
 	return t.realTop != "" && real != "" && d.source.origin == t.origin && (real == t.realTop || isBelow(t.realTop, real))
 }
 
-// leadsBack reports whether a directory is d, or one of those through which d was reached.
+// leadsBack reports whether a directory is d, or one of the directories through which d was
+// reached.
 func (d *dir) leadsBack(i dirIdentity) bool {
 	for ; d != nil && d.source != nil; d = d.parent {
 		if d.origin.info != nil && store.SameFile(d.origin.info, i.info) || i.real != "" && d.origin.real == i.real {
@@ -60,18 +61,18 @@ func (d *dir) leadsBack(i dirIdentity) bool {
 	return false
 }
 
-// A ledTo describes an entry that was looked up. It has the entry's own name, but describes the
-// target of a link that is followed.
+// A ledTo describes an entry that was looked up. It has the entry's own name. If the entry is a
+// link that is followed, it describes the target of the link.
 type ledTo struct {
 	fs.FileInfo
 	name string
 	link bool   // it is, or may be, a symbolic link, and links are followed
-	real string // path of a directory, by RealPath of its tree
+	real string // path of a directory, as RealPath of its tree returns it
 }
 
 func (l ledTo) Name() string { return l.name }
 
-// origin returns the identity of an entry of d, which fi describes. l is zero for an entry that was
+// origin returns the identity of an entry of d that fi describes. l is zero for an entry that was
 // not looked up.
 func (l ledTo) origin(d *dir, fi fs.FileInfo) dirIdentity {
 	if l.link {

@@ -63,7 +63,7 @@ func (m *mirror) findExtra(d *dir, names map[string]struct{}) {
 				err = e
 			}
 		}
-	case m.to.can.ImpliedDirs: // listing any other target has failed, which is reported already
+	case m.to.can.ImpliedDirs: // for any other target, listing has failed, which is reported already
 		err = m.eachEntry(d.to, find)
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (m *mirror) decide() {
 	}
 }
 
-// complete deletes the extra entries, and then copies the entries that they blocked.
+// complete deletes the extra entries, and then copies the entries that were blocked by them.
 func (m *mirror) complete() error {
 	m.checkListed()
 	if m.mayDelete() && m.toDelete != nil {
@@ -175,7 +175,8 @@ func (m *mirror) resumeBlocked() {
 	}
 }
 
-// checkListed reports a target that has files but lists none: extra entries cannot be found there.
+// checkListed reports a target that contains files but lists none of them, because extra entries
+// cannot be found there.
 func (m *mirror) checkListed() {
 	r := m.report.result()
 	if !m.to.can.ImpliedDirs || m.opts.DryRun || len(m.list) > 0 || r.Copied+r.Same == 0 || !m.mayDelete() {
@@ -190,5 +191,5 @@ func (m *mirror) checkListed() {
 	}
 }
 
-// fold returns a key that is equal for names that some file system considers the same.
+// fold returns a key that is equal for all names that some file system considers the same.
 func fold(name string) string { return strings.ToLower(norm.NFC.String(name)) }

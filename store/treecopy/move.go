@@ -18,7 +18,7 @@ type move struct {
 	src  store.File
 	dst  io.WriterAt
 
-	upload store.Upload // dst, unless the file is written in place
+	upload store.Upload // the upload that dst is; nil if the file is written in place
 
 	mu   sync.Mutex
 	high int64 // mu: the bytes reported to the hooks
@@ -59,7 +59,7 @@ func (m *move) moved(resumed int64) int64 {
 	return max(0, m.high-resumed)
 }
 
-// run transfers the bytes from off on, and returns the offset at which the source ended.
+// run transfers the bytes from off on, and returns the offset at which the source has ended.
 func (m *move) run(off int64) (end int64, err error) {
 	fetcher, fetches := store.As[store.RemoteFile](m.src)
 	filler, fills := store.As[store.Filler](m.dst)
@@ -100,7 +100,8 @@ func (m *move) run(off int64) (end int64, err error) {
 	return m.pieces(off, math.MaxInt64)
 }
 
-// leavesHoles reports whether zeros are left out. A part that is kept for resuming has no gaps.
+// leavesHoles reports whether zeros are left out. A part that is kept for resuming must not have
+// gaps.
 func (m *move) leavesHoles() bool {
 	_, kept := store.As[store.Resumer](m.dst)
 	return m.task.opts.Sparse && !kept
@@ -108,7 +109,7 @@ func (m *move) leavesHoles() bool {
 
 func (m *move) sink() *sink { return &sink{m: m, skip: m.leavesHoles()} }
 
-// fill transfers a part of the source by the target's own method.
+// fill transfers a part of the source by the target's own method, FillFrom.
 func (m *move) fill(w store.Filler, from, to int64) error {
 	if from >= to {
 		return nil
@@ -143,7 +144,7 @@ func (m *move) pieces(off, to int64) (end int64, err error) {
 	return off, err
 }
 
-// A sink is the target as the source writes to it.
+// A sink is the target in the form in which the source writes to it.
 type sink struct {
 	m    *move
 	skip bool // leave out pages of zeros: unwritten bytes read as zeros
@@ -163,11 +164,11 @@ func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// A source is the source as a [store.Filler] reads it, which may read a part again after a lost
-// connection.
+// A source is the source in the form in which a [store.Filler] reads it. The Filler may read a part
+// again after a lost connection.
 type source struct {
 	m     *move
-	ended atomic.Bool // it is shorter than it was
+	ended atomic.Bool // the source has become shorter
 }
 
 // ReadAt reads as soon as the limit allows.

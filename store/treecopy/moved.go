@@ -17,11 +17,12 @@ const (
 
 	// maxAlike is how many files of the target with the same size, time and name are compared with
 	// a file that may have moved, and how many with the same size and time and any name. There may
-	// be thousands, as in an unpacked archive, and both sides read the whole file for its hash.
+	// be thousands, as in an unpacked archive, and both sides read the whole file to compute its
+	// hash.
 	maxAlike = 4
 )
 
-// A looks has the properties that a file keeps when it moves.
+// A looks holds the properties that a file keeps when it moves.
 type looks struct {
 	size, seconds int64
 	base          string // the last element of its name; "" for any
@@ -31,8 +32,8 @@ func looksOf(fi fs.FileInfo, base string) looks {
 	return looks{fi.Size(), fi.ModTime().Unix(), base}
 }
 
-// movedFiles handles the files that the target may have under another name. They are copied after
-// the walk, when that is known.
+// movedFiles handles the files that the target may already have under another name. Only after the
+// walk is it known whether it has, so they are copied after that.
 type movedFiles struct {
 	*extras
 	dirs   *dirMaker
@@ -90,8 +91,8 @@ func (m *movedFiles) find() map[*file]*extra {
 	return moved
 }
 
-// oldName returns the extra file that has the content of f. It returns nil if no extra file has
-// it, or if the two sides cannot compare the contents without moving them.
+// oldName returns the extra file that has the same content as f. It returns nil if there is no such
+// file, or if the two sides cannot compare the contents without moving them.
 func (m *movedFiles) oldName(f *file, there map[looks][]*extra) *extra {
 	for _, base := range []string{path.Base(f.to), ""} {
 		for _, x := range there[looksOf(f.info, base)] {
@@ -118,8 +119,8 @@ func (m *movedFiles) sameContent(f *file, x *extra) bool {
 	return err == nil && same
 }
 
-// rename gives files in the target their new names. If that fails, the file stays postponed, and
-// the extra entry is deleted.
+// rename gives files in the target their new names. If renaming a file fails, the file stays
+// postponed, and the extra entry is deleted.
 func (m *movedFiles) rename(moved map[*file]*extra) {
 	left := m.postponed[:0]
 	for _, f := range m.postponed {
@@ -133,7 +134,7 @@ func (m *movedFiles) rename(moved map[*file]*extra) {
 	m.postponed = left
 }
 
-// renameFile renames a file in the target, and reports success.
+// renameFile renames a file in the target, and reports whether it succeeded.
 func (m *movedFiles) renameFile(f *file, x *extra) bool {
 	if m.dirs.need(f.dir) != nil {
 		return false

@@ -5,15 +5,17 @@ import (
 )
 
 const (
-	// smallFile is the largest size of a small file, whose round trips take longer than its data.
+	// smallFile is the largest size of a small file, in bytes. The round trips of such a file take
+	// longer than its data.
 	smallFile = 128 << 10
 
-	// maxQueue is how many files of either kind can wait to be copied. Then the listings wait.
+	// maxQueue is how many files of either kind can wait to be copied. When there are so many,
+	// listing waits.
 	maxQueue = 1024
 )
 
-// A queue copies files by workers as they are found. Small files have their own workers, because
-// they wait for round trips, and large ones for the bandwidth.
+// A queue lets workers copy files as they are found. Small files have their own workers, because
+// they wait for round trips, while large files wait for the bandwidth.
 type queue struct {
 	*task
 	files  *fileCopier
@@ -73,8 +75,8 @@ func (q *queue) run(feed func()) {
 	work.Wait()
 }
 
-// startSmall starts a worker for small files. With its first file the worker starts the next one,
-// as long as more are useful.
+// startSmall starts a worker for small files. When a worker gets its first file, it starts the next
+// worker, as long as more are useful.
 func (q *queue) startSmall(work *sync.WaitGroup) {
 	work.Go(func() {
 		for f := range q.small {

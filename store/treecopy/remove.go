@@ -36,9 +36,9 @@ func (r *remover) removeAll() {
 	}
 }
 
-// reached returns an error if a symbolic link has replaced a directory or one of its parents:
-// nothing is deleted through it. Each directory is looked up once, or by a few goroutines at a
-// time.
+// reached returns an error if a symbolic link has replaced a directory or one of its parents,
+// because nothing may be deleted through a link. Each directory is looked up once, or by a few
+// goroutines at the same time.
 func (r *remover) reached(dir string) error {
 	if dir == r.top.to || r.to.can.ImpliedDirs {
 		return nil
@@ -58,8 +58,8 @@ func (r *remover) reached(dir string) error {
 	return err
 }
 
-// removeEach deletes entries by remove, several at once. An entry that is already gone counts as
-// deleted.
+// removeEach calls remove for each entry of list, several at once. An entry that no longer exists
+// counts as deleted.
 func (r *remover) removeEach(list []*extra, remove func(ctx context.Context, name string) error) {
 	inParallel(len(list), func(i int) {
 		if r.ctx.Err() != nil {

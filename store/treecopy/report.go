@@ -15,7 +15,7 @@ type report struct {
 
 	mu   sync.Mutex
 	sums Result  // mu
-	done int64   // mu: found files that are done
+	done int64   // mu: files that were found and are done
 	errs []error // mu: the first maxErrors
 }
 
@@ -30,7 +30,7 @@ func (r *report) found(files, bytes int64) {
 	}
 }
 
-// addSizes adds sizes from listings, which may be arbitrary: a sum that is too large becomes
+// addSizes adds sizes from listings, which may have any value. If the sum is too large, it returns
 // math.MaxInt64.
 func addSizes(a, b int64) int64 {
 	if a > math.MaxInt64-b {
@@ -85,7 +85,7 @@ func (r *report) fileEnded(i *Item, o Outcome) {
 }
 
 // ended ends an entry, and reports whether it counts. An error after the end of the copy's context
-// is a consequence of that, and is not counted.
+// is a consequence of that end, and is not counted.
 func (r *report) ended(i *Item, o Outcome) (counted bool) {
 	r.mu.Lock()
 	counted = true
@@ -142,7 +142,7 @@ func (r *report) excluded() {
 	r.mu.Unlock()
 }
 
-// undeleted sets the number of entries that were not deleted because something failed.
+// undeleted sets the number of entries that were not deleted because an error occurred.
 func (r *report) undeleted(n int64) {
 	r.mu.Lock()
 	r.sums.Undeleted = n
@@ -165,7 +165,7 @@ func (r *report) result() Result {
 }
 
 // err returns an error if anything has failed. end, if not nil, is the reason why the copy ended
-// early; the result then contains both.
+// early; then the returned error contains both.
 func (r *report) err(end error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

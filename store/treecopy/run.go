@@ -11,10 +11,10 @@ import (
 // Copy runs a job. It returns when everything is done or ctx has ended. Unfinished files are then
 // removed, or kept for Continue, and never have their final names.
 //
-// A nil error means that everything was copied, or skipped as intended. An [*IncompleteError] means
-// that something was not. Any other error means that the copy did not begin, that ctx has ended,
-// that Options.Fatal reported an error, or that deletions were refused; if entries had failed
-// before that, an [*IncompleteError] contains both.
+// Copy returns nil if everything was copied, or skipped as intended. It returns an
+// [*IncompleteError] if some entries were not copied. Any other error means that the copy did not
+// begin, that ctx has ended, that Options.Fatal reported an error, or that deletions were refused.
+// If entries had failed before that, the error is an [*IncompleteError] that contains both.
 func Copy(ctx context.Context, j Job) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -32,8 +32,7 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 	return c.report.result(), err
 }
 
-// A copier runs one [Copy]: it decides the names in the target, and lets its parts copy the
-// entries.
+// A copier runs one [Copy]. It decides the names in the target, and its parts copy the entries.
 type copier struct {
 	*task
 	placer      *placer
@@ -136,9 +135,9 @@ func (c *copier) run(j Job) error {
 	return nil
 }
 
-// enter opens the directory that everything goes below, and makes it if it is missing. If the tree
-// can open it as a tree of its own, no name leads out of it, even if it is replaced meanwhile. The
-// caller closes end, if it is not nil.
+// enter opens the directory that everything is copied to, and makes it if it is missing. If the
+// tree can open it as a tree of its own, no name leads out of it, even if it is replaced meanwhile.
+// The caller closes end, if it is not nil.
 func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err error) {
 	top = &dir{to: p.name, made: true, checkpoint: p.checkpoint}
 	top.pending.Store(1)
@@ -176,7 +175,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 }
 
 // removeEmpty removes the target directory that the copy has made, with its checkpoint, if the copy
-// failed before anything else was put into it.
+// failed before anything else was put into the directory.
 func (c *copier) removeEmpty(name, checkpoint string) {
 	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
 	if succeeded || c.opts.DryRun || c.to.can.ImpliedDirs || checkpoint != "" && c.landed.Load() {

@@ -14,31 +14,30 @@ const (
 	// maxSmall is the largest number of small files under way at once.
 	maxSmall = 512
 
-	// smallAtOnce is how many small files are under way at once over a path with a short round
-	// trip.
+	// smallAtOnce is how many small files are under way at once if the round trip is short.
 	smallAtOnce = 64
 
-	// smallRate is the intended rate over a path with a long round trip, in small files a second,
-	// if both ends are fast enough: more than two cores can copy. Each file takes smallTrips round
-	// trips at most.
+	// smallRate is the intended rate if the round trip is long, in small files a second. It is more
+	// than two cores can copy, so it applies if both ends are fast enough. Each file takes at most
+	// smallTrips round trips.
 	smallRate  = 8000
 	smallTrips = 3
 
 	// othersOpen is how many files and directories may be open besides small files.
 	othersOpen = 2 * listsAtOnce
 
-	// fewAtOnce is how many files at once every server is expected to manage. A refusal
-	// with so few is not due to their number.
+	// fewAtOnce is how many open files at once every server is expected to allow. If a server
+	// refuses a file when no more are open, the reason is not their number.
 	fewAtOnce = 8
 
-	// maxOtherReasons is how many files may turn out to be refused for another reason. After that,
-	// refusals no longer lower the number of files at once.
+	// maxOtherReasons is how many files may turn out to be refused for another reason than the
+	// number of open files. After that, refusals no longer lower that number.
 	maxOtherReasons = 4
 )
 
 // A smallLimit bounds the number of small files under way: by the number that is useful for the
 // round trip, and by how many files a server, or this process, can have open. If a server does not
-// announce that, its refusals show it.
+// announce how many it allows, its refusals show it.
 type smallLimit struct {
 	target *tree // the target of the copy
 
@@ -54,8 +53,8 @@ type smallLimit struct {
 	others  int           // mu: refusals for other reasons
 }
 
-// init sets the limit for a target. A copy in place that fails leaves all files under way under
-// their own names, so there are never more of them than over a short path.
+// init sets the limit for a target. If a copy in place fails, all files under way remain incomplete
+// under their own names, so no more of them are copied at once than over a short path.
 func (l *smallLimit) init(target *tree, inPlace bool) {
 	l.target = target
 	l.handles, l.most = maxSmall, maxSmall
@@ -66,16 +65,16 @@ func (l *smallLimit) init(target *tree, inPlace bool) {
 	l.measure(target)
 }
 
-// restart counts one worker, which is yet to be started.
+// restart resets the count to one worker, which is yet to be started.
 func (l *smallLimit) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.workers = 1
 }
 
-// measure reads a tree's measurements of the path to its server. It uses the shortest round trip so
-// far: longer ones may include time spent waiting for the files themselves. The caller holds mu, or
-// no other goroutine has l yet.
+// measure reads a tree's measurements of the path to its server. It keeps the shortest round trip
+// so far, because longer ones may include time spent waiting for the files themselves. The caller
+// holds mu, or no other goroutine uses l yet.
 func (l *smallLimit) measure(t *tree) {
 	d := t.can.Distance
 	if d == nil {
@@ -95,8 +94,8 @@ func (l *smallLimit) limit() int {
 	return min(worth, l.handles, l.most)
 }
 
-// startAnother reports whether to start another worker for small files, in addition to the one that
-// has just taken a file from a tree.
+// startAnother reports whether to start another worker for small files. The calling worker has just
+// taken a file from a tree.
 func (l *smallLimit) startAnother(from *tree) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +116,8 @@ type attempt struct {
 }
 
 // try calls open, which opens a directory, or opens and copies a file, as soon as few enough small
-// files are under way. If the error is a [tooManyError], it calls open again with fewer. small says
-// that open is for a small file.
+// files are under way. If open returns a [tooManyError], try calls it again with fewer files under
+// way. small says that open is for a small file.
 func (l *smallLimit) try(small bool, open func() error) error {
 	for a := (attempt{counts: small}); ; {
 		l.begin(&a)
@@ -144,8 +143,8 @@ func (l *smallLimit) begin(a *attempt) {
 }
 
 // end ends an attempt, and reports whether to repeat it with fewer small files under way. If a file
-// is refused even when there are few, the cause is not their number, and the old number may be
-// restored.
+// is refused even with few files under way, the cause is not their number, and end may restore the
+// old number.
 func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +158,7 @@ func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	switch {
 	case l.others >= maxOtherReasons:
 		return false
-	case a.lowered != l.lowered: // fewer are under way by now
+	case a.lowered != l.lowered: // fewer files are under way by now
 		return true
 	case l.peak <= fewAtOnce:
 		l.otherReason(a)
@@ -181,7 +180,7 @@ func (l *smallLimit) otherReason(a *attempt) {
 		return
 	}
 	if l.others++; l.others == maxOtherReasons {
-		a.before = min(a.before, smallAtOnce) // refusals no longer lower it
+		a.before = min(a.before, smallAtOnce) // from now on, refusals do not lower it
 	}
 	l.most = max(l.most, a.before)
 	l.changed.Broadcast()
@@ -192,7 +191,7 @@ type tooManyError struct{ error }
 
 func (e *tooManyError) Unwrap() error { return e.error }
 
-// unmarked returns the error without its [tooManyError].
+// unmarked returns the error inside a [tooManyError]; other errors it returns unchanged.
 func unmarked(err error) error {
 	if e, ok := err.(*tooManyError); ok {
 		return e.error
@@ -200,8 +199,8 @@ func unmarked(err error) error {
 	return err
 }
 
-// notOpened marks an error from opening something in a tree, if the number of open files may be its
-// cause.
+// notOpened marks an error from opening something in a tree, if its cause may be the number of open
+// files.
 func notOpened(t *tree, err error) error {
 	if err == nil {
 		return nil

@@ -99,7 +99,7 @@ func (f *placer) findSource(ctx context.Context, s Source) ([]start, error) {
 	inParallel(len(found), func(i int) {
 		m := found[i]
 		starts[i] = start{tree: one.tree, name: m.Name, as: path.Base(m.Name), origin: s.Origin, info: m.Info, contents: dot}
-		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // a link named as a source is followed
+		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // a link that is named as a source is followed
 			fi, err := s.Tree.Stat(ctx, m.Name)
 			if starts[i].err = err; err == nil {
 				starts[i].info = fi
@@ -129,12 +129,12 @@ func (f *placer) findTarget(target string) (*place, error) {
 	return p, nil
 }
 
-// A place is the target of a copy.
+// A place describes the target of a copy.
 type place struct {
 	name       string      // name in the job's tree
 	info       fs.FileInfo // the entry that the name leads to; nil if the name leads to no entry
 	slash      bool        // it must be a directory
-	exact      bool        // the one source becomes the target, rather than going below it
+	exact      bool        // whether the only source becomes the target, rather than going below it
 	below      bool        // its name ends in a slash: sources go below it
 	checkpoint string      // name of the checkpoint that an earlier copy left in it; "" for none
 }
@@ -153,11 +153,11 @@ func (f *placer) lookAbove(name string) error {
 	return nil
 }
 
-// placeSources decides whether the sources go below p, or the one source becomes p. named is how
-// many sources the job has.
+// placeSources decides whether the sources go below p, or the only source becomes p. named is the
+// number of sources in the job.
 func (p *place) placeSources(named int, starts []start) error {
 	if p.exact {
-		return nil // an earlier copy has decided that
+		return nil // an earlier copy has decided it
 	}
 	isDir := p.info != nil && p.info.IsDir()
 	if !p.slash && !isDir {
@@ -193,8 +193,8 @@ func (p *place) placeSources(named int, starts []start) error {
 	return nil
 }
 
-// apart returns the sources that would not be copied to themselves or into themselves. It compares
-// paths, for trees that do not show this by the identity of files.
+// apart returns the sources without those that would be copied to themselves or into themselves. It
+// compares paths, for trees whose files have no identity that would show this.
 func (f *placer) apart(p *place, starts []start) (kept []start) {
 	for _, s := range starts {
 		if f.origin == "" || s.origin != f.origin {
@@ -220,13 +220,13 @@ func (f *placer) apart(p *place, starts []start) (kept []start) {
 	return kept
 }
 
-// failedStart reports a source that cannot be copied.
+// failedStart reports that a source cannot be copied.
 func (f *placer) failedStart(s start, err error) {
 	f.report.failed(&Item{From: s.name, As: s.shown, Of: s.index, Type: s.info.Mode().Type()}, err)
 }
 
-// Nested reports whether two directories are the same, or one is in the other. Their trees belong
-// to one user on one server. The names need not exist.
+// Nested reports whether two directories are the same, or one contains the other. Their trees
+// belong to one user on one server. The names need not exist.
 func Nested(ctx context.Context, aTree store.Tree, a string, bTree store.Tree, b string) bool {
 	a, b = realOf(ctx, newTree(aTree), a), realOf(ctx, newTree(bTree), b)
 	return a == b || isBelow(a, b) || isBelow(b, a)

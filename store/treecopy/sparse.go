@@ -12,14 +12,14 @@ const (
 	// page is the unit in which zeros are left out: the smallest allocation of most file systems.
 	page = 4096
 
-	// minHole is the smallest hole of a source that is skipped: ending one piece and beginning
-	// another costs as much time as reading that many bytes.
+	// minHole is the smallest hole of a source that is skipped, in bytes. Ending one piece and
+	// beginning another costs as much time as reading that many bytes.
 	minHole = 64 << 10
 )
 
 var zeros [page]byte
 
-// writeData writes p except for pages of zeros, which it counts as written.
+// writeData writes p except for its pages of zeros, which it counts as written.
 func writeData(w io.WriterAt, p []byte, off int64) (int, error) {
 	for n := 0; n < len(p); {
 		start := n
@@ -47,8 +47,8 @@ func zeroPage(p []byte, off int64) bool {
 	return bytes.Equal(p[:n], zeros[:n])
 }
 
-// eachData calls f with each part of a file up to size that is not a hole. If holes cannot be
-// found, that is all of it.
+// eachData calls f for each part of a file up to size that is not a hole. If holes cannot be found,
+// the only part is the whole file.
 func eachData(src store.File, size int64, f func(from, to int64) error) error {
 	var raw syscall.RawConn
 	if s, ok := store.As[syscall.Conn](src); ok {

@@ -33,19 +33,19 @@ type task struct {
 	limit  rate.Bucket
 	report report
 
-	// Names in the target refer to the tree to. It is the job's tree, or the part of that tree
-	// below prefix.
+	// Names in the target refer to the tree "to". That is the job's tree, or the part of it below
+	// prefix.
 	to        *tree
 	prefix    string
 	whole     *tree       // the job's tree
-	contained bool        // to was opened by Sub of the job's tree: see [store.Capabilities]
-	target    fs.FileInfo // the directory that everything goes below; nil if it does not exist
+	contained bool        // to was opened by Sub of the job's tree, so that no name leads out of it: see [store.Capabilities]
+	target    fs.FileInfo // the directory that everything is copied to; nil if it does not exist
 	landed    atomic.Bool // an entry was begun below the target
 
-	// origin identifies the job's tree: see [Job]. If it is set, a server may copy files itself,
-	// and opening a file does not fetch it. So all files are opened with openDescribed.
+	// origin identifies the job's tree: see [Job]. If it is set, a server may copy files itself, so
+	// opening a file should not fetch it. Therefore all files are opened with openDescribed.
 	origin  string
-	realTop string // the path of the target; "" if no source has that origin
+	realTop string // the path of the target; "" if no source has the same origin
 }
 
 // newTask returns the task of a job. stop ends ctx.
@@ -66,7 +66,7 @@ func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, 
 	return t, nil
 }
 
-// target returns the tree of the target, or an error if that does not support the options.
+// target returns the tree of the target, or an error if the tree does not support the options.
 func (j *Job) target() (*tree, error) {
 	if j.To == nil {
 		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(j.Target), fs.ErrInvalid)
@@ -97,7 +97,8 @@ func (t *task) fileItem(f *file) *Item {
 // dirMode returns the permission bits for the copy of a directory.
 func (t *task) dirMode(fi fs.FileInfo) fs.FileMode { return t.mode(fi, 0o777) }
 
-// mode returns the permission bits for a copy: those of its source or, if they are unknown, usual.
+// mode returns the permission bits for a copy: the bits of its source or, if they are unknown,
+// usual.
 func (t *task) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 	perm := fi.Mode().Perm()
 	if fi.Mode().Type() == fs.ModeIrregular && perm == 0 {
@@ -108,7 +109,7 @@ func (t *task) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 	return perm &^ t.opts.Umask.Perm()
 }
 
-// timesOf returns the access and modification times of a file; zero if unknown.
+// timesOf returns the access and modification times of a file. An unknown time is zero.
 func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
 	modified = fi.ModTime()
 	if modified.IsZero() {
@@ -121,15 +122,15 @@ func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
 	return accessed, modified
 }
 
-// who identifies the owner of uploads that can be resumed: see [store.Create]. Other users who
-// upload to the same name have other values.
+// who identifies the owner of uploads that can be resumed: see [store.Create]. Its value differs
+// from the values of other users who upload to the same name.
 var who = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("haul copy by %d on %s", os.Getuid(), host)
 })
 
-// inParallel calls f, which looks up names, with each number below n, up to lookupsAtOnce at a
-// time.
+// inParallel calls f with each number below n, up to lookupsAtOnce calls at a time. f looks up
+// names.
 func inParallel(n int, f func(i int)) {
 	if n == 1 {
 		f(0)

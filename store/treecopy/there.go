@@ -14,30 +14,30 @@ const (
 	// listBatch is how many entries of a directory are read at once.
 	listBatch = 256
 
-	// maxThere is the largest number of entries for which a directory of the target is listed
-	// instead of looking up its files one by one. maxAllThere bounds the entries of all such
+	// maxThere is the largest number of entries of a directory of the target that is listed; in
+	// larger ones, files are looked up one by one. maxAllThere bounds the entries of all such
 	// listings in memory.
 	maxThere    = 10_000
 	maxAllThere = 100_000
 )
 
-// listings finds the entries that the target has already: by listing directories, if that costs
-// less than looking up each name.
+// listings finds the entries that the target already has. If listing a directory costs less than
+// looking up each name, it lists the directory.
 type listings struct {
 	*task
 	held atomic.Int64 // entries of all dir.there
 
-	// The next fields are set to mirror the source, which needs every listing.
-	must     bool // list every target: the types of its entries decide which are in the way
+	// The next fields are set to mirror the source, which requires every listing.
+	must     bool // list every target, because the types of its entries decide which of them are in the way
 	one      int  // largest number of entries of one directory
 	all      int64
-	unlisted func(*dir, error) // is called if a directory that must be listed cannot be listed
+	unlisted func(*dir, error) // called if a directory that must be listed cannot be listed
 }
 
 func newListings(t *task) *listings { return &listings{task: t, one: maxThere, all: maxAllThere} }
 
 // list lists the target of a directory, if one request lists hundreds of files. If there are too
-// many, or listing fails, the files are looked up one by one.
+// many entries, or listing fails, the files are looked up one by one.
 func (l *listings) list(d *dir) {
 	if !l.to.can.CheapListings && !l.must {
 		return
@@ -92,7 +92,7 @@ func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) err
 }
 
 // lookUp describes an entry of the target of d, which exists already. d is nil for a file that
-// becomes the target. cleared says that the original entry of the name was deleted.
+// becomes the target. cleared says that the entry that originally had the name was deleted.
 func (l *listings) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error) {
 	switch {
 	case cleared && l.opts.DryRun:

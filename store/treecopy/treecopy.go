@@ -1,5 +1,5 @@
-// Package treecopy copies files and whole trees from one [store.Tree] to another. Either of them
-// may be remote. This program copies the logs of a server to a directory:
+// Package treecopy copies files and whole trees from one [store.Tree] to another. Either tree may
+// be remote. This program copies the logs of a server to a directory:
 //
 //	client, err := sftpclient.Dial(ctx, "host:22", login, sftpclient.Config{})
 //	...
@@ -12,9 +12,9 @@
 //		Options: treecopy.Options{Recursive: true, PreserveTimes: true},
 //	})
 //
-// A file gets its name only when it is whole. Many files are copied at once, so that small ones do
-// not wait for each other's round trips. A large file uses the fastest way that both ends offer
-// ([store.RemoteFile], [store.Filler]).
+// A file gets its name only when it is complete. Many files are copied at once, so that small files
+// do not wait for each other's round trips. A large file is copied in the fastest way that both
+// ends offer ([store.RemoteFile], [store.Filler]).
 //
 // # Stability
 //
@@ -129,12 +129,12 @@ const (
 
 // Options say how to copy. The zero value copies single files, without their attributes.
 type Options struct {
-	// Recursive copies directories. Without it a directory is an error.
+	// Recursive copies directories. Without it, a source that is a directory is an error.
 	Recursive bool
 
 	// MaxDirs is the largest number of directories of one copy; 0 means DefaultMaxDirs. Beyond it
-	// the whole copy ends with an error: a copy from a server that makes up directories, or
-	// whose links form a circle, would never end otherwise.
+	// the whole copy ends with an error. Otherwise, a copy from a server that invents directories,
+	// or from a tree whose links form a circle, would never end.
 	MaxDirs int64
 
 	// Parallel is the largest number of files copied at once, and of directories listed at once; it
@@ -142,18 +142,18 @@ type Options struct {
 	// of up to 128 KiB: 64, or up to 512 if the round trip is long (see [store.Distance]).
 	Parallel int
 
-	// Continue resumes a copy that was cut off. The part of a file that was copied is kept in a
+	// Continue resumes a copy that was interrupted. The part of a file that was copied is kept in a
 	// temporary file, with a record of its content's version that outlives the process. Before a
 	// file is resumed, its last bytes are compared with the source, or all of them if the source's
-	// server can hash. If the source has another size or time by now, the file is copied from the
-	// start. A complete file is left alone if it has the size and, to the second, the time of its
-	// source, as after a copy with PreserveTimes (see [store.Features].OwnTimes). It is also left
-	// alone if it has the same size, both sides can compare the content without moving it, and it
-	// is the same. All other files are copied again.
+	// server can compute hashes. If the source has another size or time by now, the file is copied
+	// from the start. A complete file is left alone if it has the size and, to the second, the time
+	// of its source, as after a copy with PreserveTimes (see [store.Features].OwnTimes). It is also
+	// left alone if it has the same size, both sides can compare the content without moving it, and
+	// the content is the same. All other files are copied again.
 	//
 	// A directory that becomes the target contains a checkpoint until everything is copied: an
-	// empty file named .haul-, 26 letters and digits, and .record. If that cannot be made, another
-	// copy does not recognize the directory.
+	// empty file named .haul-, 26 letters and digits, and .record. If the checkpoint cannot be
+	// made, another copy does not recognize the directory.
 	//
 	// Without Continue an interrupted copy leaves nothing behind. If its process is killed, the
 	// next copy to the same directory removes the leftovers, if the target has RemoveLeftovers (see
@@ -165,67 +165,67 @@ type Options struct {
 	Unchanged Unchanged
 
 	// PreserveMode gives files and directories the permission bits of their sources; other bits
-	// (setuid, setgid, sticky) are never copied. Without it, new entries get those bits less Umask,
-	// and replaced ones keep their own.
+	// (setuid, setgid, sticky) are never copied. Without it, new entries get the source's
+	// permission bits without those in Umask, and replaced entries keep their own.
 	PreserveMode bool
 
-	// Umask has the bits that new files and directories do not get: 0 means 0o022.
+	// Umask holds the bits that new files and directories do not get: 0 means 0o022.
 	Umask fs.FileMode
 
 	// PreserveTimes gives files and directories the access and modification times of their sources;
-	// without it they have the time of the copy. As with PreserveMode, an existing directory keeps
-	// its own if the target refuses to change them: that is no error, and is counted in
-	// [Result].Kept.
+	// without it they have the time of the copy. With PreserveTimes, as with PreserveMode, an
+	// existing directory keeps its own values if the target refuses to change them. That is not an
+	// error, and is counted in [Result].Kept.
 	PreserveTimes bool
 
-	// FileTimes does the same for files and symbolic links only.
+	// FileTimes does the same as PreserveTimes, for files and symbolic links only.
 	FileTimes bool
 
-	// Filter excludes files of directories that are copied. Its rules match names below the
-	// source. A source that is named is copied whatever the rules say. An excluded directory
-	// with included files is made with the first of these.
+	// Filter excludes files of directories that are copied. Its rules match names below the source.
+	// A source that is named is copied whatever the rules say. An excluded directory that contains
+	// included files is made when the first of them is copied.
 	Filter *Filter
 
 	// NoClobber leaves existing entries of the target unchanged.
 	NoClobber bool
 
-	// Update leaves a file of the target unchanged if its modification time is later than that of
-	// its source, in seconds. In a target with [store.Features].OwnTimes that is the time of the
-	// upload.
+	// Update leaves a file of the target unchanged if its modification time, in seconds, is later
+	// than that of its source. In a target with [store.Features].OwnTimes the modification time is
+	// the time of the upload.
 	Update bool
 
 	// Delete, if set, removes the entries of the target that the source does not have. It requires
-	// a single source, a directory whose contents go to the target, and excludes NoClobber. A file
-	// that has another name in the source now is renamed in the target, if both sides can compare
-	// the content without moving it.
+	// a single source, a directory whose contents go to the target, and excludes NoClobber. If the
+	// source has a file of the target under another name now, the file is renamed in the target,
+	// provided that both sides can compare the content without moving it.
 	Delete *Deletion
 
 	// Links says how symbolic links below a source are treated. A link named as a source is always
 	// followed.
 	Links Links
 
-	// Sparse leaves holes instead of zeros, if the target supports them, and does not reserve
+	// Sparse leaves holes instead of zeros, if the target supports holes, and does not reserve
 	// space. Holes of a local source are not even read.
 	Sparse bool
 
-	// Limit is the largest rate of all files together, in bytes a second; 0 means none.
+	// Limit is the largest rate of all files together, in bytes a second; 0 means no limit.
 	Limit int64
 
-	// Verify compares each file with its source after copying and, if the target can, before the
-	// file gets its name. It uses the hash that a server computes, if available, or else reads the
-	// file again. Files considered unchanged by size or time are compared as well, and copied if
-	// they differ.
+	// Verify compares each file with its source after copying and, if the target supports that,
+	// before the file gets its name. It uses the hash that a server computes, if available, or else
+	// reads the file again. Files that count as unchanged by size or time are compared as well, and
+	// copied if they differ.
 	Verify bool
 
 	// Durable waits until each file is on the target's disk. Without it, files that were copied
 	// shortly before a power failure may be lost.
 	Durable bool
 
-	// InPlace writes to the target itself. It is for file systems without room for a second copy,
-	// and for a file that must keep its other names or its owner. Readers see the file grow, and a
-	// copy that fails leaves a part of it. With Continue the next copy resumes after that part if
-	// both sides can compare all of it without moving it; otherwise it starts again, as the part
-	// may have gaps.
+	// InPlace writes to the target file itself. It is for file systems without room for a second
+	// copy, and for a file that must keep its other names or its owner. Readers see the file grow,
+	// and a copy that fails leaves a part of it. With Continue the next copy resumes after that
+	// part if both sides can compare all of it without moving it. Otherwise it starts again,
+	// because the part may have gaps.
 	InPlace bool
 
 	// DryRun examines everything and changes nothing. The hooks are called as in a real copy.
@@ -235,17 +235,18 @@ type Options struct {
 	Fatal func(error) bool
 
 	// Replaced, if set, reports whether an error means that another version replaced the source
-	// while it was copied. The file is then copied from the start, twice at most, the last time as
-	// one stream if its tree has OpenStream (see [store.Capabilities]).
+	// while it was copied. The file is then copied from the start, at most twice. The last time it
+	// is read as one stream if its tree has OpenStream (see [store.Capabilities]).
 	Replaced func(error) bool
 }
 
 // A Deletion says which entries [Options].Delete removes. Entries that Options.Filter excludes are
-// not removed unless Excluded is set, nor is a directory that holds such an entry. The zero value
-// removes nothing.
+// not removed unless Excluded is set; nor is a directory that contains such an entry. The zero
+// value removes nothing.
 type Deletion struct {
-	// Max is the largest number of files, symbolic links and directories to remove; below 0 means
-	// any number. If there are more, nothing is removed, and Copy returns ErrTooManyDeletions.
+	// Max is the largest number of files, symbolic links and directories to remove; a negative
+	// value means any number. If there are more, nothing is removed, and Copy returns
+	// ErrTooManyDeletions.
 	Max int64
 
 	// Excluded also removes entries that Options.Filter excludes.
@@ -277,14 +278,14 @@ type Links int
 const (
 	SkipLinks   Links = iota // leave them out, and count them
 	KeepLinks                // make symbolic links with the same text
-	FollowLinks              // copy their targets in their place, except directories that contain the link
+	FollowLinks              // copy their targets in place of the links, except directories that contain the link
 )
 
 // Hooks are called as a copy proceeds. Each may be nil. Several goroutines may call them at a time,
 // and a slow hook holds up the copy. All calls about one entry get the same *Item, which does not
 // change.
 type Hooks struct {
-	// Found is called as the sources are listed, and once more when the listing is complete.
+	// Found is called while the sources are listed, and once more when the listing is complete.
 	Found func(Totals)
 
 	// Started is called when a file is about to be copied.
@@ -294,16 +295,16 @@ type Hooks struct {
 	// bytes that had to be discarded. Bytes from an earlier copy count at once.
 	Progress func(i *Item, n int64)
 
-	// FromStart is called when Options.Continue cannot resume a file, or could not if the copy were
-	// cut off now. The error is the reason, such as ErrChanged.
+	// FromStart is called when Options.Continue cannot resume a file, or could not resume it if the
+	// copy were interrupted now. The error is the reason, such as ErrChanged.
 	FromStart func(*Item, error)
 
-	// Ended is called once for each entry, whether it was started or not. For a directory that is
-	// when it is made; it is called again if something in it fails later.
+	// Ended is called once for each entry, whether it was started or not. For a directory, it is
+	// called when the directory is made, and again if something in it fails later.
 	Ended func(*Item, Outcome)
 }
 
-// Totals says how much there is to copy, as far as known.
+// Totals says how much there is to copy, as far as it is known.
 type Totals struct {
 	Files int64
 	Bytes int64 // of files, according to the listings
@@ -320,8 +321,8 @@ type Item struct {
 	Size int64       // of a file, in bytes, according to the listing
 	Time time.Time   // modification time; zero if unknown
 
-	// Extra means that it is an entry of the target that is to be deleted. From is the name that it
-	// would have in the source.
+	// Extra means that the Item is an entry of the target that is to be deleted. From is the name
+	// that it would have in the source.
 	Extra bool
 }
 
@@ -353,7 +354,7 @@ const (
 	Made                // a directory that was missing
 	Present             // a directory that existed
 	Same                // a file that is unchanged
-	Skipped             // a symbolic link, a device or the like: see [Options]; or a directory: see [store.Features].ImpliedDirs
+	Skipped             // a symbolic link, a device or a similar entry: see [Options]; or a directory: see [store.Features].ImpliedDirs
 	Failed
 	Unfinished // an entry that was under way when the copy ended; Outcome.Err is the error that it got
 	Existing   // a file that is left unchanged: see [Options].NoClobber and Update
@@ -374,7 +375,7 @@ func (w What) String() string {
 type Result struct {
 	Copied  int64 // files and symbolic links
 	Same    int64 // files that were unchanged
-	Skipped int64 // symbolic links, devices and the like
+	Skipped int64 // symbolic links, devices and similar entries
 	Made    int64 // directories
 	Failed  int64
 
@@ -383,20 +384,21 @@ type Result struct {
 	Moved    int64 // files
 	Deleted  int64 // files, symbolic links and directories
 
-	// Undeleted counts the entries that should be deleted, with everything in them, and were not,
-	// because something failed.
+	// Undeleted counts the entries that should be deleted, with everything in them, but were not
+	// deleted because something failed.
 	Undeleted int64
 
-	// Kept counts the existing directories that keep their permissions and times, because the
-	// target does not allow changing them.
+	// Kept counts the existing directories that keep their permissions and times because the target
+	// does not allow changing them.
 	Kept int64
 
-	// Left counts the files that were found but neither failed nor are done: the copy ended before
-	// it tried them, or while they were under way. There may be more that were not found by then.
+	// Left counts the files that were found but have neither failed nor been completed: the copy
+	// ended before it tried them, or while they were under way. There may be more files, which had
+	// not been found by then.
 	Left int64
 
-	// Bytes counts the bytes that were transferred, and Resumed those from earlier copies: of files
-	// that are copied, or were under way when the copy ended.
+	// Bytes counts the bytes that were transferred, and Resumed the bytes from earlier copies. Both
+	// count files that were copied, or were under way when the copy ended.
 	Bytes, Resumed int64
 
 	Found Totals

@@ -13,19 +13,19 @@ import (
 )
 
 // A directory that becomes the target exists as soon as the copy begins. As with cp, running the
-// same copy again would put the source below it, and so would a copy that should resume this one.
-// Hence with Continue such a directory contains a checkpoint until everything is copied: an empty
-// file whose name identifies the source of the directory.
+// same copy again would put the source below that directory, even if the second copy is meant to
+// resume the first. Hence, with Continue, such a directory contains a checkpoint until everything
+// is copied: an empty file whose name identifies the source of the directory.
 //
 // The directory has a temporary name until the checkpoint is in it. So it never has its own name
 // without the checkpoint, whenever the process is killed.
 
 // checkpointPerm makes the checkpoint unreadable for other users, so that they do not mistake it
-// for theirs. A client of package sftp removes old files with such names and permissions.
+// for their own. A client of package sftp removes old files with such names and permissions.
 const checkpointPerm = 0o600
 
-// checkpointName returns the name of the checkpoint for a source. With a target it returns the
-// temporary name of the directory.
+// checkpointName returns the name of the checkpoint for a source. If target is not empty, it
+// returns the temporary name of the directory instead.
 func checkpointName(origin, source, target string) string {
 	return tempname.New(tempname.Hash(fmt.Sprintf("haul tree\x00%q %q %q %q", who(), origin, source, target)), tempname.Record)
 }
@@ -78,7 +78,7 @@ func (k *checkpoints) makeWithCheckpoint(name string, s *start, perm fs.FileMode
 	aside := path.Join(path.Dir(name), checkpointName(s.origin, s.name, path.Base(name)))
 	err := k.to.Mkdir(k.ctx, aside, perm)
 	if errors.Is(err, fs.ErrExist) {
-		// A process that was killed left it. If it is not empty, it cannot be used.
+		// A process that was killed left this directory. If it is not empty, it cannot be used.
 		k.remove(aside, s.checkpoint())
 		err = k.to.Mkdir(k.ctx, aside, perm)
 	}
@@ -109,8 +109,8 @@ func (k *checkpoints) remove(dir, checkpoint string) {
 	_ = k.whole.RemoveDir(ctx, dir)
 }
 
-// renew updates a checkpoint's times, so that it is not removed as an old one. A failure does not
-// matter to this copy.
+// renew updates a checkpoint's times, so that it is not removed as an old one. A failure has no
+// effect on this copy.
 func (k *checkpoints) renew(checkpoint string) {
 	now := time.Now()
 	_ = k.to.SetAttr(k.ctx, checkpoint, store.Attr{AccessTime: now, ModTime: now}, false)
@@ -119,6 +119,6 @@ func (k *checkpoints) renew(checkpoint string) {
 // end removes the checkpoint if nothing has failed.
 func (k *checkpoints) end(d *dir) {
 	if d.checkpoint != "" && k.report.err(nil) == nil {
-		_ = k.to.Remove(k.ctx, path.Join(d.to, d.checkpoint)) // if this fails, the next copy resumes the directory and finds everything there
+		_ = k.to.Remove(k.ctx, path.Join(d.to, d.checkpoint)) // if this fails, the next copy resumes the directory and finds everything copied
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// resumeFrom is the size from which on a file that is cut off is kept. Copying a smaller file again
-// is cheaper than the record.
+// resumeFrom is the smallest size, in bytes, of a file that is kept when its copy is interrupted.
+// Copying a smaller file again costs less than keeping a record of it.
 const resumeFrom = 1 << 20
 
 // upload copies a file to a temporary file, which gets its name when it is complete.
@@ -41,12 +41,13 @@ func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 	return out, err
 }
 
-// create begins an upload, or resumes one. resumed is how many bytes it has from an earlier copy.
+// create begins or resumes an upload. resumed is the number of bytes that it has from an earlier
+// copy.
 func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
 	size := f.info.Size()
 	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable, Exclusive: c.mustBeNew(f)}
 	if c.opts.Sparse {
-		o.Size = 0 // the check for free space does not know about holes
+		o.Size = 0 // the check for free space does not consider holes
 	}
 	version, known := identity(f.info), true
 	if v, ok := store.As[store.Versioned](src); ok {
@@ -96,8 +97,8 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 	return u, 0, err
 }
 
-// complete finishes an upload of end bytes: it sets the attributes, verifies the content if asked
-// to, and commits. It returns the attributes that have to be set after that.
+// complete finishes an upload of end bytes: it sets the attributes, verifies the content if
+// requested, and commits. It returns the attributes that must be set after that.
 func (c *fileCopier) complete(f *file, src store.File, u store.Upload, end int64, out *Outcome) (late store.Attr, err error) {
 	if err := checkChanged(f, src, end); err != nil {
 		return late, err
@@ -153,8 +154,7 @@ func (c *fileCopier) verifyNamed(f *file, src store.File, end int64) error {
 	return err
 }
 
-// toVerify wraps the error from opening a copy, and explains that the copy was written and had to
-// be read.
+// toVerify wraps an error from opening a copy that was written and must be read to verify it.
 func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be read: %w", err) }
 
 // attrs returns the attributes of the copy.
@@ -170,8 +170,8 @@ func (c *fileCopier) attrs(f *file) (a store.Attr) {
 	return a
 }
 
-// checkChanged returns an error if the source has changed, as far as that can be seen without cost.
-// Growth is no error: the file is copied up to its old end.
+// checkChanged returns an error if the source has changed, as far as that can be detected without
+// cost. Growth is not an error: the file is copied up to its old end.
 func checkChanged(f *file, src store.File, end int64) error {
 	if end < f.info.Size() {
 		return fmt.Errorf("%w: it had %d bytes and has %d", ErrChanged, f.info.Size(), end)
@@ -235,17 +235,17 @@ func (c *fileCopier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	return out, err
 }
 
-// mustBeNew reports whether creating the file must fail if the name exists: otherwise the copy
-// could write through a symbolic link made since, by this copy or another program. A server is not
-// asked for this, because a repeated request could find the file of the first one, unless
-// Options.NoClobber requires it.
+// mustBeNew reports whether creating the file must fail if the name exists. Otherwise the copy
+// could write through a symbolic link that was made since, by this copy or another program. A
+// server is asked for this only if Options.NoClobber requires it, because a repeated request could
+// find the file that the first one has created.
 func (c *fileCopier) mustBeNew(f *file) bool {
 	return (c.contained || c.opts.NoClobber) && f.old == nil && !f.created
 }
 
-// partThere returns how many bytes of a file written in place can be kept. As they may have gaps,
-// all of them must be the same as in the source, and both sides must be able to compare them
-// without moving them.
+// partThere returns how many bytes of a file written in place can be kept. These bytes may have
+// gaps. So all of them must be the same as in the source, and both sides must be able to compare
+// them without moving them.
 func (c *fileCopier) partThere(f *file, src store.File) (int64, error) {
 	if !c.opts.Continue || f.old == nil || f.old.Size() == 0 || f.old.Size() >= f.info.Size() {
 		return 0, nil

@@ -23,7 +23,7 @@ type walker struct {
 	mirror    mirroring
 
 	kinds kinds
-	slots chan struct{} // a slot for each directory listed in addition to that of the calling goroutine
+	slots chan struct{} // one for each directory that is listed in addition to the one that the calling goroutine lists
 	walks sync.WaitGroup
 }
 
@@ -38,22 +38,23 @@ func newWalker(t *task, l *listings, o *leftovers, m *dirMaker, c *closer, q *qu
 	return w
 }
 
-// mirroring makes the target the same as the source, for Options.Delete. Without that option it is
-// [noMirror].
+// mirroring makes the target the same as the source, for Options.Delete. Without that option,
+// [noMirror] is used.
 type mirroring interface {
 	// check returns an error unless the contents of one directory go to the target.
 	check(p *place, starts []start) error
 
-	// begin sets the source, and the directory that everything goes below.
+	// begin sets the source, and the directory that everything is copied to.
 	begin(source *start, top *dir)
 
 	// compares reports whether the target of a directory may have entries that the source does not
-	// have. Then findExtra is called with the names of the source.
+	// have. If so, findExtra is called with the names in the source.
 	compares(d *dir) bool
 	findExtra(d *dir, names map[string]struct{})
 
 	// blocks reports whether an entry of another kind in the target has the name of an entry of d.
-	// If so, that is deleted later, and then resume is called. cleared is set at once.
+	// If so, it sets cleared at once; the entry in the target is deleted later, and then resume is
+	// called.
 	blocks(d *dir, i *Item, cleared *bool, resume func()) bool
 
 	// postpone reports whether a file waits for prepare, because the target may have it under
@@ -90,7 +91,7 @@ func (w *walker) child(parent *dir, source *start, from, base string, fi fs.File
 	return d
 }
 
-// spawn copies a directory: in a new goroutine, if there are not too many, or else in this one.
+// spawn copies a directory: in a new goroutine, unless there are too many, or else in this one.
 func (w *walker) spawn(d *dir) {
 	select {
 	case w.slots <- struct{}{}:
@@ -140,7 +141,7 @@ func (w *walker) walk(d *dir) {
 		w.mirror.findExtra(d, names.all)
 	}
 	for i, b := range below {
-		below[i] = nil // frees it before the last one is done
+		below[i] = nil // so that it is freed before the last directory is done
 		w.closer.waiting.remove(1)
 		w.spawn(b)
 	}
@@ -190,7 +191,7 @@ func (w *walker) list(d *dir, entries store.Entries, names *listedNames) (below 
 	}
 }
 
-// lookAt looks up the entries whose listing is insufficient: those without a type, and symbolic
+// lookAt looks up the entries whose listing is insufficient: entries without a type, and symbolic
 // links that are followed. It replaces them in list.
 func (w *walker) lookAt(d *dir, list []fs.FileInfo, errs []error) {
 	var which []int

@@ -1,5 +1,5 @@
-// Package rules defines what all stores of this module refuse, in memory and in a directory:
-// names and listings, with the errors for them.
+// Package rules defines which names and listings all stores of this module refuse, in memory and in
+// a directory, and the errors for them.
 package rules
 
 import (
