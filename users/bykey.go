@@ -10,7 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Names of critical options and extensions of certificates: see OpenSSH's PROTOCOL.certkeys.
+// These are names of critical options and extensions of certificates: see OpenSSH's
+// PROTOCOL.certkeys.
 const (
 	forceCommand     = "force-command"
 	sourceAddress    = "source-address"
@@ -30,7 +31,7 @@ type grant struct {
 // byKey returns the login that a key or certificate allows, and its permissions. It does not know
 // whether the peer really owns the key.
 //
-// The checks for a user who does not exist take as long as those for any other user.
+// The checks take as long for a user who does not exist as for any other user.
 func (d *Directory) byKey(a Attempt, name string, key ssh.PublicKey) (*Login, *ssh.Permissions, error) {
 	t := d.table.Load()
 	u := t.accounts[name]
@@ -73,8 +74,8 @@ func permissions(l *Login, g grant) *ssh.Permissions {
 	}
 }
 
-// LoginOf returns the login of a connection from its permissions. ok is false if it was not the
-// callbacks of [Directory.Configure] that accepted the login.
+// LoginOf returns the login of a connection from its permissions. ok is false if the login was not
+// accepted by the callbacks of [Directory.Configure].
 func LoginOf(p *ssh.Permissions) (*Login, bool) {
 	if p == nil {
 		return nil, false
@@ -102,8 +103,8 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 		if k.blob != blob || k.options.authority {
 			continue
 		}
-		// The same key may be in several lines with different options. One line that accepts it is
-		// enough. If no line does, the reason of the first one is reported.
+		// The same key may be in several lines with different options. It is enough if one line
+		// accepts it. If no line does, the reason of the first one is reported.
 		g, keyErr := k.grant(a, u, key)
 		if keyErr == nil {
 			return g, nil
@@ -146,8 +147,8 @@ func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) 
 	return g, err
 }
 
-// errVerify refuses the option verify-required, because x/crypto/ssh gives no way to check it: it
-// checks the flag of the signature that reports a touch, but hides the flag that reports a PIN.
+// errVerify refuses the option verify-required, because x/crypto/ssh provides no way to check it:
+// it checks the flag of the signature that reports a touch, but hides the flag that reports a PIN.
 var errVerify = errors.New("verify-required: whether the security key asked for a PIN cannot be checked here")
 
 // byCertificate returns what a certificate allows a user.
@@ -198,13 +199,13 @@ func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 		return g, err
 	}
 	// x/crypto/ssh waives the touch as soon as the certificate says so. OpenSSH requires that the
-	// line agrees, and so do we.
+	// line says so too, and so do we.
 	if _, waived := c.Extensions[noTouchExtension]; isSecurityKey(c.Key) {
 		if waived && !k.options.noTouch {
 			return g, errors.New("the certificate has no-touch-required, and the line of its authority has not")
 		}
 		if !waived {
-			g.extensions = nil // both have to agree
+			g.extensions = nil // the certificate and the line must both waive the touch
 		}
 	}
 	principal, err := k.principal(u.Name, c)
@@ -226,8 +227,8 @@ func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 // principal returns the name in a certificate that makes it valid for a user: their own name, or
 // one of the names in principals= of the authority's line.
 //
-// A certificate without any name would be valid for every user, and has been issued by mistake
-// before. So it is valid for none, as in OpenSSH 10.
+// A certificate without any name would be valid for every user. Such certificates have been issued
+// by mistake before, so they are valid for no user, as in OpenSSH 10.
 func (k *Key) principal(user string, c *ssh.Certificate) (string, error) {
 	wanted := k.options.principals
 	if wanted == nil {
@@ -271,9 +272,9 @@ func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (gran
 
 // Recheck returns nil if the present users would still accept a login in the same way and with the
 // same rights. Otherwise it returns a [*Refusal]: the user was removed or disabled; the key that
-// was used was withdrawn or revoked, or the password that was used has changed; or the root,
-// access, network or requirement is different. Recheck uses the time of the login, so a certificate
-// that has expired since is no reason.
+// was used was withdrawn or revoked; the password that was used has changed; or the root, access,
+// network or requirement is different. Recheck uses the time of the login, so it accepts a
+// certificate that has expired since.
 func (d *Directory) Recheck(l *Login) error {
 	u, ok := d.User(l.User.Name)
 	a := Attempt{Now: l.at, Peer: l.Peer}

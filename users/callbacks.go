@@ -21,16 +21,16 @@ type Options struct {
 	NoPasswords bool
 }
 
-// Configure sets all fields that concern logging in, and no others. It overwrites values that c had
-// there, such as NoClientAuth. Call it for each connection, with a copy of the configuration: the
-// offered methods depend on the users at that moment.
+// Configure sets all fields of c that concern logging in, and no others. It overwrites values that
+// these fields had, such as NoClientAuth. Call it for each connection, with a copy of the
+// configuration: the offered methods depend on the users at that moment.
 //
 // Passwords are offered to every peer if any user has one, as password and as keyboard-interactive.
 //
-// A key that a peer only offers decides nothing. Its rights are looked up again once its signature
-// has been verified, and only the result of this lookup gets into the permissions: see [LoginOf]. A
-// wrong signature ends the handshake; only the caller of ssh.NewServerConn learns of it, from its
-// error.
+// A key that a peer only offers is not accepted yet. Its rights are looked up again once its
+// signature has been verified, and only the result of this lookup gets into the permissions: see
+// [LoginOf]. A wrong signature ends the handshake; only the caller of ssh.NewServerConn learns of
+// it, from its error.
 func (d *Directory) Configure(c *ssh.ServerConfig, o Options) {
 	g := &gate{d: d, o: o}
 	if g.o.Now == nil {
@@ -50,7 +50,7 @@ func (d *Directory) Configure(c *ssh.ServerConfig, o Options) {
 	}
 }
 
-// A gate holds the callbacks of one or many connections. It has no state.
+// A gate holds the callbacks of one or more connections. It has no state.
 type gate struct {
 	d *Directory
 	o Options
@@ -61,7 +61,7 @@ func (g *gate) attempt(conn ssh.ConnMetadata) Attempt {
 	return Attempt{Now: g.o.Now(), Peer: peer(conn.RemoteAddr())}
 }
 
-// peer returns the address of a peer. It is invalid if the peer has none.
+// peer returns the address of a peer. The result is invalid if the address is not known.
 func peer(a net.Addr) netip.Addr {
 	switch a := a.(type) {
 	case nil:
@@ -98,12 +98,12 @@ func (g *gate) offered(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissio
 		return nil, g.report(e, conn, err)
 	}
 	// These permissions are for the checks that x/crypto/ssh makes itself. They must not log a user
-	// in: LoginOf needs those that verified returns.
+	// in: LoginOf needs the permissions that verified returns.
 	delete(p.ExtraData, loginKey{})
 	return p, nil
 }
 
-// possible returns the reason why a login must still fail, although it is valid so far.
+// possible returns the reason why a login must fail although it is valid so far, or nil.
 func (g *gate) possible(l *Login) error {
 	if l.User.Require != KeyAndPassword {
 		return nil
@@ -128,7 +128,8 @@ func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Pe
 	if err == nil {
 		err = g.possible(l)
 	}
-	// The signature was verified with the permissions of the offer: maybe without a touch.
+	// The signature was verified with the permissions of the offer, which may not have required a
+	// touch.
 	if err == nil && hasExtension(before, noTouchExtension) && !hasExtension(p, noTouchExtension) {
 		err = refusef("the key has to be touched since a moment ago")
 	}
@@ -138,8 +139,8 @@ func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Pe
 	if l.User.Require == KeyAndPassword {
 		e.Outcome = Partial
 		_ = g.report(e, conn, nil)
-		// A partial success loses its permissions. So the callbacks of the next step remember the
-		// key, and look up its rights again.
+		// x/crypto/ssh discards the permissions of a partial success. So the callbacks of the next
+		// step remember the key, and look up its rights again.
 		return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{
 			PasswordCallback:            g.typed(key, "publickey+password"),
 			KeyboardInteractiveCallback: interactive(g.typed(key, "publickey+keyboard-interactive")),
@@ -176,7 +177,7 @@ func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []
 // login returns the login for a password, with or without a key.
 func (g *gate) login(conn ssh.ConnMetadata, key ssh.PublicKey, password []byte) (*Login, *ssh.Permissions, error) {
 	a := g.attempt(conn)
-	// There is no context, because x/crypto/ssh has none. The queue is short.
+	// x/crypto/ssh provides no context here. The queue is short, so the wait is too.
 	if key == nil {
 		l, err := g.d.Password(context.Background(), a, conn.User(), password)
 		if err != nil {

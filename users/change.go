@@ -49,8 +49,8 @@ func SetDisabled(ctx context.Context, file, name string, disabled bool) error {
 	})
 }
 
-// AddKeys adds keys to a user in a users file. It is an error if the user already has one of them,
-// whatever its options.
+// AddKeys adds keys to a user in a users file. It returns an error if the user already has one of
+// them, whatever its options.
 func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
 	return changeUser(ctx, "add a key in", file, name, func(u *userLines) error {
 		for _, k := range keys {
@@ -71,8 +71,9 @@ func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
 	})
 }
 
-// RemoveKeys removes the keys for which the function which returns true from a user in a users
-// file. It returns an error if which returns true for no key. It does not look at keys in the files that keys statements name.
+// RemoveKeys removes from a user in a users file the keys for which the function which returns
+// true. It returns an error if which returns true for no key. It does not look at keys in the files
+// that keys statements name.
 func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) error {
 	return changeUser(ctx, "remove a key in", file, name, func(u *userLines) error {
 		if !u.remove(func(word, rest string) bool {
@@ -100,13 +101,14 @@ func changeUser(ctx context.Context, what, file, name string, do func(*userLines
 	}))
 }
 
-// userLines holds the lines about one user. The first contains the name.
+// userLines holds the lines about one user. The first line contains the name.
 type userLines struct {
 	lines []string
 	err   error // the first error
 }
 
-// remove removes the statements for which which returns true, and reports whether there were any.
+// remove removes the statements for which the function which returns true, and reports whether
+// there were any.
 func (u *userLines) remove(which func(word, rest string) bool) bool {
 	before := len(u.lines)
 	head := u.lines[:1]
@@ -150,7 +152,7 @@ func (u *userLines) insert(at int, statement string) {
 }
 
 func (u *userLines) insertIndented(at int, indent, statement string) {
-	if strings.ContainsAny(statement, "\r\n") { // text after the break would be another statement
+	if strings.ContainsAny(statement, "\r\n") { // text after a line break would be another statement
 		u.err = errors.New("a value has a line break in it")
 	}
 	u.lines = slices.Insert(u.lines, at, indent+statement+ending(u.lines[0]))

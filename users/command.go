@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// A command is the result of a parsed forced command. The only program is the SFTP server, and only
-// two of its options matter: see sftp-server(8).
+// A command is a parsed forced command. The only program is the SFTP server, and only two of its
+// options matter: see sftp-server(8).
 type command struct {
 	readOnly bool   // -R
 	dir      string // -d, with %d and %u replaced: absolute and clean; "" means not given
@@ -42,7 +42,7 @@ func parseCommand(s, user string) (c command, err error) {
 				continue
 			case 'e': // log to stderr
 				continue
-			case 'd', 'f', 'l': // directory; facility and level are ignored, as the log is ours
+			case 'd', 'f', 'l': // directory; the facility and the level are ignored, because the log is ours
 			default:
 				return c, fmt.Errorf("the forced command %q has the option -%c; -R, -d, -e, -f and -l are known", s, flag)
 			}

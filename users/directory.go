@@ -22,7 +22,7 @@ type Directory struct {
 	file    string // "" if there is no file
 	owners  []int  // the users besides root that may own the file; empty means any user
 	table   atomic.Pointer[table]
-	seed    maphash.Seed // selects the stand-in hash of a user without one
+	seed    maphash.Seed // selects the hash that is checked for a user without one
 	limiter verifyLimiter
 
 	mu       sync.Mutex // one Reload at a time
@@ -44,11 +44,11 @@ type table struct {
 // maxWarnings is how many warnings are kept.
 const maxWarnings = 100
 
-// Open loads a users file. Whoever owns the file decides who may log in. So a server passes the IDs
-// of the users that may own it besides root: the user that the server runs as, or will run as. Then
-// a file of another user is an error, and so are files of authorities and of revoked keys; the
-// files of users' keys may belong to the users themselves. Without owners any owner is accepted, as
-// on systems where files have no numeric owner.
+// Open loads a users file. Whoever owns the file decides who may log in. So a server passes owners,
+// the IDs of the users besides root who may own the file: the user that the server runs as, or will
+// run as. If another user owns the file, or a file of authorities or of revoked keys, Open returns
+// an error; the files of users' keys may belong to the users themselves. Without owners any owner
+// is accepted, as on systems where files have no numeric owner.
 func Open(file string, owners ...int) (*Directory, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -62,8 +62,8 @@ func Open(file string, owners ...int) (*Directory, error) {
 	return d, nil
 }
 
-// New returns a directory of users that are in no file. Keys come from [ParseKey], and KeyFiles
-// must be empty. In a Root, %u is the user's name, as in a file.
+// New returns a directory of the given users, without a file. Keys come from [ParseKey], and
+// KeyFiles must be empty. In a Root, %u is the user's name, as in a users file.
 func New(all ...User) (*Directory, error) {
 	d := newDirectory("")
 	t := &table{accounts: map[string]*User{}}
@@ -117,7 +117,7 @@ func (d *Directory) Reload() (changed bool, err error) {
 		return false, d.outcome
 	}
 	sum := l.sum.Sum(nil)
-	if bytes.Equal(sum, d.sum) { // the files were only touched, or were too young to compare
+	if bytes.Equal(sum, d.sum) { // the files were only touched, or had changed too recently to be compared
 		return false, nil
 	}
 	d.table.Store(t)
@@ -134,8 +134,8 @@ func (d *Directory) Warnings() []error {
 }
 
 // Files returns the files that the last attempt to load has read or looked for: the users file, and
-// the files that it names. A process that restricts its access to files needs these, or better
-// their directories, as a file may be replaced. They are sorted.
+// the files that it names. They are sorted. A process that restricts its access to files must keep
+// access to them, or better to their directories, because a file may be replaced.
 func (d *Directory) Files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,8 +230,7 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	return t, warnings, nil
 }
 
-// lacks describes what a user needs to log in and does not have. It returns "" if nothing is
-// missing.
+// lacks describes what a user lacks in order to log in. It returns "" if nothing is missing.
 func (t *table) lacks(u *User) string {
 	password := !u.Password.IsZero()
 	key := len(t.authorities) > 0 || slices.ContainsFunc(u.Keys, func(k Key) bool { return k.fault == "" })
@@ -247,8 +246,8 @@ func (t *table) lacks(u *User) string {
 	return ""
 }
 
-// keys reads an authorized_keys file. Keys that cannot be used are in the result, and each adds a
-// warning.
+// keys reads an authorized_keys file. The result includes keys that cannot be used; for each of
+// them, keys also returns a warning.
 func (l *loader) keys(name string) (keys []Key, warnings []error, err error) {
 	path := l.path(name)
 	text, err := l.read(path, maxKeyFile, writable)
@@ -306,17 +305,17 @@ func eachLine(file, text string, do func(line, where string) error) error {
 	return nil
 }
 
-// isRevoked reports whether a key is revoked. For a certificate, call it with each of its keys.
+// isRevoked reports whether a key is revoked. For a certificate, call it with each key in it.
 func (t *table) isRevoked(k ssh.PublicKey) bool {
 	return len(t.revoked) > 0 && t.revoked[sha256.Sum256(k.Marshal())]
 }
 
-// standIn returns the hash to check for a user who has none, or who does not exist. So the answer
-// takes as long as for a user who has a hash, and reveals nothing.
+// standIn returns the hash to check for a user who has no hash, or who does not exist. Because of
+// it, the answer takes as long as for a user with a hash, and reveals nothing.
 //
-// If hashes differ in cost, a name that always took as long as the most expensive one would be
-// noticed. So each name is mapped to the hash of one of the users: always the same one, but chosen
-// by a secret seed.
+// Hashes may differ in cost. If every unknown name took as long as the most expensive hash, that
+// would be noticed. So each name is mapped to the hash of one of the users: always the same one,
+// but chosen by a secret seed.
 func (d *Directory) standIn(t *table, name string) Hash {
 	if len(t.hashes) == 0 {
 		return anyHash

@@ -28,7 +28,7 @@ func Add(ctx context.Context, file string, u User) error {
 			}
 			more := u.statement()
 			for _, l := range more {
-				if strings.ContainsAny(l[:len(l)-1], "\r\n") { // text after the break would be another statement
+				if strings.ContainsAny(l[:len(l)-1], "\r\n") { // text after a line break would be another statement
 					return nil, errors.New("a value has a line break in it")
 				}
 			}
@@ -69,8 +69,8 @@ func ending(line string) string {
 	return "\n"
 }
 
-// block returns the first line of a user and the line after the last, or -1. Empty lines and
-// comments after the user belong to the next one.
+// block returns the index of the first line of a user, or -1, and the index after the last line.
+// Empty lines and comments after the user belong to the next user.
 func block(lines []string, name string) (begin, end int) {
 	begin = -1
 	for i, l := range lines {
@@ -138,7 +138,7 @@ const (
 	lockEvery = 10 * time.Millisecond // the interval between two attempts
 )
 
-// edit changes a users file in one step: readers see either the old file or the new one. It never
+// edit changes a users file in one step: readers see either the old or the new file. It never
 // writes an invalid users file.
 func edit(ctx context.Context, file string, create bool, change func(lines []string) ([]string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
@@ -199,7 +199,7 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 	return syncDir(filepath.Dir(file))
 }
 
-// changed returns the text of a users file after change, if that text is valid.
+// changed returns the text of a users file after the change, or an error if that text is invalid.
 func changed(file, text string, change func(lines []string) ([]string, error)) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	if last := len(lines) - 1; lines[last] == "" {
@@ -222,8 +222,8 @@ func changed(file, text string, change func(lines []string) ([]string, error)) (
 }
 
 // openNew creates the file to which a change is written. The file is also the lock: simultaneous
-// changes wait for each other, and the file of a dead process is taken over. The wait ends when ctx
-// ends.
+// changes wait for each other, and a file that a dead process left behind is taken over. The wait
+// ends when ctx ends.
 func openNew(ctx context.Context, temp, file string) (*os.File, error) {
 	for late := time.Now().Add(lockPatience); ctx.Err() == nil && time.Now().Before(late); time.Sleep(lockEvery) {
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -275,8 +275,8 @@ func openLeft(temp, file string) (*os.File, error) {
 	return os.OpenFile(temp, os.O_WRONLY, 0)
 }
 
-// isNamed reports whether an open file still has its name: once a change is done, its file has the
-// name of the users file.
+// isNamed reports whether an open file still has its name. When a change is done, its file is
+// renamed to the users file.
 func isNamed(f *os.File, name string) bool {
 	mine, err := f.Stat()
 	named, nameErr := os.Lstat(name)

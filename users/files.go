@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Permissions that files must not have.
+// Files must not have these permissions.
 const (
 	openToOthers = 0o007
 	writable     = 0o022 // by group and others
 )
 
-// A loader reads files, and records their state, so that it can decide later whether to read them
+// A loader reads files and records their state, so that it can decide later whether to read them
 // again.
 type loader struct {
 	dir  string // the directory of the users file
@@ -37,8 +37,8 @@ type sighting struct {
 	at   time.Time
 }
 
-// young is how long after a change a file may change again without a visible difference, because
-// file systems count time in steps of up to 2 s.
+// young is how long after a change a file may change again without a visible difference. File
+// systems count time in steps of up to 2 s.
 const young = 2 * time.Second
 
 // unchanged reports whether all files still have the recorded state.
@@ -67,8 +67,8 @@ func (l *loader) path(name string) string {
 	return filepath.Join(l.dir, name)
 }
 
-// readOurs is like read for a file whose owner decides who may log in, or which key identifies the
-// server: the owner must be root or one of owners.
+// readOurs is like read, for a file that decides who may log in, or which key identifies the
+// server. Its owner must be root or one of owners.
 func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string, error) {
 	text, err := l.read(path, max, forbidden)
 	if err != nil || len(l.owners) == 0 {
@@ -81,8 +81,8 @@ func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string
 	return "", fmt.Errorf("read %s: it belongs to user %d, who is neither root nor the server's own user and could change it; chown it to one of those", path, uid)
 }
 
-// read returns the content of a regular file. The file may have at most max bytes, and none of the
-// forbidden permissions.
+// read returns the content of a regular file. The file must have at most max bytes, and must not
+// have any of the forbidden permissions.
 func (l *loader) read(path string, max int64, forbidden fs.FileMode) (string, error) {
 	s := sighting{path: path, at: time.Now()}
 	// Check the type before opening: opening a pipe would wait for its other end.
@@ -102,7 +102,7 @@ func (l *loader) read(path string, max int64, forbidden fs.FileMode) (string, er
 		return "", err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // check the file that was opened, whatever has its name now
+	if info, err = f.Stat(); err != nil { // check the file that was opened, because another file may have its name now
 		return "", err
 	}
 	if err := checkInfo(path, info, max, forbidden); err != nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// The limits on the cost of a hash. A more expensive hash is refused when it is loaded, because
-// once it is loaded, any client can make the server compute it.
+// These constants limit the cost of a hash. A more expensive hash is refused when it is loaded,
+// because afterwards any client could make the server compute it.
 const (
 	maxBcryptCost   = 14        // about a second on one core
 	maxArgonMemory  = 128 << 10 // KiB
@@ -25,9 +25,9 @@ const (
 	minTag, maxTag   = 16, 64 // bytes of the hash itself
 )
 
-// The cost of new hashes: 19 MiB and two passes. RFC 9106 §4 recommends 64 MiB and three passes.
-// These values are the minimum of OWASP's cheat sheet for password storage, and still suit a server
-// with 256 MiB of memory.
+// New hashes cost 19 MiB and two passes. RFC 9106 §4 recommends 64 MiB and three passes. These
+// values are the minimum of OWASP's cheat sheet for password storage, and still suit a server with
+// 256 MiB of memory.
 const (
 	argonMemory  = 19 << 10 // KiB
 	argonPasses  = 2
@@ -73,7 +73,7 @@ func ParseHash(s string) (Hash, error) {
 const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 func parseBcrypt(s string) (Hash, error) {
-	// $2x$ marks hashes of a library that handled bytes above 127 wrongly.
+	// The prefix $2x$ marks hashes of a library that handled bytes above 127 wrongly.
 	version := s[:min(4, len(s))]
 	if version != "$2a$" && version != "$2b$" && version != "$2y$" {
 		return Hash{}, errHash
@@ -163,8 +163,8 @@ func (h Hash) matches(password []byte) bool {
 		tag := argon2.IDKey(password, h.salt, h.passes, h.memory, h.threads, uint32(len(h.tag)))
 		return subtle.ConstantTimeCompare(tag, h.tag) == 1
 	}
-	// bcrypt repeats the password, separated by a NUL. So a password that contains a NUL may match
-	// the hash of another one. Refusing it takes the same time as checking it.
+	// bcrypt repeats the password, separated by NULs. So a password that contains a NUL may match
+	// the hash of another password. Refusing it takes the same time as checking it.
 	odd := len(password) > maxBcryptPassword || strings.Contains(string(password), "\x00")
 	return bcrypt.CompareHashAndPassword([]byte(h.text), password) == nil && !odd
 }
@@ -187,5 +187,5 @@ func (h Hash) String() string {
 	return fmt.Sprintf("argon2id with m=%d,t=%d,p=%d", h.memory, h.passes, h.threads)
 }
 
-// GoString is like String, for %#v.
+// GoString is like String. It is for %#v.
 func (h Hash) GoString() string { return "users.Hash{" + h.String() + "}" }

@@ -24,7 +24,7 @@ const (
 type HostKey struct {
 	Signer  ssh.Signer // for ssh.ServerConfig.AddHostKey
 	File    string     // the path of its file; "" for a key in memory
-	Created bool       // HostKeys has just created it
+	Created bool       // whether HostKeys has just created it
 }
 
 // Fingerprint returns the SHA-256 fingerprint of the key, as clients show it.
@@ -35,9 +35,9 @@ func (k HostKey) Fingerprint() string { return fingerprint(k.Signer.PublicKey())
 // there are no keys, it creates an Ed25519 key; if several servers start at the same time in one
 // directory, all get the same key.
 //
-// It is an error if everybody may read a key, if others than its owner may write it, or if it has a
-// passphrase. If owners are given, it is also an error if a key or certificate belongs to neither
-// root nor one of them: see [Open].
+// HostKeys returns an error if everybody may read a key, if others than its owner may write it, or
+// if it has a passphrase. If owners are given, it also returns an error if a key or certificate
+// belongs to neither root nor one of them: see [Open].
 func HostKeys(dir string, owners ...int) ([]HostKey, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("host keys: %w", err)
@@ -132,8 +132,8 @@ func loadHostKey(file string, owners []int) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// loadHostCert loads a certificate. The clients check whether it is valid today. A client that
-// cannot use the certificate uses the key.
+// loadHostCert loads a certificate. It does not check whether the certificate is valid today,
+// because clients do. A client that cannot use the certificate uses the key.
 func loadHostCert(file string, signer ssh.Signer, owners []int) (ssh.Signer, error) {
 	l := loader{owners: owners}
 	text, err := l.readOurs(file, hostKeySize, writable)
@@ -169,7 +169,7 @@ func createHostKey(dir string) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // a file that remains is a key that is not used
+	defer func() { _ = os.Remove(temp.Name()) }() // a file that remains contains a key that is not used
 	err = pem.Encode(temp, block)
 	err = errors.Join(err, temp.Sync(), temp.Close())
 	if err != nil {

@@ -27,8 +27,8 @@ var signatures = []string{
 	ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
 }
 
-// keyTypes lists the types of usable keys, and certTypes those of certificates. A line may begin
-// with either.
+// keyTypes lists the types of usable keys, and certTypes the types of certificates. A line may
+// begin with either.
 var (
 	keyTypes = []string{
 		ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519,
@@ -124,7 +124,7 @@ func parseKey(line string) (k Key, err error) {
 	kind, rest := cutSpace(rest)
 	switch {
 	case isKeyType(kind):
-	case optionErr != nil && !looksKeyType(kind): // otherwise the word was hardly meant as options
+	case optionErr != nil && !looksKeyType(kind): // otherwise the word was probably not meant as options
 		return Key{}, fmt.Errorf("neither a key nor options with a key behind them: %w", optionErr)
 	default:
 		return Key{}, fmt.Errorf("%q is no type of key that is accepted here", shorten(kind))
@@ -207,7 +207,7 @@ func cutOptions(s string) (options, rest string) {
 	return s, ""
 }
 
-// maxShown is how many bytes of foreign text a message contains.
+// maxShown is the largest number of bytes of foreign text in a message.
 const maxShown = 64
 
 // shorten truncates a text that would make a message too long.
@@ -219,7 +219,7 @@ func shorten(s string) string {
 }
 
 // parseKeys reads an authorized_keys file. For each line that cannot be used it returns a warning.
-// If the key of such a line is known, it is also among the keys, so that a login with it can be
+// If the key of such a line is known, the result includes it, so that a login with it can be
 // refused with the reason.
 func parseKeys(file, text string) (keys []Key, warnings []error) {
 	for n, line := range statements(text) {

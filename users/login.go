@@ -35,8 +35,8 @@ type Login struct {
 	password bool          // a right password was given
 }
 
-// A Refusal is the error of a refused login. Its reason is for the log: it would reveal to the peer
-// which users exist, and how they may log in.
+// A Refusal is the error of a refused login. Its reason is for the log only: it would reveal to the
+// peer which users exist, and how they may log in.
 type Refusal struct{ Reason string }
 
 // Error returns the reason.
@@ -57,8 +57,8 @@ func reason(err error) string {
 // Password checks a name and a password. The error is a [*Refusal], [ErrBusy], or the cause of ctx
 // if it ended before the check.
 //
-// The check takes as long for a user who does not exist, or who has no password, as for one who
-// has.
+// The check takes as long for a user who does not exist, or who has no password, as for a user with
+// a password.
 func (d *Directory) Password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	l, err := d.password(ctx, a, name, password)
 	if err == nil && l.User.Require != AnyMethod {
@@ -97,8 +97,8 @@ func (d *Directory) password(ctx context.Context, a Attempt, name string, passwo
 	return &Login{User: *u, Access: u.Access, Dir: "/", Method: "password", Peer: plain(a.Peer), at: a.Now, password: true}, nil
 }
 
-// admits returns the reason why a user may not log in, whatever the client proves, or nil if the
-// user may. u is nil if the user does not exist.
+// admits returns the reason why a user may not log in, whatever the client proves, or nil. u is nil
+// if the user does not exist.
 func admits(u *User, a Attempt) error {
 	switch {
 	case u == nil:
@@ -138,13 +138,13 @@ func (o Outcome) String() string {
 }
 
 // An Event is one line for an audit log. It contains no secrets, unless a user typed one in place
-// of the name.
+// of the user name.
 type Event struct {
 	Outcome Outcome
 	User    string // as received, truncated to 64 bytes; it may contain anything
 	Peer    netip.Addr
 	Method  string
-	Offered bool // a key that the peer only asked about was refused
+	Offered bool // the peer only offered a key, and it was refused
 
 	Key, Authority, KeyID string // as in Login
 	Serial                uint64

@@ -8,7 +8,8 @@ import (
 // OneTimeUser is the name of the user that [OneTime] makes.
 const OneTimeUser = "haul"
 
-// The password of [OneTime] has four groups of five characters, each one of 31. That is 99 bits.
+// The password of [OneTime] has four groups of five characters from an alphabet of 31. That is 99
+// bits.
 const (
 	oneTimeGroups   = 4
 	oneTimeGroup    = 5

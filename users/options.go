@@ -14,13 +14,13 @@ type keyOptions struct {
 	expires    time.Time // zero means never
 	command    string    // "" means that no command is forced
 	authority  bool
-	principals []string // with authority: names that a certificate may have instead of the user's
+	principals []string // for an authority: names that a certificate may have instead of the user's
 	noTouch    bool     // a security key need not be touched
 	verify     bool     // a security key must have asked for a PIN or a fingerprint
 }
 
-// noEffect lists options about features that do not exist here: terminals, shells, forwarding.
-// These are never allowed, so an option that denies or allows them changes nothing.
+// noEffect lists options about features that do not exist here: terminals, shells, forwarding. The
+// server never allows these features, so an option that denies or allows them changes nothing.
 const noEffect = " restrict pty port-forwarding agent-forwarding x11-forwarding user-rc "
 
 // parseKeyOptions reads the options before a key: see sshd(8). An unknown option is an error,
@@ -117,7 +117,7 @@ func (o *keyOptions) set(name, value string) (err error) {
 		if slices.Contains(o.principals, "") {
 			return errors.New("principals= has an empty name")
 		}
-	case "environment", "permitopen", "permitlisten", "tunnel": // like noEffect
+	case "environment", "permitopen", "permitlisten", "tunnel": // like the options of noEffect
 	default:
 		return fmt.Errorf("option %q is not known", name+"=")
 	}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file the owner and group of the file it will replace.
+// keepOwner gives a file the owner and the group of the file that it will replace.
 func keepOwner(f *os.File, old fs.FileInfo) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -20,28 +20,28 @@ type parser struct {
 
 	defaults statement
 	users    []*statement
-	byName   map[string]int // lower-case name: index in users
+	byName   map[string]int // maps a lower-case name to an index in users
 
 	authorities   []Key
 	authorityFile []named
 	revokedFile   []named
 }
 
-// A statement holds the settings of one user, or of all.
+// A statement holds the settings of one user, or of all users.
 type statement struct {
 	user User
 	line int             // its first line
 	has  map[string]bool // the keywords that it contains
 }
 
-// A named is a file that a line names.
+// A named is a file that a line of the users file names.
 type named struct {
 	name string
 	line int
 }
 
-// parseFile reads the text of a users file, and returns its content. If it is invalid, it returns
-// the first faults.
+// parseFile parses the text of a users file. If the text is invalid, it returns an error with the
+// first faults.
 func parseFile(file, text string) (*parser, error) {
 	p := &parser{file: file, byName: map[string]int{}, defaults: statement{has: map[string]bool{}}}
 	if !utf8.ValidString(text) {
@@ -184,8 +184,8 @@ func (p *parser) global(word, rest string) error {
 	return nil
 }
 
-// parseAuthority reads a key whose certificates are trusted. The option cert-authority is not
-// needed.
+// parseAuthority reads a key whose certificates are trusted. The line need not have the option
+// cert-authority.
 func parseAuthority(line string) (Key, error) {
 	k, err := parseKey(line)
 	if err != nil && strings.Contains(line, "principals=") && k.Public != nil && !k.options.authority {
@@ -233,7 +233,7 @@ func (p *parser) set(u *User, word, rest string) (err error) {
 	return err
 }
 
-// finish applies the defaults to each user, and puts the user's name into the paths.
+// finish applies the defaults to each user, and puts the user's name into the user's paths.
 func (p *parser) finish() {
 	d := &p.defaults.user
 	for _, s := range p.users {

@@ -12,15 +12,15 @@ import (
 // A pattern is one element of a from= option: a network, or an address with wildcards.
 type pattern struct {
 	not     bool
-	network netip.Prefix // if valid; otherwise text applies
+	network netip.Prefix // if it is valid; otherwise text applies
 	text    string       // may contain * and ?
 }
 
 // parsePatterns reads the value of a from= option: see "AUTHORIZED_KEYS FILE FORMAT" in sshd(8) and
 // "PATTERNS" in ssh_config(5).
 //
-// Names are not looked up, which is also the default of OpenSSH: a name that is allowed matches no
-// address. A name that is forbidden could not be enforced, so it is an error.
+// Names are not looked up, which is also the default of OpenSSH, so a name that is allowed matches
+// no address. A name that is forbidden could not be enforced, so it is an error.
 func parsePatterns(s string) (ps []pattern, err error) {
 	for word := range strings.SplitSeq(s, ",") {
 		p := pattern{}
@@ -44,14 +44,14 @@ func parsePatterns(s string) (ps []pattern, err error) {
 	return ps, nil
 }
 
-// looksNumeric reports whether a pattern is meant for addresses. A text of hexadecimal digits
-// counts as one, even if it could be a name.
+// looksNumeric reports whether a pattern is meant for addresses. Text of hexadecimal digits counts
+// as an address, even if it could be a name.
 func looksNumeric(s string) bool {
 	return strings.Trim(s, "0123456789abcdef.:*?/") == ""
 }
 
-// fromAny reports whether a user may log in from an address: the address matches one of the
-// patterns, and none of those with a leading !.
+// fromAny reports whether a user may log in from an address. The address must match at least one of
+// the patterns, and none of the patterns with a leading !.
 func fromAny(ps []pattern, a netip.Addr) bool {
 	if !a.IsValid() {
 		return false

@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// The bounds of a users file and of the files it names.
+// These constants bound a users file and the files that it names.
 const (
 	maxUsers = 100_000
 	maxFile  = 64 << 20 // bytes of a users file
@@ -48,7 +48,7 @@ func CheckName(name string) error {
 	case strings.Contains(name, ".."), strings.HasSuffix(name, "."):
 		return fmt.Errorf("the user's name %q has two dots in a row, or one at the end", name)
 	case !filepath.IsLocal(name):
-		return fmt.Errorf("the user's name %q cannot be a file's here", name) // NUL or COM1 on Windows
+		return fmt.Errorf("the user's name %q cannot be a file's here", name) // names such as NUL and COM1 on Windows
 	}
 	return nil
 }
@@ -97,8 +97,8 @@ func checkPath(p string) error {
 	return nil
 }
 
-// expandRoot returns the root of one user. If it is not absolute, it is relative to a directory
-// that the server chooses; it never leads upwards.
+// expandRoot returns the root of one user. If the root is not absolute, it is relative to a
+// directory that the server chooses, and never leads out of that directory.
 func expandRoot(root, name string) (string, error) {
 	if err := checkPath(root); err != nil {
 		return "", err
@@ -133,8 +133,8 @@ func parseNetworks(words iter.Seq[string]) (nets []netip.Prefix, err error) {
 	return nets, nil
 }
 
-// parseNetwork parses a network or an address. Bits after the prefix are an error, as in OpenSSH:
-// 10.1.2.3/8 may be meant as the address or as the network.
+// parseNetwork parses a network or an address. It returns an error if bits after the prefix are
+// set, as OpenSSH does: 10.1.2.3/8 may be meant as an address or as a network.
 func parseNetwork(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		if a.Zone() != "" {

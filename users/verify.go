@@ -10,8 +10,8 @@ import (
 // Bounds for checking passwords.
 const (
 	// maxChecks is how many passwords are checked at a time, on at most half of the cores. Together
-	// with the bounds of hashes it bounds the memory: 512 MiB, or 76 MiB with the hashes that haul
-	// makes.
+	// with the bounds of hashes it limits the memory to 512 MiB, or to 76 MiB with the hashes that
+	// haul makes.
 	maxChecks = 4
 
 	// maxWaiting is how many more passwords may wait. Beyond that, passwords are not checked.
