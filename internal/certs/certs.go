@@ -1,5 +1,5 @@
-// Package certs provides the certificates that a TLS server shows. A [Set] loads them from files,
-// and again when the files change. [SelfSigned] makes one for a first start.
+// Package certs provides the certificates of a TLS server. A [Set] loads them from files, and again
+// when the files change. [SelfSigned] makes one for a first start.
 package certs
 
 import (
@@ -14,48 +14,47 @@ import (
 )
 
 const (
-	// maxPairs bounds the number of pairs, because each is looked at every second.
+	// maxPairs bounds the number of pairs, because each is checked every second.
 	maxPairs = 1000
 
-	// checkEvery is how often handshakes look at the files.
+	// checkEvery is how often handshakes check the files for changes.
 	checkEvery = time.Second
 
-	// expiresSoon is how long before its end a certificate causes a warning. For a short lifetime
-	// it is a sixth of that instead: 15 days of 90. Programs that renew certificates do so at a
-	// third.
+	// expiresSoon is how long before its expiry a certificate causes a warning. For a short
+	// lifetime, a sixth of the lifetime applies instead: 15 days of 90. Programs that renew
+	// certificates do so when a third of the lifetime is left.
 	expiresSoon = 30 * 24 * time.Hour
 )
 
-// A Set holds the certificates that a server shows. They come from files that may be replaced at
-// any time:
+// A Set holds the certificates of a server. They come from files that may be replaced at any time:
 //
 //	set, err := certs.Load(certs.Pair{Cert: "cert.pem", Key: "key.pem"})
 //	...
 //	server.TLS = &tls.Config{GetCertificate: set.GetCertificate}
 //
-// A handshake looks at the files if the last look was more than a second ago, and loads what is
-// new. There is no goroutine, so there is nothing to close. Files that cannot be read, are cut
-// off or do not belong together change nothing: the previous certificate stays in force, and the
-// next look may find them whole. This happens, for example, when the first of the two files has
-// been replaced and the second not yet.
+// A handshake checks the files if the last check was more than a second ago, and loads those that
+// have changed. There is no goroutine, so there is nothing to close. Files that cannot be read, are
+// incomplete or do not belong together change nothing: the previous certificate stays in force, and
+// the next check may find the files complete. This happens, for example, when the first of the two
+// files has been replaced and the second has not.
 //
-// With several pairs, the name that a client asks for (SNI, RFC 6066 §3) decides: it gets a
+// With several pairs, the name that a client asks for (SNI, RFC 6066 §3) decides. The client gets a
 // certificate for exactly that name, else one for its wildcard, "*.example.org", else one for the
-// first name of the first pair. If several are left, such as one with ECDSA and one with RSA, the
-// client gets the first that it can verify.
+// first name of the first pair. If several certificates are left, such as one with ECDSA and one
+// with RSA, the client gets the first that it can verify.
 type Set struct {
 	// Report, if set, is called once for each change that could not be loaded, once for each
-	// certificate that expires soon, and once more when it has expired. The handshake that finds
-	// this calls Report and waits for it; another handshake may call it at the same time. Set it
-	// before the first handshake.
+	// certificate that expires soon, and once more when it has expired. The handshake that detects
+	// the problem calls Report and waits for it; another handshake may call it at the same time.
+	// Set it before the first handshake.
 	Report func(error)
 
-	// Taken, if set, is called with each certificate that replaces another one, in the same way
-	// as Report.
+	// Taken, if set, is called with each certificate that replaces another one, in the same way as
+	// Report.
 	Taken func(*x509.Certificate)
 
 	now     func() time.Time // for tests
-	next    atomic.Int64     // Unix nanoseconds: when to look again
+	next    atomic.Int64     // Unix nanoseconds: when to check again
 	current atomic.Pointer[certTable]
 
 	mu    sync.Mutex
@@ -69,13 +68,13 @@ type certPair struct {
 	cert  *tls.Certificate // in force
 	fault error            // why the files are not in force; nil if they are
 
-	looks    int      // number of looks that found the fault
+	looks    int      // number of checks that found the fault
 	reported bool     // the fault was passed to Report
-	taken    bool     // cert is new, and was not passed to Taken yet
+	taken    bool     // cert is new, and has not been passed to Taken yet
 	expiry   expiring // the last state that was passed to Report
 }
 
-// expiring says how near the end of a certificate's validity is.
+// expiring says how near a certificate is to its expiry.
 type expiring int
 
 const (
@@ -88,10 +87,10 @@ const (
 type certTable struct {
 	exact    map[string][]*tls.Certificate // by "www.example.org"
 	wildcard map[string][]*tls.Certificate // by ".example.org"
-	first    []*tls.Certificate            // for all other names, and for clients that name none
+	first    []*tls.Certificate            // for all other names, and for clients that send no name
 }
 
-// Load loads certificates. All pairs must be good at that time; later problems are reported by
+// Load loads certificates. All pairs must be valid at that time; later problems are reported by
 // Report and [Set.Warnings].
 func Load(pairs ...Pair) (*Set, error) {
 	switch {
@@ -139,7 +138,7 @@ func (t *certTable) forName(name string) []*tls.Certificate {
 	return t.first
 }
 
-// Reload looks at the files now, and reads them again if they have changed. The error names those
+// Reload checks the files now, and reads them again if they have changed. Its error names the pairs
 // that could not be loaded; all others are in force.
 func (c *Set) Reload() error {
 	c.mu.Lock()
@@ -157,8 +156,8 @@ func (c *Set) Reload() error {
 	return errors.Join(errs...)
 }
 
-// check looks at the files if it is time to. Only one handshake does so; meanwhile the others use
-// the certificates from before, so a disk that hangs delays only one client.
+// check checks the files if it is time to do so. Only one handshake does that; meanwhile the others
+// use the previous certificates, so a disk that hangs delays only one client.
 func (c *Set) check() {
 	now := c.now()
 	next := c.next.Load()
@@ -176,7 +175,7 @@ func (c *Set) check() {
 		if p.taken {
 			taken, p.taken = append(taken, p.cert.Leaf), false
 		}
-		// At the first look, the second file may simply not have been written yet.
+		// At the first check, the second file may simply not have been written yet.
 		if p.fault != nil && p.looks > 1 && !p.reported {
 			news = append(news, fmt.Errorf("%w; the previous certificate stays in force", p.faultError()))
 			p.reported = true
@@ -221,7 +220,7 @@ func (p *certPair) load(now time.Time) bool {
 	if files.content == p.files.content && files.fault == p.files.fault {
 		files.forget()
 		p.files = files
-		return false // the content is the same: the files were touched, or too young at the last read
+		return false // the content is the same: the files were touched, or had changed too recently at the last read
 	}
 	var cert *tls.Certificate
 	if err == nil {
@@ -238,12 +237,12 @@ func (p *certPair) load(now time.Time) bool {
 	return true
 }
 
-// newCertTable sorts certificates by their names. The first pair is loaded.
+// newCertTable maps names to the certificates of pairs. The first pair must be loaded.
 func newCertTable(pairs []*certPair) *certTable {
 	t := &certTable{exact: map[string][]*tls.Certificate{}, wildcard: map[string][]*tls.Certificate{}}
 	for _, p := range pairs {
 		if p.cert == nil {
-			return nil // only Load can get here, and it then fails
+			return nil // this happens only in Load, which then fails
 		}
 		for _, name := range namesOf(p.cert.Leaf) {
 			in := t.exact
@@ -319,7 +318,7 @@ func (c *Set) Warnings() []error {
 
 func (p *certPair) faultError() error { return fmt.Errorf("load certificate %v: %w", p.Pair, p.fault) }
 
-// expires returns how near the end of the certificate is.
+// expires returns how near the certificate is to its expiry.
 func (p *certPair) expires(now time.Time) expiring {
 	begin, end := p.cert.Leaf.NotBefore, p.cert.Leaf.NotAfter
 	switch {
@@ -340,7 +339,7 @@ func (p *certPair) expiryError(now time.Time) error {
 	return fmt.Errorf("certificate %s: expires at %s, in %s; replace the files, which are loaded without a restart", p.Cert, at, roughly(end.Sub(now)))
 }
 
-// roughly formats a duration in the largest unit that people would use.
+// roughly formats a duration in the largest unit that people would use for it.
 func roughly(d time.Duration) string {
 	if days := int(d / (24 * time.Hour)); days >= 2 {
 		return fmt.Sprintf("%d days", days)

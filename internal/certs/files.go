@@ -20,7 +20,7 @@ import (
 // A Pair names the files of a certificate and of its key, in PEM. Both may be
 // one file.
 type Pair struct {
-	Cert string // the certificate, followed by the intermediate ones
+	Cert string // the certificate, followed by the intermediate certificates
 	Key  string // the private key, not encrypted: ECDSA, RSA or Ed25519
 }
 
@@ -32,8 +32,8 @@ func (p Pair) String() string {
 	return p.Cert + " with key " + p.Key
 }
 
-// Dirs returns the directories in which new files of the pair appear: those of the files, and
-// those that symbolic links lead to, as certbot uses them.
+// Dirs returns the directories in which new files of the pair appear: the directories of the files,
+// and of the files that symbolic links lead to, as certbot uses them.
 func (p Pair) Dirs() (dirs []string) {
 	for _, file := range []string{p.Cert, p.Key} {
 		dirs = append(dirs, filepath.Dir(file))
@@ -45,7 +45,7 @@ func (p Pair) Dirs() (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// maxCertFile is the maximum size of a file, in bytes. Chains have some kilobytes.
+// maxCertFile is the maximum size of a file, in bytes. Certificate chains take some kilobytes.
 const maxCertFile = 1 << 20
 
 // young is how long after a change a file may change again without looking different, because
@@ -55,7 +55,7 @@ const young = 2 * time.Second
 // pairFiles are the two files of a pair at the time they were read.
 type pairFiles struct {
 	cert, key fileLook
-	content   [sha256.Size]byte // of both, as far as they could be read
+	content   [sha256.Size]byte // the hash of both, as far as they could be read
 	fault     string            // why they could not be read; empty if they could
 	keyOpen   bool              // others than the owner and the group may use the key file
 
@@ -69,8 +69,9 @@ type fileLook struct {
 	at   time.Time
 }
 
-// unchanged reports whether the files look as they did, so that they need not be read again. It
-// looks at the targets of symbolic links, because programs that renew certificates replace links.
+// unchanged reports whether the files look the same as before, so that they need not be read again.
+// It examines the targets of symbolic links, because programs that renew certificates replace
+// links.
 func (f *pairFiles) unchanged() bool { return f.cert.unchanged() && f.key.unchanged() }
 
 func (l *fileLook) unchanged() bool {
@@ -93,8 +94,8 @@ func (f *pairFiles) forget() {
 	f.certPEM, f.keyPEM = nil, nil
 }
 
-// readPair reads both files. The result has the files that could be read even if there is an
-// error.
+// readPair reads both files. If it returns an error, f nevertheless contains the files that could
+// be read.
 func readPair(p Pair, now time.Time) (f pairFiles, err error) {
 	var certErr, keyErr error
 	f.cert, f.certPEM, certErr = readCertFile(p.Cert, now)
@@ -117,7 +118,7 @@ func readPair(p Pair, now time.Time) (f pairFiles, err error) {
 
 func readCertFile(path string, now time.Time) (look fileLook, text []byte, err error) {
 	look = fileLook{path: path, at: now}
-	// Look first: opening a pipe would wait for its other end.
+	// Check the type first: opening a pipe would wait for its other end.
 	info, err := os.Stat(path)
 	if err != nil {
 		return look, nil, err
@@ -130,7 +131,7 @@ func readCertFile(path string, now time.Time) (look fileLook, text []byte, err e
 		return look, nil, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // of the opened file, even if the name belongs to another one by now
+	if info, err = f.Stat(); err != nil { // check the opened file, because another file may have its name now
 		return look, nil, err
 	}
 	text, err = io.ReadAll(io.LimitReader(f, maxCertFile+1))

@@ -20,16 +20,16 @@ import (
 	"github.com/haul-project/haul/internal/filelock"
 )
 
-// The names of the files in the directory of a server's own certificate.
+// These are the names of the files in the directory of a server's own certificate.
 const (
 	ownFile = "https.pem"       // the key and the certificate
-	ownNew  = ".https.pem.new"  // the same while a server makes it; may remain if that server was killed
+	ownNew  = ".https.pem.new"  // the new file while a server makes it; may remain if that server was killed
 	ownLock = ".https.pem.lock" // locked by the server that makes the certificate
 )
 
 const (
 	maxHosts     = 64               // names and addresses in such a certificate
-	lockPatience = 10 * time.Second // for another server that makes a certificate
+	lockPatience = 10 * time.Second // how long to wait for another server that makes a certificate
 	lockEvery    = 10 * time.Millisecond
 )
 
@@ -37,11 +37,12 @@ const (
 func OwnFile(dir string) string { return filepath.Join(dir, ownFile) }
 
 // Own returns the self-signed certificate that a server keeps for itself in a directory, in one
-// file with its key, which only the owner can read. If the directory has no certificate yet, or if it expires within
-// 30 days, Own makes one for the hosts. created reports that, since clients that trust an earlier
-// certificate have to trust the new one. Servers that need a certificate at the same time get the
-// same one, and wait up to 10 s for the server that makes it. The file is complete or absent; the
-// next server replaces anything that a killed process leaves behind.
+// file with its key, which only the owner can read. If the directory has no certificate yet, or the
+// certificate expires within 30 days, Own makes one for the hosts, and sets created, because
+// clients that trust an earlier certificate have to trust the new one. Servers that need a
+// certificate at the same time get the same one, and wait up to 10 s for the server that makes it.
+// The file is complete or absent; the next server replaces anything that a killed process leaves
+// behind.
 func Own(dir string, hosts ...string) (cert *tls.Certificate, created bool, err error) {
 	return own(dir, time.Now(), hosts)
 }
@@ -72,7 +73,7 @@ func own(dir string, now time.Time, hosts []string) (cert *tls.Certificate, crea
 	return &made, true, nil
 }
 
-// loadOwn loads the certificate. It returns nil without an error if one has to be made.
+// loadOwn loads the certificate. It returns nil without an error if a new one has to be made.
 func loadOwn(file string, now time.Time) (*tls.Certificate, error) {
 	files, err := readPair(Pair{Cert: file, Key: file}, now)
 	defer files.forget()

@@ -18,7 +18,7 @@ import (
 )
 
 // selfSignedFor is how long such a certificate is valid. A server that runs longer should have a
-// better one by then.
+// proper certificate by then.
 const selfSignedFor = 365 * 24 * time.Hour
 
 // SelfSigned makes a self-signed certificate for a first start. It is valid for a year, for the
@@ -40,7 +40,7 @@ func selfSigned(now time.Time, hosts []string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	// RFC 5280 §4.1.2.2: the serial number is positive and was not used before.
+	// RFC 5280 §4.1.2.2: the serial number must be positive and must not have been used before.
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return tls.Certificate{}, err

@@ -2,8 +2,8 @@ package certs
 
 import "crypto/tls"
 
-// serverSuites are the cipher suites for TLS 1.2: those with forward secrecy and authenticated
-// encryption (RFC 9325 §4.2). TLS 1.3 has no others.
+// serverSuites are the cipher suites for TLS 1.2 with forward secrecy and authenticated encryption
+// (RFC 9325 §4.2). TLS 1.3 has only such suites.
 var serverSuites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,

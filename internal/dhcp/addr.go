@@ -45,8 +45,8 @@ func (a Addr) Append(b []byte) []byte {
 	return b
 }
 
-// Unicast reports whether one machine of a network may have the address. Loopback addresses do
-// not count.
+// Unicast reports whether one machine of a network may have the address. For a loopback address it
+// returns false.
 func (a Addr) Unicast() bool { return a[0] != 0 && a[0] != 127 && a[0] < 224 }
 
 func (a Addr) bits() uint32 {
@@ -59,20 +59,20 @@ type Network struct {
 	Bits int // length of the prefix, 0 to 32
 }
 
-// contains reports whether an address is in the network.
+// Contains reports whether an address is in the network.
 func (n Network) Contains(a Addr) bool { return (n.Addr.bits()^a.bits())>>(32-n.Bits) == 0 }
 
 // maxMAC is the longest hardware address that DHCP has room for, in bytes.
 const maxMAC = 16
 
-// A MAC is the hardware address of a client: chaddr with its length. EDK2 can put a GUID of 16
-// bytes there. MACs are comparable.
+// A MAC is the hardware address of a client: the field chaddr with its length. EDK2 can put a GUID
+// of 16 bytes there. MACs are comparable.
 type MAC struct {
 	addr [maxMAC]byte
 	n    uint8
 }
 
-// MakeMAC returns the MAC of the given bytes. For no bytes, or for more than 16, it returns the
+// MakeMAC returns the MAC with the given bytes. For no bytes, or for more than 16, it returns the
 // zero MAC, which no client has.
 func MakeMAC(b []byte) (m MAC) {
 	if len(b) <= maxMAC {
@@ -84,8 +84,8 @@ func MakeMAC(b []byte) (m MAC) {
 // Bytes returns the bytes of the MAC.
 func (m MAC) Bytes() []byte { return m.addr[:m.n:m.n] }
 
-// minMAC is the length in bytes of the shortest hardware address that boots from a network: that
-// of Ethernet. A shorter one in a setting is a mistake.
+// minMAC is the length, in bytes, of an Ethernet address, the shortest hardware address of machines
+// that boot from a network. A shorter one in a setting is a mistake.
 const minMAC = 6
 
 // ParseMAC parses a MAC in hexadecimal: 6 to 16 bytes with two digits each, separated by colons or
@@ -128,7 +128,7 @@ func (m MAC) String() string {
 // MarshalText returns the same text as String.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText parses the text of MarshalText, including the short addresses that clients may
+// UnmarshalText parses the text of MarshalText. It accepts the short addresses that clients may
 // have.
 func (m *MAC) UnmarshalText(text []byte) (err error) {
 	*m, err = parseMAC(string(text))

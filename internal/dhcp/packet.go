@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Sizes of packets, in bytes.
+// These are sizes of packets, in bytes.
 const (
 	// headerSize is the size of the fields before the options, with the cookie (RFC 2131 §2, §3).
 	headerSize = 240
@@ -17,16 +17,16 @@ const (
 	// options (RFC 951), and some clients and relay agents drop shorter ones.
 	MinPacket = 300
 
-	// MaxReply is the largest packet that every client accepts (RFC 2131 §2). A larger answer is
-	// not sent.
+	// MaxReply is the size of the largest packet that every client accepts (RFC 2131 §2). Larger
+	// answers are not sent.
 	MaxReply = 576
 
-	// MaxRequest is the largest packet that Parse accepts. Clients send packets that fit one
-	// Ethernet frame, and a relay agent adds its option.
+	// MaxRequest is the size of the largest packet that Parse accepts. Clients send packets that
+	// fit one Ethernet frame, and a relay agent adds its option.
 	MaxRequest = 2048
 )
 
-// The values of Op.
+// These are the values of Op.
 const (
 	BootRequest = 1
 	BootReply   = 2
@@ -35,7 +35,7 @@ const (
 // cookie begins the options (RFC 2131 §3).
 const cookie = 0x63825363
 
-// Options of DHCP that boot clients and servers use (RFC 2132, RFC 3046, RFC 4578).
+// These are options of DHCP that boot clients and servers use (RFC 2132, RFC 3046, RFC 4578).
 const (
 	OptionPad          = 0
 	OptionVendor       = 43 // vendor-specific information: encapsulated options of PXE
@@ -54,7 +54,7 @@ const (
 	OptionEnd          = 255
 )
 
-// Types of messages (RFC 2132 §9.6).
+// These are types of messages (RFC 2132 §9.6).
 const (
 	Discover = 1
 	Offer    = 2
@@ -89,7 +89,7 @@ type Packet struct {
 	areas [3][]byte
 }
 
-// errNotDHCP is the error of Parse for bytes that do not begin like a DHCP packet.
+// errNotDHCP is the error of Parse for bytes that do not begin as a DHCP packet does.
 var errNotDHCP = errors.New("this is not a DHCP packet: it has no header with the cookie of RFC 2131")
 
 // Parse parses a DHCP packet. The option END may be missing. It returns an error for an option that
@@ -163,8 +163,8 @@ func (p *Packet) setArea(i int, area []byte) error {
 	}
 }
 
-// NextOption cuts the first option off an area, without the padding before it. Its code is
-// OptionEnd at the end of the area as well. ok is false if the option does not fit the area.
+// NextOption cuts the first option off an area, without the padding before it. At the end of the
+// area, code is OptionEnd. ok is false if the option does not fit the area.
 func NextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
 	for len(area) > 0 && area[0] == OptionPad {
 		area = area[1:]
@@ -179,7 +179,8 @@ func NextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
 	return area[0], area[2:end], area[end:], true
 }
 
-// pieces yields the options in the order of the packet, as often as they occur.
+// pieces yields the options in the order of the packet. An option that occurs several times is
+// yielded each time.
 func (p *Packet) pieces(yield func(uint8, []byte) bool) {
 	for i, area := range p.areas {
 		for {
@@ -226,7 +227,7 @@ func (p *Packet) Options() iter.Seq2[uint8, []byte] {
 	}
 }
 
-// Type returns the type of the message, or 0 if it has none, as in BOOTP.
+// Type returns the type of the message, or 0 if the message has no type, as in BOOTP.
 func (p *Packet) Type() uint8 {
 	if value, _ := p.Option(OptionMessageType); len(value) == 1 {
 		return value[0]

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Try locks f until it is closed, by this process or when the process dies. It returns false if f
-// is locked through another handle, and an error if the file system has no locks.
+// Try locks f. The lock ends when this process closes f or dies. Try returns false if f is locked
+// through another handle, and an error if the file system does not support locks.
 func Try(f *os.File) (bool, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -16,8 +16,8 @@ func Try(f *os.File) (bool, error) {
 	}
 	var lockErr error
 	err = c.Control(func(fd uintptr) {
-		// Windows prevents others from accessing the locked bytes, so lock a byte that no file
-		// has.
+		// Windows prevents others from accessing the locked bytes, so lock a byte far beyond the
+		// end of any file.
 		far := &windows.Overlapped{OffsetHigh: 1<<31 - 1}
 		const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 		lockErr = windows.LockFileEx(windows.Handle(fd), flags, 0, 1, 0, far)

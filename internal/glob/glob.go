@@ -64,9 +64,9 @@ type Match struct {
 // if there is one, or else all entries that it matches as a pattern. A directory that cannot be
 // listed contains no matches.
 //
-// If nothing matches, the error is the first one of listing a directory, if there was one, or else
-// wraps fs.ErrNotExist. For a malformed pattern it wraps path.ErrBadPattern too. More than
-// MaxMatches matches are an error.
+// If nothing matches, the error is the first error from listing a directory, if there was one.
+// Otherwise it wraps fs.ErrNotExist and, for a malformed pattern, path.ErrBadPattern too. If there
+// are more than MaxMatches matches, Expand returns an error.
 func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
 	dirs := strings.HasSuffix(name, "/")
 	name = path.Clean(name)
@@ -92,8 +92,8 @@ func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
 	return nil, x.err
 }
 
-// noMatch means that no name matches a pattern. It matches [fs.ErrNotExist] but does not wrap it,
-// as that would repeat the message.
+// noMatch means that no name matches a pattern. errors.Is reports that it is [fs.ErrNotExist]; it
+// does not wrap that error, because its message would then be repeated.
 type noMatch struct{}
 
 func (noMatch) Error() string        { return "no name matches" }
@@ -116,7 +116,7 @@ type expansion struct {
 
 	found []Match // Info is nil if no listing has described the entry
 	dirs  int     // number of listed directories
-	err   error   // the first error of listing a directory
+	err   error   // the first error from listing a directory
 }
 
 // match finds the entries that a pattern matches.
@@ -167,7 +167,7 @@ func (x *expansion) below(dir string, elems []string, depth int) error {
 		if len(rest) == 0 {
 			return x.add(name, fi)
 		}
-		if fi.IsDir() || fi.Mode().Type() != 0 { // a link may lead to a directory
+		if fi.IsDir() || fi.Mode().Type() != 0 { // a symbolic link may lead to a directory
 			into = append(into, name)
 		}
 		return nil
@@ -231,7 +231,7 @@ func matches(elem, name string) bool {
 // hidden reports whether a name, or an element of a pattern, begins with a dot.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-// each calls f with the entries of a directory that have valid names. An error of f ends it.
+// each calls f for the entries of a directory that have valid names, until f returns an error.
 func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 	if x.dirs++; x.dirs > maxDirs {
 		return fmt.Errorf("the pattern leads into more than %d directories", maxDirs)
@@ -266,8 +266,8 @@ func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 	}
 }
 
-// join returns the name of an entry from each. Both names are clean, so [path.Join], which is slow
-// for deep names, would change nothing.
+// join returns the name of an entry that each has found. Both names are clean, so [path.Join],
+// which is slow for deep names, would change nothing.
 func join(dir, name string) string {
 	if dir == "." {
 		return name
@@ -283,8 +283,8 @@ func (x *expansion) add(name string, fi fs.FileInfo) error {
 	return nil
 }
 
-// lookUp looks up the matches that no listing has described, and drops those that do not exist.
-// With dirs it also drops those that neither are directories nor lead to one.
+// lookUp looks up the matches that no listing has described, and drops the matches that do not
+// exist. With dirs it also drops matches that neither are directories nor lead to a directory.
 func (x *expansion) lookUp(dirs bool) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -311,7 +311,7 @@ func (x *expansion) lookUp(dirs bool) {
 	})
 }
 
-// mayLead reports whether an entry may be a symbolic link.
+// mayLead reports whether an entry may be a symbolic link, and so may lead to a directory.
 func mayLead(fi fs.FileInfo) bool {
 	return fi.Mode().Type() == fs.ModeSymlink || fi.Mode().Type() == fs.ModeIrregular
 }

@@ -46,9 +46,9 @@ func read(t testing.TB, path string) string {
 	return strings.ReplaceAll(string(b), "\r\n", "\n") // git may check files out with CRLF
 }
 
-// A Transcript is one run of a transcript. Step plays an event: a line without indentation, with
-// the lines below it that begin with a tab. It passes the consequences of the event to say, line
-// by line.
+// A Transcript is one run of a transcript. Step plays an event, which is a line without indentation
+// together with the lines below it that begin with a tab. It passes the consequences of the event
+// to say, line by line.
 type Transcript interface {
 	Step(event string, say func(format string, args ...any)) error
 }

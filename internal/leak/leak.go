@@ -16,9 +16,9 @@ import (
 // slow, so only a failing test ever waits that long.
 const patience = 20 * time.Second
 
-// Main runs a package's tests and ends the process. It fails if they pass but leave a descriptor
-// open, or a goroutine with one of the words in its stack. A word that begins with "!" excuses
-// the goroutines that have it.
+// Main runs a package's tests and ends the process. If the tests pass but leave a descriptor open,
+// or a goroutine with one of the words in its stack, it fails. A word that begins with "!" excuses
+// the goroutines whose stacks contain it.
 func Main(m *testing.M, words ...string) {
 	before := Descriptors()
 	code := m.Run()
@@ -33,8 +33,8 @@ func Main(m *testing.M, words ...string) {
 	os.Exit(code)
 }
 
-// Goroutines returns the stacks that contain one of the words, except that of TestMain, after
-// giving them time to end.
+// Goroutines returns the stacks that contain one of the words, except the stack of TestMain, after
+// giving the goroutines time to end.
 func Goroutines(words ...string) string {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		stacks := make([]byte, 1<<20)
@@ -61,12 +61,13 @@ func hasAny(s string, words []string) (has bool) {
 	return has
 }
 
-// Open lists what a process has open: sockets and temporary files, by descriptor number. It is
-// empty where the system does not list them.
+// Open lists the sockets and temporary files that a process has open, by descriptor number. It is
+// empty if the system does not list them.
 type Open map[string]string
 
-// Descriptors returns what this process has open. It leaves out what the Go runtime and the
-// testing package open themselves: pollers, profiles, and the directory just read.
+// Descriptors returns the files that this process has open. It leaves out the files that the Go
+// runtime and the testing package open themselves: pollers, profiles, and the directory that it has
+// just read.
 func Descriptors() Open {
 	open := Open{}
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -85,7 +86,7 @@ func Descriptors() Open {
 	return open
 }
 
-// Left returns what is open now and is not in o, after giving it time to be closed.
+// Left returns the files that are open now and are not in o, after giving them time to be closed.
 func (o Open) Left() Open {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		left := Descriptors()

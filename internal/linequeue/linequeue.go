@@ -1,6 +1,6 @@
-// Package linequeue writes the lines of a log on its own goroutine, so that a log that nobody
-// reads does not stop a server. log.go has the queue of a [slog.Logger], and ratelimited.go
-// bounds the lines that strangers cause.
+// Package linequeue writes the lines of a log on its own goroutine, so that a log that nobody reads
+// does not stop a server. log.go contains the queue of a [slog.Logger], and ratelimited.go bounds
+// the number of lines that strangers can cause.
 package linequeue
 
 import (
@@ -16,7 +16,7 @@ const (
 	Grace = time.Second
 )
 
-// A Queue writes lines in order. The writer makes each line from a T.
+// A Queue writes lines in order. The function write makes each line from a T.
 type Queue[T any] struct {
 	write    func(line T)
 	writeGap func(lost int64)
@@ -26,7 +26,7 @@ type Queue[T any] struct {
 	done     chan struct{} // closed when Run has returned
 }
 
-// New returns a queue for Run to write. When lines were lost, writeGap is called with their
+// New returns a queue whose lines Run writes. When lines were lost, Run calls writeGap with their
 // number as soon as there is room again.
 func New[T any](write func(line T), writeGap func(lost int64)) *Queue[T] {
 	return &Queue[T]{
@@ -71,8 +71,8 @@ func (q *Queue[T]) Run() {
 	}
 }
 
-// Close waits until Run has written the lines, but no longer than Grace. It returns how many are
-// still to be written. Later lines are lost. It must be called only once.
+// Close waits until Run has written the lines, but not longer than Grace. It returns how many are
+// still to be written. Later lines are lost. Close must be called only once.
 func (q *Queue[T]) Close() (left int) {
 	close(q.closed)
 	select {

@@ -16,7 +16,7 @@ type Log struct {
 // The caller closes it.
 func NewLog(log *slog.Logger) *Log {
 	q := New(
-		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // nobody could log this error
+		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // an error could not be logged anywhere
 		func(lost int64) { log.Warn("the log was too slow", "lines lost", lost) })
 	go q.Run()
 	return &Log{q, log}

@@ -10,9 +10,9 @@ import (
 // rateLimitEvery is the time between two lines for one cause.
 const rateLimitEvery = 10 * time.Second
 
-// A RateLimited logs events that strangers cause, so that a flood of them does not fill the
-// log. The first event of a cause is logged at once, and later ones as a sum, at most one
-// line every 10 s.
+// A RateLimited logs events that strangers cause, so that a flood of them does not fill the log.
+// The first event of a cause is logged at once. Later events of the same cause are summed up in at
+// most one line every 10 s.
 type RateLimited struct {
 	Log     *Log
 	Message string
@@ -32,8 +32,8 @@ type causeCount struct {
 	attrs   []slog.Attr // attributes of the last event
 }
 
-// Count counts an event. There are only a few fixed causes. from is the peer, and more are
-// attributes; the line shows those of the last event.
+// Count counts an event. There are only a few fixed causes. from is the peer, and more are further
+// attributes; the line shows the peer and the attributes of the last event.
 func (t *RateLimited) Count(level slog.Level, cause, from string, more ...slog.Attr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,14 +79,14 @@ func (t *RateLimited) flushDue() {
 	}
 }
 
-// write logs the sum for a cause. The caller holds mu.
+// write logs the number of events of a cause. The caller holds mu.
 func (t *RateLimited) write(cause string, c *causeCount) {
 	attrs := append(make([]slog.Attr, 0, 8), slog.String("cause", cause), slog.Int64(cmp.Or(t.Unit, "connections"), c.n), slog.String("last", c.last))
 	t.Log.Say(c.level, t.Message, append(attrs, c.attrs...)...)
 	c.n, c.written, c.attrs = 0, time.Now(), nil
 }
 
-// Flush writes all sums.
+// Flush writes the lines of all causes.
 func (t *RateLimited) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

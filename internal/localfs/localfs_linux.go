@@ -12,8 +12,7 @@ const (
 	RAM                 // in this machine's memory, or swapped out
 )
 
-// Of returns the kind of the file system of an open file. It is Unknown if the system does not
-// say.
+// Of returns the kind of the file system of an open file, or Unknown if the system does not say.
 func Of(fd int) Kind {
 	var at unix.Statfs_t
 	for err := error(unix.EINTR); err != nil; {
@@ -21,7 +20,7 @@ func Of(fd int) Kind {
 			return Unknown
 		}
 	}
-	switch uint32(at.Type) { // the type of Type differs between architectures
+	switch uint32(at.Type) { // the type of this field differs between architectures
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
 		return RAM
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC: // ext2 and ext3 too

@@ -1,5 +1,5 @@
-// Package passwords checks the names and passwords in HTTP requests (RFC 7617). Each request has
-// them anew, so it remembers which were right. It also limits guessing.
+// Package passwords checks the names and passwords in HTTP requests (RFC 7617). Each request
+// contains them, so the package remembers which were right. It also limits guessing.
 package passwords
 
 import (
@@ -31,12 +31,12 @@ const (
 	MaxChecks, MaxChecksPerSource = 256, 64
 )
 
-// A Checker checks names and passwords, and remembers those that were right. Its fields are set
-// before its first use.
+// A Checker checks names and passwords, and remembers those that were right. Set its fields before
+// its first use.
 //
 // It remembers a hash of the name, the password and the client's address, keyed with a secret of
-// this process. So a login that was proven at one address does not let a client at another one
-// try the password without being counted.
+// this process. So after a login from one address, a client at another address cannot try the same
+// password without being counted.
 type Checker struct {
 	Users  *users.Directory
 	Exempt []netip.Prefix // not refused for wrong passwords
@@ -79,7 +79,7 @@ type attempt struct {
 // time. Its error is a *penalty.Refusal, a *users.Refusal, users.ErrBusy, or the cause of ctx.
 //
 // A source that has guessed too often gets no answer for a while, not even for a remembered
-// password: otherwise it could continue to guess that one.
+// password. Otherwise it could continue to guess that password.
 func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name, password string) (*users.Login, error) {
 	l.once.Do(l.init)
 	visit, err := l.guard.Admit(at, from)
@@ -116,7 +116,7 @@ func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name
 		if _, wrong := errors.AsType[*users.Refusal](v.err); wrong || errors.Is(v.err, users.ErrBusy) {
 			return nil, v.err
 		}
-		// The request that started the check ended before there was an answer. Try again.
+		// The request that started the check ended before the check did. Try again.
 	}
 }
 
@@ -134,8 +134,8 @@ func (l *Checker) hash(from netip.Addr, name, password string) (sum [sha256.Size
 	return sum
 }
 
-// claim returns the verdict on a password, known or pending. For a new password, it returns
-// a new verdict that the caller has to reach, and true.
+// claim returns the verdict on a password, which may be pending. For a new password, it returns a
+// new verdict and true, and the caller has to check the password.
 func (l *Checker) claim(key [sha256.Size]byte, name string) (v *verdict, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +151,8 @@ func (l *Checker) claim(key [sha256.Size]byte, name string) (v *verdict, mine bo
 	return v, true
 }
 
-// makeRoom forgets verdicts that are too old, or else any one that is reached: its user only has
-// to wait a little longer once. The caller holds mu.
+// makeRoom forgets verdicts that are too old. If no verdict is, it forgets any verdict whose check
+// is over; that user only has to wait for one more check. The caller holds mu.
 func (l *Checker) makeRoom(now time.Time) {
 	for key, v := range l.known {
 		if !v.until.IsZero() && now.After(v.until) {
@@ -179,7 +179,7 @@ func (l *Checker) forget(key [sha256.Size]byte, v *verdict) {
 	}
 }
 
-// verify checks a password, and wakes all that wait for the verdict.
+// verify checks a password, and wakes all requests that wait for the verdict.
 func (l *Checker) verify(ctx context.Context, visit *penalty.Visit, key [sha256.Size]byte, v *verdict, a attempt) (*users.Login, error) {
 	login, err := l.checkPassword(ctx, visit, a)
 	l.mu.Lock()
@@ -197,8 +197,8 @@ func (l *Checker) verify(ctx context.Context, visit *penalty.Visit, key [sha256.
 	return login, err
 }
 
-// checkPassword checks a password when it is the turn of the visitor's source. A wrong password
-// counts before the next one of that source is checked.
+// checkPassword checks a password when it is the turn of the visitor's source. If the password is
+// wrong, that is counted before the next password of the source is checked.
 func (l *Checker) checkPassword(ctx context.Context, visit *penalty.Visit, a attempt) (*users.Login, error) {
 	end, err := visit.BeginGuess(ctx, time.Now)
 	if err != nil {

@@ -12,8 +12,8 @@ type Offence int
 // The offences, with their initial cost. OpenSSH has the same four under the names authfail,
 // noauth, grace-exceeded and crash.
 const (
-	BadLogin  Offence = iota // a wrong password: 5 s, owed for passwords alone
-	NoLogin                  // ended before the login, perhaps after trying wrong keys: 1 s
+	BadLogin  Offence = iota // a wrong password: 5 s, which only keeps passwords from being checked
+	NoLogin                  // the connection ended before the login, perhaps after trying wrong keys: 1 s
 	TooSlow                  // did not log in within the time limit: 10 s
 	Malformed                // sent data that no client sends: 90 s
 )
@@ -31,7 +31,7 @@ func (o Offence) cost() time.Duration {
 	return 5 * time.Second
 }
 
-// The bounds of penalties. Threshold and Longest are min and max of OpenSSH.
+// These are the bounds of penalties. Threshold and Longest are min and max of OpenSSH.
 const (
 	Threshold = 15 * time.Second // a source that owes this much is refused
 	Longest   = 10 * time.Minute // the most that a source can owe
@@ -39,8 +39,8 @@ const (
 	// calm is how long a source must be free of debt before one of its strikes is forgotten.
 	calm = 10 * time.Minute
 
-	// maxStrikes bounds the growth of costs: the last step is 64-fold, so that a wrong password
-	// costs 320 s.
+	// maxStrikes bounds the growth of costs: the last step multiplies them by 64, so that a wrong
+	// password costs 320 s.
 	maxStrikes = 6
 
 	// maxSources is how many networks of one size are remembered, at about 200 bytes each.
@@ -50,13 +50,13 @@ const (
 // A debt is what one network owes.
 type debt struct {
 	net     netip.Prefix
-	until   time.Time // when everything is paid
+	until   time.Time // when it is paid in full
 	refused bool      // the debt has reached Threshold; stays true until it is paid
 	strikes int       // how often that happened recently
 	index   int       // in the heap
 }
 
-// forgotten returns when there will be nothing left to remember.
+// forgotten returns when nothing about the debt needs to be remembered any more.
 func (d *debt) forgotten() time.Time {
 	return d.until.Add(time.Duration(d.strikes) * calm)
 }
@@ -67,7 +67,7 @@ type table struct {
 	queue queue
 }
 
-// refused returns how long a network will be refused, or 0.
+// refused returns how much longer a network is refused, or 0.
 func (t *table) refused(now time.Time, net netip.Prefix) time.Duration {
 	d := t.byNet[net]
 	if d == nil || !d.refused {
@@ -103,10 +103,10 @@ func (t *table) fail(now time.Time, net netip.Prefix, cost time.Duration) {
 // insert adds a network. If the table is full, the debt that would be forgotten first is dropped,
 // even if it is still owed.
 //
-// This choice decides how much work an attacker needs to be forgotten. If the oldest debt were
-// dropped, or a random one, the attacker could clear it with one failure from each of as many
-// fresh addresses as the table has entries. This way, all these addresses must first owe more
-// than the attacker does, and are refused on the way, as the attacker was.
+// This choice decides how much work it takes attackers to have their debt dropped. If the oldest
+// debt were dropped, or a random one, they could clear it with one failure from each of as many
+// fresh addresses as the table has entries. This way, all these addresses must first owe more than
+// the attackers do, and are refused on the way, as the attackers were.
 func (t *table) insert(now time.Time, net netip.Prefix) *debt {
 	if t.byNet == nil {
 		t.byNet = map[netip.Prefix]*debt{}

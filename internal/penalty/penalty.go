@@ -16,18 +16,18 @@
 //	...
 //	v.Succeed() // logged in
 //
-// The model is OpenSSH's PerSourcePenalties, see sshd_config(5): an offence costs some seconds,
-// the debt shrinks as time passes, and a source that owes [Threshold] or more is refused until it
-// owes nothing. Three things are added. Wrong passwords have an account of their own: a source
-// that owes for them may connect, and log in with a key, but its passwords are not checked. Each
-// time that a source is refused, the cost of its next offence doubles, up to a limit, and only
-// time without an offence lowers it again. And networks pay a part of what their addresses owe,
-// because an attacker seldom has only one address.
+// The model is OpenSSH's PerSourcePenalties, see sshd_config(5): an offence costs some seconds, the
+// debt shrinks as time passes, and a source that owes [Threshold] or more is refused until it owes
+// nothing. Three rules are added. Debts for wrong passwords are kept separately: a source that owes
+// for them may connect, and log in with a key, but its passwords are not checked. Each time that a
+// source is refused, the cost of its next offence doubles, up to a limit, and only time without an
+// offence lowers it again. And networks owe a part of what their addresses owe, because an attacker
+// seldom has only one address.
 //
-// A success pays nothing back. Otherwise, attackers with one account of their own could guess at
-// all the others for ever, with a login of theirs in between.
+// A success does not reduce a debt. Otherwise, attackers with one account of their own could guess
+// the passwords of all other accounts forever, with a login to their own in between.
 //
-// The time is passed in, so that tests do not have to wait.
+// The caller passes the time, so that tests do not have to wait.
 package penalty
 
 import (
@@ -46,8 +46,8 @@ const (
 	DefaultMaxHandshakes          = 100 // the final limit of MaxStartups in sshd_config(5)
 	DefaultMaxHandshakesPerSource = 10
 
-	// handshakesPerNetwork is how many times the handshakes of one source the network around it
-	// may have, so that one network cannot use all of them.
+	// handshakesPerNetwork is how many times the handshakes of one source the network around it may
+	// have, so that one network cannot use all handshakes.
 	handshakesPerNetwork = 4
 )
 
@@ -59,8 +59,8 @@ type Guard struct {
 	MaxHandshakes          int // connections not logged in yet; 0 means DefaultMaxHandshakes
 	MaxHandshakesPerSource int // of one source; 0 means DefaultMaxHandshakesPerSource
 
-	// Exempt lists the networks that never owe anything, and to which the limits for one source
-	// do not apply.
+	// Exempt lists the networks that never owe anything, and that the limits for one source do not
+	// apply to.
 	Exempt []netip.Prefix
 
 	mu         sync.Mutex
@@ -71,7 +71,7 @@ type Guard struct {
 	debts      [kinds][families][]table // mu: narrow to wide
 }
 
-// The kinds of debts, and the families of addresses that owe them.
+// These are the kinds of debts, and the families of addresses that owe them.
 const (
 	forVisits = iota
 	forPasswords
@@ -91,8 +91,8 @@ type live struct {
 }
 
 // A source is one address, or for IPv6 one link, because a host there has as many addresses as it
-// likes. Its network is what one customer of a provider has, or a few neighbours. RFC 6177 gives
-// sites /48 to /56.
+// likes. The network of a source is the network of one customer of a provider, or of a few
+// neighbours. RFC 6177 assigns /48 to /56 to a site.
 var (
 	bits4 = []int{32, 24}
 	bits6 = []int{64, 56, 48}
@@ -114,10 +114,10 @@ const (
 	TooManyHandshakesOf Cause = "too many logins of this source under way"
 )
 
-// A Refusal is the error of [Guard.Admit] and of [Visit.Guess]. It is for the log.
+// A Refusal is the error of [Guard.Admit] and of [Visit.Guess]. It is intended for the log.
 type Refusal struct {
 	Cause  Cause
-	Source netip.Prefix  // the network that is refused; zero means all of them
+	Source netip.Prefix  // the network that is refused; zero means all networks
 	For    time.Duration // how long it will last; 0 if unknown
 }
 
@@ -147,7 +147,7 @@ type Lockout struct {
 type Visit struct {
 	g        *Guard
 	sources  []netip.Prefix // narrow to wide; nil if the address is unknown or exempt
-	place    chan struct{}  // closed when it may begin its handshake; nil if it could at once
+	place    chan struct{}  // closed when the visit may begin its handshake; nil if it could at once
 	waiting  bool           // mu of g: waits to begin its handshake
 	done     bool           // mu of g: logged in
 	offended bool           // mu of g
@@ -155,7 +155,7 @@ type Visit struct {
 }
 
 // Admit counts a connection from an address, or returns a [*Refusal]. An invalid address, such as
-// that of a pipe, is counted but owes nothing, because all such peers look the same.
+// the address of a pipe, is counted but owes nothing, because all such peers look the same.
 func (g *Guard) Admit(now time.Time, from netip.Addr) (*Visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,8 +187,8 @@ func (g *Guard) admit(now time.Time, from netip.Addr) (*Visit, error) {
 	return v, nil
 }
 
-// Guess returns a [*Refusal] if no password of the visitor may be checked now, because too many
-// were wrong before.
+// Guess returns a [*Refusal] if no password of the visitor may be checked now, because too many of
+// their passwords were wrong.
 func (v *Visit) Guess(now time.Time) error {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -199,7 +199,7 @@ func (v *Visit) Guess(now time.Time) error {
 	return nil
 }
 
-// Succeed notes that the visitor has logged in. Their connection no longer counts among the
+// Succeed records that the visitor has logged in. The connection no longer counts among the
 // handshakes.
 func (v *Visit) Succeed() {
 	v.g.mu.Lock()
@@ -211,8 +211,8 @@ func (v *Visit) Succeed() {
 	}
 }
 
-// Fail notes an offence. One connection may have any number of them. If a source is refused from
-// now on that was not before, Fail returns the source and the duration.
+// Fail records an offence. One connection may have any number of offences. If the offence causes a
+// source to be refused from now on, Fail returns the source and the duration.
 func (v *Visit) Fail(now time.Time, o Offence) (began *Lockout) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -231,16 +231,16 @@ func (v *Visit) fail(now time.Time, o Offence) (began *Lockout) {
 		before := tables[i].refused(now, s)
 		tables[i].fail(now, s, cost)
 		if left := tables[i].refused(now, s); before == 0 && left > 0 {
-			began = &Lockout{Cause: cause, Source: s, For: left} // the widest network is reported
+			began = &Lockout{Cause: cause, Source: s, For: left} // report the widest network
 		}
 		cost /= networkShare
 	}
 	return began
 }
 
-// End notes that the connection is closed. A connection that never logged in and has not failed
-// either has wasted some of the server's time, which costs [NoLogin]. The result is that of
-// [Visit.Fail]. Further calls do nothing.
+// End records that the connection is closed. A connection that has neither logged in nor failed has
+// wasted some of the server's time, which costs [NoLogin]. The result is as that of [Visit.Fail].
+// Further calls do nothing.
 func (v *Visit) End(now time.Time) (began *Lockout) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -267,8 +267,8 @@ func (g *Guard) Live() (conns, handshakes int) {
 	return g.conns, g.handshakes
 }
 
-// penalty returns the refusal for the longest penalty in force, without its cause. The caller
-// holds mu.
+// penalty returns the refusal for the longest penalty in force, without its cause. The caller holds
+// mu.
 func (g *Guard) penalty(now time.Time, kind int, nets []netip.Prefix) (worst *Refusal) {
 	tables := g.tables(kind, nets)
 	for i, s := range nets {
@@ -336,8 +336,8 @@ func (g *Guard) count(nets []netip.Prefix, conns, handshakes int) {
 // tables returns the tables of debts for the address family of some networks. The caller holds
 // mu.
 //
-// IPv6 has its own tables because its networks are cheap: filling them must not push out the
-// debts of IPv4 addresses.
+// IPv6 has its own tables because its networks are cheap. Filling the tables of IPv6 must not drop
+// the debts of IPv4 addresses.
 func (g *Guard) tables(kind int, nets []netip.Prefix) []table {
 	family, widths := ipv6, len(bits6)
 	if len(nets) > 0 && nets[0].Addr().Is4() {
@@ -362,7 +362,7 @@ func sources(a netip.Addr) (nets []netip.Prefix) {
 	for _, b := range bits {
 		p, err := a.Prefix(b)
 		if err != nil {
-			return nil // impossible: the address is valid and has that many bits
+			return nil // impossible: the address is valid and has at least that many bits
 		}
 		nets = append(nets, p)
 	}

@@ -7,21 +7,23 @@ import (
 	"time"
 )
 
-// How many connections may wait at a time until others of their source have logged in.
+// These are bounds on the number of connections that wait until others of their source have logged
+// in.
 const (
 	MaxWaiting          = 512
 	MaxWaitingPerSource = 64
 )
 
-// maxGuesses is how many passwords of one source are checked at a time. Others wait, and are not
-// checked at all if the source is refused by then: otherwise many could be checked before the
-// first one counts as wrong.
+// maxGuesses is how many passwords of one source are checked at a time. Other passwords wait. If
+// the source is refused by the time of their turn, they are not checked at all: otherwise many
+// could be checked before the first one counts as wrong.
 const maxGuesses = 2
 
-// Enter is like [Guard.Admit] for connections that may wait. If only the handshakes of others are
-// in the way, it waits for the connection's turn. If ctx ends first, it returns the refusal that
-// there was at first. A waiting connection counts among all connections. At most [MaxWaiting]
-// connections wait, and at most [MaxWaitingPerSource] of one source; others are refused.
+// Enter is like [Guard.Admit] for connections that may wait. If only the handshakes of other
+// connections prevent this one from beginning its own, Enter waits for its turn. If ctx ends first,
+// it returns the refusal that Admit would have returned. A waiting connection counts among all
+// connections. At most [MaxWaiting] connections wait, and at most [MaxWaitingPerSource] of one
+// source; others are refused.
 func (g *Guard) Enter(ctx context.Context, now func() time.Time, from netip.Addr) (*Visit, error) {
 	g.mu.Lock()
 	v, err := g.admit(now(), from)
@@ -58,8 +60,8 @@ func (g *Guard) Enter(ctx context.Context, now func() time.Time, from netip.Addr
 	return v, nil
 }
 
-// waitingFor returns how many connections of a source wait. It is 0 for a source that is unknown
-// or exempt. The caller holds mu.
+// waitingFor returns how many connections of a source wait. For a source that is unknown or exempt
+// it returns 0. The caller holds mu.
 func (g *Guard) waitingFor(nets []netip.Prefix) (n int) {
 	if len(nets) == 0 {
 		return 0
@@ -72,8 +74,8 @@ func (g *Guard) waitingFor(nets []netip.Prefix) (n int) {
 	return n
 }
 
-// leave takes a connection out of the queue. It returns false if the connection has already got
-// its turn.
+// leave removes a connection from the queue. It returns false if the turn of the connection has
+// already come.
 func (g *Guard) leave(v *Visit) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +88,7 @@ func (g *Guard) leave(v *Visit) bool {
 	return true
 }
 
-// recheck ends a visit that has waited if its source is refused by now.
+// recheck ends a visit that has waited, if its source is refused by now.
 func (g *Guard) recheck(v *Visit, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,10 +116,10 @@ func (g *Guard) wake() {
 	})
 }
 
-// BeginGuess waits until at most one other password of the visitor's source is being checked. It
-// returns a [*Refusal] if too many were wrong by then, as [Visit.Guess] does, or the cause of ctx
-// if that ends first. After the password is checked, and [Visit.Fail] called if it was wrong, the
-// caller calls end once.
+// BeginGuess waits until at most one other password of the visitor's source is being checked. If
+// too many passwords were wrong by then, it returns a [*Refusal], as [Visit.Guess] does. If ctx
+// ends first, it returns the cause of ctx. After the password has been checked, and [Visit.Fail]
+// called if it was wrong, the caller calls end once.
 func (v *Visit) BeginGuess(ctx context.Context, now func() time.Time) (end func(), err error) {
 	guesses := v.guesses()
 	if guesses == nil {
@@ -135,8 +137,8 @@ func (v *Visit) BeginGuess(ctx context.Context, now func() time.Time) (end func(
 	return func() { <-guesses }, nil
 }
 
-// guesses returns the semaphore for the passwords of the visitor's source, or nil if nothing
-// bounds them.
+// guesses returns the semaphore for the passwords of the visitor's source, or nil if their number
+// is not bounded.
 func (v *Visit) guesses() chan struct{} {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()

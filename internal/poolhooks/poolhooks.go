@@ -9,17 +9,17 @@ import (
 
 // Hooks change how a Pool behaves on the network.
 type Hooks struct {
-	// NoDally ends a download with its last ACK as long as the loop has lost no packet. If that
-	// ACK is lost, the server repeats its last block in vain.
+	// NoDally ends a download with its last ACK, unless the loop has lost a packet. If that ACK is
+	// lost, the server repeats its last block in vain.
 	NoDally bool
 
-	// Lose, if set, is called for each datagram that is sent or received, and drops it by
-	// returning true. Loops call it.
+	// Lose, if set, is called by loops for each datagram that is sent or received. It returns true
+	// to drop the datagram.
 	Lose func(sent bool) bool
 }
 
-// ErrVanish makes a transfer end without an ERROR packet, as if the machine lost power, when a
-// BlockWriter returns it.
+// ErrVanish, returned by a BlockWriter, makes a transfer end without an ERROR packet, as if the
+// machine had lost power.
 var ErrVanish = errors.New("client vanished")
 
 type key struct{}

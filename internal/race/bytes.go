@@ -1,17 +1,17 @@
-// Package race reports whether the race detector runs. It is for tests that the detector makes
-// slow, or whose allocations it increases. Copy and Equal do the same as the built-in copy and
-// bytes.Equal, with less work for the detector on long data. Fewer makes a test shorter under it.
+// Package race reports whether the race detector runs. It is for tests that the detector slows
+// down, or whose allocations it increases. Copy and Equal do the same as the built-in copy and
+// bytes.Equal, with less work for the detector on long data. Fewer makes a test shorter under the
+// detector.
 package race
 
 import "bytes"
 
-// step is how many bytes of a copy or a comparison there are to each one that the detector looks
-// at.
+// step is the number of bytes, in a copy or a comparison, of which the detector checks one.
 const step = 8 << 10
 
-// Copy copies as the built-in copy does. Tests that move much data spend most of their time in
-// the race detector, so here it looks only at one byte in each 8 KiB, and at the bytes after the
-// last whole 8 KiB.
+// Copy copies as the built-in copy does. Tests that move much data spend most of their time in the
+// race detector, so in Copy it checks only one byte in each 8 KiB, and the bytes after the last
+// whole 8 KiB.
 func Copy(to, from []byte) int {
 	if !Enabled {
 		return copy(to, from)
@@ -30,7 +30,7 @@ func Copy(to, from []byte) int {
 //go:norace
 func copyUnseen(to, from *[step]byte) { *to = *from }
 
-// Equal compares as [bytes.Equal] does, but the detector looks at only one byte in each 8 KiB.
+// Equal compares as [bytes.Equal] does, but the detector checks only one byte in each 8 KiB.
 func Equal(a, b []byte) bool {
 	if !Enabled || len(a) != len(b) {
 		return bytes.Equal(a, b)
@@ -44,7 +44,7 @@ func Equal(a, b []byte) bool {
 	return order == 0
 }
 
-// Fewer returns n, or n/divisor, at least 1, if the detector runs. It is for tests that repeat
+// Fewer returns n or, if the detector runs, n/divisor, but at least 1. It is for tests that repeat
 // the same code many times to show a bound.
 func Fewer(n, divisor int) int {
 	if Enabled {

@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// maxOwing is how many accounts without users are kept because they owe.
+	// maxOwing bounds the accounts that have no users and are kept because they owe.
 	maxOwing = 4096
 
 	// lookEvery is the shortest time between two searches for accounts that no longer owe.
 	lookEvery = time.Second
 )
 
-// A Pair is a Bucket for each direction.
+// A Pair holds a Bucket for each direction.
 type Pair struct {
 	Sent, Received Bucket
 	users          atomic.Int64
 }
 
-// Users returns how many users have entered an account of [Accounts] and not left it.
+// Users returns how many users have entered an account of [Accounts] and have not left it.
 func (p *Pair) Users() int64 { return p.users.Load() }
 
-// Set sets the rate of both: see [Bucket.Set].
+// Set sets the rate of both Buckets: see [Bucket.Set].
 func (p *Pair) Set(rate int64) {
 	p.Sent.Set(rate)
 	p.Received.Set(rate)
@@ -32,17 +32,17 @@ func (p *Pair) Set(rate int64) {
 func (p *Pair) idle(now time.Time) bool { return p.Sent.idle(now) && p.Received.idle(now) }
 
 // Accounts keeps a [Pair] for each account that is in use, or that still owes for bytes that were
-// let through: so users cannot start afresh by reconnecting. The zero Accounts is ready for use,
+// let through. So users cannot avoid a limit by reconnecting. The zero Accounts is ready for use,
 // and any goroutine may call its methods.
 type Accounts[Name comparable] struct {
 	mu     sync.Mutex
 	byName map[Name]*Pair // mu
 	owing  int            // mu: number of accounts without users
-	looked time.Time      // mu: when all accounts that owe were last looked at
+	looked time.Time      // mu: when all accounts that owe were last checked
 }
 
-// Enter returns the Pair that all users of an account share, until Leave. The last rate that was
-// passed applies to all of them.
+// Enter returns the Pair that all users of an account share, until Leave is called. The last rate
+// that was passed applies to all of them.
 func (a *Accounts[Name]) Enter(name Name, rate int64) *Pair {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,7 +62,7 @@ func (a *Accounts[Name]) Enter(name Name, rate int64) *Pair {
 	return one
 }
 
-// Leave undoes one Enter. After the last one, the account is forgotten as soon as it owes
+// Leave undoes one Enter. After the last user has left, the account is forgotten as soon as it owes
 // nothing, or earlier if too many accounts owe.
 func (a *Accounts[Name]) Leave(name Name) {
 	a.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Burst is for how long a Bucket lets everything through after it was idle.
+// Burst is how long a Bucket that was idle lets everything through.
 const Burst = 100 * time.Millisecond
 
 // A Bucket limits the rate of bytes. The zero Bucket has no limit. Any goroutine may call its
@@ -45,8 +45,8 @@ func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	return max(0, b.even.Sub(now))
 }
 
-// TakeWithin is like Take for bytes that must not wait longer than most. It lets bytes through
-// above the rate, and forgives the excess.
+// TakeWithin is like Take for bytes that must not wait longer than most. It may let bytes through
+// above the rate; the excess does not delay later bytes.
 func (b *Bucket) TakeWithin(now time.Time, n int, most time.Duration) time.Duration {
 	wait := b.Take(now, n)
 	if wait <= most {

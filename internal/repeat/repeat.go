@@ -14,8 +14,8 @@ import (
 var asked sync.Map // testing.TB and arguments of running tests
 
 // OnFailure makes a failing test print the command that repeats it. args are further arguments of
-// the command, such as the seed. Helpers that many tests use call it; for one test it prints a
-// command once.
+// the command, such as the seed. Helpers that many tests use call it. Each command is printed only
+// once for a test.
 func OnFailure(t testing.TB, args ...string) {
 	type key struct {
 		t    testing.TB

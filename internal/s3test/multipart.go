@@ -27,8 +27,8 @@ func (s *Server) UploadsLeft() int {
 	return len(s.uploads)
 }
 
-// SetPart replaces a part of all uploads with the result of change for the first one, as another
-// writer would.
+// SetPart replaces a part of all uploads, as another writer would. change returns the new part for
+// the part of the first upload.
 func (s *Server) SetPart(number int, change func(first string) string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A Server is an S3 server with one bucket, which answers to any name. It checks no signatures.
-// Tests with versitygw show that real servers understand the requests.
+// A Server is an S3 server with one bucket, which answers to any bucket name. It does not check
+// signatures. Tests with versitygw show that real servers understand the requests.
 type Server struct {
 	*httptest.Server // nil if it is used as a handler
 
@@ -46,7 +46,7 @@ type Object struct {
 // server answers.
 type Hook func(w http.ResponseWriter, r *http.Request) (over bool)
 
-// New starts a server, until the test ends.
+// New starts a server, which stops when the test ends.
 func New(t testing.TB) *Server {
 	s := NewHandler()
 	s.Server = httptest.NewServer(s)
@@ -105,15 +105,15 @@ func (o Object) read() string {
 	return string(b)
 }
 
-// SetHook makes a hook see each request; nil removes it.
+// SetHook passes each request to a hook; nil removes the hook.
 func (s *Server) SetHook(h Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = h
 }
 
-// Fail answers the first matching requests with a status, a code and headers, or all of them if
-// times is -1.
+// Fail answers matching requests with a status, a code and headers: the first ones, up to times, or
+// all of them if times is -1.
 func (s *Server) Fail(times int, match func(*http.Request) bool, status int, code string, header ...string) {
 	var left atomic.Int64
 	left.Store(int64(times))
@@ -169,8 +169,8 @@ func (s *Server) Most() int {
 	return s.most
 }
 
-// Rest waits until no request is being answered: a client that has disconnected may have left
-// some.
+// Rest waits until no request is being answered. The server may still be answering requests of a
+// client that has disconnected.
 func (s *Server) Rest() {
 	for {
 		s.mu.Lock()

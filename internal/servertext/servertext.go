@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Max is how many bytes of a server's text are repeated.
+// Max is the largest number of bytes of a server's text that are repeated.
 const Max = 200
 
 // Cut returns at most [Max] bytes of a text, without newlines at its end. It replaces each
-// character that is not UTF-8, controls a terminal, or changes the direction of the text around
-// it with a ?.
+// character by a ? that is not UTF-8, controls a terminal, or changes the direction of the text
+// around it.
 func Cut(s string) string {
 	if len(s) > Max {
 		s = s[:Max]

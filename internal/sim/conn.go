@@ -18,19 +18,19 @@ import (
 type Host struct {
 	net   *Network
 	addrs []netip.Addr
-	ports map[uint16][]*Conn // net.mu; several where they share a port
+	ports map[uint16][]*Conn // net.mu; several sockets if they share the port
 }
 
 const (
-	firstPort = 32768 // of the ports that the network chooses
+	firstPort = 32768 // the first of the ports that the network chooses
 	lastPort  = 60999
 
 	// maxBuffer is how many received bytes a socket buffers.
 	maxBuffer = 8 << 20
 )
 
-// Listen opens a socket. The address is one of the host's, or stands for all of them if it is
-// unspecified or zero; for port 0 the network chooses one.
+// Listen opens a socket. The address is one of the host's; an unspecified or zero address stands
+// for all of them. For port 0 the network chooses a port.
 func (h *Host) Listen(ctx context.Context, addr netip.AddrPort, c udp.Config) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (h *Host) Open() int {
 
 var sharers = maphash.MakeSeed()
 
-// at returns the socket that receives what a peer sends to an address of h.
+// at returns the socket of h that receives datagrams from a peer to an address.
 func (h *Host) at(from, to netip.AddrPort) *Conn {
 	var fit []*Conn
 	for _, c := range h.ports[to.Port()] {
@@ -109,10 +109,10 @@ func (h *Host) at(from, to netip.AddrPort) *Conn {
 type Conn struct {
 	host     *Host
 	local    netip.AddrPort
-	only     netip.Addr // accepts datagrams to this address only; zero means all of the host's
+	only     netip.Addr // accepts datagrams to this address only; zero means all addresses of the host
 	shares   bool
 	refusals bool
-	notify   chan struct{} // has a value when a waiting Read should look again
+	notify   chan struct{} // has a value when a waiting Read should check again
 	timer    *time.Timer   // reader only
 
 	// These fields belong to net.mu:
@@ -122,7 +122,7 @@ type Conn struct {
 	closed bool
 }
 
-// An arrival is a datagram before it is read, or a report that one could not be delivered.
+// An arrival is a datagram before it is read, or a report that a datagram could not be delivered.
 type arrival struct {
 	at      time.Time
 	from    netip.AddrPort
@@ -179,8 +179,8 @@ func (c *Conn) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	}
 }
 
-// look returns what has arrived. If there is nothing, next is how long to wait for more: 0 means
-// without limit, and a negative value not at all.
+// look returns the messages that have arrived. If n is 0, next says how long to wait for
+// more: 0 means without limit, and a negative value not at all.
 func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Duration, err error) {
 	network := c.host.net
 	network.mu.Lock()
@@ -195,7 +195,7 @@ func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Dura
 	for len(c.in) > 0 && !c.in[0].at.After(now) {
 		a := c.in[0]
 		if a.refused && n > 0 || !a.refused && !c.deliver(ms, &n, a) {
-			return n, 0, nil // the next Read takes it
+			return n, 0, nil // the next Read returns it
 		}
 		c.bytes -= len(a.data)
 		c.in = slices.Delete(c.in, 0, 1)
@@ -218,8 +218,8 @@ func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Dura
 	return 0, next, nil
 }
 
-// deliver puts a datagram into one of ms, of which n are in use. It returns false if there is no
-// room. A datagram longer than Data is dropped.
+// deliver puts a datagram into one of ms, of which the first n are in use. It returns false if
+// there is no room. A datagram longer than Data is dropped.
 func (c *Conn) deliver(ms []udp.Message, n *int, a arrival) bool {
 	if c.host.net.Glue && *n > 0 {
 		m := &ms[*n-1]
@@ -285,7 +285,7 @@ func (c *Conn) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// Wake makes a waiting Read return, or else the next one that would wait.
+// Wake makes a waiting Read return. If none is waiting, the next Read that would wait returns.
 func (c *Conn) Wake() {
 	c.host.net.mu.Lock()
 	defer c.host.net.mu.Unlock()
@@ -293,7 +293,7 @@ func (c *Conn) Wake() {
 	c.wakeReader()
 }
 
-// Limits returns how much one call moves.
+// Limits returns how much one call can move.
 func (c *Conn) Limits() udp.Limits {
 	n := c.host.net
 	l := udp.Limits{Messages: max(1, n.Messages), Segments: max(1, n.Segments), Datagram: 1, Buffer: maxBuffer}

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The operations of a store, as a Disk names them.
+// These are the operations of a store, as a Disk names them.
 const (
 	Open     = "open"
 	Read     = "read"
@@ -31,8 +31,8 @@ type Disk struct {
 	store.Store
 	NoTry bool // its files do not implement TryReader
 
-	// Before, if set, is called before each call. It may sleep; if it returns an error, the call
-	// is not made and returns that error.
+	// Before, if set, is called before each call of the store. It may sleep. If it returns an
+	// error, the call is not made and returns that error.
 	Before func(Call) error
 
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ type Disk struct {
 	open  int // files and uploads not closed
 }
 
-// Calls returns how many calls of an Op there have been.
+// Calls returns the number of calls of an Op so far.
 func (d *Disk) Calls(op string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

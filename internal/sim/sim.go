@@ -57,8 +57,8 @@ type Network struct {
 	Segments int  // the preferred number of datagrams in a message to send; 0 means 1
 	Glue     bool // Read combines datagrams of the same peer and size, as UDP_GRO does
 
-	// Tap, if set, sees each datagram sent before its link does, and returns whether to forward
-	// it. It must not call the Network.
+	// Tap, if set, is called for each datagram before its link handles it, and returns whether to
+	// forward the datagram. It must not call the Network.
 	Tap func(Packet) bool
 
 	mu    sync.Mutex
@@ -71,7 +71,7 @@ type Network struct {
 // A pipe is a Link in use.
 type pipe struct {
 	Link
-	free   time.Time // when it has sent everything so far
+	free   time.Time // when it has sent all datagrams so far
 	latest time.Time // when the latest datagram arrives
 }
 
@@ -127,8 +127,8 @@ func (n *Network) pipe(from, to netip.Addr) *pipe {
 	return p
 }
 
-// send puts a datagram on its way. It returns the sender's error; if the port does not exist, an
-// error is delivered to the sender. The caller holds mu.
+// send puts a datagram on its way. It returns the sender's error. If the destination port does not
+// exist, an error report is delivered to the sender. The caller holds mu.
 func (n *Network) send(now time.Time, from *Conn, p Packet) error {
 	to := n.hosts[p.To.Addr()]
 	if to == nil {
@@ -156,7 +156,7 @@ func (n *Network) send(now time.Time, from *Conn, p Packet) error {
 	return nil
 }
 
-// travel returns when a datagram arrives, and whether it does. The caller holds mu.
+// travel returns when a datagram arrives, and false if it is lost. The caller holds mu.
 func (n *Network) travel(now time.Time, p *pipe, size int) (at time.Time, ok bool) {
 	if p.Down || n.chance(p.Loss) {
 		return time.Time{}, false

@@ -15,17 +15,17 @@ const (
 	connFirst = 4 << 10
 	connMost  = 128 << 10
 
-	// connGather is how many bytes may wait for the write under way.
+	// connGather is how many bytes may wait while a write is under way.
 	connGather = 256 << 10
 
 	// connInline is the size up to which a write is sent at once if no other is under way. The
 	// peer may wait for such a short write, and another goroutine would only delay it.
 	connInline = 2 << 10
 
-	// connQuick is how many reads acknowledge the received data at once. Peers that leave Nagle's
-	// algorithm on, as OpenSSH does, hold back a second small packet until the first is
-	// acknowledged. That matters during the handshake and the login; afterwards there is usually
-	// something to send.
+	// connQuick is how many reads acknowledge the received data at once. Peers that use Nagle's
+	// algorithm, as OpenSSH does, hold back a second small packet until the first is acknowledged.
+	// That matters during the handshake and the login; afterwards there is usually data to send,
+	// which carries the acknowledgement.
 	connQuick = 32
 
 	// Linger is how long [Conn.Close] waits for gathered bytes to be sent.
@@ -33,33 +33,34 @@ const (
 )
 
 // A Conn sits between x/crypto/ssh and a socket, and saves system calls. x/crypto reads through a
-// buffer of 4 KiB and writes each packet in two or three parts. A Conn reads as much as there is,
-// and while a write is under way, it gathers later writes for the next one.
+// buffer of 4 KiB and writes each packet in two or three parts. A Conn reads as many bytes as are
+// available, and while a write is under way, it gathers later writes for the next one.
 //
-// So Write returns before all bytes are sent, as it does with a kernel's buffer. An error shows
-// at a later call. After an error nothing more is sent, not even with a new deadline.
+// So Write returns before all bytes are sent, as it does with a kernel's buffer, and a later call
+// returns the error of a failed write. After an error nothing more is sent, not even with a new
+// deadline.
 type Conn struct {
 	net.Conn
 
 	reading sync.Mutex
 	in      []byte // reading
-	r, w    int    // reading: in[r:w] was not returned yet
+	r, w    int    // reading: in[r:w] has not been returned yet
 	quick   func() // reading: acknowledges; nil once it is no longer needed
 	quicks  int    // reading: how often it was called
 
 	mu       sync.Mutex
 	changed  sync.Cond // mu: a write ended
-	gathered []byte    // mu
-	spare    []byte    // mu: the other buffer, while no write uses it
+	gathered []byte    // mu: bytes for the next write
+	spare    []byte    // mu: the second buffer, while no write uses it
 	writing  bool      // mu: a goroutine writes to the socket
 	closed   bool      // mu
-	err      error     // mu: of the first failed write
+	err      error     // mu: the error of the first failed write
 }
 
 // New returns c with buffers, for SSH to use. NetConn returns the socket itself.
 //
-// Write may return before all bytes are sent, and an error then shows at a later call. Close
-// waits for them, no longer than [Linger], and closes c.
+// Write may return before all bytes are sent; then a later call returns the error of a failed
+// write. Close waits until all bytes are sent, but not longer than [Linger], and then closes c.
 func New(c net.Conn) *Conn {
 	w := &Conn{Conn: c, in: make([]byte, connFirst), quick: quickAck(c)}
 	w.changed.L = &w.mu
@@ -69,7 +70,7 @@ func New(c net.Conn) *Conn {
 // NetConn returns the underlying connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Read reads what there is, as far as p has room.
+// Read reads the bytes that are available, as far as p has room.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -82,7 +83,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 		n, err := c.Conn.Read(c.in)
 		if n == 0 {
-			return 0, err // the next read returns an error that came with bytes again
+			return 0, err // if bytes arrived with an error, the next read returns the error again
 		}
 		c.acknowledge()
 		c.r, c.w = 0, n
@@ -94,7 +95,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// acknowledge makes the kernel acknowledge received data at once, for the first few reads.
+// acknowledge makes the kernel acknowledge received data at once. It does so only for the first few
+// reads.
 func (c *Conn) acknowledge() {
 	if c.quick == nil {
 		return
@@ -159,7 +161,7 @@ func (c *Conn) write(p []byte) (int, error) {
 	return n, err
 }
 
-// flush writes until nothing is left. The field writing stands for it.
+// flush writes until no bytes are left. While it runs, the field writing is true.
 func (c *Conn) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +178,7 @@ func (c *Conn) flush() {
 	c.changed.Broadcast()
 }
 
-// Close closes the connection. Bytes written before are still sent, if that takes no longer than
+// Close closes the connection. Bytes that were written before are still sent, if that takes at most
 // a second.
 func (c *Conn) Close() error {
 	c.mu.Lock()

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// quickAck returns a function that makes the kernel acknowledge received data at once, or nil if
-// c has no socket of its own. The setting does not last: the kernel returns to delayed
+// quickAck returns a function that makes the kernel acknowledge received data at once, or nil if c
+// has no socket of its own. The setting does not last: the kernel returns to delayed
 // acknowledgements, which wait up to some 40 ms for data to send.
 func quickAck(c net.Conn) func() {
 	s, ok := c.(syscall.Conn)
@@ -18,7 +18,7 @@ func quickAck(c net.Conn) func() {
 		return nil
 	}
 	set := func(fd uintptr) {
-		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) // without it, it is only slower
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) // if this fails, the connection is only slower
 	}
 	return func() { _ = raw.Control(set) }
 }

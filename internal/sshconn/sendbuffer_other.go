@@ -2,5 +2,5 @@
 
 package sshconn
 
-// LargestSend returns 0: on other kernels, no better value is known.
+// LargestSend returns 0, because no better size is known on other systems.
 func LargestSend() int { return 0 }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// TimeConnect makes a dialer record when it begins to connect, after the name lookup. Once it has
-// connected, the returned function returns how long that took: a round trip of the path, or 0 if
-// unknown. If the dialer tried several addresses, the time counts from the first: it may be too
-// long, but never too short.
+// TimeConnect makes a dialer record when it begins to connect, after the name lookup. Once the
+// dialer has connected, the returned function returns how long that took, which is a round trip of
+// the path, or 0 if it is not known. If the dialer tried several addresses, the time includes all
+// of them. So it may be too long, but is never too short.
 func TimeConnect(d *net.Dialer) func() time.Duration {
 	var began atomic.Pointer[time.Time]
 	before := d.Control

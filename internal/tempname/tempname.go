@@ -1,6 +1,6 @@
-// Package tempname defines the names of the files that haul is writing, or leaves behind to
-// resume from, and the keys in them. They are the same on every disk and server: a later version
-// of haul can resume an upload that an earlier one left.
+// Package tempname defines the names of the files that haul is writing, or leaves behind to resume
+// from, and the keys in these names. They are the same on every disk and server, so that a later
+// version of haul can resume an upload of an earlier one.
 package tempname
 
 import (
@@ -20,13 +20,13 @@ type Kind string
 const (
 	Part   Kind = ".part"   // an upload to a directory; it ends with its process
 	Keep   Kind = ".keep"   // an upload that can be resumed
-	Mark   Kind = ".mark"   // how much of a Keep file is safe
+	Mark   Kind = ".mark"   // records how much of a Keep file is safe
 	Upload Kind = ".upload" // an upload by the SFTP client
-	Record Kind = ".record" // how much of an Upload file is safe, or that the copy of a directory is unfinished
+	Record Kind = ".record" // records how much of an Upload file is safe, or that the copy of a directory is unfinished
 	Case   Kind = ".case"   // a directory that shows whether the target ignores case
 )
 
-// A name consists of the prefix, a key of keyBytes letters and digits, and the kind.
+// A name consists of the prefix, a key of keyBytes letters and digits, and a kind.
 const (
 	prefix   = ".haul-"
 	keyBytes = 26 // of base 32: 130 bits
@@ -39,18 +39,18 @@ func New(key string, k Kind) string { return prefix + key + string(k) }
 // Random returns a key that nobody can guess.
 func Random() string { return rand.Text()[:keyBytes] }
 
-// RunBytes is how many characters at the beginning of a key are the ID of its run, if it has one:
-// 65 bits.
+// RunBytes is the number of characters, 65 bits, at the beginning of a key that are the ID of a
+// run, if the key has one.
 const RunBytes = 13
 
 // NewRun returns the ID of a run.
 func NewRun() string { return Random()[:RunBytes] }
 
-// RandomOf returns a key of a run that nobody can guess. Without a run it is like [Random].
+// RandomOf returns a key of a run that nobody can guess. If run is "", it is like [Random].
 func RandomOf(run string) string { return run + Random()[len(run):] }
 
-// RunOf returns the run ID in a name for which [Is] reports true. It may not be the ID of any
-// run.
+// RunOf returns the run ID in a name for which [Is] reports true. If the key of the name does not
+// begin with a run ID, the result is not the ID of any run.
 func RunOf(base string) string { return base[len(prefix):][:RunBytes] }
 
 // Hash returns the key for a descriptive text.
@@ -64,7 +64,7 @@ func Resume(who, base string) string {
 	return Hash(fmt.Sprintf("haul upload\x00%d\x00%s\x00%s", len(who), who, base))
 }
 
-// Source returns a hash of the text that describes the content of an upload. A [Mark] has the
+// Source returns a hash of the text that describes the content of an upload. A [Mark] stores the
 // first eight bytes in little endian, and a [Record] in big endian.
 func Source(source string) [sha256.Size]byte {
 	return sha256.Sum256([]byte("haul source\x00" + source))
@@ -91,8 +91,8 @@ func Is(base string, kinds ...Kind) bool {
 // IsKey reports whether text is a key.
 func IsKey(text string) bool { return len(text) == keyBytes && strings.Trim(text, alphabet) == "" }
 
-// May reports whether a file system might treat the last element of a path as a name of one of
-// the kinds: it may ignore case, or drop the characters that Windows drops from the end.
+// May reports whether a file system might treat the last element of a path as a name of one of the
+// kinds. It may ignore case, or drop the characters that Windows drops from the end of a name.
 func May(path string, kinds ...Kind) bool {
 	base := strings.Map(Plain, path[strings.LastIndexByte(path, '/')+1:])
 	base = strings.TrimRight(base, " .")

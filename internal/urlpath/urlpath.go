@@ -3,7 +3,7 @@ package urlpath
 
 import "strings"
 
-// Append appends a slash-separated name as the path of a URL: it escapes all bytes but
+// Append appends a slash-separated name as the path of a URL. It escapes all bytes except
 // unreserved characters and slashes (RFC 3986 §2.3, §3.3).
 func Append(b []byte, name string) []byte {
 	const digits = "0123456789ABCDEF"

@@ -1,5 +1,5 @@
-// Package webpage contains what single-document web pages share: their parts are embedded, and a
-// policy allows only these.
+// Package webpage contains the functions that web pages of a single document share. The parts of
+// such a page are embedded, and a policy allows only these.
 package webpage
 
 import (
@@ -8,7 +8,7 @@ import (
 	"io/fs"
 )
 
-// Part returns an embedded file. It panics if the file is missing, which is a mistake of the
+// Part returns an embedded file. It panics if the file is missing, because that is an error of the
 // build.
 func Part(files fs.ReadFileFS, name string) string {
 	text, err := files.ReadFile(name)

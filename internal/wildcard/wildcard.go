@@ -7,8 +7,8 @@ import "strings"
 // Match reports whether s matches a pattern, in which "*" stands for any number of
 // bytes and "?" for one.
 func Match(pattern, s string) bool {
-	// After a mismatch only the last star needs to take more, so the time is
-	// bounded by the product of the lengths, whatever the pattern.
+	// After a mismatch, only the last star needs to match more bytes. So the time is bounded by the
+	// product of the lengths, whatever the pattern.
 	i, p, star, mark := 0, 0, -1, 0
 	for i < len(s) {
 		switch {
