@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// ErrSilent ends a transfer whose peer no longer answers, or never did.
+// ErrSilent is the error of a transfer whose peer no longer answers, or never did.
 var ErrSilent = errors.New("peer does not answer")
 
-// ErrStalled ends a transfer whose peer keeps sending with little or no progress: see section 5 of
-// https://github.com/haul-project/haul/blob/main/docs/tftp.md.
+// ErrStalled is the error of a transfer whose peer keeps sending packets, but makes little or no
+// progress. See section 5 of https://github.com/haul-project/haul/blob/main/docs/tftp.md.
 var ErrStalled = errors.New("peer makes no progress")
 
 // An ErrorCode is the number in an ERROR packet (RFC 1350 appendix, RFC 2347).
@@ -53,10 +53,10 @@ func (c ErrorCode) String() string {
 type Error struct {
 	Code    ErrorCode
 	Message string
-	Remote  bool // it came from the peer
+	Remote  bool // the peer sent it
 }
 
-// Error says who refused what.
+// Error returns the code's meaning and the message, and says whether the peer sent the error.
 func (e *Error) Error() string {
 	s := e.Code.String()
 	if e.Message != "" && !strings.EqualFold(e.Message, s) {

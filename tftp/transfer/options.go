@@ -18,18 +18,18 @@ const (
 
 	MinTimeout      = time.Second // RFC 2349
 	MaxTimeout      = 255 * time.Second
-	MinMicroTimeout = 10 * time.Millisecond // same as tftp-hpa
+	MinMicroTimeout = 10 * time.Millisecond // the same value as in tftp-hpa
 )
 
-// Options are the values that two peers agree on before data is sent. A zero field was not offered,
-// or not agreed on.
+// Options holds the values that two peers agree on before data is sent. The option of a zero field
+// was not offered, or not agreed on.
 type Options struct {
-	BlockSize    int           // blksize: bytes a block, 8 to 65464
-	Window       int           // windowsize: blocks a window, 1 to 65535
+	BlockSize    int           // blksize: bytes per block, 8 to 65464
+	Window       int           // windowsize: blocks per window, 1 to 65535
 	Timeout      time.Duration // timeout: whole seconds, 1 s to 255 s
 	MicroTimeout time.Duration // utimeout: whole microseconds, 10 ms to 255 s
 	Rollover     Rollover      // rollover: which block number follows 65535
-	PowerOfTwo   bool          // BlockSize came as blksize2: a server confirms a power of two
+	PowerOfTwo   bool          // BlockSize is the value of blksize2: a server confirms a power of two
 	HasSize      bool          // tsize is present, with Size as its value
 	Size         int64         // bytes in the file
 }
@@ -51,19 +51,20 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Limits are the option values that this side accepts. A zero field means no limit of our own: the
-// whole range that the RFC allows.
+// Limits bounds the option values that this side accepts. A zero field sets no limit beyond that of
+// the RFC.
 type Limits struct {
-	BlockSize  int           // most bytes a block
-	Window     int           // most blocks a window
+	BlockSize  int           // largest block, in bytes
+	Window     int           // largest window, in blocks
 	MinTimeout time.Duration // shortest timeout confirmed
 	MaxTimeout time.Duration // longest timeout confirmed
 
-	// Rollover applies to a peer that does not ask for one. It is not confirmed in an OACK.
+	// Rollover is used with a peer that does not ask for one. It is not confirmed in an OACK.
 	Rollover Rollover
 }
 
-// optionNames are the options that this package knows, in the lower case in which they are sent.
+// optionNames holds the names of the options that this package knows, in the lower case in which
+// they are sent.
 var optionNames = [...]string{"blksize", "blksize2", "tsize", "timeout", "utimeout", "windowsize", "rollover"}
 
 // An OptionSet is a set of the options that this package knows.
@@ -92,7 +93,7 @@ func (set OptionSet) String() string {
 	return strings.Join(names, ",")
 }
 
-// Has reports whether the set has the option of that name, in upper or lower case.
+// Has reports whether the set has the option of that name. The case of the name does not matter.
 func (set OptionSet) Has(name []byte) bool {
 	for i, known := range optionNames {
 		if set&(1<<i) != 0 && len(name) == len(known) && bytes.EqualFold(name, []byte(known)) {

@@ -21,8 +21,8 @@ const (
 // HeaderSize is the length in bytes of a DATA packet's header, and of a whole ACK.
 const HeaderSize = 4
 
-// MaxRequest is the longest request that a server accepts, in bytes.
-// RFC 2347 §2 allows 512; deep trees and long option lists get some room.
+// MaxRequest is the longest request that a server accepts, in bytes. RFC 2347 §2 allows 512; this
+// leaves room for long paths and many options.
 const MaxRequest = 2048
 
 // A Mode is the encoding of a file's bytes in packets (RFC 1350 §2).
@@ -45,7 +45,7 @@ func (m Mode) String() string {
 // A Request asks a server to read or to write one file.
 type Request struct {
 	Write bool
-	Name  string // as received: neither cleaned nor checked
+	Name  string // as received, without any change or check
 	Mode  Mode
 	Offer Options
 }

@@ -1,8 +1,8 @@
 package transfer
 
-// A Rollover says which number follows 65535 on the wire. No RFC says, so peers differ; nearly all
-// continue with 0. It is negotiated by the option "rollover" that tftp-hpa introduced, or
-// configured for a peer's address.
+// A Rollover says which block number follows 65535 on the wire. No RFC specifies it, so peers
+// differ; nearly all continue with 0. It is negotiated with the option "rollover", which tftp-hpa
+// introduced, or configured for a peer's address.
 type Rollover uint8
 
 // The rollovers.
@@ -11,8 +11,8 @@ const (
 	RolloverZero                    // 65535, 0, 1, …
 	RolloverOne                     // 65535, 1, 2, …
 
-	// RolloverOneUnasked is the RolloverOne of [Limits] for a peer that did not ask. It is not
-	// confirmed in an OACK.
+	// RolloverOneUnasked is RolloverOne that comes from [Limits], because the peer did not ask for
+	// any. It is not confirmed in an OACK.
 	RolloverOneUnasked
 )
 

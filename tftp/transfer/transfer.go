@@ -1,7 +1,7 @@
-// Package transfer has the values that servers and clients of TFTP have in common: requests, modes,
-// options and their limits, error codes, and the counts of a transfer.
+// Package transfer defines the values that servers and clients of TFTP have in common: requests,
+// modes, options and their limits, error codes, and the counts of a transfer.
 //
-// They are those of RFC 1350 (the protocol), RFC 2347 (options), RFC 2348 (blksize), RFC 2349
+// They come from RFC 1350 (the protocol), RFC 2347 (options), RFC 2348 (blksize), RFC 2349
 // (timeout, tsize) and RFC 7440 (windowsize). To send or receive files, use package
 // [github.com/haul-project/haul/tftp] or [github.com/haul-project/haul/tftp/tftpclient].
 //
@@ -12,18 +12,18 @@ package transfer
 
 import "time"
 
-// Stats counts what one side of a transfer saw. All fields except RTT only grow.
+// Stats holds the counts of one side of a transfer. All fields except RTT only grow.
 type Stats struct {
 	Sent       int64         // datagrams sent: DATA, ACK, OACK, requests and ERROR
-	Resent     int64         // of those, sent before: DATA blocks, and repeated replies
+	Resent     int64         // of these, how many were sent before: DATA blocks, and repeated replies
 	Received   int64         // datagrams from the peer
 	Duplicates int64         // DATA or ACK received again
 	Strays     int64         // datagrams that did not belong here and were ignored
 	Timeouts   int64         // times the timer expired
 	RTT        time.Duration // smoothed round trip; 0 before the first measurement
 
-	// Unconfirmed says that a read was answered completely and only the acknowledgement of the last
-	// window never came. ROMs that do not send their last ACK cause this.
+	// Unconfirmed says that a read was answered completely, and only the acknowledgement of the
+	// last window did not arrive. ROMs that do not send their last ACK cause this.
 	Unconfirmed bool
 }
 

@@ -12,7 +12,8 @@ import (
 // because an ERROR may answer a request with a forged address.
 const maxMessage = 128
 
-// AppendError appends an ERROR packet; msg is cut to a short line.
+// AppendError appends an ERROR packet. It cuts msg to 128 bytes, and replaces characters that are
+// not printable ASCII.
 func AppendError(b []byte, code transfer.ErrorCode, msg string) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(transfer.ErrorPacket))
 	b = binary.BigEndian.AppendUint16(b, uint16(code))
@@ -35,8 +36,8 @@ func parseError(b []byte) *transfer.Error {
 	return e
 }
 
-// clean cuts a message to maxMessage bytes and replaces characters that could harm a terminal or a
-// log.
+// clean cuts a message to maxMessage bytes and replaces all characters but printable ASCII, because
+// others could harm a terminal or a log.
 func clean(msg string) string {
 	if len(msg) > maxMessage {
 		msg = msg[:maxMessage]

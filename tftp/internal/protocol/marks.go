@@ -1,7 +1,7 @@
 package protocol
 
 // marks records which blocks beyond the first gap have arrived. It is a ring with one bit for each
-// block of a window. All its operations take constant time.
+// block of a window. All operations except reset take constant time.
 type marks struct {
 	words []uint64
 	count int   // bits set
@@ -10,7 +10,7 @@ type marks struct {
 
 // reset empties the ring and makes it large enough for a window.
 func (m *marks) reset(window int64) {
-	// The size is a power of two, so that a mask finds a block's place.
+	// The size is a power of two, so a mask finds the place of a block.
 	n := int64(1)
 	for n*64 < window {
 		n *= 2

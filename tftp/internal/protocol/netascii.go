@@ -2,8 +2,8 @@ package protocol
 
 import "bytes"
 
-// In netascii (RFC 1350 §1, RFC 764) a line ends in CR LF, and a literal CR is followed by NUL.
-// Local text here ends its lines in LF.
+// In netascii (RFC 1350 §1, RFC 764) a line ends in CR LF, and a NUL follows a literal CR. Lines of
+// local text end in LF.
 
 // AppendNetascii appends local text in netascii. It translates each byte on its own, so a file may
 // be translated in pieces.
@@ -24,15 +24,15 @@ func AppendNetascii(dst, text []byte) []byte {
 	return dst
 }
 
-// A NetasciiDecoder turns netascii into local text, piece by piece and in order. The zero value is
-// ready for a file.
+// A NetasciiDecoder turns netascii into local text. It takes the pieces of a file in order. The
+// zero value is ready for a file.
 type NetasciiDecoder struct {
 	cr bool // the previous piece ended in CR
 }
 
-// Append appends the text in the next piece of netascii. It never appends more bytes than the piece
-// has, plus one for a CR at the end of the previous piece. A CR followed by anything but LF or NUL
-// is kept, since some clients send text unchanged.
+// Append appends the text in the next piece of netascii. It appends at most as many bytes as the
+// piece has, plus one for a CR at the end of the previous piece. A CR followed by anything but LF
+// or NUL is kept, since some clients send text unchanged.
 func (d *NetasciiDecoder) Append(dst, ascii []byte) []byte {
 	for _, c := range ascii {
 		if d.cr {

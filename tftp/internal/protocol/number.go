@@ -2,13 +2,13 @@ package protocol
 
 import "github.com/haul-project/haul/tftp/transfer"
 
-// Block numbers have 16 bits on the wire. Here they have 63 bits and never wrap: they are widened
-// when a packet arrives and narrowed when one is sent.
+// Block numbers have 16 bits on the wire. In this package they have 63 bits and never wrap: a
+// number is widened when a packet arrives and narrowed when a packet is sent.
 
-// oneCycle is the number of blocks with different numbers if 1 follows 65535.
+// oneCycle is the number of different block numbers if 1 follows 65535.
 const oneCycle = 65535
 
-// wireNumber narrows a block number.
+// wireNumber returns the block's number on the wire.
 func wireNumber(block int64, roll transfer.Rollover) uint16 {
 	if roll >= transfer.RolloverOne && block > 0 {
 		return uint16((block-1)%oneCycle + 1)

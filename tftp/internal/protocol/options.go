@@ -12,14 +12,14 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Bounds of what is agreed on.
+// Bounds of the windows that we agree to.
 const (
-	// safeWindow is the largest window that is agreed on, in blocks: a quarter of the block
-	// numbers. Blocks of the previous window may come again; if the numbers did not cover two
-	// windows, they would be taken for new ones.
+	// safeWindow is the largest window that we agree to, in blocks: a quarter of the block numbers.
+	// Blocks of the previous window may arrive again. If two windows together had more blocks than
+	// there are numbers, such blocks would be taken for new ones.
 	safeWindow = 16384
 
-	netasciiWindow = 8 // most blocks a window in netascii
+	netasciiWindow = 8 // largest window in netascii, in blocks
 )
 
 // The option names, in the lower case in which they are sent.
@@ -49,9 +49,8 @@ func windowOf(o transfer.Options) int { return max(1, o.Window) }
 func timeoutOf(o transfer.Options) time.Duration { return cmp.Or(o.MicroTimeout, o.Timeout) }
 
 // Agree returns the options to confirm for a request: only those that were offered, with values no
-// higher than offered. For a read, size is that of the file. A size of zero is omitted because curl
-// 7.88 takes an OACK with tsize 0 for a failure; a size below zero is omitted because it is
-// unknown.
+// higher than offered. For a read, size is the file's size in bytes, or negative if it is unknown.
+// A size of zero is omitted too, because curl 7.88 takes an OACK with tsize 0 for a failure.
 func Agree(l transfer.Limits, r transfer.Request, size int64) transfer.Options {
 	o := r.Offer
 	if l.BlockSize > 0 {
@@ -84,8 +83,8 @@ func Agree(l transfer.Limits, r transfer.Request, size int64) transfer.Options {
 	return o
 }
 
-// limitWindow keeps windows safe, and small in netascii. A netascii receiver must drop blocks that
-// come out of order, so a large window would be sent many times.
+// limitWindow limits the window to safeWindow, or to netasciiWindow in netascii. A netascii
+// receiver must drop blocks that arrive out of order, so a large window would be sent many times.
 func limitWindow(o *transfer.Options, m transfer.Mode) {
 	most := safeWindow
 	if m == transfer.Netascii {
@@ -98,7 +97,7 @@ func confirms(l transfer.Limits, timeout time.Duration) bool {
 	return timeout >= l.MinTimeout && (l.MaxTimeout == 0 || timeout <= l.MaxTimeout)
 }
 
-// appendOptions appends the options present, as names and decimal values.
+// appendOptions appends each option that is present, as its name and its decimal value.
 func appendOptions(b []byte, o transfer.Options) []byte {
 	switch {
 	case o.BlockSize != 0 && o.PowerOfTwo:
@@ -129,7 +128,7 @@ func appendOption(b []byte, name string, value int64) []byte {
 	return append(strconv.AppendInt(b, value, 10), 0)
 }
 
-// errMalformed marks an option that is known but has no valid value.
+// errMalformed reports that the value of a known option is not valid.
 var errMalformed = errors.New("value out of range")
 
 // parseOffer parses the options of a request. Options that are unknown, refused, malformed or cut
@@ -143,7 +142,7 @@ func parseOffer(b []byte, refused transfer.OptionSet) transfer.Options {
 			return o
 		}
 		if refused == 0 || !refused.Has(name) {
-			_, _ = setOption(&o, name, value) // a server does not reject a bad option, it only does not confirm it
+			_, _ = setOption(&o, name, value) // a server does not reject a bad option; it just leaves it unconfirmed
 		}
 		b = rest
 	}
@@ -183,7 +182,8 @@ func cutOption(b []byte) (name, value, rest []byte, ok bool) {
 	return name, value, rest, ok
 }
 
-// set stores one option unless it is already present.
+// setOption stores one option unless it is already present. It reports whether the name is known,
+// and returns errMalformed for a value that is not valid.
 func setOption(o *transfer.Options, name, value []byte) (known bool, err error) {
 	n, ok := parseDecimal(value)
 	in := func(low, high int64) bool { return ok && n >= low && n <= high }
@@ -226,15 +226,15 @@ func setOption(o *transfer.Options, name, value []byte) (known bool, err error) 
 	return true, nil
 }
 
-// parseDecimal parses an unsigned decimal number below 2^63 of digits only.
+// parseDecimal parses an unsigned decimal number below 2^63: at most 19 digits, and nothing else.
 func parseDecimal(b []byte) (int64, bool) {
 	n, err := strconv.ParseUint(string(b), 10, 63)
 	return int64(n), err == nil && len(b) <= 19
 }
 
-// confirmedBy checks a server's OACK against the request: no option that was not requested (RFC
-// 2347), no higher value than requested (RFC 2348 and 7440), and a timeout, and a write's size,
-// exactly as requested (RFC 2349).
+// confirmedBy checks the server's OACK ack against the requested options o. It returns an error for
+// an option that was not requested (RFC 2347), a higher value than requested (RFC 2348 and 7440),
+// and for a timeout, or a size of a write, that differs from the requested one (RFC 2349).
 func confirmedBy(o transfer.Options, ack transfer.Options, write bool) error {
 	switch {
 	case ack.BlockSize > o.BlockSize:

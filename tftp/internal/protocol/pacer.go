@@ -3,66 +3,67 @@ package protocol
 import "time"
 
 const (
-	// A window that loses its end adds strike, and a window that does not subtracts one. At
-	// maxStrikes, windows are sent in bursts, or in smaller bursts: any last packet may be lost by
-	// chance, but not that of every third window. A loss that a trial has already confirmed is not
-	// counted.
+	// A window that loses its end adds the value strike to the count of strikes, and a window that
+	// does not lose it subtracts one. At maxStrikes, windows are sent in bursts, or in smaller
+	// bursts than before. One last packet may be lost by chance, but not that of every third
+	// window. A loss that a trial has already confirmed does not count.
 	strike     = 2
 	maxStrikes = 3 * strike
 
-	// firstPause is the time assumed for the path to drain all that it holds while nothing is known
-	// about it. It doubles, up to a round trip and maxDrain, while ends are still lost, and halves
-	// again after shortRun windows arrive complete.
+	// firstPause is how long we assume the path takes to drain all that it holds, while nothing is
+	// known about it. The assumed time doubles as long as ends of windows are still lost, up to a
+	// round trip and maxDrain. It halves again each time shortRun windows arrive complete.
 	firstPause = time.Millisecond
 	maxDrain   = 64 * time.Millisecond
 	shortRun   = 4
 
-	// longPause is the longest pause between bursts if smaller bursts can avoid a longer one: some
-	// peers take a pause of 10 ms for a loss.
+	// longPause is the longest pause between bursts, where smaller bursts can keep the pause this
+	// short. Some peers take a pause of 10 ms for a loss.
 	longPause = 5 * time.Millisecond
 
-	// slack is the divisor for the part that is added to a block's time on the path. If blocks
-	// arrived faster than they leave, a queue would eventually fill.
+	// A block's measured time on the path is increased by one part in slack. If blocks entered the
+	// queue even slightly faster than they leave it, it would eventually fill.
 	slack = 16
 
-	// minRun is how many blocks must be sent at once for a measurement of the path.
+	// minRun is how many blocks must be sent at once to measure the path.
 	minRun = 4
 
-	// trust is the number of windows in a row that must arrive complete before a larger burst is
-	// tried. It doubles each time that burst was too large.
+	// These values bound the number of windows in a row that must arrive complete before a larger
+	// burst is tried. That number doubles each time the larger burst was too large.
 	minTrust = 16
 	maxTrust = 1 << 16
 )
 
-// A pacer sends windows in bursts if the path has no room for a whole window. The ring of a small
-// network card or the queue of a switch may hold only a few packets, so the end of each window is
-// lost. The receiver cannot report that, since nothing follows, so each such window would cost a
-// timeout.
+// The ring of a small network card or the queue of a switch may hold only a few packets, so the end
+// of each window is lost. The receiver cannot report such a loss, since nothing follows, so each
+// window would cost a timeout. If the path has no room for a whole window, a pacer therefore has it
+// sent in bursts.
 //
-// It models the path as one queue that holds a number of blocks and needs a fixed time for each.
+// It models the path as one queue that holds a certain number of blocks and takes a fixed time for
+// each.
 type pacer struct {
-	holds int64         // most blocks at once that arrived; 0 for no bound
+	holds int64         // largest burst that arrived, in blocks; 0 for no bound
 	held  int64         // the previous value of holds while a larger one is tried; 0 otherwise
-	each  time.Duration // time that the path needs for a block; 0 while unknown
-	guess bool          // each is no more than a guess
-	empty time.Time     // when the queue is empty if nothing more is sent
+	each  time.Duration // time that the path takes for a block; 0 while unknown
+	guess bool          // the value of each is only a guess
+	empty time.Time     // when the queue will be empty if nothing more is sent
 
 	latest  time.Time // when a block was last sent
 	run     int64     // how many blocks were sent at that time
-	first   int64     // first and last block of those that are consecutive
+	first   int64     // first and last block of the latest consecutive blocks
 	last    int64
-	from    int64 // the latest consecutive blocks, from and to, that are enough for a measurement
+	from    int64 // first and last block of the latest consecutive blocks that are enough for a measurement
 	to      int64
 	strikes int
-	best    int64 // most blocks that arrived of a window that added strikes
-	passed  int64 // blocks that arrived since a window was counted
+	best    int64 // most blocks that arrived of any window that added strikes
+	passed  int64 // blocks that arrived since the latest clean window was counted
 	clean   int   // windows in a row whose ends were not lost
-	trust   int   // how many of these are needed to try more
+	trust   int   // how many such windows are needed before a larger burst is tried
 	wary    bool  // the measured value of each was too short
 }
 
-// arrived returns how many blocks of the latest burst arrived, if k is the highest one that did and
-// the burst has more; 0 if k is not of that burst.
+// arrived returns how many blocks of the latest burst arrived, if k is the highest block that did.
+// It returns 0 if k is not in that burst, or is the last block of it.
 func (p *pacer) arrived(k int64) int64 {
 	if k < p.from || k >= p.to {
 		return 0
@@ -70,8 +71,8 @@ func (p *pacer) arrived(k int64) int64 {
 	return k - p.from + 1
 }
 
-// room returns how many of n blocks may be sent now: as many as the queue has room for, but 0
-// instead of a few.
+// room returns how many of n blocks may be sent now: as many as the queue has room for, or 0 if
+// that is too few to be worth a burst.
 func (p *pacer) room(now time.Time, n int64) int64 {
 	if p.holds == 0 || !p.empty.After(now) {
 		return p.most(n)
@@ -90,8 +91,8 @@ func (p *pacer) most(n int64) int64 {
 	return min(n, p.holds)
 }
 
-// burst returns how much room is needed before it is worth sending some of n blocks. If each is
-// only a guess, the queue must be empty.
+// burst returns for how many blocks the queue must have room before it is worth sending some of n
+// blocks. If the time for each block is only a guess, the queue must be empty.
 func (p *pacer) burst(n int64) int64 {
 	if p.guess {
 		return p.holds
@@ -99,7 +100,7 @@ func (p *pacer) burst(n int64) int64 {
 	return min(n, max(1, min(p.holds/2, int64(longPause/p.each))))
 }
 
-// resumes returns when there is room for such a burst.
+// resumes returns when the queue has room for a burst of n blocks.
 func (p *pacer) resumes(n int64) time.Time {
 	return p.empty.Add(-time.Duration(p.holds-p.burst(n)) * p.each)
 }
@@ -124,12 +125,12 @@ func (p *pacer) took(now time.Time, first, n int64) {
 	}
 }
 
-// drained records that the path was busy for d with at least run blocks.
+// drained records that the path took the time d for at least run blocks.
 func (p *pacer) drained(d time.Duration, run int64) {
 	if p.wary || run < minRun || d <= 0 {
 		return
 	}
-	each := slacken(d / time.Duration(run-1)) // d includes the trip of one of them
+	each := slacken(d / time.Duration(run-1)) // d includes the trip of one block
 	if p.each == 0 || p.guess || each < p.each {
 		p.each, p.guess = each, false
 	}
@@ -137,12 +138,12 @@ func (p *pacer) drained(d time.Duration, run int64) {
 
 func slacken(each time.Duration) time.Duration { return each + each/slack + 1 }
 
-// overflowed records that only the first blocks of many arrived. Took is the time that the path
-// needed for run blocks, including a round trip.
+// overflowed records that of many blocks only the given number of first ones arrived. The path took
+// the time took for run blocks, including a round trip.
 func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.passed, p.clean, p.strikes = 0, 0, 0
 	least := slacken(max(took-trip, 0) / time.Duration(run-1))
-	most := took / time.Duration(run-1) // as if the next run waited for the answer
+	most := took / time.Duration(run-1) // as if each run waited for the answer to the run before it
 	if p.each == 0 || p.guess {
 		p.each, p.guess = least, false
 	}
@@ -152,15 +153,15 @@ func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.each = min(max(p.each, least), max(most, least))
 }
 
-// lostTail records that, as a timeout revealed, only some blocks of the latest burst arrived.
-// Arrived is 0 if their number is unknown.
+// lostTail records that a timeout has shown that only some blocks of the latest burst arrived. The
+// argument arrived is their number, or 0 if it is unknown.
 func (p *pacer) lostTail(arrived, window int64, trip time.Duration) {
 	p.passed, p.clean = 0, 0
 	if arrived == 0 {
-		arrived = p.holds // so bursts of that size are too large or too early
+		arrived = p.holds // since bursts of that size are too large or sent too soon
 	}
 	if arrived <= 0 || window == 1 {
-		return // a path that is down has no room for one block either
+		return // on a path that is down, even a single block does not arrive
 	}
 	p.best = max(p.best, arrived)
 	if p.strikes += strike; p.strikes < maxStrikes {
@@ -173,8 +174,8 @@ func (p *pacer) lostTail(arrived, window int64, trip time.Duration) {
 	}
 }
 
-// lower limits holds to the number of blocks that arrived. It reports false if holds was already
-// that low.
+// lower limits bursts to the number of blocks that arrived. It reports false if they were already
+// that small.
 func (p *pacer) lower(arrived int64) bool {
 	switch {
 	case p.holds == 0:
@@ -191,14 +192,14 @@ func (p *pacer) lower(arrived int64) bool {
 	return true
 }
 
-// slower increases the time for each block, because even fewer blocks than the path holds were too
-// many. Limit bounds the time for all of them.
+// slower increases the time for each block, because even a burst that is no larger than the path
+// holds was lost. The argument limit bounds the time for the whole burst.
 func (p *pacer) slower(limit time.Duration) {
 	limit = max(min(limit, maxDrain), firstPause) / time.Duration(p.holds)
 	p.each, p.wary = max(p.each, min(2*p.each, limit)), true
 }
 
-// lostRun records that consecutive blocks were lost. If a larger burst was being tried, it was too
+// lostRun records that consecutive blocks were lost. If a larger burst is being tried, it is too
 // large.
 func (p *pacer) lostRun() {
 	if p.held > 0 {
@@ -207,16 +208,16 @@ func (p *pacer) lostRun() {
 	}
 }
 
-// hurried records that everything after a gap inside a window is sent again. If the pace is only
-// guessed, it may be what overflows the path again and again.
+// hurried records that everything after a gap inside a window is sent again. If the pace is only a
+// guess, it may be too fast and overflow the path again and again.
 func (p *pacer) hurried() {
 	if p.guess && p.holds >= trialBlocks {
 		p.each = max(p.each, min(2*p.each, 2*longPause/time.Duration(p.holds)))
 	}
 }
 
-// came records that n more blocks arrived. As many blocks as a window has, with no sign that its
-// end was lost, count as a clean window, even if other blocks were lost.
+// came records that n more blocks arrived. A window's worth of blocks without a sign that the end
+// was lost counts as a clean window, even if other blocks were lost.
 func (p *pacer) came(n, window int64) {
 	if p.passed += n; p.passed < window {
 		return
@@ -241,9 +242,9 @@ func (p *pacer) came(n, window int64) {
 	}
 }
 
-// A trial sends half as many blocks as arrived, so that there is room for them, and at most
-// trialBlocks. That is enough to measure the path's time for each block, and not a great waste if
-// the blocks turn out not to be missing.
+// A trial sends half as many blocks as arrived, so that the path has room for them, but at most
+// trialBlocks. That is enough to measure the path's time for each block, and wastes little if the
+// blocks turn out not to be missing.
 const trialBlocks = 16
 
 func trialOf(arrived int64) int64 { return max(minRun, min(arrived/2, trialBlocks)) }

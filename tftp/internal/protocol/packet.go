@@ -11,7 +11,7 @@ import (
 // always a [*transfer.Error] that can be sent as the answer.
 func ParseRequest(b []byte) (transfer.Request, error) { return ParseRequestWithout(0, b) }
 
-// ParseRequestWithout is ParseRequest for a server that does not know the options of refused.
+// ParseRequestWithout is like ParseRequest, but also ignores the options in refused.
 func ParseRequestWithout(refused transfer.OptionSet, b []byte) (transfer.Request, error) {
 	op := transfer.OpcodeOf(b)
 	if op != transfer.ReadRequest && op != transfer.WriteRequest {
@@ -53,7 +53,7 @@ func AppendRequest(b []byte, r transfer.Request) []byte {
 }
 
 // AppendHeader appends the header of a DATA packet, for drivers that build a run of blocks in one
-// buffer. Block counts from 1 and never wraps; the number in the packet does.
+// buffer. The argument block counts from 1 and never wraps; the number in the packet does wrap.
 func AppendHeader(b []byte, block int64, roll transfer.Rollover) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(transfer.Data))
 	return binary.BigEndian.AppendUint16(b, wireNumber(block, roll))

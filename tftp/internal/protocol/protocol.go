@@ -23,13 +23,13 @@ import "time"
 
 // Bounds of a transfer. They limit every wait and every retry in this package.
 const (
-	// maxFirst is how often an answer is sent again before anything valid has come from the peer.
-	// The address of a request may be forged, so this bounds the traffic that a forger can direct
-	// at a third party.
+	// maxFirst is how often an answer is sent again before the peer has sent anything valid. The
+	// address of a request may be forged, so this bounds the traffic that a forger can direct at a
+	// third party.
 	maxFirst = 3
 
 	// maxFirstData is the same bound for an answer that is DATA, which is larger than the request.
-	// A peer that receives nothing repeats its request, and is answered then.
+	// A peer that receives nothing repeats its request, and then gets an answer.
 	maxFirstData = 1
 
 	// repeatGap is how old an answer must be before a repeated request makes us send it again: some
@@ -41,27 +41,27 @@ const (
 
 	// maxSilence is how long a peer that has answered before may be silent. A longer negotiated
 	// timeout extends this to maxSilentTimeouts timeouts. A timeout longer than longestWait is
-	// confirmed, but we wait no longer than longestWait for one answer. At least minTries timeouts
-	// are needed as well: after a pause of the whole process the clock has advanced, but the peer
+	// confirmed, but we wait no longer than longestWait for one answer. Besides, at least minTries
+	// timeouts must pass: after a pause of the whole process the clock has advanced, but the peer
 	// had no chance to answer.
 	maxSilence        = 30 * time.Second
 	maxSilentTimeouts = 5
 	longestWait       = time.Minute
 	minTries          = 3
 
-	// slowestBlock sets the least average rate of a transfer: one block of 512 bytes or less in
-	// this time. A transfer that is maxStall behind that rate is ended, as is one whose peer keeps
-	// sending without any progress.
+	// slowestBlock sets the lowest allowed average rate of a transfer: one block of 512 bytes or
+	// less in this time. We end a transfer that falls maxStall behind that rate, so also one whose
+	// peer keeps sending without any progress.
 	slowestBlock = 30 * time.Second
 	maxStall     = 5 * time.Minute
 
 	// finalSilence is how long a Sender that answers a read waits if only the acknowledgement of
-	// the last window is missing: some boot ROMs never acknowledge the last block.
+	// the last window is missing. Some boot ROMs never acknowledge the last block.
 	finalSilence = 5 * time.Second
 
-	// Dallying (RFC 1350 §6) is the time for which a Receiver that is done answers repeats of the
-	// last block. A server waits for clients with timers of several seconds; a client waits as long
-	// as a sender with a measured timer needs.
+	// Dallying (RFC 1350 §6) means that a Receiver that is done still answers repeats of the last
+	// block, for this time. A server waits for clients with timers of several seconds; a client
+	// waits as long as a sender with a measured timer needs.
 	serverDally    = 12 * time.Second
 	minClientDally = 250 * time.Millisecond // above windowRTO
 	maxClientDally = 3 * time.Second

@@ -7,30 +7,30 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A Receiver receives one file. It acknowledges only what the driver says is
-// stored, so a slow disk slows the peer, and a final ACK means the file is safe.
+// A Receiver receives one file. It acknowledges only data that the driver reports as stored. So a
+// slow disk slows the peer down, and a final ACK means that the file is safe.
 //
-// It answers a write request (Answer) or makes a read request (Request). The
-// zero Receiver is ready for either.
+// Answer makes it answer a write request, and Request makes it send a read request. The zero
+// Receiver is ready for either.
 type Receiver struct {
 	side
 	phase   receiverPhase
-	inOrder bool // take no block before its predecessor; netascii needs this to know its offsets
+	inOrder bool // drop blocks that arrive before their predecessor; in netascii the offsets need this
 
-	got   int64 // highest block received; all blocks before it have come too
+	got   int64 // highest block received without a gap before it
 	acked int64 // highest block acknowledged; the window begins after it
 	last  int64 // number of the file's last block; 0 while unknown
 	tail  int64 // bytes in that block
 	ahead marks // blocks received beyond got
 
 	confirmed bool // acked has been sent
-	storing   bool // the driver has not yet stored what it was given
+	storing   bool // the driver has not yet stored the data that Handle returned
 	ackDue    bool
 	nacked    int64 // the block before the last reported gap; -1 if no gap was reported
 
-	ackedAt      time.Time // when the latest ACK left
-	timing       bool      // that ACK opens a window and was sent once, so its answer is measured
-	heardAt      time.Time // when the latest DATA came
+	ackedAt      time.Time // when the latest ACK was sent
+	timing       bool      // that ACK opens a window and was sent only once, so we measure the time until its answer
+	heardAt      time.Time // when the latest DATA arrived
 	storingSince time.Time // when storing became true
 }
 
@@ -47,16 +47,16 @@ const (
 // well (RFC 5681 §3.2).
 const reorderSpan = 3
 
-// A Chunk is new data of the file. Chunks may come out of order within the window. Data aliases the
-// datagram.
+// A Chunk holds new data of the file. Chunks may come out of order within the window. Data aliases
+// the datagram.
 type Chunk struct {
 	Offset int64
 	Data   []byte
 	Last   bool // the file is complete with this chunk; Data may be empty
 }
 
-// Answer makes r the server's side of a write. Agreed are the options that [Agree] returned;
-// an OACK confirms them if there are any. A write in netascii takes blocks in order only.
+// Answer makes r the server's side of a write. The options agreed come from [Agree]; an OACK
+// confirms them if any is present. In netascii, r accepts blocks only in order.
 func (r *Receiver) Answer(now time.Time, mode transfer.Mode, agreed transfer.Options) {
 	*r = Receiver{side: side{answers: true, lastWord: now}, ahead: r.ahead}
 	r.inOrder = mode == transfer.Netascii
@@ -75,9 +75,9 @@ func (r *Receiver) Request(now time.Time, q transfer.Request) {
 	r.phase, r.reply = receiverAsks, true
 }
 
-// DropOutOfOrder makes r drop blocks that come out of order, like a receiver that keeps only one
-// block. The sender then sends everything after a gap again (RFC 7440 §4). It is for measurements.
-// Call it after Answer or Request.
+// DropOutOfOrder makes r drop blocks that arrive out of order, like a receiver that has memory for
+// only one block. The sender then sends everything after a gap again (RFC 7440 §4). It is for
+// measurements. Call it after Answer or Request.
 func (r *Receiver) DropOutOfOrder() { r.inOrder = true }
 
 func (r *Receiver) use(o transfer.Options) {
@@ -113,7 +113,7 @@ func (r *Receiver) Handle(now time.Time, b []byte) Chunk {
 	return Chunk{}
 }
 
-// optionAck takes a server's OACK.
+// optionAck handles a server's OACK.
 func (r *Receiver) optionAck(now time.Time, b []byte) {
 	switch {
 	case r.answers, r.done:
@@ -156,12 +156,12 @@ func (r *Receiver) noteHeard(now time.Time) {
 	r.heard, r.lastWord, r.tries = true, now, 0
 }
 
-// stalled ends a transfer in which too little has moved.
+// stalled ends a transfer that has made too little progress, and reports whether it did.
 func (r *Receiver) stalled(now time.Time) bool {
 	return !r.done && !r.storing && r.endIfStalled(now)
 }
 
-// data takes the block with the given number.
+// data handles a DATA packet with the given number.
 func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 	if r.phase == receiverAsks {
 		if wire != 1 {
@@ -200,7 +200,7 @@ func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 	return r.take(now, k, data)
 }
 
-// fits checks a new block's length against what is known of the file. Only the last block may be
+// fits checks a new block's length against what is known about the file. Only the last block may be
 // short, and no block follows it. A peer that breaks this rule gets an ERROR.
 func (r *Receiver) fits(k, length int64) bool {
 	switch {
@@ -235,8 +235,8 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 		r.ahead.set(k)
 	} else {
 		filled := r.advance(k)
-		// An ACK is due at the end of a window and of the file. It is due at once when a gap has
-		// closed, because the sender waits for just that.
+		// An ACK is due at the end of a window and of the file. It is also due when a gap is
+		// filled, because the sender waits for that.
 		if r.got == r.acked+r.window || r.whole() || filled {
 			r.ackDue = true
 		}
@@ -248,11 +248,11 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 	return c
 }
 
-// whole reports whether every block of the file has come.
+// whole reports whether every block of the file has arrived.
 func (r *Receiver) whole() bool { return r.last != 0 && r.got == r.last }
 
-// advance moves got to block k and past the blocks that came early. It reports whether that closed
-// a gap that was reported to the sender.
+// advance moves got to block k, and on to the end of the blocks after it that arrived early. It
+// reports whether this filled a gap.
 func (r *Receiver) advance(k int64) (filled bool) {
 	filled = r.nacked == k-1
 	r.got = k
@@ -264,8 +264,8 @@ func (r *Receiver) advance(k int64) (filled bool) {
 }
 
 // reportGap makes an ACK due if block k shows that the block after got is lost: either enough
-// blocks have overtaken it, or k is the last one of the window or file. It reports each gap once;
-// if that ACK is lost too, the timer repeats it.
+// blocks have overtaken that block, or k is the last block of the window or the file. It reports
+// each gap once; if that ACK is lost too, the timer repeats it.
 func (r *Receiver) reportGap(k int64) {
 	lost := k > r.got+reorderSpan || k == r.acked+r.window || k == r.last
 	if lost && r.nacked != r.got {
@@ -274,9 +274,9 @@ func (r *Receiver) reportGap(k int64) {
 }
 
 // repeatAck makes an ACK due because the peer has sent acknowledged blocks again, so the ACK may be
-// lost. It does so only for the first such block after a pause, once the ACK has had the time to
-// arrive. Within a stream of data, a sender repeats such blocks needlessly after a gap; if it also
-// answered each repeated ACK with data, every packet would double.
+// lost. It does so only for the first such block after a pause, and only once the ACK has had time
+// to arrive. Within a stream of data, a sender repeats such blocks needlessly after a gap. If it
+// also answered each repeated ACK with data, every packet would double.
 func (r *Receiver) repeatAck(now, heard time.Time) {
 	pause := max(r.timer.least, clockGrain)
 	if now.Sub(r.ackedAt) >= pause && now.Sub(heard) >= pause {
@@ -284,14 +284,14 @@ func (r *Receiver) repeatAck(now, heard time.Time) {
 	}
 }
 
-// Stored informs r that the driver has stored all chunks so far, and after Last that it has
-// published the file.
+// Stored informs r that the driver has stored all chunks so far and, if the latest one had Last
+// set, that it has published the file.
 func (r *Receiver) Stored(now time.Time) {
 	if !r.storing {
 		return
 	}
 	r.storing = false
-	// A slow store is not the peer's silence.
+	// The peer is not to blame for a slow store.
 	r.progress.exclude(now, now.Sub(r.storingSince))
 	r.lastWord = now
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
@@ -314,7 +314,7 @@ func (r *Receiver) AppendReply(now time.Time, b []byte) []byte {
 	return b
 }
 
-// appendFirst appends the packet that opens the transfer.
+// appendFirst appends the packet that opens the transfer: the request, or our answer to it.
 func (r *Receiver) appendFirst(now time.Time, b []byte) []byte {
 	r.reply = false
 	r.firsts++
@@ -376,7 +376,7 @@ func (r *Receiver) Deadline() time.Time {
 	return r.deadline
 }
 
-// Expire handles the passing of r's deadline. Earlier calls do nothing.
+// Expire does what is due once the deadline of r has passed. Earlier calls do nothing.
 func (r *Receiver) Expire(now time.Time) {
 	d := r.Deadline()
 	if d.IsZero() || now.Before(d) {
@@ -412,7 +412,7 @@ func (r *Receiver) Repeat(now time.Time) {
 	}
 }
 
-// Received returns the bytes received without a gap.
+// Received returns how many bytes were received, counted up to the first gap.
 func (r *Receiver) Received() int64 {
 	if r.whole() {
 		return (r.last-1)*r.block + r.tail

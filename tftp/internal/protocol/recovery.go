@@ -6,10 +6,10 @@ import "time"
 //
 // RFC 7440 §4 says that the sender goes back to the block after the acknowledged one and sends
 // everything from there. Most receivers need that, because they drop blocks that come out of order.
-// A receiver that keeps them, as ours does, needs only the missing block; resending the whole
-// window would waste most of a lossy link. The first loss shows which kind the peer is: one block
-// is sent alone, and if the answer acknowledges blocks beyond it, the peer keeps them. If no answer
-// comes within the retransmission timeout, everything follows.
+// A receiver that keeps them, as ours does, needs only the missing block; sending the whole window
+// again would waste most of a lossy link. The first loss shows which kind of peer it is: one block
+// is sent alone, and if the answer acknowledges blocks beyond it, the peer keeps blocks. If there
+// is no answer within the retransmission timeout, everything else is sent too.
 //
 // A round of recovery lasts until all blocks that were in flight when it began are acknowledged, so
 // one loss begins one round. Within a round, each partial acknowledgement shows the next gap, and
@@ -18,7 +18,7 @@ type recovery struct {
 	active  bool
 	holding bool // one block is sent to learn the peer's kind; nothing else is sent
 
-	// A round that is due but not yet allowed begins at probeEnds. Until then nothing is sent:
+	// A round is due but not yet allowed. It begins at probeEnds; until then nothing is sent, and
 	// holding is set too.
 	deferred bool
 
@@ -27,15 +27,16 @@ type recovery struct {
 	nudged bool // only the last block was sent again, to make the peer answer
 	silent bool // the round began with a timeout, and the peer has sent nothing since
 
-	// A trial is under way: trial blocks are sent from the gap on, followed by block ask, which
-	// makes a receiver answer. The answer distinguishes a lost end from a lost block, and shows how
-	// long the path takes for that many blocks. The rest is held meanwhile.
+	// If trial is not 0, a trial is under way: that many blocks are sent from the gap on, followed
+	// by block ask, which makes a receiver answer. The answer distinguishes a lost end from a lost
+	// block, and shows how long the path takes for that many blocks. Meanwhile the other blocks are
+	// held back.
 	trial   int64
-	gap     int64     // its first block
+	gap     int64     // the first block of the trial
 	asksNew bool      // block ask was not sent before
-	ask     int64     // still to send; 0 for none
+	ask     int64     // block still to send; 0 for none
 	askedAt time.Time // when it left
-	rest    int64     // a trial showed that all blocks from here on are lost and are sent again; 0 for none
+	rest    int64     // a trial showed that this block and all after it are lost, so all of them are sent again; 0 for none
 
 	kind      peerKind
 	misses    int       // signs in a row against the kind assumed
@@ -44,20 +45,20 @@ type recovery struct {
 
 	end         int64 // the round ends when this block is acknowledged
 	first, last int64 // blocks still to send again
-	burst       int64 // how many at a time, for a peer that keeps
-	resent      int64 // everything from the gap to here was sent again in this round
+	burst       int64 // how many blocks to send at a time to a peer that keeps blocks
+	resent      int64 // in this round, everything from the gap to this block was sent again
 }
 
 type peerKind uint8
 
 const (
 	kindUnknown peerKind = iota
-	kindKeeps            // takes blocks out of order
+	kindKeeps            // keeps blocks that arrive out of order
 	kindDrops            // needs everything again from the gap
 )
 
 // maxMisses is how many signs in a row change the assumed kind of a peer. One sign is not enough,
-// as it may be a packet lost on the way.
+// because a packet lost on the way looks the same.
 const maxMisses = 2
 
 // mayBegin limits rounds to one per round trip.
@@ -66,8 +67,8 @@ func (r *recovery) mayBegin(now time.Time, trip time.Duration) bool {
 }
 
 // begin starts a round. Block acked is acknowledged, the block after it is missing, and all blocks
-// up to high have been sent. A peer of unknown kind gets one block, and the time wait to show its
-// kind.
+// up to high have been sent. A peer of unknown kind gets one block, and has the time wait to show
+// its kind by an answer.
 func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	r.active, r.nudged, r.silent, r.began = true, false, false, now
 	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
@@ -85,8 +86,8 @@ func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	}
 }
 
-// try turns a round that has just begun into a trial of the given number of blocks. The block that
-// makes the receiver answer is the next new one if that may be sent, because the receiver may
+// try turns a round that has just begun into a trial of the given number of blocks. If the next new
+// block may be sent, that is the block that makes the receiver answer, because the receiver may
 // already have the last of the old ones.
 func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait time.Duration) {
 	r.trial, r.ask, r.gap, r.asksNew = blocks, r.end, r.first, mayNext
@@ -98,8 +99,9 @@ func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait tim
 }
 
 // tried takes the answer to a trial, an acknowledgement of k, and reports whether the end was lost:
-// all blocks of the trial arrived, and no block after them did. The later blocks are then sent again. Once round
-// trips are measured, an answer that comes sooner than possible is ignored.
+// all blocks of the trial arrived, and no block after them did. The later blocks are then sent
+// again. Once round trips are measured, it ignores an answer that arrives in less than a round
+// trip.
 func (r *recovery) tried(now time.Time, k int64, trip time.Duration, measured bool) bool {
 	if r.trial == 0 || r.ask > 0 || k != r.resent || k >= r.end {
 		return false
@@ -125,9 +127,9 @@ func (r *recovery) postpone(trip time.Duration) {
 }
 
 // restart starts a round after a timeout, when it is unknown what arrived. At first only the last
-// block is sent again. It makes a receiver report what it has, and often only the answer is late
-// because the receiver waits for a disk. If there is still no answer, a peer that keeps blocks gets
-// the first block, and any other gets everything.
+// block is sent again, which makes a receiver report what it has. Often nothing is lost, and only
+// the answer is late because the receiver waits for a disk. If there is still no answer, a peer
+// that keeps blocks gets the first block, and any other peer gets everything.
 func (r *recovery) restart(now time.Time, acked, high int64) {
 	r.active, r.silent, r.began = true, true, now
 	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
@@ -147,7 +149,7 @@ func (r *recovery) restart(now time.Time, acked, high int64) {
 	}
 }
 
-// open sends all blocks after acked up to high; most of them were left out of the first window.
+// open has all blocks after acked up to high sent. Most of them were left out of the first window.
 func (r *recovery) open(now time.Time, acked, high int64, trip time.Duration) {
 	if r.mayBegin(now, trip) {
 		r.began = now
@@ -158,7 +160,8 @@ func (r *recovery) open(now time.Time, acked, high int64, trip time.Duration) {
 	r.first, r.last, r.rest = acked+1, high, acked+1
 }
 
-// miss counts a sign against the assumed kind. After maxMisses in a row it assumes the other one.
+// miss counts a sign against the assumed kind of peer. After maxMisses signs in a row it assumes
+// the kind instead.
 func (r *recovery) miss(instead peerKind) {
 	if r.misses++; r.misses >= maxMisses {
 		r.kind, r.misses = instead, 0
@@ -166,8 +169,8 @@ func (r *recovery) miss(instead peerKind) {
 }
 
 // spare limits how often a whole window is sent again to a peer that is silent or has acknowledged
-// no block yet: if its address is forged, its acknowledgements may be too. Beyond that, the peer
-// gets only the first block, and the last, which makes it acknowledge the first.
+// no block yet, since its address and its packets may be forged. Beyond that limit, the peer gets
+// only the first block, and the last one, which makes it acknowledge the first.
 func (r *recovery) spare(acked int64) {
 	if acked == 0 && r.spared || r.wholes >= maxWholes {
 		r.last = acked + 1
@@ -183,9 +186,9 @@ func (r *recovery) spare(acked int64) {
 // maxWholes is how often a whole window is sent again to a silent peer.
 const maxWholes = 4
 
-// advance takes an acknowledgement of block k, the highest so far. Gap reports whether the block
-// after it, if sent, is missing and needs a new round; run, whether several blocks in a row are
-// missing.
+// advance takes an acknowledgement of block k, the highest so far. The result gap reports whether
+// the block after k, if it was sent, is missing and needs a new round. The result run reports
+// whether several blocks in a row are missing.
 func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run bool) {
 	if !r.active {
 		return true, false
@@ -201,7 +204,7 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run
 		return false, false
 	}
 	if r.rest > 0 {
-		return k != r.rest, run // a receiver answers at once when a reported gap is filled
+		return k != r.rest, run // a receiver answers at once when a gap that it reported is filled
 	}
 	if r.kind != kindKeeps {
 		return true, run
@@ -215,19 +218,20 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run
 }
 
 // judge learns the peer's kind from an acknowledgement of k after only some blocks were sent again.
-// An acknowledgement that comes sooner than an answer can was already on its way, and proves
-// nothing.
+// The argument answer says that enough time has passed for it to be an answer to them. An earlier
+// acknowledgement was already on its way, and proves nothing.
 func (r *recovery) judge(k int64, answer bool) {
 	switch {
 	case k > r.resent && answer:
-		r.kind, r.misses = kindKeeps, 0 // it has blocks that were not sent again
+		r.kind, r.misses = kindKeeps, 0 // the peer has blocks that were not sent again
 	case k == r.resent && k < r.end && r.kind == kindKeeps:
-		// The peer has nothing beyond k. All of that may be lost, but not repeatedly.
+		// The peer has no block beyond k. All of them may have been lost on the way, but that does
+		// not happen repeatedly.
 		r.miss(kindUnknown)
 	}
 }
 
-// unanswered ends a probe that got no answer: the rest is sent.
+// unanswered ends a probe that got no answer. All other blocks are then sent again.
 func (r *recovery) unanswered(now time.Time, acked, high int64) {
 	r.miss(kindDrops)
 	r.nudged = true // the probe served as the nudge
@@ -246,7 +250,7 @@ func (r *recovery) due(acked int64) (first, last int64) {
 	return first, last
 }
 
-// sent records that n blocks from first were sent again.
+// sent records that n blocks from first on were sent again.
 func (r *recovery) sent(now time.Time, first, n int64) {
 	if first == r.ask {
 		r.ask, r.askedAt = 0, now

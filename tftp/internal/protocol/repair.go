@@ -2,10 +2,10 @@ package protocol
 
 import "time"
 
-// A Sender learns from acknowledgements which blocks are lost, whether its timer was right, and how
-// much the path holds.
+// This file has what a Sender learns from acknowledgements: which blocks are lost, whether its
+// timer was right, and how many blocks the path holds.
 
-// advance takes an acknowledgement of block k that is beyond all earlier ones.
+// advance handles an acknowledgement of block k, which is higher than all earlier ones.
 func (s *Sender) advance(now time.Time, k int64) {
 	s.progress.moved(now, k-s.acked, s.block)
 	if k < s.total && s.stalled(now) || s.proven(now, k) {
@@ -46,15 +46,16 @@ func (s *Sender) advance(now time.Time, k int64) {
 	switch {
 	case k == s.total:
 		s.done = true
-	case k+1 == s.next: // nothing in flight
+	case k+1 == s.next: // no block is in flight
 	case gap && s.recovery.mayBegin(now, trip):
 		if !silent && s.recovery.kind == kindDrops {
 			s.pacer.hurried()
 		}
 		s.rewind(now)
 	case gap && (silent || s.recovery.kind == kindUnknown && s.window > 1 && s.recovery.active):
-		// The ACK came sooner than any answer before, but the peer was silent until the timeout.
-		// Some peers report a gap only once, so the report must not be ignored.
+		// The ACK arrived sooner than any answer before, so it may answer older packets. But the
+		// peer was silent until the timeout. Some peers report a gap only once, so this report must
+		// not be ignored.
 		s.recovery.postpone(trip)
 		s.deadline = s.recovery.probeEnds
 	default:
@@ -63,8 +64,9 @@ func (s *Sender) advance(now time.Time, k int64) {
 }
 
 // lostEnd returns how many blocks of the latest burst arrived, if an acknowledgement of k suggests
-// that the end of the burst is lost: the peer or we have waited for a timer, so no later block has
-// revealed the gap. Otherwise, and if too few blocks can be missing for a trial, it returns 0.
+// that the end of the burst is lost. The suspicion arises if the peer or this side has waited for a
+// timer: then no later block has revealed the gap. Otherwise, or if too few blocks can be missing
+// for a trial, it returns 0.
 func (s *Sender) lostEnd(now time.Time, k int64) int64 {
 	if !s.recovery.silent && now.Sub(s.pacer.latest) < max(2*s.timer.trip(), cautiousRTO) {
 		return 0
@@ -76,9 +78,9 @@ func (s *Sender) lostEnd(now time.Time, k int64) int64 {
 	return arrived
 }
 
-// tried handles the answer to a trial that showed the end to be lost. Before a window is measured,
-// this answer may come sooner than that to an OACK, which may have been slow; or it may answer
-// something older. In that case it is no measurement.
+// tried handles the answer to a trial which showed that the end is lost. Before a window is
+// measured, this answer may take less time than the answer to an OACK, if the latter was slow; or
+// it may answer older packets. In that case its time is not a measurement.
 func (s *Sender) tried(now time.Time) {
 	took, trip := now.Sub(s.recovery.askedAt), s.timer.shortest()
 	known := s.suspect >= minRun && s.recovery.asksNew
@@ -99,9 +101,10 @@ func (s *Sender) tried(now time.Time) {
 // promptPart is the part of a timeout within which an answer to it is prompt.
 const promptPart = 8
 
-// timedOut learns from an acknowledgement of k, the first one since a timeout; after is the time
-// between them. One that comes sooner than an answer can was already on its way. One that comes
-// soon after a long wait answers the repeated packets, so the timeout was right.
+// timedOut learns from an acknowledgement of k, the first one since a timeout. The argument after
+// is the time since that timeout. An acknowledgement that arrives within less than a round trip was
+// already on its way. One that arrives soon after a long wait answers the repeated packets, so the
+// timeout was right.
 func (s *Sender) timedOut(k int64, after time.Duration) {
 	if k < s.recovery.end {
 		s.timer.eased() // something was lost
@@ -117,14 +120,14 @@ func (s *Sender) timedOut(k int64, after time.Duration) {
 	}
 }
 
-// echoSpan is how soon after an acknowledgement its echo comes. A later repeat may come from the
-// receiver's own timer, and means that the next block is lost.
+// echoSpan is how soon after an acknowledgement its echo arrives. A later repeat may come from the
+// receiver's own timer, and then means that the next block is lost.
 const echoSpan = cautiousRTO / 2
 
 // echoes reports whether a repeated ACK of k only answers blocks that a timeout sent again
 // needlessly. In lock-step, where a peer answers each DATA, the echo itself shows that the timeout
-// was needless. With a window, it counts as an echo rather than the report of a gap only if that
-// was already known.
+// was needless. With a window, a repeated ACK may also report a gap, so it counts as an echo only
+// if the timeout is already known to have been needless.
 func (s *Sender) echoes(now time.Time, k int64) bool {
 	if k == 0 || k != s.echo || now.Sub(s.moved) >= echoSpan || s.window > 1 && !s.hasty {
 		return false
@@ -136,11 +139,11 @@ func (s *Sender) echoes(now time.Time, k int64) bool {
 	return true
 }
 
-// pace informs the pacer what an acknowledgement of k, beyond all earlier ones, says about the
-// latest window.
+// pace informs the pacer about the latest window, given an acknowledgement of k that is higher than
+// all earlier ones.
 func (s *Sender) pace(k int64) {
 	switch {
-	case s.recovery.silent && s.recovery.kind != kindKeeps: // trials handle peers that keep blocks
+	case s.recovery.silent && s.recovery.kind != kindKeeps: // peers that keep blocks are handled by trials
 		last := min(k, s.recovery.end-1)
 		arrived := s.pacer.arrived(last)
 		if s.window <= minRun {
@@ -152,8 +155,8 @@ func (s *Sender) pace(k int64) {
 	}
 }
 
-// mayRewind reports whether a repeated ACK may begin a rewind. It may not during the round trip of
-// an earlier rewind, nor while the peer is probed.
+// mayRewind reports whether a repeated ACK may begin a rewind. It may not within a round trip after
+// an earlier rewind, nor while the peer is being probed.
 func (s *Sender) mayRewind(now time.Time) bool {
 	trip := s.timer.trip()
 	if s.recovery.nudged {
@@ -172,9 +175,9 @@ func (s *Sender) reportedGap(now time.Time) {
 		}
 		s.rewind(now)
 	case s.recovery.nudged && s.recovery.silent && !s.recovery.holding:
-		// The ACK came sooner than any answer before. But those answered whole windows, or an OACK
-		// that made the peer open a file, and this one may answer the one block that was sent after
-		// a timeout. Ignoring it would cost another, longer timeout.
+		// The ACK arrived sooner than any answer before. But earlier answers were to whole windows,
+		// or to an OACK that made the peer open a file, whereas this one may be to the single block
+		// that was sent after a timeout. Ignoring it would cost another, longer timeout.
 		s.recovery.postpone(s.timer.shortest())
 		s.deadline = s.recovery.probeEnds
 	}
@@ -193,8 +196,8 @@ func (s *Sender) rewind(now time.Time) {
 	}
 }
 
-// time begins to measure a round trip if the peer acknowledges the block just sent at once: the
-// last one of a window or of the file.
+// time begins to measure a round trip if the peer acknowledges the latest block at once, because it
+// is the last one of a window or of the file.
 func (s *Sender) time(now time.Time) {
 	last := s.next - 1
 	if s.timed == 0 && !s.recovery.active && (last == s.acked+s.window || last == s.total) {
@@ -213,9 +216,9 @@ func (s *Sender) rto() time.Duration {
 	return s.timer.rto(0)
 }
 
-// proven handles the first acknowledgement of data, which ends the caution. It reports whether the
-// peer has answered the end of a window that was only partly sent. In that case all blocks after k
-// are sent.
+// proven handles the first acknowledgement of data, which shows that the peer is genuine and ends
+// the caution. It reports whether the peer has answered the end of a window that was only partly
+// sent. In that case all blocks after k are sent.
 func (s *Sender) proven(now time.Time, k int64) bool {
 	flight := s.caution.flight
 	s.caution = caution{}

@@ -6,43 +6,44 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The retransmission timer follows RFC 6298, with two deviations explained in docs/tftp.md. The
-// floor is milliseconds instead of 1 s, because a window that waits a second for each lost packet
-// is what makes TFTP slow. The ceiling is the negotiated timeout, or 3 s if that is longer and the
-// peer does not answer. A read request is repeated sooner than other packets.
+// The retransmission timer follows RFC 6298, with two deviations that docs/tftp.md explains. The
+// floor is milliseconds instead of 1 s, because TFTP is slow if a window waits a second for each
+// lost packet. The ceiling is the negotiated timeout, or 3 s if that is longer and the peer does
+// not answer. A read request is repeated sooner than other packets.
 const (
 	initialRTO = time.Second     // RFC 6298 §2.1
 	maxRTO     = 3 * time.Second // if no timeout was negotiated
 	clockGrain = time.Millisecond
 
 	// readRTO is the first wait for the answer to a read request; it doubles each time. A server
-	// recognizes the repeat, or answers twice and the client keeps one answer. That costs less than
-	// a second for each lost request. It is longer than repeatGap.
+	// recognizes the repeated request, or answers it twice, and then the client keeps one answer.
+	// Both cost less than a wait of a second for each lost request. This wait is longer than
+	// repeatGap.
 	readRTO = 250 * time.Millisecond
 
 	// writeRTO is the first wait for the answer to a write request. Many servers start a process
-	// for each request that truncates the file, and so loses what the first one has already
-	// written. A server that is only slow to start should not be asked twice.
+	// for each request. A second process truncates the file and so loses the data that the first
+	// one has already written. So a server that is only slow to start should not be asked twice.
 	writeRTO = initialRTO
 
 	minTrip = time.Microsecond
 
-	// minRTO is the floor. A hasty timeout adds at least twice as much to later round trips, and
-	// each further one doubles that, up to cautiousRTO: round trips of a busy host jitter by
-	// milliseconds, however steady and long they seem. After calmTrips measurements without a hasty
-	// timeout, the margin is halved.
+	// minRTO is the floor. After a hasty timeout, the margin added to later round trips is at least
+	// twice as much, and each further hasty timeout doubles it, up to cautiousRTO. The reason is
+	// that round trips to a busy host jitter by milliseconds, however long and steady they seem.
+	// After calmTrips measurements without a hasty timeout, the margin is halved.
 	minRTO    = 2 * time.Millisecond
 	calmTrips = 1024
 
-	// cautiousRTO is the least margin added to a round trip if a needless timeout costs more than
-	// one packet: a whole window, or an ACK that a sender with the Sorcerer's bug answers with
-	// another packet. It is also used if the answer waits for a disk, as that to the last block
-	// does.
+	// cautiousRTO is the smallest margin added to a round trip if a needless timeout costs more
+	// than one packet: a whole window, or an ACK that a sender with the Sorcerer's Apprentice bug
+	// answers with another packet. It also applies if the answer waits for a disk, like the answer
+	// to the last block.
 	cautiousRTO = 10 * time.Millisecond
 
-	// A trip of some milliseconds may be all waiting in a busy host, whose pauses are just as long,
-	// while the variance forgets them within a dozen trips. So the floor is busyTrips round trips,
-	// up to cautiousRTO.
+	// A round trip of some milliseconds may consist only of waiting in a busy host, whose pauses
+	// are just as long. The variance forgets such pauses within a dozen trips. So the timeout is at
+	// least busyTrips round trips, or cautiousRTO if that is less.
 	busyTrips = 2
 
 	// windowRTO is the margin until a whole window is measured. The first round trip carries one
@@ -50,15 +51,15 @@ const (
 	windowRTO = 200 * time.Millisecond
 )
 
-// A timer estimates round trips and says how long to wait.
+// A timer estimates the round trip time and computes how long to wait.
 type timer struct {
 	srtt, rttvar time.Duration
 	least        time.Duration // shortest round trip seen
 	ceiling      time.Duration
 	backoff      uint // doublings since the last measurement
 	sampled      bool
-	margin       time.Duration // least margin added to a trip; raised by hasty timeouts
-	calm         int           // trips measured since the margin was set
+	margin       time.Duration // smallest margin added to a trip; hasty timeouts raise it
+	calm         int           // measurements since the margin was last changed
 }
 
 // limit sets the longest wait. Zero means the default.
@@ -71,7 +72,8 @@ func (t *timer) limit(timeout time.Duration) {
 
 // sample records a measured round trip and ends the backoff. The caller obeys Karn's rule: the
 // packet was sent only once. The trip is kept between minTrip and the longest timeout, even if the
-// clock says otherwise, because work done once a round trip must not be done endlessly.
+// clock says otherwise. With a trip of zero, work that is done once per round trip would be done
+// endlessly.
 func (t *timer) sample(rtt time.Duration) {
 	rtt = min(max(rtt, minTrip), transfer.MaxTimeout)
 	t.backoff = 0
@@ -98,7 +100,7 @@ func (t *timer) rto(margin time.Duration) time.Duration {
 }
 
 // backedOff returns a wait within the ceiling, doubled for each timeout in a row. It may exceed a
-// short negotiated timeout: a peer that asked for 10 ms and then vanished must not get a window a
+// short negotiated timeout: a peer that asks for 10 ms and then vanishes must not get a window a
 // hundred times a second.
 func (t *timer) backedOff(d time.Duration) time.Duration {
 	return min(min(d, t.ceiling)<<min(t.backoff, 16), max(t.ceiling, maxRTO))
@@ -108,8 +110,8 @@ func (t *timer) backedOff(d time.Duration) time.Duration {
 func (t *timer) expired() { t.backoff++ }
 
 // eased ends the backoff after a timeout that turned out to be right. RFC 6298 waits for a
-// measurement, but none comes if the end of each window is lost, because packets sent twice are not
-// measured.
+// measurement. But there is no measurement if the end of each window is lost, because packets sent
+// twice are not measured.
 func (t *timer) eased() { t.backoff = 0 }
 
 // hasty raises the margin after a timeout that turned out to be needless: the answer was already on
@@ -118,7 +120,7 @@ func (t *timer) hasty() {
 	t.margin, t.calm = min(2*max(t.margin, minRTO), cautiousRTO), 0
 }
 
-// trip returns the smoothed round trip, or a guess before the first sample.
+// trip returns the smoothed round trip time, or windowRTO before the first measurement.
 func (t *timer) trip() time.Duration {
 	if !t.sampled {
 		return windowRTO
@@ -126,7 +128,7 @@ func (t *timer) trip() time.Duration {
 	return t.srtt
 }
 
-// shortest returns the shortest round trip seen, or a guess before the first one.
+// shortest returns the shortest round trip measured, or windowRTO before the first measurement.
 func (t *timer) shortest() time.Duration {
 	if !t.sampled {
 		return windowRTO

@@ -7,35 +7,35 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A Sender sends one file. It never sees the file's bytes; it says which
-// blocks are due and the driver fetches them.
+// A Sender sends one file. It never sees the file's bytes: it says which blocks are due, and the
+// driver fetches them.
 //
-// It answers a read request (Answer) or makes a write request (Request). The
-// zero Sender is ready for either.
+// Answer makes it answer a read request, and Request makes it send a write request. The zero Sender
+// is ready for either.
 type Sender struct {
 	side
 	phase   senderPhase
-	quiet   bool // the timer sends no first DATA
+	quiet   bool // the timer does not repeat the first DATA
 	caution caution
 
 	size  int64 // bytes in the file
 	total int64 // blocks in the file; the last one is shorter than a full block
 
 	// acked < next. The blocks between them are in flight.
-	acked int64 // highest block acknowledged, all before it included
+	acked int64 // highest block acknowledged; all blocks before it are acknowledged too
 	next  int64 // lowest block never sent
 
 	recovery recovery
 	pacer    pacer
 	held     time.Time // the driver sends no blocks before this time; zero if it may send now
 	timed    int64     // block whose round trip is measured; 0 for none
-	timedAt  time.Time // when it left
-	timedRun int64     // blocks that were sent at once with it
-	suspect  int64     // how many blocks of a burst arrived, if a trial is to show whether the path holds no more
+	timedAt  time.Time // when that block was sent
+	timedRun int64     // how many blocks were sent at once with it
+	suspect  int64     // how many blocks of a burst arrived, if a trial shall show whether the path holds no more; otherwise 0
 	measured bool      // a full window has been measured
 	moved    time.Time // when the peer last acknowledged something new
 	echo     int64     // block acknowledged after a timeout; a second ACK of it is an echo
-	hasty    bool      // whether that timeout is known to have been needless
+	hasty    bool      // that timeout is known to have been needless
 }
 
 type senderPhase uint8
@@ -47,8 +47,8 @@ const (
 	senderData              // data flows
 )
 
-// Answer makes s the server's side of a read of a file of size bytes. Agreed are the options that
-// [Agree] returned; an OACK confirms them if there are any.
+// Answer makes s the server's side of a read of a file of size bytes. The options agreed come from
+// [Agree]; an OACK confirms them if any is present.
 func (s *Sender) Answer(now time.Time, agreed transfer.Options, size int64) {
 	*s = Sender{side: side{answers: true, lastWord: now}}
 	s.use(agreed, size)
@@ -58,9 +58,9 @@ func (s *Sender) Answer(now time.Time, agreed transfer.Options, size int64) {
 	}
 }
 
-// Quiet keeps the timer of s from repeating the first DATA before the peer is heard, unless the
-// peer repeats its request. A server that answers very many requests at once uses it, since they
-// may be forged. Call it after Answer.
+// Quiet keeps the timer of s from repeating the first DATA before the peer is heard. Only a
+// repeated request makes s send it again. A server that answers very many requests at once uses
+// Quiet, since those requests may be forged. Call it after Answer.
 func (s *Sender) Quiet() { s.quiet = true }
 
 // Request makes s the client's side of a write of size bytes.
@@ -72,7 +72,7 @@ func (s *Sender) Request(now time.Time, r transfer.Request, size int64) {
 	s.timer.limit(timeoutOf(r.Offer))
 }
 
-// use applies agreed options and what follows from them.
+// use applies agreed options, and sets the fields that depend on them.
 func (s *Sender) use(o transfer.Options, size int64) {
 	s.side.use(o)
 	s.size = size
@@ -106,7 +106,7 @@ func (s *Sender) Handle(now time.Time, b []byte) {
 	}
 }
 
-// ack takes an acknowledgement with the given number.
+// ack handles an acknowledgement with the given number.
 func (s *Sender) ack(now time.Time, wire uint16) {
 	if s.phase != senderData {
 		if wire != 0 {
@@ -119,7 +119,7 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 	}
 	k := widen(s.next-1, wire, s.agreed.Rollover)
 	if k < s.acked {
-		s.stats.Strays++ // long acknowledged, or never sent
+		s.stats.Strays++ // the block was acknowledged long ago, or never sent
 		return
 	}
 	s.noteHeard(now)
@@ -130,8 +130,8 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 			return
 		}
 		// If both peers answered repeated packets, each packet would double (Sorcerer's Apprentice,
-		// RFC 1123 §4.2.3.1). With a window, though, a repeated ACK is how the receiver reports a
-		// gap (RFC 7440 §4); we answer it once a round trip.
+		// RFC 1123 §4.2.3.1). With a window, though, the receiver repeats an ACK to report a gap
+		// (RFC 7440 §4); we answer that once per round trip.
 		if s.window > 1 && s.next > k+1 {
 			s.reportedGap(now)
 		}
@@ -140,7 +140,7 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 	s.advance(now, k)
 }
 
-// begin starts the data once the peer has agreed.
+// begin starts sending data once the peer has agreed to the transfer.
 func (s *Sender) begin(now time.Time) {
 	if s.firsts == 1 {
 		s.timer.sample(now.Sub(s.timedAt))
@@ -158,8 +158,8 @@ func (s *Sender) noteHeard(now time.Time) {
 	s.heard, s.lastWord, s.tries, s.recovery.wholes = true, now, 0, 0
 }
 
-// excludeStoreTime excludes the time since the peer last sent something, if the driver spent it
-// fetching the data that is due: a slow disk is not the peer's silence.
+// excludeStoreTime excludes the time since the peer last sent something, if the driver spent that
+// time fetching the data that is due. The peer is not to blame for a slow disk.
 func (s *Sender) excludeStoreTime(now time.Time) {
 	if s.deadline.IsZero() {
 		s.progress.exclude(now, now.Sub(s.lastWord))
@@ -167,7 +167,7 @@ func (s *Sender) excludeStoreTime(now time.Time) {
 	}
 }
 
-// optionAck takes a server's OACK.
+// optionAck handles a server's OACK.
 func (s *Sender) optionAck(now time.Time, b []byte) {
 	if s.phase != senderAsks {
 		if s.answers {
@@ -193,14 +193,14 @@ func (s *Sender) optionAck(now time.Time, b []byte) {
 // data, but the last one of the file may be shorter.
 type Run struct {
 	Block  int64 // first block, counted from 1 and never wrapping
-	Blocks int   // how many; zero when nothing is due
-	Offset int64 // where the first block's data begins in the file
-	Bytes  int64 // file bytes the run covers
+	Blocks int   // how many blocks; zero when nothing is due
+	Offset int64 // where the first block's data begins in the file, in bytes
+	Bytes  int64 // how many bytes of the file the run covers
 }
 
 // Due returns the next blocks to send. The driver sends some of them, reports how many with Sent,
 // and asks again until nothing is due. The Run is valid until the next call of Handle, Expire or
-// Repeat; call Due again after one of these.
+// Repeat; call Due again after such a call.
 func (s *Sender) Due(now time.Time) Run {
 	if s.done || s.phase != senderData || s.held.After(now) {
 		return Run{}
@@ -241,7 +241,8 @@ func (s *Sender) run(first, last int64) Run {
 	}
 }
 
-// Sent reports that the first blocks of the run from Due were sent.
+// Sent records that the driver has sent the given number of blocks, the first ones of the run from
+// Due.
 func (s *Sender) Sent(now time.Time, blocks int) {
 	if blocks <= 0 || s.done {
 		return
@@ -280,8 +281,8 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 // than the path to be lossy.
 const manyTries = 8
 
-// arm starts the timer. After many timeouts it does not wait longer than finalSilence, when a read
-// ends without its last ACK.
+// arm starts the timer. After many timeouts, if only the last ACK of a read is missing, it does not
+// wait beyond finalSilence, when such a read ends.
 func (s *Sender) arm(now time.Time) {
 	s.deadline = now.Add(s.rto())
 	if s.tries < manyTries || !s.Delivered() {
@@ -292,8 +293,8 @@ func (s *Sender) arm(now time.Time) {
 	}
 }
 
-// AppendReply appends the packet that is due other than DATA, if any: the OACK, the request, or an
-// ERROR.
+// AppendReply appends the packet that is due, if any: the OACK, the request, or an ERROR. Due
+// returns the DATA.
 func (s *Sender) AppendReply(now time.Time, b []byte) []byte {
 	if s.hasError {
 		s.stats.Sent++
@@ -323,12 +324,12 @@ func (s *Sender) Deadline() time.Time {
 		return time.Time{}
 	}
 	if resumes, wait := s.paced(); wait && (s.deadline.IsZero() || resumes.Before(s.deadline)) {
-		return resumes // at that time Expire has nothing to do, but Due has
+		return resumes // at that time Expire does nothing, but Due returns blocks
 	}
 	return s.deadline
 }
 
-// paced reports whether blocks wait for the pacer or the driver, and until when.
+// paced reports whether blocks wait for the pacer, or because of Hold, and until when.
 func (s *Sender) paced() (resumes time.Time, wait bool) {
 	if s.pacer.holds == 0 && s.held.IsZero() || s.phase != senderData {
 		return time.Time{}, false
@@ -343,7 +344,7 @@ func (s *Sender) paced() (resumes time.Time, wait bool) {
 	return resumes, first <= last
 }
 
-// Expire handles the passing of s's deadline. Earlier calls do nothing.
+// Expire does what is due once the deadline of s has passed. Earlier calls do nothing.
 func (s *Sender) Expire(now time.Time) {
 	if s.done || s.deadline.IsZero() || now.Before(s.deadline) {
 		return
@@ -385,7 +386,7 @@ func (s *Sender) mostFirstData() int {
 	return maxFirstData
 }
 
-// endIfSilent ends a transfer whose peer has been silent too long.
+// endIfSilent ends a transfer whose peer has been silent too long, and reports whether it did.
 func (s *Sender) endIfSilent(now time.Time) bool {
 	silent := now.Sub(s.lastWord)
 	if s.tries < minTries {
@@ -405,7 +406,7 @@ func (s *Sender) endIfSilent(now time.Time) bool {
 	return true
 }
 
-// stalled ends a transfer in which too little has moved.
+// stalled ends a transfer that has made too little progress, and reports whether it did.
 func (s *Sender) stalled(now time.Time) bool {
 	return s.phase == senderData && s.endIfStalled(now)
 }
@@ -415,14 +416,13 @@ func (s *Sender) unconfirmed() bool {
 	return s.answers && s.acked >= s.total-s.window && s.next > s.total && !s.caution.skips()
 }
 
-// Delivered reports whether all blocks have been sent, and only the last
-// window's acknowledgement is missing. Some boot ROMs never send that, so it is
-// a success if the peer proceeds to another request.
+// Delivered reports whether all blocks have been sent, and only the last window's acknowledgement
+// is missing. Some boot ROMs never send it, so the transfer counts as a success if the peer sends
+// another request.
 func (s *Sender) Delivered() bool { return s.heard && s.unconfirmed() }
 
-// Repeat handles another copy of the peer's request. If nothing but the request
-// has come from it and the answer is not quite fresh, the answer goes out
-// again, within its bound.
+// Repeat handles another copy of the peer's request. It sends the answer again, up to maxFirst
+// times, if the peer has sent only the request and the answer is older than repeatGap.
 func (s *Sender) Repeat(now time.Time) {
 	if s.done || s.heard || s.firsts > maxFirst || now.Sub(s.timedAt) < repeatGap {
 		return

@@ -6,14 +6,14 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A side is what a Sender and a Receiver have in common.
+// A side holds the state that a Sender and a Receiver have in common.
 type side struct {
 	answers bool // a server's side
-	heard   bool // something valid has come from the peer
+	heard   bool // the peer has sent something valid
 	reply   bool // the OACK or the request is due
 	firsts  int  // how often the first packet was sent
 
-	request transfer.Request // a client's side: what it asks for
+	request transfer.Request // a client's request
 	agreed  transfer.Options
 	block   int64 // block size in bytes
 	window  int64 // window size in blocks
@@ -36,15 +36,16 @@ func (s *side) use(o transfer.Options) {
 	s.timer.limit(timeoutOf(o))
 }
 
-// excusePause starts the progress clock again if the peer has spoken for the first time, or after a
-// pause of this process: without one, the timer would have expired in between.
+// excusePause restarts the progress clock when the peer is heard for the first time, and after a
+// pause of this process. A long silence with fewer than minTries timeouts shows such a pause:
+// without it, the timer would have expired more often.
 func (s *side) excusePause(now time.Time) {
 	if !s.heard || s.tries < minTries && now.Sub(s.lastWord) >= silence(timeoutOf(s.agreed)) {
 		s.progress.start(now)
 	}
 }
 
-// endIfStalled ends a transfer in which too little has moved.
+// endIfStalled ends a transfer that has made too little progress, and reports whether it did.
 func (s *side) endIfStalled(now time.Time) bool {
 	if !s.heard || !s.progress.stalled(now) {
 		return false
@@ -57,34 +58,34 @@ func (s *side) endIfStalled(now time.Time) bool {
 // err, or the *transfer.Error that was sent if err is nil.
 func (s *side) Abort(code transfer.ErrorCode, msg string, err error) { s.abort(code, msg, err) }
 
-// Done reports whether the transfer has ended, and why if it failed: a
-// [*transfer.Error] from or to the peer, [transfer.ErrSilent], or what Abort was given. A
-// Receiver that ended well keeps answering until its Deadline is zero.
+// Done reports whether the transfer has ended, and why if it failed: a [*transfer.Error] from or to
+// the peer, [transfer.ErrSilent], [transfer.ErrStalled], or the error given to Abort. A Receiver
+// that succeeded keeps answering until its Deadline is zero.
 func (s *side) Done() (bool, error) { return s.done, s.err }
 
-// Heard reports whether anything valid has come from the peer.
+// Heard reports whether the peer has sent anything valid.
 func (s *side) Heard() bool { return s.heard }
 
-// Agreed returns the options that hold, absent ones left out.
+// Agreed returns the options in force. Those that were not agreed on are zero.
 func (s *side) Agreed() transfer.Options { return s.agreed }
 
-// BlockSize returns the bytes of data in a full block.
+// BlockSize returns the number of data bytes in a full block.
 func (s *side) BlockSize() int { return int(s.block) }
 
-// Stats returns what was counted so far.
+// Stats returns the counts so far.
 func (s *side) Stats() transfer.Stats {
 	st := s.stats
 	st.RTT = s.timer.srtt
 	return st
 }
 
-// outcome is how a machine ended, and the ERROR packet that it still has to send.
+// An outcome says how a machine ended, and holds the ERROR packet that it still has to send.
 type outcome struct {
 	done         bool
 	err          error
 	pendingError transfer.Error
 	hasError     bool
-	misdirected  int // the number of the request that was answered by ERRORs about another transfer; 0 for none
+	misdirected  int // number of the copy of the request that ERRORs about another transfer followed; 0 for none
 }
 
 // fail ends the machine without a packet to the peer.
@@ -94,11 +95,11 @@ func (o *outcome) fail(err error) {
 	}
 }
 
-// refused ends the machine because of an ERROR from the peer. A request that was not answered yet
-// has no transfer ID that could be unknown, so ERROR 5 is about an earlier transfer from the same
-// port, of which a duplicate came late. Such ERRORs are ignored after one request; if the peer
-// sends one after a later request too, it counts. request is the number of the latest one, 0 once
-// it is answered.
+// refused ends the machine because of an ERROR from the peer. It first ignores ERROR 5 (unknown
+// transfer ID) as long as the request is not answered. Before an answer no transfer ID exists that
+// could be unknown, so such an ERROR concerns an earlier transfer from the same port, and answers a
+// duplicate of it that arrived late. It counts only if the peer sends it again after a later copy
+// of the request. The argument request is the number of the latest copy, or 0 once one is answered.
 func (o *outcome) refused(request int, e *transfer.Error, st *transfer.Stats) {
 	if request > 0 && e.Code == transfer.UnknownID && (o.misdirected == 0 || o.misdirected == request) {
 		o.misdirected = request
@@ -134,9 +135,9 @@ func silence(timeout time.Duration) time.Duration {
 	return max(maxSilence, maxSilentTimeouts*min(timeout, longestWait))
 }
 
-// A progressClock holds a transfer to its least average rate. It shows the time at which a transfer
-// of exactly that rate would have come this far, but never a future time, so that a fast transfer
-// may not stall for longer.
+// A progressClock enforces the lowest allowed average rate. It shows the time at which a transfer
+// of exactly that rate would have got this far. It never shows a future time, so a transfer that
+// was fast before may not stall for longer than others.
 type progressClock struct{ at time.Time }
 
 func (c *progressClock) start(now time.Time) { c.at = now }
@@ -147,7 +148,7 @@ func (c *progressClock) moved(now time.Time, blocks, bytes int64) {
 	c.exclude(now, time.Duration(blocks)*each)
 }
 
-// exclude leaves out time that the peer is not responsible for.
+// exclude moves the clock forward by a time for which the peer is not responsible.
 func (c *progressClock) exclude(now time.Time, d time.Duration) {
 	if c.at = c.at.Add(d); c.at.After(now) {
 		c.at = now
