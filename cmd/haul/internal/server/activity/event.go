@@ -1,4 +1,4 @@
-// Package activity describes what clients do to a server, for its hooks and its audit log.
+// Package activity describes the actions of clients on a server, for its hooks and its audit log.
 //
 // An [Event] is one such action, as a line of JSON and as variables for a program. A [Reporter]
 // makes events from the reports of the protocols, and passes them on.
@@ -21,8 +21,8 @@ type Kind string
 
 // The kinds. A hook can choose any of the first six.
 const (
-	Uploaded    Kind = "uploaded"     // a file has arrived, and has its name
-	Downloaded  Kind = "downloaded"   // a file was sent completely, or the requested part of it
+	Uploaded    Kind = "uploaded"     // a file was received and has its name
+	Downloaded  Kind = "downloaded"   // a file, or the requested part of it, was sent completely
 	Failed      Kind = "failed"       // a transfer failed after it began, or could not begin because of a fault on our side
 	Login       Kind = "login"        // a user has logged in
 	LoginFailed Kind = "login_failed" // a user could not log in
@@ -30,7 +30,7 @@ const (
 
 	Refused Kind = "refused" // a transfer was refused before it began
 	Probed  Kind = "probed"  // only the size of a file was requested
-	Part    Kind = "part"    // a part of an upload has arrived, or the upload has no name yet
+	Part    Kind = "part"    // a part of an upload was received, or the upload has no name yet
 	Changed Kind = "changed" // a file or a directory was changed in another way, or an attempt to do so failed
 	Lost    Kind = "lost"    // in the audit log: lines are missing
 )
@@ -39,10 +39,10 @@ const (
 var HookKinds = []Kind{Uploaded, Downloaded, Failed, Login, LoginFailed, Boot}
 
 // maxName is the longest name in an event, in bytes. No path of a file is longer. Longer names are
-// cut.
+// cut off.
 const maxName = 4 << 10
 
-// maxText is the longest other text from a client, in bytes.
+// maxText is the longest text from a client other than a name, in bytes.
 const maxText = 1 << 10
 
 // An Event is something that a client has done or tried to do. docs/hooks.md describes the fields.
@@ -79,13 +79,13 @@ type Event struct {
 	Lines int64  `json:"lines,omitempty"`
 }
 
-// A Credential is how a user has logged in, or tried to.
+// A Credential says how a user has logged in, or tried to log in.
 type Credential struct {
 	Method string `json:"method,omitempty"`
 	Key    string `json:"key,omitempty"`
 }
 
-// A Duration is when something began, and how long it took.
+// A Duration says when an action began, and how long it took.
 type Duration struct {
 	Began   *time.Time `json:"began,omitempty"`
 	Seconds *float64   `json:"seconds,omitempty"`
@@ -97,14 +97,15 @@ type Digest struct {
 	Why    string `json:"why,omitempty"`
 }
 
-// A Machine is one that boots.
+// A Machine describes a machine that boots.
 type Machine struct {
 	MAC   string `json:"mac,omitempty"`
 	Arch  string `json:"arch,omitempty"`
 	Stage string `json:"stage,omitempty"`
 }
 
-// A Sum is a hash in hexadecimal digits; "" means that it could not be computed, null in JSON.
+// A Sum is a hash in hexadecimal digits. "" means that the hash could not be computed, and becomes
+// null in JSON.
 type Sum string
 
 // MarshalJSON implements [json.Marshaler].
@@ -115,7 +116,7 @@ func (s Sum) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(s))
 }
 
-// took sets the duration of something, in seconds rounded to milliseconds.
+// took sets the duration of the event, in seconds rounded to milliseconds.
 func (e *Event) took(began time.Time, d time.Duration) {
 	began, seconds := began.UTC().Truncate(time.Millisecond), math.Round(d.Seconds()*1e3)/1e3
 	e.Began, e.Seconds = &began, &seconds
@@ -151,9 +152,9 @@ func (e *Event) AppendLine(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Variables returns the event as environment variables, NAME=VALUE. They are the same for each
-// event, and empty if they do not apply. Names are the bytes that the client sent. A name with a
-// zero byte, which no variable can contain, is left empty.
+// Variables returns the event as environment variables, NAME=VALUE. Each event has the same
+// variables; those that do not apply are empty. Names are the bytes that the client sent. A name
+// that contains a zero byte is left empty, because no variable can contain that byte.
 func (e *Event) Variables() []string {
 	count, sum := "", ""
 	if e.Bytes != nil {

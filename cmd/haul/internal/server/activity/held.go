@@ -11,12 +11,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxHeld is how many uploads may wait for their names. Further ones are reported at once.
+// maxHeld is how many uploads may wait for their names. Further uploads are reported at once.
 const maxHeld = 1024
 
-// held are uploads over SFTP that clients of haul have written to a temporary file. The client
-// renames each of them next. Before that there is nothing to report, and afterwards the temporary
-// name would no longer exist.
+// held keeps the uploads over SFTP that clients of haul have written to a temporary file. The
+// client renames each of them next. Before that there is nothing to report, and afterwards the
+// temporary name no longer exists.
 type held struct {
 	mu  sync.Mutex
 	all map[heldKey]*heldUpload // mu
@@ -30,7 +30,7 @@ type heldUpload struct {
 	file  *store.Published
 }
 
-// add holds an upload if it is a temporary file. Several handles may have written the same file.
+// add keeps an upload if it is a temporary file. Several handles may have written the same file.
 func (h *held) add(t *sftp.Transfer, e Event, file *store.Published) bool {
 	if !tempname.Is(path.Base(t.Name), tempname.Upload) {
 		return false
@@ -72,7 +72,7 @@ func (h *held) take(o *sftp.Operation) (e Event, file *store.Published, ok bool)
 	return e, u.file, true
 }
 
-// ConnEnded reports the uploads that an ended SFTP connection has not renamed.
+// ConnEnded reports the uploads that a client did not rename before its SFTP connection ended.
 func (r *Reporter) ConnEnded(c *sftp.Conn) {
 	if r == nil {
 		return

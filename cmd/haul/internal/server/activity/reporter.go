@@ -19,13 +19,13 @@ import (
 // A Reporter makes events from the reports of the protocols. Its functions must not block. The
 // methods of a nil Reporter do nothing.
 type Reporter struct {
-	// Audit receives all events but boot events, and Hook those of [HookKinds]. Either may be
-	// nil.
+	// Audit receives all events except boot events, and Hook receives the events of [HookKinds].
+	// Either may be nil.
 	Audit, Hook func(Event)
 
-	// Hash computes the hash of each upload. It then calls the function then with the event,
-	// whose SHA256 and perhaps Why it has set. file is the published file, or nil if it is not
-	// known; Hash closes it. If Hash is nil, there are no hashes.
+	// Hash computes the hash of each upload. Then it sets SHA256 of the event, and perhaps Why, and
+	// calls the function then with the event. file is the published file, or nil if it is not
+	// known; Hash closes it. If Hash is nil, no hashes are computed.
 	Hash func(e Event, file *store.Published, then func(Event))
 
 	held held
@@ -41,8 +41,8 @@ func (r *Reporter) send(e Event) {
 	}
 }
 
-// peerText returns the address of a peer, as in the log: "unix" for a proxy that connects by a unix
-// socket.
+// peerText returns the address of a peer in the form of the log: "unix" for a proxy that connects
+// by a unix socket.
 func peerText(peer netip.AddrPort) string {
 	if !peer.IsValid() {
 		return "unix"
@@ -70,7 +70,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 		published = d.Published
 		switch {
 		case e.Event != Uploaded:
-		case d.Read && d.Received() == 0: // opened for both, and only read
+		case d.Read && d.Received() == 0: // the file was opened for both, and was only read
 			e.Event = Downloaded
 		case d.Part:
 			e.Event = Part
@@ -94,7 +94,7 @@ func (r *Reporter) finish(e Event, file *store.Published) {
 	r.send(e)
 }
 
-// Requested reports an HTTP request that transfers no file: its method is not GET, HEAD or
+// Requested reports an HTTP request that transfers no file, because its method is not GET, HEAD or
 // PUT.
 func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Result) {
 	if r == nil {
@@ -114,13 +114,13 @@ func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Res
 	r.send(e)
 }
 
-// ofExchange corrects the kind of an HTTP event: the request may have transferred nothing.
+// ofExchange corrects the kind of an HTTP event, because the request may have transferred nothing.
 func (e *Event) ofExchange(x *web.Exchange) {
 	switch {
 	case e.Event == Downloaded && x.Status != http.StatusOK && x.Status != http.StatusPartialContent:
 		e.Event = Probed // the client has the file already
 	case e.Event == Uploaded && x.Status == http.StatusAccepted && x.Received() == 0:
-		e.Event = Probed // the client asked how much has arrived
+		e.Event = Probed // the client asked how much was received
 	case e.Event == Uploaded && x.Status == http.StatusAccepted:
 		e.Event = Part
 	}
@@ -142,7 +142,7 @@ func kindOf(t meter.Ended) Kind {
 	return Failed
 }
 
-// Changed reports an SFTP operation and its result. peer is as in the log.
+// Changed reports an SFTP operation and its result. peer is in the form of the log.
 func (r *Reporter) Changed(o *sftp.Operation, peer string, result meter.Result) {
 	if r == nil {
 		return
@@ -159,7 +159,7 @@ func (r *Reporter) Changed(o *sftp.Operation, peer string, result meter.Result) 
 }
 
 // Refused reports an SSH request for something that the server does not offer, such as a shell.
-// peer is as in the log.
+// peer is in the form of the log.
 func (r *Reporter) Refused(f *sftp.Refusal, peer string) {
 	if r == nil {
 		return
@@ -170,7 +170,7 @@ func (r *Reporter) Refused(f *sftp.Refusal, peer string) {
 	})
 }
 
-// Login reports an attempt to log in. peer is as in the log, and e.Peer is ignored.
+// Login reports an attempt to log in. peer is in the form of the log, and e.Peer is ignored.
 func (r *Reporter) Login(p meter.Protocol, peer string, e users.Event) {
 	if r == nil {
 		return
@@ -195,7 +195,7 @@ func (r *Reporter) Boot(m pxe.Machine, file string) {
 	r.send(e)
 }
 
-// textOf returns the text of an error; "" for nil.
+// textOf returns the text of an error, or "" for nil.
 func textOf(err error) string {
 	if err == nil {
 		return ""

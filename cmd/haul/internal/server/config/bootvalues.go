@@ -44,7 +44,7 @@ func bootFilesValue(to *map[pxe.Arch]string) *value {
 }
 
 // bootHostsValue takes parts such as "52:54:00:12:34:56=ignore". Two parts for the same machine,
-// with its file and its form, make one rule.
+// one with its file and one with its form, make one rule.
 func bootHostsValue(to *map[dhcp.MAC]pxe.Host) *value {
 	return listValue(true, nil, func(all []string) error {
 		hosts := map[dhcp.MAC]pxe.Host{}
@@ -69,7 +69,7 @@ func bootHostsValue(to *map[dhcp.MAC]pxe.Host) *value {
 	})
 }
 
-// addHostRule adds a rule for a machine. It returns false if the machine's rules exclude each
+// addHostRule adds a rule for a machine. It returns false if the rules for the machine exclude each
 // other.
 func addHostRule(host *pxe.Host, rule string) bool {
 	before := *host

@@ -1,6 +1,6 @@
 // Package config assembles the configuration of a server from four places: the defaults, a file,
-// environment variables, and command-line flags. If several of them have a setting, the last one
-// wins.
+// environment variables, and command-line flags. If several of them contain a setting, the last one
+// applies.
 //
 // [Settings] is the only list of settings. Flags, keys of the file, variables, their completion,
 // the table in the documentation and the output of "haul config show" are generated from it.
@@ -40,8 +40,8 @@ func newSettings(defaults settings.Config) *Settings {
 	return s
 }
 
-// AddFlags adds a flag for each setting. Each flag has two names: --single-port and, after its key,
-// --tftp-single-port.
+// AddFlags adds a flag for each setting. Each flag has two names, such as --single-port and,
+// derived from its key, --tftp-single-port.
 func (s *Settings) AddFlags(flags *pflag.FlagSet) {
 	short := map[string]string{}
 	for _, one := range s.all {
@@ -61,18 +61,18 @@ func (s *Settings) AddFlags(flags *pflag.FlagSet) {
 	})
 }
 
-// Sources holds the input for settings: the arguments, the flags, the environment and the file.
+// Sources holds the sources of settings: the arguments, the flags, the environment and the file.
 type Sources struct {
 	Dirs   []string                    // the arguments of the command
 	Given  func(flag string) bool      // reports whether a flag was set on the command line
 	Lookup func(string) (string, bool) // looks up an environment variable: os.LookupEnv
-	File   string                      // "" means none
+	File   string                      // the path of the file; "" means no file
 
 	// Environ is the environment, as returned by os.Environ. It is searched for misspelled
 	// variables.
 	Environ []string
 
-	// Read reads the file; nil means a file of the system.
+	// Read reads the file; nil means that the file is read from the file system.
 	Read func(name string) ([]byte, error)
 }
 
@@ -125,7 +125,7 @@ func (s *Settings) check() (wrong []mistake) {
 	return wrong
 }
 
-// Set gives a setting a value, as if a file contained it at this position. A list takes several
+// Set sets a setting to a value, as if a file contained it at this position. A list takes several
 // parts.
 func (s *Settings) Set(key string, at Origin, parts ...string) error {
 	i := slices.IndexFunc(s.all, func(one *Setting) bool { return one.Key == key })
@@ -140,7 +140,7 @@ func (s *Settings) Set(key string, at Origin, parts ...string) error {
 	return one.value.Set(strings.Join(parts, ""))
 }
 
-// line returns the line of the file with a mistake; 0 if the mistake is elsewhere.
+// line returns the line of the file that contains a mistake, or 0 if the mistake is elsewhere.
 func (s *Settings) line(err error) int {
 	if one := s.find(settingOf(err)); one != nil {
 		return one.origin.Line
@@ -148,7 +148,7 @@ func (s *Settings) line(err error) int {
 	return 0
 }
 
-// settingOf returns the setting that a mistake is about; "" if there is no single setting.
+// settingOf returns the setting that a mistake is about, or "" if there is no single setting.
 func settingOf(err error) failure.Flag {
 	if mistake, ok := errors.AsType[*failure.Error](err); ok {
 		return mistake.Setting
@@ -185,8 +185,8 @@ func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []mi
 	return wrong
 }
 
-// Located rewrites an error for the places that the settings come from. Instead of flags it names
-// variables, or keys of the file with the line of the mistake.
+// Located rewrites an error to fit the places that the settings come from: in place of flags it
+// names variables, or keys of the file with the line of the mistake.
 func (s *Settings) Located(err error) error {
 	several := failure.Joined(err)
 	if several == nil {
@@ -203,7 +203,7 @@ func (s *Settings) locate(err error) error {
 	if !ok {
 		return err
 	}
-	at := Origin{File: s.file} // if no single setting is wrong, use the names in the file, if there is one
+	at := Origin{File: s.file} // if no single setting is wrong, use the names in the file, if a file was read
 	if one := s.find(mistake.Setting); one != nil && one.given() {
 		at = one.origin
 	}
@@ -229,9 +229,9 @@ const FileName = "haul.toml"
 // DefaultFiles describes the paths of [DefaultFile], for help texts.
 const DefaultFiles = "$CONFIGURATION_DIRECTORY/" + FileName + " or else /etc/haul/" + FileName
 
-// DefaultFile returns the file that is read if none is named: haul.toml in the directory that
-// systemd passes in CONFIGURATION_DIRECTORY, or otherwise in /etc/haul. It returns "" if that file
-// does not exist.
+// DefaultFile returns the file that is read if none is named. That is haul.toml in the directory
+// that systemd passes in CONFIGURATION_DIRECTORY, or otherwise in /etc/haul. If that file does not
+// exist, DefaultFile returns "".
 func DefaultFile() string {
 	dir, _, _ := strings.Cut(os.Getenv("CONFIGURATION_DIRECTORY"), ":")
 	name := filepath.Join(cmp.Or(dir, "/etc/haul"), FileName)

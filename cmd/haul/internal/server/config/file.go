@@ -25,8 +25,8 @@ const maxFile = 128 << 10
 // maxText is the longest text of a value, in bytes. No path is longer, and errors repeat the text.
 const maxText = 4 << 10
 
-// maxMistakes is how many mistakes of a file are reported. A file that is not a configuration has
-// one in each line.
+// maxMistakes is how many mistakes of a file are reported. A file that is not a configuration
+// contains a mistake in each line.
 const maxMistakes = 100
 
 // fromFile sets the settings that neither flags nor variables have set. It returns all mistakes of
@@ -40,7 +40,8 @@ func (s *Settings) fromFile(file string, read func(name string) ([]byte, error))
 		return nil, failure.Local.Errorf("read the configuration %s: %w", file, console.WithoutPath(err))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some Windows editors write a byte order mark
-	// The parser below also accepts input that is not TOML, such as duplicate tables.
+	// The parser below accepts some input that is not TOML, such as duplicate tables, so check the
+	// whole file first.
 	var whole map[string]any
 	if err := toml.Unmarshal(data, &whole); err != nil {
 		at := Origin{File: file, Line: 1, Column: 1}
@@ -70,7 +71,7 @@ type fileReader struct {
 	name     string
 	parser   unstable.Parser
 	table    string // the current table, followed by a period; "" at the top
-	skip     bool   // the table does not exist, which was reported
+	skip     bool   // the table does not exist, which was already reported
 	hooks    hookReader
 	wrong    []mistake
 }
@@ -189,7 +190,7 @@ func (f *fileReader) source(v *unstable.Node) string {
 	return abbreviate(text)
 }
 
-// set gives a setting a value from the file.
+// set sets a setting to a value from the file.
 func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 	text := string(v.Data)
 	switch one.value.kind {
@@ -263,7 +264,7 @@ func (f *fileReader) unknown(table, key string, at Origin) {
 	f.mistake(at, where+"%s", key, f.nearest(table, key))
 }
 
-// nearest suggests a key instead of an unknown one: the same key without a table, the key for the
+// nearest suggests a key in place of an unknown one: the same key without a table, the key for the
 // flag of this name, the key in another table, or the most similar one.
 func (f *fileReader) nearest(table, key string) string {
 	var here, elsewhere []string
@@ -285,7 +286,7 @@ func (f *fileReader) nearest(table, key string) string {
 	return cmp.Or(didYouMean(key, here), didYouMean(key, nil, elsewhere...))
 }
 
-// didYouMean suggests near, if there are any, and the names most similar to a word.
+// didYouMean suggests the names in near, if there are any, and the names most similar to a word.
 func didYouMean(word string, names []string, near ...string) string {
 	if near = append(near, console.Nearest(word, names)...); len(near) == 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 // hookTable is the name of a hook's table in a file, [[hook]], and the key of the setting.
 const hookTable = "hook"
 
-// hooksValue takes hooks in the form of [hooks.Parse]. A file has a table for each hook.
+// hooksValue takes hooks in the form of [hooks.Parse]. In a file, each hook has its own table.
 func hooksValue(to *[]hooks.Hook) *value {
 	v := partsValue(to, false, func(s string) ([]hooks.Hook, error) {
 		h, err := hooks.Parse(s)
@@ -25,7 +25,7 @@ func hooksValue(to *[]hooks.Hook) *value {
 // A hookReader reads the tables of hooks in a file.
 type hookReader struct {
 	setting *Setting
-	at      Origin // of the current table
+	at      Origin // position of the current table
 	hook    *hooks.Hook
 	refused bool // a mistake in the table has been reported
 }

@@ -10,7 +10,7 @@ import (
 // listens are the settings that select the protocols.
 var listens = []failure.Flag{"tftp", "sftp", "http", "https"}
 
-// chooseProtocols drops the default protocols if others were selected.
+// chooseProtocols drops the default protocols if other protocols were selected.
 func (s *Settings) chooseProtocols() {
 	chosen := slices.ContainsFunc(listens, func(flag failure.Flag) bool { return s.find(flag).given() })
 	s.config.TFTP.Fallback, s.config.HTTP.Fallback = "", ""
@@ -29,19 +29,19 @@ func (s *Settings) chooseProtocols() {
 
 // A use says when some settings have an effect.
 type use struct {
-	keys   string // a key, or a common prefix of several with its period
+	keys   string // a key, or the common prefix of several keys, including its period
 	served func(*Settings) bool
 	what   error // names the protocols that the settings are for, if they are not served
 	add    error // names settings that would serve these protocols
 }
 
-// Texts for several uses.
+// These texts are used by several uses.
 var (
 	notOpen = failure.Text("TFTP, and for HTTP without %s, neither of which is served", failure.Flag("http-auth"))
 	orHTTP  = failure.Text("%s :69 or %s :80", failure.Flag("tftp"), failure.Flag("http"))
 )
 
-// uses are in order: the first one that matches a key applies.
+// The order of uses matters: the first one that matches a key applies.
 var uses = []use{
 	{
 		"files.upload", func(s *Settings) bool { return s.config.ServesAnybody() || s.config.ServesSFTP() },
@@ -78,8 +78,8 @@ func (s *Settings) checkUseless() (wrong []error) {
 	return wrong
 }
 
-// chooser names the setting that selected the protocols, if it comes from another place than the
-// setting that is useless because of it.
+// chooser names the setting that selected the protocols. If the useless setting comes from the same
+// place, it returns "".
 func (s *Settings) chooser(useless Origin) failure.Flag {
 	for _, flag := range listens {
 		one := s.find(flag)

@@ -12,9 +12,9 @@ import (
 
 // A Setting is one setting of a server.
 type Setting struct {
-	Key   string // in the file, such as "tftp.single_port"
-	Flag  string // without dashes, such as "single-port"; "" for the arguments of the command
-	Group string // of the help; see [Groups]
+	Key   string // key in the file, such as "tftp.single_port"
+	Flag  string // name of the flag without dashes, such as "single-port"; "" for the arguments of the command
+	Group string // group in the help; see [Groups]
 	Help  string // one sentence without its period; a word in backquotes stands for the value
 
 	letter  string   // the short flag
@@ -24,7 +24,7 @@ type Setting struct {
 	initial string // the default, in text form
 
 	origin  Origin
-	refused bool // the given value cannot be read
+	refused bool // whether the given value cannot be read
 }
 
 // Groups are the groups of settings, in the order of the help.
@@ -72,7 +72,7 @@ func (o Origin) String() string {
 	return "default"
 }
 
-// Settings are all settings of one server, bound to its configuration.
+// Settings holds all settings of one server, bound to its configuration.
 type Settings struct {
 	all    []*Setting
 	config settings.Config
@@ -86,7 +86,7 @@ func (s *Settings) All() []*Setting { return s.all }
 
 // A mistake is a mistake in a configuration.
 type mistake struct {
-	line int // of the file; 0 if the mistake is elsewhere
+	line int // line of the file; 0 if the mistake is elsewhere
 	err  error
 }
 
@@ -97,7 +97,7 @@ func (s *Setting) mistake(err error) error {
 	return &failure.Error{Kind: failure.Usage, Setting: failure.Flag(cmp.Or(s.Flag, s.Key)), Err: err}
 }
 
-// find returns the setting with a flag or a key of this name, or nil if no setting has one.
+// find returns the setting with a flag or a key of this name, or nil if there is no such setting.
 func (s *Settings) find(flag failure.Flag) *Setting {
 	name := string(flag)
 	i := slices.IndexFunc(s.all, func(one *Setting) bool { return name != "" && (one.Flag == name || one.Key == name) })
@@ -107,8 +107,9 @@ func (s *Settings) find(flag failure.Flag) *Setting {
 	return s.all[i]
 }
 
-// nameFor returns the name of a setting at the place that its value comes from, or by default at
-// the place of the mistake. For a key of the file it adds the position if the mistake is elsewhere.
+// nameFor returns the name of a setting in the form of the place that its value comes from; for a
+// default, in the form of the place of the mistake. For a key of the file it adds the position if
+// the mistake is elsewhere.
 func (s *Setting) nameFor(mistake Origin) string {
 	from := mistake
 	if s.given() {

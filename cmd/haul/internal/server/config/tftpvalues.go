@@ -89,8 +89,8 @@ func parseRollover(s string) ([]tftp.ClientRule, error) {
 	return nil, errors.New("it is 0 or 1, and networks behind a space if it is not for all clients: 1 10.2.0.0/16")
 }
 
-// parseClientRule reads a word, and the networks of the clients that the rule is for; none means
-// all clients.
+// parseClientRule reads a word, and the networks of the clients that the rule applies to. Without
+// networks, the rule applies to all clients.
 func parseClientRule(s string) (word string, networks []netip.Prefix, err error) {
 	words := strings.Fields(s)
 	switch len(words) {
@@ -109,8 +109,8 @@ func parseClientRule(s string) (word string, networks []netip.Prefix, err error)
 	return "", nil, errors.New("it has one or two parts: what holds, and the networks that it is for, with commas and no spaces between them")
 }
 
-// hides reports whether the rules for some networks cover a network of a later rule. It names that
-// network, unless the rule is for all clients. An empty list means all networks.
+// hides reports whether the rules for some networks cover a network of a later rule. which names
+// that network; it is "" if the rule applies to all clients. An empty list means all networks.
 func hides(networks, later []netip.Prefix) (which string, hidden bool) {
 	if len(networks) == 0 {
 		return "", true

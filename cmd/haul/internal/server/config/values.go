@@ -115,7 +115,7 @@ func timeValue(to *time.Duration) *value {
 	}
 }
 
-// wordValue takes texts that parse accepts. As text, the value is the one set last.
+// wordValue takes texts that parse accepts. Its text form is the text that was set last.
 func wordValue[T any](to *T, parse func(string) (T, error)) *value {
 	given := ""
 	return &value{
@@ -208,14 +208,14 @@ func mtuValue(to *int) *value {
 	}
 }
 
-// items are the parts of a list, as they were set.
+// items holds the parts of a list, as they were set.
 type items struct {
 	given    []string
 	defaults bool                 // given holds the defaults, which the first call of set replaces
-	replace  func([]string) error // parses all of them
+	replace  func([]string) error // parses all parts
 }
 
-// set appends to a list. The first time it replaces the defaults.
+// set appends to a list. The first call replaces the defaults.
 func (l *items) set(more ...string) error {
 	all := slices.Concat(l.given, more)
 	if l.defaults {
@@ -259,7 +259,7 @@ func textsValue(to *[]string) *value {
 	return listValue(true, *to, func(all []string) error { *to = all; return nil })
 }
 
-// partsValue is a list whose parts are parsed one by one.
+// partsValue is a list value whose parts are parsed one by one.
 func partsValue[T any](to *[]T, split bool, parse func(string) ([]T, error)) *value {
 	return listValue(split, nil, func(all []string) error {
 		parsed, err := parseParts(all, parse)
@@ -270,7 +270,7 @@ func partsValue[T any](to *[]T, split bool, parse func(string) ([]T, error)) *va
 	})
 }
 
-// parseParts parses the parts of a list. If there are several, the error names the wrong one.
+// parseParts parses the parts of a list. If there are several parts, the error names the wrong one.
 func parseParts[T any](all []string, parse func(string) ([]T, error)) (parsed []T, err error) {
 	for _, s := range all {
 		some, err := parse(s)
@@ -302,7 +302,7 @@ func rootsValue(to *[]settings.Root) *value {
 }
 
 // parseRoot reads "CLIENT=DIR". CLIENT may contain an equals sign itself, as in "on=:6969", so the
-// text is split at the first one after a valid CLIENT.
+// text is split at the first equals sign that follows a valid CLIENT.
 func parseRoot(word string) (settings.Root, error) {
 	var first error
 	for i := range len(word) {
@@ -323,7 +323,7 @@ func parseRoot(word string) (settings.Root, error) {
 	return settings.Root{}, first
 }
 
-// Words that stand for more than one network.
+// These words stand for more than one network.
 const (
 	AllPeers    = "all"  // in TraceValue: the packets of all peers
 	unixProxies = "unix" // in --http-proxy: all peers that connect by a unix socket
@@ -339,8 +339,8 @@ func proxiesValue(to *[]netip.Prefix, unix *bool) *value {
 	})
 }
 
-// TraceValue returns the value of a flag that selects whose packets are shown: [AllPeers], or
-// addresses and networks.
+// TraceValue returns the value of a flag that selects the peers whose packets are shown:
+// [AllPeers], or addresses and networks.
 func TraceValue(to *trace.Setup) pflag.Value { return traceValue(to) }
 
 func traceValue(to *trace.Setup) *value {

@@ -11,8 +11,8 @@ import (
 
 // unknownVariables reports variables that were probably meant for a setting, because their names
 // are similar to a setting's variable, or begin with the name of a table. Otherwise a misspelled
-// HAUL_ALLOW would open a server to everybody. Other variables are ignored: they belong to other
-// programs.
+// HAUL_ALLOW would open a server to everybody. Other variables are ignored, because they belong to
+// other programs.
 func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
 	var known []string
 	for _, one := range s.all {
@@ -32,8 +32,8 @@ func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
 	return wrong
 }
 
-// nearestVariables suggests variables in place of one whose name is the prefix and key: the
-// variable for the flag of this name, or the most similar ones.
+// nearestVariables suggests variables in place of one whose name consists of the prefix and key:
+// the variable for the flag of this name, or the most similar ones.
 func (s *Settings) nearestVariables(key string, known []string) []string {
 	if one := s.find(failure.Flag(strings.ToLower(strings.ReplaceAll(key, "_", "-")))); one != nil {
 		return []string{one.Variable()}
@@ -42,7 +42,7 @@ func (s *Settings) nearestVariables(key string, known []string) []string {
 }
 
 // serviceVariable matches variables that Kubernetes sets for each service of a namespace, and
-// Docker for a link. For a service named haul these are HAUL_SERVICE_HOST and
+// Docker for a link. For a service named haul, these include HAUL_SERVICE_HOST and
 // HAUL_PORT_69_UDP_ADDR.
 var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 

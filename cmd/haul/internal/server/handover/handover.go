@@ -8,8 +8,8 @@
 //	         the child with the sockets that it receives
 //	child    says "ready" when it can serve, and "serving" after "go"
 //
-// docs/decisions/016 has the reasons, and words.go the lines of text that the processes exchange. Each
-// of the three may die at any time; the others notice because the connection ends.
+// docs/decisions/016 has the reasons, and words.go the lines of text that the processes exchange.
+// Each of the three may die at any time. The others notice it because the connection ends.
 package handover
 
 import (
@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// handedVar describes the sockets that a child gets, separated by commas. The first is
-	// descriptor firstHanded. The descriptor before it is the line to the predecessor.
+	// handedVar is the variable that describes the sockets that a child gets, separated by commas.
+	// The first socket is descriptor firstHanded. The descriptor before it is the line to the
+	// predecessor.
 	handedVar   = "HAUL_HANDED"
 	firstHanded = 4
 
@@ -35,15 +36,15 @@ const (
 	// readyTime is the default of [Restarter.ReadyTime].
 	readyTime = time.Minute
 
-	// MaxHistory is the size limit of the history that a child gets, in bytes.
+	// MaxHistory is the largest size of the history that a child gets, in bytes.
 	MaxHistory = 4 << 20
 
 	// RetireTime is how long the transfers and connections of a server may continue after its child
-	// has taken over. Then they are ended as by a signal.
+	// has taken over. Then they are ended in the same way as by a signal.
 	RetireTime = time.Hour
 )
 
-// Names of services, and of their sockets.
+// These are the names of services, and of their sockets.
 const (
 	TFTP    = "tftp"
 	SFTP    = "sftp"
@@ -54,7 +55,7 @@ const (
 	Boot    = "boot"
 )
 
-// A Socket is handed from a server to its child.
+// A Socket is a socket that a server hands to its child.
 type Socket struct {
 	Service string // the service that uses it: see [TFTP]
 	Addr    string // as configured; "" if systemd opened it
@@ -62,7 +63,7 @@ type Socket struct {
 	File    *os.File
 }
 
-// shared follows the name of the service if the Socket is shared.
+// shared is appended to the name of the service if the Socket is shared.
 const shared = "+"
 
 // name describes a socket in [handedVar].

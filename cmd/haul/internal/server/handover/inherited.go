@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// maxPassed bounds the sockets taken from systemd. A unit lists one for each address.
+// maxPassed bounds the sockets taken from systemd. A unit lists one socket for each address.
 const maxPassed = 64
 
 // Inherited are the sockets from systemd and from a predecessor that no service has
@@ -31,11 +31,11 @@ type inherited struct {
 }
 
 // Inherit adopts the sockets that systemd opened for this process by socket units
-// (sd_listen_fds(3)), and those of a predecessor. If it fails, it closes the predecessor's
+// (sd_listen_fds(3)), and the sockets of a predecessor. If it fails, it closes the predecessor's
 // sockets. The config is for datagram sockets. served lists the services of this process, such as
-// [TFTP]: a socket from systemd for another service is an error, and one from a predecessor is
-// closed in the end. unix lists the services that may have unix sockets. Call Inherit once, since
-// it removes systemd's variables from the environment.
+// [TFTP]. A socket from systemd for another service is an error; a socket from a predecessor for
+// another service is closed in the end. unix lists the services that may have unix sockets. Call
+// Inherit once, since it removes systemd's variables from the environment.
 func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inherited, err error) {
 	p := &Inherited{config: c}
 	defer func() {
@@ -66,16 +66,16 @@ func (p *Inherited) hasDatagram() bool {
 	return slices.ContainsFunc(p.left, func(s *inherited) bool { return s.conn != nil })
 }
 
-// activate adopts systemd's sockets: those for datagrams, and the listening ones, which have the
-// names that their units give them (FileDescriptorName=).
+// activate adopts systemd's sockets: the sockets for datagrams, and the listening sockets, which
+// have the names that their units give them (FileDescriptorName=).
 func (p *Inherited) activate(takesUnix bool) error {
 	files := activation.Files(true)
-	// This number must be a mistake. Some descriptors may be our own, so close none of them.
+	// So many sockets must be a mistake. Some descriptors may be our own, so close none of them.
 	if len(files) > maxPassed {
 		return fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)
 	}
 	for i, f := range files {
-		// FileListener refuses all sockets but stream sockets.
+		// FileListener refuses every socket that is not a stream socket.
 		s, err := p.newStream(Socket{Service: f.Name(), File: f})
 		if err != nil {
 			if s, err = p.newDatagram(Socket{Service: TFTP, File: f}); err != nil {
@@ -96,17 +96,17 @@ func (p *Inherited) activate(takesUnix bool) error {
 	return nil
 }
 
-// newStream takes a listening socket.
+// newStream adopts a listening socket.
 func (p *Inherited) newStream(s Socket) (*inherited, error) {
 	l, err := net.FileListener(s.File)
 	if err != nil {
 		return nil, fmt.Errorf("adopt socket %s: %w", s.File.Name(), err)
 	}
-	_ = l.Close() // a duplicate; closing it does not remove the path of a unix socket
+	_ = l.Close() // l is a duplicate; closing it does not remove the path of a unix socket
 	return &inherited{Socket: s, at: l.Addr()}, nil
 }
 
-// newDatagram takes a socket for TFTP, and closes the file if it succeeds.
+// newDatagram adopts a socket for TFTP, and closes its file if it succeeds.
 func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
 	conn, err := udp.FromFile(s.File, p.config)
 	if err != nil {
@@ -117,12 +117,12 @@ func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: net.UDPAddrFromAddrPort(conn.LocalAddr()), conn: conn}, nil
 }
 
-// newUnread takes a socket or another file that it does not examine; only the service reads it.
+// newUnread adopts a socket or another file without examining it. Only the service reads from it.
 func (p *Inherited) newUnread(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: &net.UDPAddr{}}, nil
 }
 
-// adopt takes a socket of the predecessor.
+// adopt adopts a socket of the predecessor.
 func (p *Inherited) adopt(s Socket, served, unix []string) error {
 	if s.Addr == "" && !slices.Contains(served, s.Service) {
 		return fmt.Errorf("systemd passed a socket for %s, which is no longer served: stop its socket unit, and then restart haul", s.Service)
@@ -145,8 +145,8 @@ func (p *Inherited) adopt(s Socket, served, unix []string) error {
 	return one.checkUnix(unix)
 }
 
-// assign finds the service for each stream socket from systemd, and replaces the name from the
-// socket unit with it. If only one service is left, the unit need not name it.
+// assign finds the service for each stream socket from systemd, and replaces the socket's name from
+// the unit by the name of the service. If only one service is left, the unit need not name it.
 func assign(all []*inherited, services, unix []string) error {
 	served := slices.DeleteFunc(slices.Clone(services), func(s string) bool { return s == TFTP || s == Boot })
 	for _, s := range all {

@@ -16,7 +16,7 @@ import (
 // sd_notify(3). The methods of a nil Manager do nothing.
 type Manager struct {
 	conn     *net.UnixConn
-	watchdog time.Duration // it expects a message this often; 0 means never
+	watchdog time.Duration // the manager expects a message this often; 0 means never
 }
 
 // maxNotify is how long a message may wait for a manager that is slow to read.
@@ -25,9 +25,9 @@ const maxNotify = 5 * time.Second
 // FindManager connects to the service manager, if there is one. Call it once, since it removes
 // the manager's variables from the environment.
 //
-// Package daemon would open a new connection for each message, which a confined process may not
-// do (Landlock ABI 6 for abstract sockets, 9 for others). So FindManager connects beforehand, and
-// the Manager keeps the connection.
+// Package daemon would open a new connection for each message, but a confined process may not
+// connect (Landlock ABI 6 for abstract sockets, 9 for others). So FindManager connects before the
+// confinement, and the Manager keeps the connection.
 func FindManager() (*Manager, error) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	watchdog, err := daemon.SdWatchdogEnabled(true)
@@ -88,8 +88,9 @@ func (m *Manager) notify(lines ...string) error {
 	return nil
 }
 
-// KeepAlive resets the manager's watchdog, if it has one, until ctx ends. It does not while alive
-// returns false. The manager restarts the service after the time that its unit sets.
+// KeepAlive resets the manager's watchdog, if the manager has one, until ctx ends. While alive
+// returns false, it does not reset the watchdog, and the manager restarts the service after the
+// time that its unit sets.
 func (m *Manager) KeepAlive(ctx context.Context, alive func() bool) error {
 	if m == nil || m.watchdog == 0 {
 		return nil

@@ -11,14 +11,15 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A place is an address, and the sockets that are open there.
+// A place is a configured address and the sockets that are open at it.
 type place struct {
-	asked   string // the address as configured; "" if systemd opened them
+	asked   string // the address as configured; "" if systemd opened the sockets
 	sockets []*inherited
 }
 
-// take takes the sockets of a service. For each address it returns the sockets that are open at it,
-// if any. If systemd opened sockets for the service, it returns only those.
+// take takes the sockets of a service. For each address it returns a place with the sockets that
+// are open at that address, if any. If systemd opened sockets for the service, it returns only
+// those.
 func (p *Inherited) take(service string, addrs []string) (places []place) {
 	open := p.placesOf(service)
 	bySystemd := slices.DeleteFunc(slices.Clone(open), func(g place) bool { return g.asked != "" })
@@ -58,9 +59,9 @@ func (p *Inherited) placesOf(service string) (open []place) {
 	return open
 }
 
-// suits reports whether a socket of another service can be used for this one after an address has
-// changed from HTTP to HTTPS or back. A port chosen by the kernel never suits, because no other
-// service would be configured with it.
+// suits reports whether a socket of another service can be used for this one, after an address has
+// changed from HTTP to HTTPS or back. A port that the kernel has chosen never suits, because no
+// other service would be configured with it.
 func (s *inherited) suits(service string) bool {
 	web := []string{HTTP, HTTPS}
 	_, port, err := splitAddr(s.Addr, "tcp")
@@ -68,7 +69,7 @@ func (s *inherited) suits(service string) bool {
 }
 
 // fill assigns the open sockets to places. It first assigns sockets with the same configured
-// address, then sockets at the same address in another spelling.
+// address, then sockets whose configured address is another spelling of the same address.
 func fill(places, open []place) {
 	for _, same := range []func(place, string) bool{
 		func(g place, addr string) bool { return g.asked == addr },
@@ -88,9 +89,9 @@ func fill(places, open []place) {
 	}
 }
 
-// isAt reports whether sockets are bound to an address. The bound address of a socket for all
-// addresses does not show whether the socket takes IPv4 too. For such a socket it compares the
-// configured addresses.
+// isAt reports whether sockets are bound to an address. If a socket is bound to all addresses, the
+// bound address does not show whether the socket accepts IPv4 too, so isAt compares the configured
+// addresses of such sockets.
 func (g place) isAt(addr string) bool {
 	at := g.sockets[0].at
 	host, port, err := splitAddr(addr, at.Network())
@@ -118,9 +119,9 @@ func splitAddr(addr, network string) (host string, port int, err error) {
 	return strings.ToLower(host), port, err
 }
 
-// Rival returns the address of a socket from the predecessor that no service has taken and that
-// has the same port as addr, or nil if no socket matches. Such a socket may be the reason why addr cannot
-// be opened.
+// Rival returns the address of a socket from the predecessor that no service has taken and that has
+// the same port as addr, or nil if there is no such socket. The socket may be the reason why addr
+// cannot be opened.
 func (p *Inherited) Rival(network, addr string) net.Addr {
 	_, port, err := splitAddr(addr, network)
 	if err != nil || port == 0 {
@@ -140,8 +141,8 @@ type DatagramPlace struct {
 	Addr  string // "" if systemd opened the sockets
 	Conns []*udp.Conn
 
-	// Shared reports whether transfers of the predecessor use the sockets until it reports the end
-	// of its service.
+	// Shared reports whether transfers of the predecessor still use the sockets, which they do
+	// until the predecessor reports the end of its service.
 	Shared bool
 }
 
@@ -160,7 +161,7 @@ func (p *Inherited) Datagram(addrs []string) (places []DatagramPlace) {
 
 // A StreamPlace is a configured address of a service over TCP, and the socket that listens on it.
 type StreamPlace struct {
-	Addr   string      // "" if systemd opened the socket
+	Addr   string      // nil if the caller has to open it
 	Socket *tcp.Socket // nil means that the caller has to open it
 }
 
@@ -194,8 +195,8 @@ func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (place
 }
 
 // Boot takes the sockets for boot clients at these addresses, in their order, and other files that
-// the predecessor handed over under the same name. It returns nil if the caller has to open them.
-// The caller closes the files.
+// the predecessor handed over under the same name. It returns nil if the caller has to open the
+// sockets. The caller closes the files.
 func (p *Inherited) Boot(addrs []string) (files []*os.File) {
 	for _, g := range p.take(Boot, addrs) {
 		for _, s := range g.sockets {

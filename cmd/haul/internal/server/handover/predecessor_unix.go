@@ -24,10 +24,10 @@ type Predecessor struct {
 	line    *net.UnixConn
 	lines   *bufio.Scanner
 	sockets []Socket
-	serving bool // this process serves
+	serving bool // whether this process serves
 
-	// History, if it is set before Ready, is called once when this process serves, with the result
-	// of the predecessor's [Restarter.History].
+	// History, if it is set before Ready, is called once this process serves, with the result of
+	// the predecessor's [Restarter.History].
 	History func(history []byte)
 
 	over  chan struct{} // closed at the end of the line
@@ -37,7 +37,7 @@ type Predecessor struct {
 }
 
 // FindPredecessor returns the predecessor, if this process was started to take over from one. Call
-// it once, since it removes the variable for this from the environment.
+// it once, since it removes the variable that describes the sockets from the environment.
 func FindPredecessor() (*Predecessor, error) {
 	names, ok := os.LookupEnv(handedVar)
 	if !ok {
@@ -46,7 +46,7 @@ func FindPredecessor() (*Predecessor, error) {
 	if err := os.Unsetenv(handedVar); err != nil {
 		return nil, err
 	}
-	// Check the line first: if it is not one of ours, neither are the descriptors after it.
+	// Check the line first: if it is not ours, the descriptors after it are not ours either.
 	f := os.NewFile(firstHanded-1, "line to the predecessor")
 	line, err := fdline.Of(f)
 	if err != nil {
@@ -86,7 +86,7 @@ func (p *Predecessor) Take() []Socket {
 }
 
 // Ready reports that this process can serve, and waits for permission to do so. From then on it
-// adds requests that the predecessor passes on to r.
+// adds to r the requests that the predecessor passes on.
 func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	if p == nil {
 		return nil
@@ -103,11 +103,11 @@ func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	_ = say(p.line, wordServing)
 	p.serving = true
 	go p.read(r)
-	p.Wait(ctx, manager) // the manager ignores this process until it knows it
+	p.Wait(ctx, manager) // the manager ignores this process until the predecessor has announced it
 	return nil
 }
 
-// read reads messages about ended services of the predecessor until all have ended.
+// read reads the predecessor's messages about services that have ended, until all have ended.
 func (p *Predecessor) read(r *Requests) {
 	defer close(p.over)
 	var history []byte
@@ -136,8 +136,8 @@ func (p *Predecessor) read(r *Requests) {
 	}
 }
 
-// Hangup refuses further requests from the predecessor, and waits until those already passed on
-// are added. Call it when this process ends.
+// Hangup refuses further requests from the predecessor, and waits until the requests that were
+// already passed on are added. Call it when this process ends.
 func (p *Predecessor) Hangup() {
 	if p != nil && p.serving {
 		_ = p.line.CloseRead()
@@ -145,7 +145,8 @@ func (p *Predecessor) Hangup() {
 	}
 }
 
-// maxFailure is how many bytes of an error the predecessor gets to log.
+// maxFailure is the largest number of bytes of an error that are sent to the predecessor for its
+// log.
 const maxFailure = 4 << 10
 
 // Fail reports why this process cannot serve. It does nothing if err is nil or this process already
@@ -186,7 +187,7 @@ func closeOnce(c chan struct{}) {
 	}
 }
 
-// Wait waits until a service of the predecessor has ended, or ctx has.
+// Wait waits until a service of the predecessor has ended, or ctx has ended.
 func (p *Predecessor) Wait(ctx context.Context, name string) {
 	if p == nil {
 		return

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Requests ask for a successor. They come from SIGUSR2, from SIGHUP if reload is set, and from a
-// predecessor. At most one waits; further ones are merged with it.
+// Requests receives requests for a successor. They come from SIGUSR2, from SIGHUP if reload is set,
+// and from a predecessor. At most one request waits; further ones are merged with it.
 type Requests struct {
 	c         chan os.Signal
 	terminals []int // standard streams that were terminals at the start
 }
 
-// hangups takes SIGHUP, which cmd/haul receives. While it is nil, SIGHUP ends the process.
+// hangups handles SIGHUP, which cmd/haul receives. While it is nil, SIGHUP ends the process.
 var hangups atomic.Pointer[Requests]
 
 // NewRequests receives the signals until Close.
@@ -50,9 +50,9 @@ func (r *Requests) add() {
 	}
 }
 
-// TakeHangup reports whether a SIGHUP that has arrived is a request for a successor. If not, the
-// signal ends the process. The signal is no request if the terminal from which the server was
-// started is gone.
+// TakeHangup reports whether a SIGHUP that has arrived is a request for a successor. Otherwise the
+// signal ends the process. If the terminal from which the server was started is gone, the signal is
+// not a request.
 func TakeHangup() bool {
 	r := hangups.Load()
 	if r == nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Restarter lets a child take over from this server. A nil Restarter never does.
+// A Restarter lets a child take over from this server. A nil Restarter never does so.
 type Restarter struct {
 	Spawner     *Spawner // nil: requests are refused
 	Requests    *Requests
@@ -44,8 +44,9 @@ func (r *Restarter) Retired() bool { return r != nil && r.next.Load() != nil }
 // Failed reports whether the latest request has failed to start a child.
 func (r *Restarter) Failed() bool { return r.failed.Load() }
 
-// Ended reports to the child, if there is one, that a service of this process has ended. A child
-// that is gone, for instance after a restart of its own, does not wait for this report.
+// Ended reports to the child, if there is one, that a service of this process has ended. If the
+// child itself has ended, for instance after a restart of its own, it does not wait for this
+// report.
 func (r *Restarter) Ended(service string) {
 	if !r.Retired() {
 		return
@@ -116,8 +117,8 @@ func (r *Restarter) handle(ctx context.Context) {
 	}
 }
 
-// passOn passes on to the child a request that reached this process. So the request is not lost
-// if its sender did not know the child yet.
+// passOn passes a request that reached this process on to the child. So the request is not lost if
+// its sender did not yet know about the child.
 func (r *Restarter) passOn() {
 	next := r.next.Load()
 	if err := next.again(); err != nil {
@@ -150,7 +151,7 @@ func (r *Restarter) spawn(ctx context.Context) (*child, error) {
 	return next, r.Spawner.begin(soon, next)
 }
 
-// Close closes the line to the child, which takes that for the end of this process.
+// Close closes the line to the child. The child takes that as the end of this process.
 func (r *Restarter) Close() error {
 	if !r.Retired() {
 		return nil

@@ -35,8 +35,8 @@ type spawnState struct {
 
 	mu       sync.Mutex
 	children map[int]*spawned // mu: by process ID
-	started  int              // mu: how many were started
-	current  *spawned         // mu: the server that began to serve last; nil before the first
+	started  int              // mu: number of children started so far
+	current  *spawned         // mu: the server that began to serve most recently; nil before the first
 	pending  os.Signal        // mu: a signal for the current server, once there is one
 	code     int              // mu: the exit code
 	served   bool             // mu: there has been a current server
@@ -46,7 +46,7 @@ type spawnState struct {
 // A spawned process is a child of a spawner.
 type spawned struct {
 	pid    int
-	number int           // larger than the numbers of processes started earlier
+	number int           // larger than the numbers of all processes started earlier
 	serves bool          // mu of the spawner: the process has reported that it serves
 	ended  chan struct{} // closed when the process has ended
 	status syscall.WaitStatus
@@ -124,8 +124,8 @@ func activated() (files []*os.File) {
 	return files
 }
 
-// serve handles the requests of a server until the line ends. as is nil if this process did not
-// start the server.
+// serve handles the requests of a server until the line ends. as is nil if the server was not
+// started by this process.
 func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
 	var last *spawned // the latest child that the server started
@@ -164,8 +164,8 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	}
 }
 
-// start starts a child, which gets the files from descriptor 3 on. As process 1 it adds the child's
-// line to this process.
+// start starts a child, which gets the files from descriptor 3 on. If this process is process 1,
+// start adds the child's line to this process.
 func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	if s.noExe != nil {
 		return nil, s.noExe
@@ -243,9 +243,9 @@ func (s *spawnState) reap() {
 	}
 }
 
-// pass handles a signal that process 1 received. It sends a signal that ends haul to all servers,
-// and others to the current one. If no server serves yet, the signal waits for the first that
-// does.
+// pass handles a signal that process 1 has received. It sends signals that end haul to all servers,
+// and other signals to the current server. If no server serves yet, the signal waits for the first
+// server that does.
 func (s *spawnState) pass(one os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +278,7 @@ func (s *spawnState) serving(c *spawned) {
 	}
 	c.serves, s.served = true, true
 	if s.current != nil && s.current.number > c.number {
-		return // the child has a successor already
+		return // the child already has a successor
 	}
 	s.current = c
 	if s.pending != nil {

@@ -28,13 +28,13 @@ type Spawner struct {
 	answers *bufio.Reader
 	init    bool          // the spawner is process 1
 	ended   chan struct{} // closed when the spawner has ended; nil if it is process 1
-	lost    error         // set when a request got no answer: the next answer would belong to that request
+	lost    error         // set when a request got no answer, because the next answer would belong to that request
 }
 
-// FindSpawner returns the spawner that started this process, if that is process 1; otherwise nil.
-// If wanted is set, and this process is process 1 itself, it becomes a spawner: it starts this
-// program again, and does not return. Call FindSpawner once, before anything is open, since it
-// removes the spawner's variables from the environment.
+// FindSpawner returns the spawner that started this process, if that spawner is process 1, and nil
+// otherwise. If wanted is set, and this process is process 1 itself, it becomes a spawner: it
+// starts this program again, and does not return. Call FindSpawner once, before anything is open,
+// since it removes the spawner's variables from the environment.
 func FindSpawner(wanted bool) (*Spawner, error) {
 	text, ok := os.LookupEnv(lineVar)
 	if !ok {
@@ -50,7 +50,7 @@ func FindSpawner(wanted bool) (*Spawner, error) {
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s=%s is set, and haul sets it for its own successor only", lineVar, text)
 	}
-	// These variables named process 1, which was systemd's child.
+	// These variables contain the ID of process 1, which was systemd's child.
 	for _, name := range []string{"LISTEN_PID", "WATCHDOG_PID"} {
 		if os.Getenv(name) == "1" {
 			if err := os.Setenv(name, strconv.Itoa(os.Getpid())); err != nil {
@@ -99,8 +99,8 @@ func StartSpawner(env []string) (*Spawner, error) {
 		return nil, err
 	}
 	cmd := exec.Command(exe)
-	// Lists of processes show the title. The arguments of the children follow it, with the name of
-	// this program.
+	// Lists of processes show the title. The arguments of the children follow it, beginning with
+	// the name of this program.
 	cmd.Args = append([]string{spawnerTitle}, os.Args...)
 	cmd.Env = append(spawnerEnv(env), spawnerVar+"=1")
 	cmd.ExtraFiles = []*os.File{theirs}
@@ -122,8 +122,8 @@ func StartSpawner(env []string) (*Spawner, error) {
 // process.
 func (s *Spawner) IsInit() bool { return s != nil && s.init }
 
-// gone returns a channel that is closed when the spawner has ended; nil if that also ends this
-// process.
+// gone returns a channel that is closed when the spawner has ended. It returns nil if the end of
+// the spawner also ends this process.
 func (s *Spawner) gone() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -194,7 +194,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	if err != nil {
 		return nil, err
 	}
-	// When ctx ends, all waits end.
+	// When ctx ends, all waits must end.
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cut)
@@ -228,7 +228,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	}
 	if n.pid, err = s.started(); err != nil {
 		late()
-		_ = n.write(wordStop) // in case it has started already
+		_ = n.write(wordStop) // in case the child has started already
 		return nil, err
 	}
 	err = n.hear(wordReady)
@@ -241,8 +241,8 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	return n, nil
 }
 
-// begin lets the child serve, and waits until it reports that it does. If it does not, begin kills
-// it. If it does, this process needs no further child, and the spawner ends.
+// begin lets the child serve, and waits until the child reports that it does. If the child does
+// not, begin kills it. If it does, this process needs no further child, and the spawner ends.
 func (s *Spawner) begin(ctx context.Context, n *child) error {
 	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
 	err := n.write(wordGo)
@@ -263,8 +263,9 @@ func (s *Spawner) begin(ctx context.Context, n *child) error {
 	return nil
 }
 
-// handedOver reports to process 1 that the child started last takes over, and waits until signals
-// are passed to that child. Otherwise a signal could reach this process while it ends, and be lost.
+// handedOver reports to process 1 that the child started last takes over, and waits until process 1
+// passes signals to that child. Otherwise a signal could reach this process while it ends, and be
+// lost.
 func (s *Spawner) handedOver() {
 	s.line.SetDeadline(time.Now().Add(writeTime))
 	defer s.line.SetDeadline(time.Time{})
@@ -276,8 +277,8 @@ func (s *Spawner) handedOver() {
 }
 
 // release ends a spawner whose child serves, unless the spawner is process 1. Then process 1
-// becomes the parent of the child. It may be systemd, which notices only the death of its own
-// children. Without this, a child could die unnoticed as long as this process lives.
+// becomes the parent of the child. Process 1 may be systemd, which notices only the death of its
+// own children. Without release, a child could die unnoticed as long as this process lives.
 func (s *Spawner) release() {
 	if s.init {
 		return
@@ -289,8 +290,8 @@ func (s *Spawner) release() {
 	}
 }
 
-// discard ends a child that has failed. Otherwise the child would take the end of its line for
-// the death of this process, and serve.
+// discard ends a child that has failed. Otherwise the child would take the end of its line as the
+// death of this process, and serve.
 func (s *Spawner) discard(n *child, err error) error {
 	_ = n.write(wordStop)
 	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
@@ -322,8 +323,8 @@ func (s *Spawner) started() (pid int, err error) {
 	return pid, nil
 }
 
-// killTime is how long a killed process may take to die. One that waits for a disk dies when the
-// disk responds again.
+// killTime is how long a killed process may take to die. A process that waits for a disk dies only
+// when the disk responds again.
 const killTime = 5 * time.Second
 
 // stopTime is how long a child may take to end by itself before it is killed. Its exit status then
@@ -346,7 +347,7 @@ func (s *Spawner) kill() error {
 	return errors.New(strings.TrimSpace(said)) // "it has ended: exit status 2"
 }
 
-// A child is the server's side of the process that takes over.
+// A child is the server's side of a process that takes over.
 type child struct {
 	pid   int
 	lines *bufio.Reader // reads line; used until the child serves
@@ -371,8 +372,8 @@ func (n *child) hear(word string) error {
 	return nil
 }
 
-// again asks the child to start a successor of its own, since the request reached this process
-// too late.
+// again asks the child to start a successor of its own, because a request reached this process too
+// late.
 func (n *child) again() error { return n.write(wordAgain) }
 
 // ended reports that a service of this process has ended.
@@ -409,5 +410,5 @@ func (n *child) write(text string) error {
 	return err
 }
 
-// Close ends the line. The child takes that for the end of this process.
+// Close ends the line. The child takes that as the end of this process.
 func (n *child) Close() error { return n.line.Close() }

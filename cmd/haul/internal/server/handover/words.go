@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Server, spawner and child exchange lines of text. Each begins with one of these words. The two
-// ends may be different versions of haul, so a word never changes its meaning.
+// The server, the spawner and the child exchange lines of text. Each line begins with one of these
+// words. The two ends may be different versions of haul, so a word never changes its meaning.
 //
 //	FROM     TO       WORD             MEANING
 //	server   spawner  start NAMES      start a child with the attached line and sockets
@@ -38,13 +38,13 @@ const (
 	wordFailed     = "failed"
 )
 
-// manager is a pseudo-service. It ends when the service manager knows the child.
+// manager is a pseudo-service. It ends when the service manager knows about the child.
 const manager = "manager"
 
 // writeTime is how long the other side may take to read a line.
 const writeTime = 5 * time.Second
 
-// say sends a line of these words.
+// say sends a line that consists of these words.
 func say(to *net.UnixConn, words ...string) error {
 	_, err := to.Write([]byte(strings.Join(words, " ") + "\n"))
 	return err

@@ -4,7 +4,7 @@ package hooks
 
 import "syscall"
 
-// programAttr gives a program a process group of its own.
+// programAttr gives a program its own process group.
 func programAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func adoptOrphans() {}

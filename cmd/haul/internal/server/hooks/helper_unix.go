@@ -43,7 +43,7 @@ func checkProgram(path string) error {
 	switch {
 	case err != nil:
 		if of, ok := errors.AsType[*os.PathError](err); ok {
-			err = of.Err // without "stat"
+			err = of.Err // leave out the word stat
 		}
 		return fmt.Errorf("%s: %w", path, err)
 	case !info.Mode().IsRegular():
@@ -81,12 +81,12 @@ func startHelper(s setup, env []string) (*helper, error) {
 	if err := cmd.Start(); err != nil {
 		return h, err
 	}
-	go func() { _ = cmd.Wait() }() // the end of the line reports its death
+	go func() { _ = cmd.Wait() }() // the end of the line shows that it has died
 	return h, nil
 }
 
-// next waits for the lines to the next helper, for at most limit if limit is above 0. It returns
-// the helper's number, for kill. An error that wraps errNoLines concerns this helper only.
+// next waits for the lines to the next helper. If limit is above 0, it waits at most that long. It
+// returns the helper's number, for kill. An error that wraps errNoLines concerns this helper only.
 func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number int, err error) {
 	if limit > 0 {
 		_ = h.line.SetReadDeadline(time.Now().Add(limit))
@@ -122,11 +122,11 @@ func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number i
 	return lines, h.started, err
 }
 
-// kill asks the supervisor to kill the helper with this number, unless it has been replaced
-// already. The supervisor then starts another one.
+// kill asks the supervisor to kill the helper with this number, unless the helper has been replaced
+// already. The supervisor then starts another helper.
 func (h *helper) kill(number int) {
 	_ = h.line.SetWriteDeadline(time.Now().Add(killTime))
-	_, _ = fmt.Fprintln(h.line, number) // if the supervisor is dead, this no longer matters
+	_, _ = fmt.Fprintln(h.line, number) // if the supervisor is dead, it does not matter
 }
 
 // close ends the supervisor, and with it the helper, once the running hooks have ended.
@@ -162,7 +162,7 @@ func runSupervisor() int {
 }
 
 // supervise gives up the rights of this process, and starts helpers until the line ends. It returns
-// an error if the first helper cannot be started; later ones are retried.
+// an error if the first helper cannot be started; starting later helpers is retried.
 func supervise(line *net.UnixConn, text []byte) error {
 	var s setup
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -207,8 +207,8 @@ func supervise(line *net.UnixConn, text []byte) error {
 // current is the helper that is running.
 type current struct {
 	mu      sync.Mutex
-	process *os.Process // mu: nil if none runs
-	started int         // mu: how many were started
+	process *os.Process // mu: nil if no helper runs
+	started int         // mu: number of helpers started so far
 }
 
 func (c *current) set(p *os.Process) {
@@ -238,7 +238,7 @@ func waitFor(child int) {
 	}
 }
 
-// startOne starts a helper, and sends the server its ends of the lines.
+// startOne starts a helper, and sends the server the server's ends of the lines.
 func startOne(line *net.UnixConn, text []byte) (*os.Process, error) {
 	cmd, err := newCommand(helperRole, helperTitle, os.Environ())
 	if err != nil {

@@ -9,9 +9,9 @@
 //	helper      runs programs and posts, at most maxRunning at a time
 //
 // The helper has no sockets except maxRunning lines to the server, one for each hook that can run
-// at a time. The supervisor creates them for each helper, and passes the server its ends, so the
-// end of a line means that its helper has ended. Each process ends when the one above it does, once
-// the running hooks have ended.
+// at a time. The supervisor creates the lines for each helper, and passes the server its ends, so
+// the end of a line means that the helper has ended. The supervisor ends when the server ends, and
+// the helper when the supervisor ends, once the running hooks have ended.
 package hooks
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/subprocess"
 )
 
-// Bounds of hooks.
+// These constants bound hooks.
 const (
 	// DefaultTimeout is how long a hook may take.
 	DefaultTimeout = 30 * time.Second
@@ -40,7 +40,7 @@ const (
 	MaxHooks = 32
 
 	maxWords = 64      // words on the command line of a program
-	maxWord  = 4 << 10 // bytes of each, and of a URL
+	maxWord  = 4 << 10 // bytes of each word, and of a URL
 	minKey   = 16      // bytes of a key
 	maxKey   = 4 << 10 // the most bytes of a key
 	minLimit = 1 * time.Second
@@ -49,9 +49,9 @@ const (
 // Supported reports whether this system can have hooks.
 const Supported = runtime.GOOS != "windows"
 
-// A Hook says what to do when clients do something.
+// A Hook says what to do when clients have done something.
 type Hook struct {
-	On      []activity.Kind // the events that trigger it
+	On      []activity.Kind // the kinds of events that trigger it
 	Run     []string        // the path of a program, and its arguments; or
 	URL     string          // the URL that the event is posted to
 	Key     string          // the file with the key that signs posts; "" means no signature
@@ -64,7 +64,7 @@ var Fields = []string{"on", "timeout", "key", "url", "run"}
 // IsList reports whether a field is a list.
 func IsList(field string) bool { return field == "on" || field == "run" }
 
-// Set sets a field by its name to one value, or to several if it is a list.
+// Set sets the field with that name to one value, or to several values if it is a list.
 func (h *Hook) Set(field string, parts ...string) error {
 	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > maxWord || strings.IndexByte(p, 0) >= 0 }) {
 		return fmt.Errorf("a word has at most %d bytes, and no zero byte", maxWord)
@@ -149,8 +149,8 @@ func (h *Hook) Check() error {
 }
 
 // Parse reads a hook in the form that [Hook.String] writes: FIELD=VALUE, separated by spaces. All
-// words after run= belong to the program. Quotes and backslashes work as in a shell, but nothing is
-// expanded.
+// words after run= belong to the program. Quotes and backslashes work as in a shell, but no
+// variables or patterns are expanded.
 func Parse(text string) (h Hook, err error) {
 	words, err := subprocess.Split(text)
 	if err != nil {
@@ -183,7 +183,8 @@ func Parse(text string) (h Hook, err error) {
 	return h, h.Check()
 }
 
-// Get returns the parts of a field, in the form that [Hook.Set] takes; nil if it is not set.
+// Get returns the parts of a field, in the form that [Hook.Set] takes, or nil if the field is not
+// set.
 func (h *Hook) Get(field string) (parts []string) {
 	switch field {
 	case "on":
@@ -240,7 +241,7 @@ func quote(word string) string {
 }
 
 // Target names the hook's target for people: its program, or the server that it posts to. It leaves
-// out the path of the URL, which is a secret with chat services.
+// out the path of the URL, because the path is a secret with chat services.
 func (h *Hook) Target() string {
 	if len(h.Run) > 0 {
 		return h.Run[0]

@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// maxTries is how often an event is posted until the receiver accepts it.
+	// maxTries bounds how often an event is posted until the receiver accepts it.
 	maxTries = 3
 
-	// firstPause is the time between the first two tries. It doubles.
+	// firstPause is the pause between the first two tries. Each further pause is twice as long.
 	firstPause = time.Second
 
-	// maxAnswer is how many bytes of an answer are read. They are not used.
+	// maxAnswer bounds the bytes of an answer that are read. They are not used.
 	maxAnswer = 64 << 10
 )
 
-// The headers of a post.
+// These are the headers of a post.
 const (
 	signatureHeader = "Haul-Signature" // "sha256=" and the HMAC of the body in hexadecimal digits
 	deliveryHeader  = "Haul-Delivery"  // the same for all tries
 )
 
-// client posts. It follows no redirects, because the administrator named one receiver.
+// client sends posts. It does not follow redirects, because the administrator named one receiver.
 var client = &http.Client{
 	Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: maxRunning, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxAnswer},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -41,8 +41,8 @@ var client = &http.Client{
 // A refusal is an error that would also occur at another try.
 type refusal struct{ error }
 
-// post posts an event until the receiver accepts it. The tries share the time limit, which does not
-// include the pauses between them.
+// post posts an event until the receiver accepts it. limit bounds the time of all tries together,
+// without the pauses between them.
 func post(limit time.Duration, target string, key, event []byte) error {
 	delivery, pause := rand.Text(), firstPause
 	for try := 1; ; try++ {
@@ -74,7 +74,7 @@ func postOnce(limit time.Duration, target, delivery string, key, event []byte) e
 	answer, err := client.Do(req)
 	if err != nil {
 		if of, ok := errors.AsType[*url.Error](err); ok {
-			err = of.Err // without the URL, which may contain a secret
+			err = of.Err // leave out the URL, which may contain a secret
 		}
 		return err
 	}

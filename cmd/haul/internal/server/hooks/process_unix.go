@@ -28,8 +28,8 @@ const (
 	maxInherited = 1024
 )
 
-// self returns the path of this program. On Linux it works even if the user may not enter the
-// program's directory, and if another program has taken its name since.
+// self returns the path of this program. On Linux the path works even if the user may not enter the
+// program's directory, and if another program has its name by now.
 func self() (string, error) {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe", nil
@@ -50,8 +50,8 @@ func newCommand(role, title string, env []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// helperVars are the variables that the helper needs to post. It gets no others, since the server's
-// environment may contain passwords, and on some systems programs can read the helper's
+// helperVars are the variables that the helper needs to post. It gets no others, because the
+// server's environment may contain passwords, and on some systems programs can read the helper's
 // environment.
 var helperVars = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG"}
 
@@ -65,7 +65,8 @@ func helperEnv(env []string) (kept []string) {
 	return kept
 }
 
-// programEnv returns the part of an environment that programs get. The rest may contain passwords.
+// programEnv returns the part of an environment that programs get. The other variables may contain
+// passwords.
 func programEnv(env []string, sameUser bool) (kept []string) {
 	path := false
 	for _, v := range env {
@@ -85,7 +86,7 @@ func programEnv(env []string, sameUser bool) (kept []string) {
 }
 
 // keepSignals makes this process ignore the signals that end the server, because systemd and
-// terminals send them to all processes of the group. Programs that it runs still get them.
+// terminals send them to all processes of the group. The programs that it runs do not ignore them.
 func keepSignals() {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
 }

@@ -27,7 +27,7 @@ const (
 	// closeTime is how long hooks of waiting events may still run when the server ends.
 	closeTime = 10 * time.Second
 
-	// spareTime is how long the helper may take to report after a hook's time limit. A helper that
+	// spareTime is how long after a hook's time limit the helper may take to report. A helper that
 	// takes longer was stopped or hangs, and is killed. The time covers killTime, outputTime, and
 	// the pauses between posts.
 	spareTime = 10 * time.Second
@@ -47,7 +47,7 @@ func CheckFiles(all []Hook) error {
 	return err
 }
 
-// readKeys returns the keys of the hooks; nil for a hook without a key.
+// readKeys returns the keys of the hooks. The key of a hook without a key is nil.
 func readKeys(all []Hook) (keys [][]byte, err error) {
 	for _, h := range all {
 		var key []byte
@@ -92,7 +92,7 @@ type Queue struct {
 var results = [...]string{"done", "failed", "timeout", "stuck"}
 
 // Start starts the helper, which keeps the rights of this process until it becomes the configured
-// user. It returns an error if the configuration is wrong or the start fails.
+// user. It returns an error if the configuration is wrong or the helper cannot be started.
 func Start(cfg Config) (*Queue, error) {
 	keys, err := readKeys(cfg.Hooks)
 	if err != nil {
@@ -136,7 +136,7 @@ func (q *Queue) connect(limit time.Duration) error {
 	}
 	for i, c := range all {
 		select {
-		case old := <-q.lines[i]: // that no worker has taken
+		case old := <-q.lines[i]: // an end that no worker has taken
 			_ = old.Close()
 		default:
 		}
@@ -155,7 +155,7 @@ func (q *Queue) follow() {
 			q.restarts.Add(1)
 			q.log.Say(slog.LevelWarn, "hooks: the helper has died, and runs again")
 			logged = false
-		case errors.Is(err, errNoLines): // the helper ends when its lines do
+		case errors.Is(err, errNoLines): // the helper ends when its lines end
 			if !logged {
 				q.log.Say(slog.LevelError, "hooks: the helper has died, and the next one cannot be used; others are tried", slog.String("error", err.Error()))
 			}
@@ -197,7 +197,7 @@ func (q *Queue) Send(e activity.Event) {
 	}
 }
 
-// drop counts a run that is not started, or whose result is unknown.
+// drop counts a run that was not started, or whose result is unknown.
 func (q *Queue) drop(why string, w waiting) {
 	q.lost.Add(1)
 	q.dropped.Count(slog.LevelWarn, why, w.event.Peer, slog.String("event", string(w.event.Event)), slog.String("file", w.event.File))
@@ -243,7 +243,7 @@ func (q *Queue) work(lines <-chan helperEnd) {
 			q.helper.kill(line.number) // a helper that is still alive hangs, or has closed the line
 			line.close()
 			line = nil
-			if sent { // otherwise the run was not started, and the next helper gets it
+			if sent { // otherwise the run was not started, and the next helper runs it
 				q.drop("the helper died", w)
 			}
 		}
@@ -268,10 +268,10 @@ func (q *Queue) newLine(lines <-chan helperEnd) *workerLine {
 // A helperEnd is the server's end of a line to a helper.
 type helperEnd struct {
 	net.Conn
-	number int // of the helper, from 1 on
+	number int // number of the helper, from 1 on
 }
 
-// A workerLine is a line to the helper, which runs one hook at a time for it.
+// A workerLine is a worker's line to the helper, which runs one hook at a time for that line.
 type workerLine struct {
 	helperEnd
 	lines *bufio.Reader
@@ -286,7 +286,7 @@ func (l *workerLine) close() {
 }
 
 // run makes the helper run a hook, and waits for the result. sent reports whether the helper may
-// have started it.
+// have started the hook.
 func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
 	h := &q.hooks[w.hook]
 	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: bytesOf(w.event.Variables())})

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// maxOutput is how many bytes of a failed program's output are reported: the last ones. The
-	// rest is read and dropped.
+	// maxOutput is how many bytes at the end of a failed program's output are reported. The rest is
+	// read and dropped.
 	maxOutput = 1 << 10
 
 	// maxError is how many bytes of an error are reported. An error of a post contains the
@@ -36,11 +36,11 @@ const (
 	// that left its group keeps the pipe open.
 	outputTime = time.Second
 
-	// killTime is how long a killed program may take to end. One that waits for a disk or a file
-	// server takes longer, or never ends.
+	// killTime is how long a killed program may take to end. A program that waits for a disk or a
+	// file server may take longer, or never end.
 	killTime = 5 * time.Second
 
-	// maxStuck is how many programs may be stuck before no further one is started.
+	// maxStuck is how many programs may be stuck before no further program is started.
 	maxStuck = 16
 
 	// firstLook is the first pause between checks for processes that a program left behind. The
@@ -84,7 +84,7 @@ func runHelper() int {
 	return 0
 }
 
-// serve carries out the orders of a line until it ends.
+// serve carries out the orders from a line until the line ends.
 func (r *runner) serve(line net.Conn) {
 	// The kernel kills a program when the thread that started it ends: see programAttr.
 	runtime.LockOSThread()
@@ -136,7 +136,7 @@ func (r *runner) do(o order) outcome {
 // errStuck reports that a killed program has not ended.
 var errStuck = fmt.Errorf("its processes were killed, and %v later not all of them have ended", killTime)
 
-// runProgram runs a program in a process group of its own, and ends the group with it.
+// runProgram runs a program in its own process group, and ends the group when the program ends.
 func (r *runner) runProgram(h *Hook, o order) error {
 	if n := r.stuck.Load(); n >= maxStuck {
 		return fmt.Errorf("it was not begun, since %d programs before it were killed and have not ended; look for processes in state D, and for the disk or the file server that they wait for", n)
@@ -158,7 +158,7 @@ func (r *runner) runProgram(h *Hook, o order) error {
 		return err
 	}
 	defer said.Close()
-	// Wait waits only for the program if these are files. Otherwise it would also wait for other
+	// If these are files, Wait waits only for the program. Otherwise it would also wait for other
 	// processes that have the pipes open.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, output, output
 	err = cmd.Start()
@@ -181,8 +181,8 @@ func (r *runner) runProgram(h *Hook, o order) error {
 	return err
 }
 
-// await waits until a program has ended, and kills it at its time limit. In both cases it kills the
-// processes that the program left running.
+// await waits until a program has ended, or kills it at its time limit. In both cases it then kills
+// the processes that the program left running.
 func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 	var result error
 	ended := make(chan struct{})
@@ -202,7 +202,7 @@ func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 		err, killed = context.DeadlineExceeded, true
 	}
 	if syscall.Kill(-group, syscall.SIGKILL) != nil && !killed {
-		return err // there are no processes left
+		return err // no processes are left
 	}
 	gone := make(chan struct{})
 	go func() {
@@ -225,7 +225,7 @@ func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 	return errStuck
 }
 
-// readLast reads to the end, and returns the last maxOutput bytes.
+// readLast reads r to its end, and returns the last maxOutput bytes.
 func readLast(r io.Reader) string {
 	var kept []byte
 	piece := make([]byte, 32<<10)

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxQueue is how many runs of one hook may wait. Further ones are dropped and counted.
+	// maxQueue is how many runs of one hook may wait. Further runs are dropped and counted.
 	maxQueue = 1024
 
-	// maxQueues is how many runs may wait in all. If there are many hooks, each gets an equal
-	// share.
+	// maxQueues is how many runs of all hooks may wait together. If there are many hooks, each gets
+	// an equal share.
 	maxQueues = 4 * maxQueue
 )
 
@@ -21,11 +21,11 @@ type waiting struct {
 	event activity.Event
 }
 
-// turns are the waiting runs, in one queue for each hook. The hooks take turns, so that many events
-// for one hook, such as wrong passwords, do not delay the others.
+// turns holds the waiting runs, in one queue for each hook. The hooks take turns, so that many
+// events for one hook, such as wrong passwords, do not delay the others.
 type turns struct {
 	queues []chan waiting
-	some   chan struct{} // has one value for each waiting run; take is called after receiving one
+	some   chan struct{} // has one value for each waiting run; receive a value before calling take
 
 	mu   sync.Mutex
 	next int // mu: the hook whose turn it is
@@ -40,7 +40,7 @@ func newTurns(hooks int) *turns {
 	return t
 }
 
-// add queues a run. It reports false if too many runs of its hook wait.
+// add queues a run. It returns false if too many runs of its hook wait.
 func (t *turns) add(w waiting) bool {
 	select {
 	case t.queues[w.hook] <- w:

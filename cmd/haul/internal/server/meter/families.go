@@ -10,21 +10,22 @@ import (
 // namespace is the prefix of the names of our metrics.
 const namespace = "haul"
 
-// Bounds of the buckets of histograms. They are part of the meaning of the metrics: changing them
-// breaks dashboards.
+// These are the bounds of the buckets of histograms. They are part of the meaning of the metrics:
+// changing them breaks dashboards.
 var (
-	// These range from a peer behind one switch to a peer behind a satellite, and TFTP's longest
-	// first timer.
+	// rttBuckets range from a peer behind one switch to a peer behind a satellite, and to TFTP's
+	// longest first timer.
 	rttBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 3}
 
-	// These range from a boot ROM's configuration file to a disk image over a slow link.
+	// durationBuckets range from a boot ROM's configuration file to a disk image over a slow link.
 	durationBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
 
-	// These range from one block of RFC 1350 to the largest upload that is accepted by default.
+	// sizeBuckets range from one block of RFC 1350 to the largest upload that is accepted by
+	// default.
 	sizeBuckets = []float64{512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 128 << 20, 1 << 30, 16 << 30}
 )
 
-// families are the metrics, each with all its labels.
+// families holds the metrics, each with all its labels.
 type families struct {
 	transfers, bytes, refused *prometheus.CounterVec
 	live                      *prometheus.GaugeVec
@@ -65,7 +66,7 @@ func newFamilies() families {
 	}
 }
 
-// packetCounts are the numbers of datagrams of a transfer, in the order of families.packets.
+// packetCounts holds the numbers of datagrams of a transfer, in the order of families.packets.
 type packetCounts [numPackets]int64
 
 const (
@@ -82,8 +83,8 @@ func (f *families) countPackets(c *directionCounts, counts packetCounts) {
 	}
 }
 
-// all returns the collectors that are registered directly. It leaves out bytes, which
-// bytesCounter contains.
+// all returns the collectors that are registered directly. It leaves out bytes, which is part of
+// bytesCounter.
 func (f *families) all() []prometheus.Collector {
 	list := []prometheus.Collector{f.transfers, f.refused, f.live, f.rtt, f.duration, f.size, f.unlisted}
 	for _, p := range f.packets {
@@ -92,7 +93,7 @@ func (f *families) all() []prometheus.Collector {
 	return list
 }
 
-// protocolCounts are the counters of one protocol.
+// protocolCounts holds the counters of one protocol.
 type protocolCounts struct {
 	once       sync.Once // the counters appear when the protocol is first used
 	refused    []prometheus.Counter
@@ -107,7 +108,8 @@ func (c *protocolCounts) direction(write bool) *directionCounts {
 	return &c.directions[0]
 }
 
-// directionCounts are the counters of one protocol in one direction, looked up only once.
+// directionCounts holds the counters of one protocol in one direction, which are looked up only
+// once.
 type directionCounts struct {
 	protocol, direction string
 	results             []prometheus.Counter // one for each of results, and one for others

@@ -7,13 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MaxLive is how many transfers under way a Registry lists. The bytes of further ones are counted
-// when they end.
+// MaxLive is the largest number of transfers under way that a Registry lists. The bytes of further
+// transfers are counted when they end.
 const MaxLive = 1 << 16
 
 const (
 	// parts is the number of locks that share the list. With several locks, loops of a server
-	// seldom contend, and a scrape holds none for long: 4096 entries take less than a
+	// seldom contend, and a scrape holds no lock for long: 4096 entries take less than a
 	// millisecond.
 	parts = 16
 
@@ -34,7 +34,7 @@ type part struct {
 	live []*Transfer
 }
 
-// part returns the part that a transfer belongs to, whether it is listed or not. IDs are
+// part returns the part that a transfer belongs to, whether the transfer is listed or not. IDs are
 // consecutive, so the parts fill evenly.
 func (b *table) part(t *Transfer) *part { return &b.parts[t.id%parts] }
 

@@ -11,7 +11,7 @@
 //
 // [Registry.Refuse] counts requests that were refused before they became transfers.
 // [Registry.Counter] and [Registry.Gauge] show numbers that are kept elsewhere, and
-// [Registry.Connections] shows those of servers of connections.
+// [Registry.Connections] shows the numbers of servers of connections.
 //
 // # Bounds
 //
@@ -23,8 +23,8 @@
 // # Cost
 //
 // Begin and End each take one of sixteen locks, for the time of adding an entry to a list.
-// [Transfer.Add], [Transfer.Reached] and [Registry.Refuse] take none. All methods may be called at
-// the same time. On a nil Registry or Transfer they do nothing.
+// [Transfer.Add], [Transfer.Reached] and [Registry.Refuse] take no lock. All methods may be called
+// at the same time. On a nil Registry or Transfer they do nothing.
 package meter
 
 import (
@@ -41,7 +41,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Config says what a Registry shows besides the reported transfers.
+// A Config says which data a Registry shows besides the reported transfers.
 type Config struct {
 	// Version is the version of the program, for haul_build_info.
 	Version string
@@ -57,8 +57,8 @@ type Config struct {
 	Ended func(Ended)
 }
 
-// A Registry counts transfers and lists those under way. Use [New] for one; a
-// nil *Registry counts nothing.
+// A Registry counts transfers and lists the transfers under way. Use [New] to make one; a nil
+// *Registry counts nothing.
 type Registry struct {
 	registry *prometheus.Registry
 	families families
@@ -84,8 +84,8 @@ func New(c Config) *Registry {
 	return r
 }
 
-// registerAll registers the metrics that a Registry shows: its own, the program's version, and
-// those of the process that the Go runtime and the operating system provide.
+// registerAll registers the metrics that a Registry shows: its own, the program's version, and the
+// metrics of the process that the Go runtime and the operating system provide.
 func (r *Registry) registerAll(version string) {
 	r.registry.MustRegister(r.families.all()...)
 	r.registry.MustRegister(
@@ -122,8 +122,8 @@ func (r *Registry) Begin(i Info) *Transfer {
 		i.Began = time.Now()
 	}
 	if len(i.Name) > maxName {
-		// Clone, so that the rest can be freed. Keep whole characters, because the name is for
-		// people.
+		// Clone the name, so that the rest can be freed. Keep whole characters, because people read
+		// the name.
 		i.Name = strings.ToValidUTF8(strings.Clone(i.Name[:maxName]), "")
 	}
 	t := &Transfer{registry: r, counts: r.of(i.Protocol).direction(i.Write), info: i}
@@ -189,9 +189,9 @@ func (r *Registry) Refused(p Protocol) map[Reason]int64 {
 	return all
 }
 
-// Live lists the transfers under way, in no order. It holds no lock while the caller handles one,
-// so transfers continue meanwhile. A transfer that begins or ends during the listing may or may not
-// be in it.
+// Live lists the transfers under way, in no order. It holds no lock while the caller handles a
+// transfer, so transfers continue meanwhile. A transfer that begins or ends during the listing may
+// or may not be in it.
 func (r *Registry) Live() iter.Seq[Snapshot] {
 	return func(yield func(Snapshot) bool) {
 		if r == nil {
@@ -243,9 +243,9 @@ func (r *Registry) LiveConns() iter.Seq[Conn] {
 
 // Counter shows a count that is kept elsewhere, such as a server's stray datagrams. name gets the
 // prefix haul_ and must end in _total; help is a sentence. value is called at every scrape,
-// possibly by several goroutines at once. It must not block, and must never return less than
-// before. labels are name, value, name, value; several counters may share a name if their labels
-// have the same names and different values. Counter panics if the name is invalid or taken.
+// possibly by several goroutines at once. It must not block, and its result must never decrease.
+// labels are name, value, name, value; several counters may share a name if their labels have the
+// same names and different values. Counter panics if the name is invalid or taken.
 func (r *Registry) Counter(name, help string, value func() int64, labels ...string) {
 	if r != nil {
 		r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)},
@@ -270,7 +270,7 @@ func labelsOf(pairs []string) prometheus.Labels {
 }
 
 // Gatherer returns the metrics for programs that show them in their own way, for example together
-// with other metrics by [prometheus.Gatherers]. A nil Registry returns an empty one.
+// with other metrics by [prometheus.Gatherers]. A nil Registry returns an empty Gatherer.
 func (r *Registry) Gatherer() prometheus.Gatherer {
 	if r == nil {
 		return prometheus.Gatherers(nil)
@@ -282,9 +282,9 @@ func (r *Registry) Gatherer() prometheus.Gatherer {
 // server usually has one or two scrapers.
 const maxScrapes = 4
 
-// Handler answers a scrape, in the format that the client requests. Everyone who may see figures of
-// the server may see the answer: it contains no peers and no names of files. The Handler of a nil
-// Registry answers 404.
+// Handler answers a scrape, in the format that the client requests. The answer contains no peers
+// and no names of files, so everyone who may see figures of the server may see it. The Handler of a
+// nil Registry answers 404.
 func (r *Registry) Handler() http.Handler {
 	if r == nil {
 		return http.NotFoundHandler()

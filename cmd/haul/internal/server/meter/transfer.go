@@ -9,11 +9,11 @@ import (
 // Info describes a transfer when it begins. Only Live and Config.Ended use Peer, Name and User.
 type Info struct {
 	Protocol Protocol
-	Write    bool           // the client sends the file; otherwise it reads it
+	Write    bool           // the client sends the file; otherwise the client reads it
 	Peer     netip.AddrPort // the other side
-	Name     string         // of the file, as the peer gave it; cut after 256 bytes
+	Name     string         // name of the file, as the peer sent it; at most 256 bytes of it are kept
 	User     string         // the user who has logged in; "" without a login
-	Size     int64          // of the file, in bytes; 0 if it is not known
+	Size     int64          // size of the file, in bytes; 0 if it is not known
 	Began    time.Time      // zero means now
 }
 
@@ -31,7 +31,7 @@ type Transfer struct {
 	moved    atomic.Pointer[func() int64]
 	way      atomic.Pointer[func() Way]
 
-	slot    int   // in its part of the table, noSlot if not listed; under the part's lock
+	slot    int   // position in its part of the table, noSlot if not listed; under the part's lock
 	counted int64 // bytes that the counter already has; under the part's lock
 	ended   bool  // under the part's lock
 }
@@ -58,8 +58,8 @@ func (t *Transfer) Reached(total int64) {
 }
 
 // Follow sets a function that returns how many bytes have been moved since the beginning. It is
-// called when the number is needed and at the end. It is for a protocol that counts by itself, in
-// place of Add and Reached. moved must not block.
+// called when the number is needed and at the end. It replaces Add and Reached for a protocol that
+// counts bytes by itself. moved must not block.
 func (t *Transfer) Follow(moved func() int64) {
 	if t != nil {
 		t.moved.Store(&moved)
@@ -100,27 +100,27 @@ func (t *Transfer) progress() int64 {
 // End describes a transfer that has ended. Negative numbers count as 0.
 type End struct {
 	Result   Result
-	Bytes    int64         // bytes moved of the file; a number below that of Add and Reached is ignored
+	Bytes    int64         // bytes of the file that were moved; a number below that of Add and Reached is ignored
 	Duration time.Duration // 0 means the time since Began
 	RTT      time.Duration // the smoothed round trip; 0 means never measured
 
-	// These are only for protocols that use datagrams. TFTP's numbers are shown from the start,
-	// at 0. Received, which a server need not count, and the numbers of other protocols are shown
-	// once they have been above 0.
+	// The next fields are only for protocols that use datagrams. TFTP's numbers are shown from the
+	// start, at 0. Received, which a server need not count, and the numbers of other protocols are
+	// shown once they have been above 0.
 	Sent       int64 // datagrams sent, including repeated ones
 	Received   int64 // datagrams received
 	Resent     int64 // datagrams sent again
 	Duplicates int64 // datagrams received again
 	Timeouts   int64 // times a timer ran out
 
-	// These are only for Config.Ended.
+	// The next fields are only for Config.Ended.
 	File   string // the whole name, as the peer gave it; "" means Info.Name
 	Path   string // path of the file on disk; "" if it is not known
 	Stored string // the name that an upload got, if it differs from the peer's
 	Err    error  // why the transfer ended; nil if it succeeded
 	Detail any    // further data from the caller of End
 
-	// Routine says that an end like this is normal and needs no attention. For example, clients
+	// Routine says that an end of this kind is normal and needs no attention. For example, clients
 	// often ask for a missing file.
 	Routine bool
 }
@@ -133,10 +133,10 @@ func (e *End) packets() packetCounts {
 type Ended struct {
 	ID uint64 // consecutive since the start
 	Info
-	End // File, Bytes and Duration are set
+	End // File, Bytes and Duration are always set
 }
 
-// flush adds the bytes that are not yet in the counter. The caller holds the part's lock.
+// flush adds the bytes that the counter does not contain yet. The caller holds the part's lock.
 func (t *Transfer) flush() {
 	if n := t.progress() - t.counted; n > 0 {
 		t.counted += n

@@ -44,10 +44,10 @@ type Reason string
 const (
 	Busy      Reason = "busy"      // the maximum number of transfers is under way
 	Rate      Reason = "rate"      // too many requests a second
-	Address   Reason = "address"   // too many for this address or its network
+	Address   Reason = "address"   // too many requests from this address or its network
 	Denied    Reason = "denied"    // the rules exclude this peer
 	Malformed Reason = "malformed" // not a valid request of the protocol
-	Overload  Reason = "overload"  // too many requests at once to look at
+	Overload  Reason = "overload"  // too many requests at once to examine them
 	Stopping  Reason = "stopping"  // the server is ending
 )
 
@@ -56,10 +56,10 @@ var (
 	reasons    = allReasons[:]
 )
 
-// other is the label for values that are not in their list.
+// other is the label for values that are not in the lists.
 const other = "other"
 
-// place returns the index of v in list; len(list) if it is not there.
+// place returns the index of v in list, or len(list) if v is not in it.
 func place[T comparable](list []T, v T) int {
 	if i := slices.Index(list, v); i >= 0 {
 		return i

@@ -23,7 +23,7 @@ type flag = failure.Flag
 // mistakes holds the mistakes in a configuration.
 type mistakes []error
 
-// add adds a mistake in a setting; "" means no particular setting.
+// add adds a mistake in a setting; setting is "" if the mistake is in no particular setting.
 func (m *mistakes) add(setting flag, format string, args ...any) {
 	*m = append(*m, failure.Mistake(setting, format, args...))
 }
@@ -47,7 +47,7 @@ func (m *mistakes) rate(setting flag, rate int64) {
 }
 
 // Check returns all mistakes in a configuration, joined, each a [failure.Usage]. It opens nothing,
-// so a server that starts may find more.
+// so a server that starts may find further mistakes.
 func (cfg *Config) Check() error {
 	var m mistakes
 	m.when(!cfg.ServesTFTP() && !cfg.ServesSFTP() && !cfg.ServesHTTP(), "", "nothing to serve: %s is empty, and so are %s, %s and %s", flag("tftp"), flag("sftp"), flag("http"), flag("https"))
@@ -94,7 +94,7 @@ func (m *mistakes) checkAddrs(setting flag, network string, addrs []string) {
 }
 
 // checkDistinct refuses an address that two TCP services have. Otherwise the system would report
-// that another server uses it.
+// that another server uses the address.
 func (cfg *Config) checkDistinct(m *mistakes) {
 	has := map[string]flag{}
 	for _, p := range []struct {
@@ -134,15 +134,15 @@ func (cfg *Config) checkNumbers(m *mistakes) {
 	m.between("http-conns-per-source", cfg.HTTP.MaxConnsPerSource, 0, mostConns)
 	m.when(cfg.Trace.HexBytes < 0 || cfg.Trace.HexBytes > trace.MaxDatagram, "trace-hex", "%s %d: it is 0 to %d bytes", flag("trace-hex"), cfg.Trace.HexBytes, trace.MaxDatagram)
 	m.when(cfg.Trace.HexBytes > 0 && !cfg.Trace.Text, "trace-hex", "%s needs %s: it shows the bytes of the packets that %s shows", flag("trace-hex"), flag("trace"), flag("trace"))
-	if t.WindowSize == 0 { // Options would replace it with a default
+	if t.WindowSize == 0 { // Options would replace 0 with a default
 		m.add("windowsize", "%s 0: it is 1 to 65535 blocks", flag("windowsize"))
 	} else if err := (transfer.Options{BlockSize: t.BlockSize, Window: t.WindowSize}).Check(); err != nil {
-		option, text, _ := strings.Cut(err.Error(), " ") // the error begins with the name of the option, which is also the name of the setting
+		option, text, _ := strings.Cut(err.Error(), " ") // the error begins with the name of the option, which is the name of the setting too
 		m.add(flag(option), "%s %s", flag(option), text)
 	}
 }
 
-// congestionName matches the name of a congestion control.
+// congestionName matches the name of a congestion control algorithm.
 var congestionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,15}$`)
 
 // checkCongestion checks what can be checked without asking the kernel.
@@ -162,7 +162,7 @@ const (
 	leastMemory = 1 << 20 // bytes: enough for some transfers with any block size
 	mostMemory  = 1 << 40
 
-	leastRate = 1 << 10 // bytes a second: a slower transfer would look like one that hangs
+	leastRate = 1 << 10 // bytes a second: a slower transfer would look as if it hung
 	mostRate  = 1 << 40
 
 	mostTransfers = 1 << 20
@@ -213,8 +213,8 @@ func (cfg *Config) checkHTTP(m *mistakes) {
 	cfg.checkPrecompressed(m)
 }
 
-// checkFiles checks the rules for clients that do not log in. It does not show a faulty URL, which
-// may contain a password.
+// checkFiles checks the rules for clients that do not log in. Its errors do not show a faulty URL,
+// because the URL may contain a password.
 func (cfg *Config) checkFiles(m *mistakes) {
 	f := &cfg.Files
 	m.when(cfg.Boot.Answer && f.PerClient != site.NotPerClient && !f.Shared, "per-client", "%s with %s: a machine with a directory of its own would get no boot files; add %s", flag("per-client"), flag("boot"), flag("shared"))
@@ -226,8 +226,8 @@ func (cfg *Config) checkFiles(m *mistakes) {
 	}
 }
 
-// checkPrecompressed refuses precompressed variants if a client could upload a variant of another's
-// file, or if rules map a name and its variant to different directories.
+// checkPrecompressed refuses precompressed variants if a client could upload a variant of another
+// client's file, or if rules map a name and its variant to different directories.
 func (cfg *Config) checkPrecompressed(m *mistakes) {
 	switch {
 	case !cfg.HTTP.Precompressed:

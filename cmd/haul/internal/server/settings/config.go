@@ -1,6 +1,6 @@
-// Package settings defines the settings of a server: what "haul serve" serves, to whom and how.
-// They are plain values, so nothing here is open or running. Package config reads them from a file,
-// variables and flags. Package serve builds a server from them.
+// Package settings defines the settings of a server: what "haul serve" serves, to which clients and
+// how. They are plain values, so nothing in this package is open or running. Package config reads
+// them from a file, variables and flags. Package serve builds a server from them.
 package settings
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// A Config describes what to serve, to whom and how. [Default] returns one to start
+// A Config describes what to serve, to which clients and how. [Default] returns a Config to start
 // with. [Config.Check] reports mistakes.
 //
 // An address is HOST:PORT or :PORT. A protocol is served if one of its addresses is not empty.
 // Sizes are in bytes, rates in bytes a second.
 type Config struct {
 	// Dirs are the directories to serve, at least one, or URLs of upstreams: see package source.
-	// TFTP, and HTTP without users, search them in order. Users who log in get the first one.
+	// TFTP, and HTTP without users, search them in order. Users who log in get the first directory.
 	Dirs []string
 
 	Cache source.Caching // of upstreams
@@ -40,39 +40,40 @@ type Config struct {
 	Boot  proxydhcp.Settings
 	Trace trace.Setup // of TFTP packets, as text on the server's output
 
-	// Allow and Deny are the networks that are served and not served. An empty Allow serves all.
+	// Allow and Deny are the networks that are served and not served. An empty Allow allows all
+	// networks.
 	Allow, Deny []netip.Prefix
 
 	// NoFsync publishes uploads without waiting for the disk, except at the checkpoints of uploads
-	// that can be resumed. It applies to uploads of users too. If the machine then crashes, files
-	// may be lost or incomplete although clients have seen their uploads succeed.
+	// that can be resumed. It applies to uploads of users too. If the machine crashes shortly
+	// after, files may be lost or incomplete although clients have seen their uploads succeed.
 	NoFsync bool
 
 	// Congestion names the TCP congestion control for SFTP and HTTP, such as "bbr"; "" means the
-	// system's default. Only Linux offers a choice.
+	// system's default. Only Linux supports this.
 	Congestion string
 
-	// Grace is how long transfers may continue once the server ends. It has to be above 0. Its
+	// Grace is how long transfers may continue once the server ends. It must be above 0. Its
 	// default is in [tftp.Defaults].
 	Grace time.Duration
 
-	// User is the user that the process changes to once its files and sockets are open:
-	// NAME, NAME:GROUP or UID:GID. By default it stays the same user.
+	// User is the user that the process changes to once its files and sockets are open: NAME,
+	// NAME:GROUP or UID:GID. By default the user does not change.
 	User string
 
 	// Unconfined keeps all rights of the process, whatever User says. It is for tests, because a
-	// process cannot regain its rights.
+	// process cannot regain rights that it has given up.
 	Unconfined bool
 
 	// Restartable allows restarts without downtime, by SIGUSR2.
 	Restartable bool
 
-	// Reload makes SIGHUP start this server again as well, so that it reads its configuration
-	// file again. Set it if the settings come from a file. Without it, SIGHUP ends the server. It
+	// Reload makes SIGHUP restart this server as well, so that it reads its configuration file
+	// again. Set it if the settings come from a file. Without it, SIGHUP ends the server. It
 	// implies Restartable.
 	Reload bool
 
-	// Metrics is the address of metrics for Prometheus; "" means none.
+	// Metrics is the address at which Prometheus reads metrics; "" means that there are no metrics.
 	Metrics string
 
 	Status Status
@@ -86,28 +87,28 @@ type Config struct {
 	// Quiet logs only failures.
 	Quiet bool
 
-	// Notify has the settings for hooks and for the audit log.
+	// Notify holds the settings for hooks and for the audit log.
 	Notify notify.Settings
 }
 
-// Files has the rules for clients that do not log in, by TFTP and HTTP.
+// Files holds the rules for clients that do not log in, by TFTP and HTTP.
 type Files struct {
 	Roots     []Root         // directories for some clients; the first match applies
-	PerClient site.PerClient // gives each client a directory below the others
-	Shared    bool           // with PerClient: files missing there come from the directory above
+	PerClient site.PerClient // whether clients have their own directories below the others
+	Shared    bool           // with PerClient: files that are missing in a client's directory come from the directory above it
 	Map       string         // the file of rules that rewrite names
 	FoldCase  bool           // names match files in any case
 	Hidden    bool           // serves names that begin with a dot, and accepts them
-	Access    []site.Rule    // who may read or write what; the first match applies
+	Access    []site.Rule    // which clients may read or write which files; the first match applies
 
 	// Upload lets clients write files; by default they may not. UploadDir is the directory for
 	// uploads, which is not served; "" means the first of Dirs. If only SFTP is served, without a
-	// users file, Upload applies to its one user.
+	// users file, Upload applies to its single user.
 	Upload    site.Policy
 	UploadDir string
 
-	// MaxUpload limits the size of an upload by TFTP or HTTP, also for users. It has to be above
-	// 0. Its default is in [tftp.Defaults].
+	// MaxUpload limits the size of an upload by TFTP or HTTP, also for users. It must be above 0.
+	// Its default is in [tftp.Defaults].
 	MaxUpload int64
 }
 
@@ -117,15 +118,16 @@ type Root struct {
 	Dir string
 }
 
-// TFTP has the settings of TFTP.
+// TFTP holds the settings of TFTP.
 type TFTP struct {
-	// Listen lists the addresses; the default is ":69". Fallback is used if the process may not
-	// use them; "" means none.
+	// Listen lists the addresses; the default is ":69". Fallback is used if the process is not
+	// permitted to use them; "" means that there is no fallback.
 	Listen   []string
 	Fallback string
 
-	// SinglePort answers from the port that received the request. Otherwise each transfer gets a
-	// port from FirstPort to LastPort, or one that the kernel chooses if they are 0.
+	// SinglePort makes the server answer from the port that received the request. Otherwise each
+	// transfer gets a port from FirstPort to LastPort, or a port that the kernel chooses if they
+	// are 0.
 	SinglePort          bool
 	FirstPort, LastPort uint16
 
@@ -133,27 +135,27 @@ type TFTP struct {
 	// the MTU that the kernel reports; -1 means any size that clients choose.
 	MTU int
 
-	MaxTransfers int   // at a time, 1 to 1,048,576; the default is in tftp.Defaults
+	MaxTransfers int   // transfers at a time, 1 to 1,048,576; the default is in tftp.Defaults
 	MaxPerClient int   // transfers at a time for one address; 0 means no limit
 	Rate         int   // requests a second from one address; 0 means the default of tftp.Defaults, -1 no limit
 	Loops        int   // event loops for each address, up to 1024; 0 means one for every two CPUs
 	Memory       int64 // for the buffers of all transfers, 1 MiB to 1 TiB; the default is in tftp.Defaults
-	BlockSize    int   // the largest block, in bytes; 0 means any
+	BlockSize    int   // the largest block, in bytes; 0 means any size
 	WindowSize   int   // the largest window, 1 to 65535 blocks; the default is in tftp.Defaults
 
-	// BandwidthPerClient and Bandwidth limit the bytes a second in each direction, for one address
-	// and for all transfers together; 0 means no limit.
+	// Bandwidth and BandwidthPerClient limit the bytes a second in each direction, for all
+	// transfers together and for one address; 0 means no limit.
 	Bandwidth, BandwidthPerClient int64
 
-	Refuse   []tftp.ClientRule // each sets Refuse
-	Rollover []tftp.ClientRule // each sets Rollover
+	Refuse   []tftp.ClientRule // each rule sets Refuse
+	Rollover []tftp.ClientRule // each rule sets Rollover
 
 	NoOffload     bool // disables splitting and joining of datagrams by the kernel
 	UploadParents bool // uploads create missing directories
 }
 
-// Bounds of [TFTP.MTU], in bytes: the minimum that IPv4 requires of a link, and the largest IPv4
-// packet.
+// These are the bounds of [TFTP.MTU], in bytes: the minimum that IPv4 requires of a link, and the
+// largest IPv4 packet.
 const (
 	MinMTU = 68
 	MaxMTU = 65535
@@ -162,20 +164,20 @@ const (
 // ErrMTU describes the valid values of an MTU.
 var ErrMTU = fmt.Errorf("it is auto, none, or %d to %d bytes", MinMTU, MaxMTU)
 
-// SFTP has the settings of SFTP.
+// SFTP holds the settings of SFTP.
 type SFTP struct {
 	Listen []string // the addresses; none by default
 
 	// Users is the users file. The default is the file of [DefaultUsersFile], if it exists.
-	// Otherwise there is one user, with a password for this run.
+	// Otherwise there is a single user, with a password for this run.
 	Users string
 
-	// HostKeys is the directory of the host keys; "" means the default. With [NoHostKeys] the key
-	// is used for this run only.
+	// HostKeys is the directory of the host keys; "" means the default. With [NoHostKeys], a new
+	// key is used for this run only.
 	HostKeys string
 
 	Rate              int64 // in each direction, for all users together; 0 means no limit
-	MaxConns          int   // at a time, 1 to 65,536; the default is 1024
+	MaxConns          int   // connections at a time, 1 to 65,536; the default is 1024
 	MaxConnsPerSource int   // from one address (IPv6: one /64), 1 to 65,536; the default is penalty.DefaultMaxConnsPerSource
 
 	// Connections from the networks of Proxies begin with a PROXY header. With UnixProxies, so do
@@ -185,17 +187,17 @@ type SFTP struct {
 
 	InPlace     bool           // shows an upload under its final name from its first byte
 	SpecialBits bool           // users may set setuid, setgid and sticky bits
-	Exempt      []netip.Prefix // never locked out, and without a limit per address
+	Exempt      []netip.Prefix // networks that are never locked out, and to which the limit for one address does not apply
 }
 
-// NoHostKeys is the value of [SFTP.HostKeys] for a key in memory. It allows serving a tree that
-// contains all default directories of host keys, for example.
+// NoHostKeys is the value of [SFTP.HostKeys] for a key in memory. For example, it allows serving a
+// tree that contains all default directories of host keys.
 const NoHostKeys = "none"
 
-// HTTP has the settings of HTTP and HTTPS.
+// HTTP holds the settings of HTTP and HTTPS.
 type HTTP struct {
 	Listen    []string // the addresses of HTTP; the default is ":80"
-	Fallback  string   // the address if the process may not use those; "" means none
+	Fallback  string   // the address if the process is not permitted to use those; "" means that there is no fallback
 	ListenTLS []string // the addresses of HTTPS; none by default
 
 	// Cert and Key are PEM files: the certificate with its intermediates, and its private key. Key
@@ -203,18 +205,18 @@ type HTTP struct {
 	Cert, Key string
 
 	Listing       bool   // shows the entries of directories
-	Index         string // the file served for a directory, if it exists; "" means none; the default is index.html
+	Index         string // the file that is served for a directory, if it exists; "" means no file; the default is index.html
 	Precompressed bool   // sends NAME.br, NAME.zst or NAME.gz for NAME
 
-	// Users is the users file; with "" no login is needed. Without HTTPS it requires
-	// PlainPasswords, and a proxy in front that does TLS.
+	// Users is the users file; with "" no login is needed. Without HTTPS, Users requires
+	// PlainPasswords, and a proxy in front of the server that provides TLS.
 	Users          string
 	PlainPasswords bool
-	Exempt         []netip.Prefix // never locked out for wrong passwords
+	Exempt         []netip.Prefix // networks that are never locked out for wrong passwords
 
 	Rate              int64 // in each direction, for all of HTTP together; 0 means no limit
 	RatePerSource     int64 // in each direction, for one address (IPv6: one /64), without users; 0 means no limit
-	MaxConnsPerSource int   // to a port, from one address (IPv6: one /64), up to 65,536; 0 means half of all
+	MaxConnsPerSource int   // connections to a port from one address (IPv6: one /64), up to 65,536; 0 means half of all connections
 
 	// Connections from the networks of Proxies begin with a PROXY header. With UnixProxies, so do
 	// all connections by a unix socket.
@@ -222,7 +224,7 @@ type HTTP struct {
 	UnixProxies bool
 }
 
-// Status has the settings of the status page.
+// Status holds the settings of the status page.
 type Status struct {
 	// Listen is the page's address; "" means that there is no page. If other machines can reach
 	// the address, Users and Cert are required.
@@ -283,8 +285,8 @@ func (cfg *Config) Directories() []string {
 	return append(all, cfg.Files.UploadDir)
 }
 
-// Simple reports whether all clients get the same directory unchanged. In that case no
-// [site.Site] is needed. The listings of a Site have to fit in memory.
+// Simple reports whether all clients get the same directory unchanged. In that case no [site.Site]
+// is needed, which is an advantage because the listings of a Site have to fit in memory.
 func (cfg *Config) Simple() bool {
 	return len(cfg.Dirs) == 1 && len(cfg.Files.Roots) == 0 && cfg.Files.PerClient == site.NotPerClient && cfg.Files.Map == "" && len(cfg.Files.Access) == 0 &&
 		!cfg.Files.FoldCase && cfg.Files.UploadDir == "" && cfg.Files.Upload != site.UploadUnique && !cfg.Boot.Answer

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// The default places of the users file and the host keys, for help texts.
+// These texts describe the default places of the users file and the host keys, for help texts.
 const (
 	UsersPlaces    = "$CONFIGURATION_DIRECTORY/users, /etc/haul/users for root, or ~/.config/haul/users"
 	HostKeysPlaces = "$STATE_DIRECTORY, /var/lib/haul for root, or ~/.local/state/haul"
@@ -25,9 +25,9 @@ func DefaultUsersFile() (string, error) {
 	return filepath.Join(dir, "users"), nil
 }
 
-// StateDir returns the default directory of host keys and certificates. If the system has no such directory, the error
-// asks the user to name the directory: what describes its content, and value is a placeholder such
-// as DIR for the setting's value.
+// StateDir returns the default directory of host keys and certificates. If the system has no such
+// directory, the error asks the user to name one: what describes the content of the directory, and
+// value is a placeholder such as DIR for the setting's value.
 func StateDir(setting failure.Flag, what, value string) (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
@@ -36,8 +36,9 @@ func StateDir(setting failure.Flag, what, value string) (string, error) {
 	return dir, nil
 }
 
-// ownDir returns a directory for haul: the first one that systemd passes in a variable
-// (systemd.exec(5)), the one for root, or the one of the XDG base directory specification.
+// ownDir returns a directory for haul: the first directory that systemd passes in a variable
+// (systemd.exec(5)), else the directory for root, or else the directory of the XDG base directory
+// specification.
 func ownDir(systemd, root, xdg, below string) (string, error) {
 	if first, _, _ := strings.Cut(os.Getenv(systemd), ":"); first != "" {
 		return first, nil
@@ -45,7 +46,7 @@ func ownDir(systemd, root, xdg, below string) (string, error) {
 	if os.Geteuid() == 0 {
 		return root, nil
 	}
-	// The specification says that relative paths are to be ignored.
+	// The specification requires relative paths to be ignored.
 	if dir := os.Getenv(xdg); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "haul"), nil
 	}
@@ -65,7 +66,8 @@ func (cfg *SFTP) UsersFile() (string, error) {
 	if err != nil {
 		return "", nil // without a default directory there is no users file
 	}
-	// It is an error if a file exists but cannot be read, because its author relies on it.
+	// If the file exists but cannot be read, that is an error, because the administrator relies on
+	// the file.
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

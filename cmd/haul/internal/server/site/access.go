@@ -9,7 +9,7 @@ import (
 // A Rule allows or denies some requests, and leaves others undecided.
 type Rule struct {
 	Deny        bool // otherwise allow
-	Read, Write bool // which requests it applies to
+	Read, Write bool // which requests the rule applies to
 	Who         Match
 	Name        Pattern // zero means every name
 }

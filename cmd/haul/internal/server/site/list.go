@@ -16,7 +16,7 @@ import (
 // directories, because the client may be allowed to read files in them.
 //
 // With a [Site.Map] it returns errors.ErrUnsupported, since clients use names that differ from
-// those of the files. It also does so if a store cannot list.
+// those of the files. It also returns that error if a store cannot list.
 func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntry, error) {
 	fail := func(err error) ([]fs.DirEntry, error) {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}

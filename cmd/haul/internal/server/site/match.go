@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// A Client is the sender of a request, and the address that received it.
+// A Client identifies the sender of a request, and our address that received it.
 type Client struct {
-	Peer  netip.Addr     // the client's address; a zone or an IPv4-in-IPv6 form does not matter
+	Peer  netip.Addr     // the client's address; a zone or an IPv4-in-IPv6 form is ignored
 	Local netip.AddrPort // our address and port that received the request
 }
 
@@ -29,19 +29,20 @@ func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 // dashed returns the address like "52-54-00-12-34-56".
 func (m MAC) dashed() string { return strings.ReplaceAll(m.String(), ":", "-") }
 
-// A Match selects clients. A client fits if it fits any element of any of the lists. The zero
-// Match fits every client.
+// A Match selects clients. A client fits if it fits any element of any list. The zero Match fits
+// every client.
 type Match struct {
 	Nets []netip.Prefix // the client's address is in one of them
 
-	// The client's hardware address is one of these. It can be known only for a client on the
-	// same link, and clients can forge it. It distinguishes clients, but is no access control.
+	// MACs are hardware addresses, of which the client has one. A client's hardware address can be
+	// known only if the client is on the same link, and the client can forge it. So it
+	// distinguishes clients, but does not protect files.
 	MACs []MAC
 
 	Listeners []Listener // the client's request arrived at one of them
 }
 
-// A Listener is an address and port of ours.
+// A Listener is an address and a port of ours.
 type Listener struct {
 	Addr netip.Addr // invalid (zero) means any
 	Port uint16     // 0 means any
@@ -57,7 +58,7 @@ func (c Client) plain() Client {
 	return c
 }
 
-// fitsAddr reports whether c, which is plain, fits a network or a listener.
+// fitsAddr reports whether c, in its plain form, fits a network or a listener.
 func (m Match) fitsAddr(c Client) bool {
 	return slices.ContainsFunc(m.Nets, func(p netip.Prefix) bool { return p.Contains(c.Peer) }) ||
 		slices.ContainsFunc(m.Listeners, func(l Listener) bool {
@@ -100,8 +101,8 @@ func (l Listener) String() string {
 	return netip.AddrPortFrom(l.Addr, l.Port).String()
 }
 
-// ParseMatch reads a match: "*" for everybody, or one or more of these, separated by commas. Any of
-// them may fit:
+// ParseMatch reads a match: "*" for everybody, or one or more of these alternatives, separated by
+// commas:
 //
 //	10.0.0.0/8  2001:db8::/32    a network
 //	192.0.2.7   2001:db8::7      an address
@@ -192,8 +193,8 @@ func parseMAC(s string) (MAC, bool) {
 	return mac, err == nil
 }
 
-// parsePrefix reads a network or an address. It returns false for a string that looks like
-// neither.
+// parsePrefix reads a network or an address. It returns false for a string that looks like neither
+// of them.
 func parsePrefix(s string) (p netip.Prefix, ok bool, err error) {
 	if strings.Contains(s, "/") {
 		p, err = netip.ParsePrefix(s)

@@ -11,22 +11,22 @@ import (
 // Neighbours looks up the hardware addresses of hosts on the same link. Any goroutine may call it.
 type Neighbours interface {
 	// MAC returns the hardware address of the host with address addr, which has no zone. ok reports
-	// whether it is known; err says that the lookup failed.
+	// whether the hardware address is known; err says that the lookup failed.
 	MAC(addr netip.Addr) (mac MAC, ok bool, err error)
 }
 
-// Bounds of the copy of the neighbour table.
+// These constants bound the copy of the neighbour table.
 const (
-	// neighbourLife is how long an entry is valid. During this time, a host may be taken for
+	// neighbourLife is how long an entry is valid. During this time, a host may be mistaken for
 	// another one that had its address before.
 	neighbourLife = 5 * time.Second
 
-	// neighbourPause is the minimum time between two readings, and so the longest wait for one. It
-	// keeps requests of unknown hosts from causing a reading each.
+	// neighbourPause is the minimum time between two readings of the table, and so the longest wait
+	// for a reading. It keeps each request of an unknown host from causing a reading.
 	neighbourPause = 10 * time.Millisecond
 
-	// maxNeighbours bounds the entries that are kept, and also the addresses without an entry.
-	// Further entries of a larger table are ignored.
+	// maxNeighbours bounds the entries that are kept, and also the remembered addresses without an
+	// entry. Further entries of a larger table are ignored.
 	maxNeighbours = 1 << 14
 )
 
@@ -37,9 +37,9 @@ var errNeighbours = fmt.Errorf("haul reads the neighbour table, which has them, 
 // discovery. If [NeighboursSupported] is false, it returns an error that wraps
 // [errors.ErrUnsupported].
 //
-// The table is read when it is needed, and kept for five seconds. A host that is not in it is
-// looked up again at its next request, but at most once a second. If two hosts on two links have
-// the same address, the hardware address of neither is known.
+// The table is read when it is needed, and kept for five seconds. A host that is not in the table
+// is looked up again at its next request, but at most once a second. If two hosts on two links have
+// the same address, both of their hardware addresses count as unknown.
 func KernelNeighbours() (Neighbours, error) {
 	if !NeighboursSupported {
 		return nil, errNeighbours
@@ -63,7 +63,7 @@ type neighbours struct {
 	mu     sync.Mutex
 	table  map[netip.Addr]MAC       // mu
 	begun  time.Time                // mu: when the reading of table began
-	missed map[netip.Addr]time.Time // mu: addresses that were not in it, and when
+	missed map[netip.Addr]time.Time // mu: addresses that were not in the table, and when that was found out
 }
 
 func newNeighbours(load func(int) (map[netip.Addr]MAC, error), now func() time.Time, sleep func(time.Duration)) *neighbours {
@@ -75,7 +75,7 @@ func (n *neighbours) MAC(addr netip.Addr) (MAC, bool, error) {
 	asked := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	// A reading that began after the call answers it, whatever its result.
+	// A reading of the table that began after the call is recent enough, whatever its result.
 	if n.begun.Before(asked) || n.begun.IsZero() {
 		if mac, ok := n.table[addr]; ok && asked.Sub(n.begun) < neighbourLife {
 			return mac, true, nil

@@ -8,11 +8,10 @@ import (
 	"syscall"
 )
 
-// NeighboursSupported says whether [KernelNeighbours] can read this system's
-// table.
+// NeighboursSupported says whether [KernelNeighbours] can read this system's table.
 const NeighboursSupported = true
 
-// From linux/neighbour.h. Package syscall lacks these.
+// These constants are from linux/neighbour.h. Package syscall lacks them.
 const (
 	ndmsgLen      = 12 // struct ndmsg
 	ndmsgState    = 8  // offset of its ndm_state
@@ -25,8 +24,8 @@ const (
 
 var errNetlink = errors.New("a message from the kernel is cut off")
 
-// readNeighbours asks the kernel for the neighbours of both families, and keeps no more than
-// most.
+// readNeighbours asks the kernel for the neighbours of both address families, and keeps at most
+// most of them.
 func readNeighbours(most int) (map[netip.Addr]MAC, error) {
 	table := map[netip.Addr]MAC{}
 	twice := map[netip.Addr]bool{} // addresses with different hardware addresses
@@ -42,8 +41,8 @@ func readNeighbours(most int) (map[netip.Addr]MAC, error) {
 	return table, nil
 }
 
-// addNeighbours adds the neighbours in the netlink messages b to table. It records an address
-// with two hardware addresses in twice instead.
+// addNeighbours adds the neighbours in the netlink messages b to table. If an address has two
+// hardware addresses, addNeighbours records it in twice instead.
 func addNeighbours(table map[netip.Addr]MAC, twice map[netip.Addr]bool, b []byte, most int) error {
 	messages, err := syscall.ParseNetlinkMessage(b)
 	if err != nil {
@@ -69,8 +68,8 @@ func addNeighbours(table map[netip.Addr]MAC, twice map[netip.Addr]bool, b []byte
 	return nil
 }
 
-// parseNeighbour reads an RTM_NEWNEIGH message after its header. ok reports
-// whether it is a neighbour whose hardware address is known.
+// parseNeighbour reads an RTM_NEWNEIGH message after its header. ok reports whether the message
+// describes a neighbour whose hardware address is known.
 func parseNeighbour(b []byte) (addr netip.Addr, mac MAC, ok bool) {
 	if len(b) < ndmsgLen {
 		return addr, mac, false

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Open opens the file that a name means for a client.
+// Open opens the file that a client's name refers to.
 func (s *Site) Open(ctx context.Context, c Client, name string) (store.File, error) {
 	p, err := s.request(ctx, c, false).place(name)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Site) Open(ctx context.Context, c Client, name string) (store.File, err
 	return f, err
 }
 
-// Stat describes the file that a name means for a client that would read it.
+// Stat describes the file that a client's name refers to when the client reads it.
 func (s *Site) Stat(ctx context.Context, c Client, name string) (fs.FileInfo, error) {
 	p, err := s.request(ctx, c, false).place(name)
 	if err != nil {

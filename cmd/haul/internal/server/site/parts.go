@@ -10,16 +10,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// longestSpelling is the largest number of characters that one character may become in the form
-// spelled.
+// longestSpelling is the largest number of characters that the form spelled of one character has.
 const longestSpelling = 4
 
-// A part of a pattern's element is *, or matches one character of a name, in any of its
-// spellings. The spellings matter because a file system may find straße under strasse, and must
-// not do so if stra?e is denied.
+// A part of an element of a pattern is *, or matches one character of a name in any of its
+// spellings. The spellings matter because a file system may open straße under the name strasse, so
+// a rule that denies stra?e must deny that name too.
 type part struct {
 	star    bool
-	not     bool     // matches characters that are not listed; ? is this with an empty list
+	not     bool     // matches characters that are not listed; ? is such a part with an empty list
 	listed  []string // in the form spelled
 	low, up []rune   // ends of ranges, folded
 }
@@ -93,7 +92,7 @@ func (p *part) takes(s []rune) bool {
 	case len(s) == 1 || !unicode.IsLetter(s[1]):
 		return true
 	}
-	// The character ﬁ is spelled fi, but [^a-z] does not mean it.
+	// The character ﬁ has the spelling fi, but [^a-z] must not match it for that reason.
 	return !slices.ContainsFunc(s, func(r rune) bool { return p.lists([]rune{r}) })
 }
 
@@ -113,7 +112,7 @@ func (p *part) lists(s []rune) bool {
 // matchParts matches parts with an element of a name. Its cost is at most the product of their
 // lengths.
 func matchParts(parts []part, name []rune) bool {
-	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // where the characters matched so far may end
+	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // the positions in name where the characters matched so far may end
 	at[0] = true
 	for i := range parts {
 		clear(next)
@@ -134,8 +133,8 @@ func matchParts(parts []part, name []rune) bool {
 	return at[len(name)]
 }
 
-// isCharacter reports whether several characters in the form spelled are one character in another
-// spelling.
+// isCharacter reports whether several characters in the form spelled are the spelling of one
+// character.
 func isCharacter(s []rune) bool {
 	const firstJamo, lastJamo = 0x1100, 0x11ff
 	if firstJamo <= s[0] && s[0] <= lastJamo { // Hangul has more syllables than the table can hold
@@ -144,8 +143,8 @@ func isCharacter(s []rune) bool {
 	return spellings()[string(s)]
 }
 
-// spellings returns the forms spelled of single characters that consist of more than one character,
-// except for Hangul.
+// spellings holds the forms spelled of single characters, if they consist of more than one
+// character, except for Hangul.
 var spellings = sync.OnceValue(func() map[string]bool {
 	const firstSyllable, lastSyllable, last = 0xac00, 0xd7a3, 0x1d1ff
 	all := make(map[string]bool)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Bounds of a pattern. Matching a name costs at most the product of their lengths.
+// These constants bound a pattern. Matching a name costs at most the product of their lengths.
 const (
 	maxPattern  = 1024 // bytes
 	maxElements = 64   // between slashes
@@ -21,11 +21,11 @@ type Pattern struct {
 	text     string
 	elements []string
 	folded   []string
-	parts    [][]part // of each element, for the form spelled
+	parts    [][]part // the parts of each element, for the form spelled
 	plain    bool     // the pattern needs no form spelled for names in ASCII
 }
 
-// ParsePattern reads a pattern for clean names, those without a leading slash.
+// ParsePattern reads a pattern for clean names, which have no leading slash.
 //
 // Between slashes, * stands for any characters, ? for one character, [a-z] for one of several, and
 // \ makes the next character literal, as in path.Match. The element ** stands for any number of
@@ -69,8 +69,8 @@ func ParsePattern(s string) (Pattern, error) {
 	return p, nil
 }
 
-// plainRanges reports whether all ranges of an element can be folded by folding their ends.
-// path.Match accepts the element.
+// plainRanges reports whether all ranges of an element can be folded by folding their ends. The
+// element must be valid for path.Match.
 func plainRanges(element string) bool {
 	inside := false
 	var low byte
@@ -125,8 +125,8 @@ type subject struct {
 
 func newSubject(name string) *subject { return &subject{name: name} }
 
-// in returns the elements of the name in a form. All forms but exact lose dots and spaces at the
-// end of an element, because Windows drops them.
+// in returns the elements of the name in a form. In all forms but exact, dots and spaces at the end
+// of an element are dropped, because Windows drops them.
 func (n *subject) in(f form) []string {
 	if n.forms[f] == nil {
 		elements := strings.Split(n.name, "/")
@@ -160,10 +160,10 @@ func (p Pattern) matches(n *subject, last form) bool {
 
 // matchElements matches the elements of p with the elements of a name. After a mismatch, only the
 // latest ** has to take one more element, so the cost is at most the product of their numbers.
-// match compares an element of p, which is not **, with an element of the name.
+// match compares an element of p other than ** with an element of the name.
 func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 	i, j, length := 0, 0, len(of.in(exact))
-	star, taken := -1, 0 // the latest **, and where the elements after it were last tried
+	star, taken := -1, 0 // the index of the latest **, and where the elements after it were last tried
 	for j < length {
 		switch {
 		case i < len(p.elements) && p.elements[i] == "**":
@@ -187,5 +187,5 @@ func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 
 func matchElement(pattern, element string) bool {
 	ok, err := path.Match(pattern, element)
-	return ok && err == nil // ParsePattern has checked that there is no error
+	return ok && err == nil // ParsePattern has checked that no error can occur
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// A PerClient says whether the clients of a root have directories of their own in it, as with
+// A PerClient says whether the clients of a root have their own directories in it, as with
 // tftp-unique-root of dnsmasq. If the directory of a client exists, it is that client's root;
 // otherwise the client gets the root itself. A client cannot name another client's directory.
 type PerClient uint8
 
-// How a client's directory is named.
+// These constants say how the directories of clients are named.
 const (
 	NotPerClient PerClient = iota // no directories for clients
 	ByIP                          // 192.0.2.7, 2001:db8::7
@@ -37,7 +37,7 @@ func ParsePerClient(s string) (PerClient, error) {
 	return 0, fmt.Errorf("per-client directories %q: write one of %s", s, strings.Join(perClient[:], ", "))
 }
 
-// names reports whether dir has the form of a client directory's name.
+// names reports whether dir has the form of the name of a client's directory.
 func (p PerClient) names(dir string) bool {
 	switch p {
 	case ByIP:

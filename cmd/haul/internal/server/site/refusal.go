@@ -40,7 +40,7 @@ func (r *Refusal) Unwrap() []error {
 	return []error{fs.ErrPermission, r.Reason}
 }
 
-// presentable turns a message into one that a client may see. The message may contain parts of a
+// presentable turns a message into a form that a client may see. The message may contain parts of a
 // name that a client has invented.
 func presentable(s string) string {
 	b := []byte(s)

@@ -11,15 +11,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A request is a client's request for one name, with the facts found out about the client. Only one
-// goroutine uses it.
+// A request is a client's request for one name, with the facts that were found out about the
+// client. Only one goroutine uses it.
 type request struct {
 	ctx    context.Context
 	site   *Site
 	client Client
 	write  bool
 
-	looked bool // mac, has and macErr are the result of the neighbour table
+	looked bool // mac, has and macErr hold the result of the neighbour table
 	mac    MAC
 	has    bool
 	macErr error
@@ -29,12 +29,12 @@ func (s *Site) request(ctx context.Context, c Client, write bool) *request {
 	return &request{ctx: ctx, site: s, client: c.plain(), write: write}
 }
 
-// A place is the target of a request: a name in a store, and a fallback for reads that do not find
-// it.
+// A place is the target of a request: a name in a store, and a fallback for reads if the name does
+// not exist there.
 type place struct {
 	store          store.Store
 	name, fallback string
-	claims         bool // the name would be in the client's own directory, if there were one
+	claims         bool // the name would be in the client's own directory, if that existed
 }
 
 func (p place) stat(ctx context.Context) (fs.FileInfo, error) {
@@ -102,7 +102,7 @@ func (q *request) mapped(name string) (string, error) {
 	return "", &Refusal{Message: message, Reason: err}
 }
 
-// exists reports whether a name leads to a file, for the map.
+// exists reports whether a name leads to a file. The map uses it.
 func (q *request) exists(name string) bool {
 	p, err := q.locate(name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (q *request) allowed(name string) error {
 	return nil
 }
 
-// root returns the first root that is for the client.
+// root returns the first root whose match the client fits.
 func (q *request) root() (*Root, error) {
 	for i := range q.site.Roots {
 		r := &q.site.Roots[i]
@@ -203,7 +203,7 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	// A client that asks for another client's directory learns nothing, not even that it is
+	// A client that asks for another client's directory must learn nothing, not even that it is
 	// refused.
 	first, _, _ := strings.Cut(p.name, "/")
 	if first != own && root.PerClient.names(first) {
@@ -234,8 +234,8 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	return p, nil
 }
 
-// ownName returns the name of the client's directory; "" if there can be none, or if the hardware
-// address is not known.
+// ownName returns the name of the client's directory. It returns "" if the client cannot have a
+// directory, or if its hardware address is not known.
 func (q *request) ownName(kind PerClient) (string, error) {
 	switch kind {
 	case ByIP:

@@ -1,5 +1,5 @@
-// Package site decides which file a client's request means, and whether the client may access it.
-// It does so in the same way for every protocol.
+// Package site decides which file a client's request refers to, and whether the client may access
+// it. It does so in the same way for every protocol.
 //
 // A [Site] is built once, checked, and then used for each transfer:
 //
@@ -19,9 +19,9 @@
 //
 // # Errors
 //
-// The site's own refusals are a [*Refusal]. For errors.Is it is an [fs.ErrPermission], and it has a
-// text for the client. Other errors come from package store, or say that the neighbour table could
-// not be read.
+// The site's own refusals are a [*Refusal]. errors.Is reports that it is an [fs.ErrPermission], and
+// it contains a text for the client. Other errors come from package store, or say that the
+// neighbour table could not be read.
 package site
 
 import (
@@ -37,44 +37,45 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Site says what is served to whom. Its fields must not change once it is in use. Any goroutine
-// may then call its methods. It must not be copied.
+// A Site says which files are served to which clients. Its fields must not change once it is in
+// use. Any goroutine may then call its methods. It must not be copied.
 type Site struct {
-	// Roots are tried in order. A client gets only the first root that is for it. A client without
-	// a root is refused.
+	// Roots are tried in order. A client gets only the first root whose Match it fits. A client
+	// that fits no root is refused.
 	Roots []Root
 
 	// Map rewrites the names that clients send; nil leaves them as they are.
 	Map *remap.Rules
 
-	// Access says who may do what. The first rule that matches decides. If none matches, the
-	// request is allowed, so a list of allowed requests has to end in "deny all *".
+	// Access holds the rules that allow or deny requests. The first rule that matches a request
+	// decides. If no rule matches, the request is allowed, so a list of allowed requests has to end
+	// in "deny all *".
 	Access []Rule
 
 	// FoldCase says that the stores ignore case, so that an allowing rule has to ignore it as well.
-	// A denying rule always does. It also matches all spellings that some file system takes for the
-	// same name: Unicode's normal forms, invisible characters, and two letters for one, such as ss
-	// for ß.
+	// A denying rule always ignores case. It also matches all spellings that some file system
+	// treats as the same name: Unicode's normal forms, invisible characters, and two letters for
+	// one, such as ss for ß.
 	FoldCase bool
 
-	// Upload says which uploads are accepted; zero means none.
+	// Upload says which uploads are accepted; zero means that no upload is accepted.
 	Upload Policy
 
-	// Neighbours looks up the hardware addresses for [Match] and [ByMAC]; nil means that none are
-	// known. See [KernelNeighbours].
+	// Neighbours looks up the hardware addresses for [Match] and [ByMAC]; nil means that no
+	// hardware addresses are known. See [KernelNeighbours].
 	Neighbours Neighbours
 
 	// Now is the clock for the names of [UploadUnique]; nil means time.Now.
 	Now func() time.Time
 
-	// Opened, if it is set, is called after a client has opened a file for reading, with the
+	// Opened, if it is set, is called after a client has opened a file for reading. name is the
 	// file's name in the store.
 	Opened func(c Client, name string)
 
 	stamp atomic.Int64 // the latest time in a unique name, Unix milliseconds
 }
 
-// A Root is a tree of files, and the clients that it is for.
+// A Root is a tree of files, with a Match for the clients that it is served to.
 type Root struct {
 	Match Match // zero means all clients
 
@@ -85,7 +86,7 @@ type Root struct {
 	// store, nor find out that they exist.
 	Uploads store.Store
 
-	// PerClient gives each client its own directory, if the directory exists.
+	// PerClient gives each client the client's own directory as its root, if that directory exists.
 	PerClient PerClient
 
 	// Shared lets a client with its own directory read files that are missing there from the root.
@@ -130,7 +131,7 @@ type Policy uint8
 
 // The policies.
 const (
-	UploadNone      Policy = iota // none at all
+	UploadNone      Policy = iota // no uploads
 	UploadCreate                  // new files: an existing name is refused
 	UploadOverwrite               // new files, and files that replace others
 	UploadUnique                  // each upload gets a unique name: the client's name and the time

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A form is one in which names and patterns are compared. Many file systems find a file by
-// several spellings of its name, so a rule that denies one has to deny all. Each form treats more
-// names as the same than the form before it. There is one exception, the form spelled in a class
-// that begins with ^, so all forms up to the last are tried.
+// A form is a form in which names and patterns are compared. Many file systems find a file by
+// several spellings of its name, so a rule that denies one spelling has to deny all. Each form
+// treats more names as the same than the form before it. There is one exception, the form spelled
+// in a class that begins with ^, so all forms up to the last one are tried.
 type form int
 
 const (
 	exact   form = iota
 	folded       // ignores case, as NTFS does
-	spelled      // also ignores composition of accents and invisible characters, and takes ß for ss: HFS+, APFS, ext4 with casefold
+	spelled      // also ignores the composition of accents and invisible characters, and treats ß as ss: HFS+, APFS, ext4 with casefold
 	forms
 )
 

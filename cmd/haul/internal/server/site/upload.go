@@ -12,10 +12,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Create begins the upload of a file under the name that it means for a client, by the policy
+// Create begins the upload of a file under the name that the client's name refers to, by the policy
 // [Site.Upload]. A client that may write a file may also create its missing parent directories
-// ([store.Create].Parents), but not a client's own directory ([Root].PerClient). The result is an
-// [*Upload], which has the final name.
+// ([store.Create].Parents), but not its own directory ([Root].PerClient). The result is an
+// [*Upload], which contains the final name.
 func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create) (store.Upload, error) {
 	if s.Upload == UploadNone {
 		return nil, &Refusal{Message: "uploads are not allowed"}
@@ -53,11 +53,11 @@ func (u *Upload) Location() store.Location {
 	return l
 }
 
-// maxUnique bounds the names that are tried if earlier ones exist.
+// maxUnique bounds the number of names that are tried, because earlier ones may exist.
 const maxUnique = 100
 
-// stampFormat is the time in a unique name: ISO 8601 without colons, which Windows does not allow
-// in names.
+// stampFormat is the format of the time in a unique name: ISO 8601 without colons, which Windows
+// does not allow in names.
 const stampFormat = "20060102T150405.000Z"
 
 // createUnique begins an upload under a free name.
@@ -77,7 +77,8 @@ func (s *Site) createUnique(ctx context.Context, p place, o store.Create) (store
 }
 
 // nextStamp returns the time, but never the same millisecond twice. Otherwise two simultaneous
-// uploads with the same name would both find the name free, and the second to finish would be lost.
+// uploads with the same name would both find the name free, and the upload that ends second would
+// be lost.
 func (s *Site) nextStamp() time.Time {
 	now := time.Now
 	if s.Now != nil {

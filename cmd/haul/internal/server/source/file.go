@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// maxReopens is how often in a row a file is opened again without receiving a further byte.
+	// maxReopens is how often in a row a file is opened again without a further byte being
+	// received.
 	maxReopens = 3
 
-	// settled is the minimum age of an SFTP server's file when it is opened, so that a file with
-	// the same size and time is surely the same. Times there are in whole seconds, and clocks
-	// differ.
+	// settled is the minimum age of an SFTP server's file when it is opened. If the file later has
+	// the same size and time, it is then certainly the same file. Times there are in whole seconds,
+	// and clocks differ.
 	settled = time.Minute
 
-	// A read may take readTime, since the upstream may be away or may ask for a retry later, plus
-	// leastTime for each leastBytes. Without this bound, an upstream that sends a byte now and
+	// A read may take readTime, since the upstream may be unreachable or may ask for a retry later,
+	// plus leastTime for each leastBytes. Without this bound, an upstream that sends a byte now and
 	// then would block its readers forever.
 	readTime   = time.Minute
 	leastBytes = 16 << 10
@@ -31,8 +32,8 @@ const (
 
 var errTrickle = fmt.Errorf("the source sends less than %d KiB in %v", leastBytes>>10, leastTime)
 
-// A file is a file of an upstream, open for reading. A file whose connection can be lost for good
-// is opened again on the next connection.
+// A file is a file of an upstream, open for reading. If the connection to the upstream can be lost
+// for good, the file is opened again on the next connection.
 type file struct {
 	link   *link
 	name   string
@@ -76,7 +77,7 @@ func (f *file) open() error {
 	return err
 }
 
-// isSame reports whether the file that has the name now is surely the one that had it before.
+// isSame reports whether the file that now has the name is certainly the file that had it before.
 func (f *file) isSame(now fs.FileInfo) bool {
 	return now.Size() == f.info.Size() && now.ModTime().Equal(f.info.ModTime()) && f.opened.Sub(now.ModTime()) >= settled
 }

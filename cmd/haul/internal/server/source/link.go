@@ -20,8 +20,9 @@ import (
 
 const (
 	// While an upstream is unreachable, each call keeps trying to reach it, for as long as a call
-	// may take. A server that restarts is soon back, and a waiting client need not start again.
-	// After the time patience, calls fail at once, except for one every probeEvery.
+	// may take. A server that restarts is soon reachable again, and a waiting client need not start
+	// again. When the upstream has been unreachable for the time patience, calls fail at once,
+	// except for one call every probeEvery.
 	patience   = 30 * time.Second
 	probeEvery = 5 * time.Second
 
@@ -33,8 +34,8 @@ const (
 	// applies to lines about failed requests, and to lines about repeated requests.
 	logEvery = time.Minute
 
-	// maxCalls is how many calls of one upstream may wait for its server at a time. Others wait
-	// until one of these ends.
+	// maxCalls is how many calls of one upstream may wait for its server at a time. Further calls
+	// wait until one of these ends.
 	maxCalls = 256
 
 	// leastTime is how long a file may take for leastBytes.
@@ -46,8 +47,8 @@ var (
 	errClosed = fmt.Errorf("the source was closed: %w", fs.ErrClosed)
 )
 
-// A link gives access to an upstream. It holds the connection, the places of its users, and the
-// known state.
+// A link gives access to an upstream. It holds the connection, the bound on the number of calls,
+// and what is known about the state of the upstream.
 type link struct {
 	text    string
 	connect func(context.Context) (store.Tree, func(), error)
@@ -64,10 +65,10 @@ type link struct {
 
 	mu      sync.Mutex
 	conn    *conn     // mu: nil while no connection is open
-	dialing *dialing  // mu: nil if nobody connects
+	dialing *dialing  // mu: nil if nothing is connecting
 	tries   int       // mu: failed tries to connect in a row
 	away    time.Time // mu: since when the upstream is unreachable; zero if it is reachable
-	probe   time.Time // mu: when the next try may begin, if it has been away for a long time
+	probe   time.Time // mu: when the next try may begin, if the upstream has been unreachable for a long time
 	err     error     // mu: why it is unreachable
 	logged  time.Time // mu: when that was logged
 	faulty  time.Time // mu: when a failed request was last logged
@@ -75,17 +76,17 @@ type link struct {
 	reached bool      // mu: it has answered at least once
 }
 
-// Stats are the counters of a source since it was opened, and its state.
+// Stats holds the counters of a source since it was opened, and its state.
 type Stats struct {
 	Calls    uint64 // requests for files, directories and descriptions that were answered or failed
-	Failures uint64 // calls and reads that failed because of the server or the way to it
-	Again    uint64 // HTTP and S3 requests that were repeated: the server was busy, or a connection was lost
+	Failures uint64 // calls and reads that failed because of the server or the path to it
+	Again    uint64 // HTTP and S3 requests that were repeated because the server was busy or a connection was lost
 	Connects uint64 // SFTP connections made
 	Read     uint64 // bytes of files
-	Away     bool   // the last call failed because of the server or the way to it
+	Away     bool   // the last call failed because of the server or the path to it
 }
 
-// counts are the counters of a link.
+// counts holds the counters of a link.
 type counts struct {
 	calls, failures, repeats, connects, read atomic.Uint64
 }
@@ -138,7 +139,7 @@ func (l *link) stats() Stats {
 
 // A span is the lifetime of a call, and of the file that the call has opened.
 type span struct {
-	ctx    context.Context // ends with the caller's context, with the link, when the call takes too long, or by end
+	ctx    context.Context // ends when the caller's context ends, when the link is closed, when the call takes too long, or by end
 	end    func()
 	conn   *conn
 	tree   store.Tree // of conn
@@ -146,8 +147,8 @@ type span struct {
 }
 
 // call runs do on a connection to the upstream, within the time limit of a call. If do succeeds,
-// the file that it has opened lives until the caller ends the span. If not, call ends the span. A
-// call that changes nothing, or was not sent, is repeated while there is time.
+// the file that it has opened stays open until the caller ends the span. If it fails, call ends the
+// span. A call that changes nothing, or that was not sent, is repeated while there is time.
 func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*span, error) {
 	defer store.BeginWait(ctx)()
 	if err := l.admit(); err != nil {
@@ -178,7 +179,7 @@ func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*s
 	return s, l.note(s.conn, err)
 }
 
-// enter waits for a place and a connection, and then makes the call.
+// enter waits until a further call may run and there is a connection, and then makes the call.
 func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	select {
 	case l.places <- struct{}{}:
@@ -193,7 +194,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 			err = do(s)
 		}
 		if s.ctx.Err() != nil && last != nil {
-			return last // more informative than a timeout
+			return last // it says more than a timeout would
 		}
 		if cause := context.Cause(s.ctx); cause != nil && !errors.Is(err, cause) {
 			return cause
@@ -214,7 +215,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	}
 }
 
-// admit returns an error at once if the upstream has been unreachable for a long time.
+// admit returns an error if the upstream has been unreachable for a long time.
 func (l *link) admit() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +230,7 @@ func (l *link) admit() error {
 	return nil
 }
 
-// connection returns the current connection, or makes one. It retries until ctx ends.
+// connection returns the current connection, or makes a new one. It retries until ctx ends.
 func (l *link) connection(ctx context.Context) (*conn, error) {
 	var last error
 	for {
@@ -268,7 +269,7 @@ func (l *link) dial(d *dialing, tries int) {
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // short enough for each call to see a try begin
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // short enough for each call to see the beginning of a try
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
@@ -304,7 +305,7 @@ func (l *link) renew(c *conn, err error) {
 	defer l.mu.Unlock()
 	if c == l.conn && l.renews(err) {
 		l.conn = nil
-		l.tries++ // so that the next connection is not made at once, and lost in the same way
+		l.tries++ // so that the next connection is not made at once, only to be lost in the same way
 		go c.close()
 	}
 }
@@ -319,8 +320,8 @@ func (l *link) early(err error) {
 	}
 }
 
-// lost records that the upstream is unreachable, and logs it, unless it was logged recently. The
-// caller holds mu.
+// lost records that the upstream is unreachable. It also logs that, unless it was logged recently.
+// The caller holds mu.
 func (l *link) lost(err error) {
 	now := time.Now()
 	if l.away.IsZero() {
@@ -389,12 +390,12 @@ func (l *link) hasAnswered() bool {
 	return l.reached
 }
 
-// answers are the errors with which a working server refuses something.
+// answers are the errors with which a working server refuses a request.
 var answers = []error{
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled, store.ErrNoSpace, store.ErrBusy, errors.ErrUnsupported, io.EOF,
 }
 
-// isFault reports whether an error was caused by the server, or by the way to it.
+// isFault reports whether an error was caused by the server, or by the path to it.
 func isFault(err error) bool {
 	return isAway(err) || err != nil && !slices.ContainsFunc(answers, func(e error) bool { return errors.Is(err, e) })
 }

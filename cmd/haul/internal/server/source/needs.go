@@ -9,13 +9,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// Needs lists the system resources that upstreams use in a confined process: the files that they
-// read each time they connect, and the ports that they connect to.
+// Needs lists the system resources that a confined process needs for upstreams: the files that it
+// reads each time it connects, and the ports that it connects to.
 type Needs struct {
 	Read    []string // existing directories and files
 	Sockets []string // existing unix sockets
 	Ports   []uint16 // TCP ports of other machines
-	Secrets []string // files in Read, or below it, that hold keys and passwords
+	Secrets []string // files that are in Read, or below an entry of Read, and hold keys and passwords
 }
 
 // Add adds the needs of another source.
@@ -34,7 +34,7 @@ var names = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}
 // needsOf returns the resources needed to reach a server and to log in. It loads the system's
 // certificates once, before the confinement.
 func needsOf(login openssh.Needs) (n Needs) {
-	_, _ = x509.SystemCertPool() // without system certificates, connections fail and say why
+	_, _ = x509.SystemCertPool() // without system certificates, connections fail and the error says why
 	n.Ports = []uint16{dnsPort}
 	for _, port := range login.Ports {
 		n.Ports = append(n.Ports, uint16(port))
@@ -52,7 +52,7 @@ func needsOf(login openssh.Needs) (n Needs) {
 	return n
 }
 
-// existing returns the path in a list if it exists; otherwise nil.
+// existing returns a list with the path, or nil if the path does not exist.
 func existing(name string) []string {
 	if _, err := os.Stat(name); err != nil {
 		return nil
@@ -61,7 +61,7 @@ func existing(name string) []string {
 }
 
 // readable returns the path that has to be readable so that a file can be read again after it was
-// replaced. That is the file's directory, if the directory is meant for such files, like ~/.ssh.
+// replaced. If the file's directory is meant for such files, as ~/.ssh is, that is the directory.
 // Otherwise it is the file alone, which must then be rewritten in place and not replaced.
 func readable(name string) []string {
 	absolute, err := filepath.Abs(name)
@@ -86,9 +86,9 @@ func readable(name string) []string {
 	return all
 }
 
-// isOwn reports whether a directory holds only files of this kind: it belongs to ssh or AWS, or
-// to a service below /run. Kubernetes keeps tokens below /var/run, in a directory that it
-// replaces each time it renews them.
+// isOwn reports whether a directory holds only files of this kind: it belongs to ssh or AWS, or to
+// a service below /run. Kubernetes keeps tokens below /var/run, in a directory that it replaces
+// each time it renews them.
 func isOwn(dir string) bool {
 	parent, base := filepath.Split(dir)
 	return base == ".ssh" || base == ".aws" || strings.HasPrefix(parent, "/run/") || strings.HasPrefix(parent, "/var/run/")

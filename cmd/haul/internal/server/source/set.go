@@ -19,15 +19,16 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// Caching sets how files read from upstreams are kept on disk.
+// Caching says how files that were read from upstreams are kept on disk.
 type Caching struct {
 	Dir   string        // "" means no cache
 	Size  int64         // the maximum size of the cache, in bytes
-	Fresh time.Duration // how long cached data is used without asking the upstream; 0 asks each time
+	Fresh time.Duration // how long cached data is used without asking the upstream; 0 means that the upstream is asked each time
 	Stale time.Duration // how much longer it is used while the upstream cannot be reached
 }
 
-// Check returns an error if the settings are wrong. remote says that there is an upstream to cache.
+// Check returns an error if the settings are wrong. remote says whether there is an upstream to
+// cache.
 func (c Caching) Check(remote bool) error {
 	const dir, size, fresh, stale = failure.Flag("cache"), failure.Flag("cache-size"), failure.Flag("cache-fresh"), failure.Flag("cache-stale")
 	switch {
@@ -49,8 +50,8 @@ func (c Caching) Check(remote bool) error {
 	return nil
 }
 
-// A Set holds the upstreams of a server, each opened once for all protocols, and the cache in
-// front of them. The zero value has none.
+// A Set holds the upstreams of a server, each opened once for all protocols, and the cache in front
+// of them. The zero value has no upstreams.
 type Set struct {
 	// Account is as in [Config]. By default it is the user passed to Open.
 	Account *user.User
@@ -64,8 +65,8 @@ type Set struct {
 }
 
 // Open opens the names that are URLs. become is the user that the process will become; nil means
-// that it stays the same. takesOver says that another process may hold the cache until it calls
-// [Set.Release]. The caller closes the set, even after an error.
+// that the user does not change. takesOver says that another process may hold the cache until it
+// calls [Set.Release]. The caller closes the set, even after an error.
 func (s *Set) Open(ctx context.Context, names []string, c Caching, become *privilege.User, takesOver bool, log *slog.Logger) error {
 	s.all = map[string]*Source{}
 	s.lines = linequeue.NewLog(log)
@@ -115,7 +116,7 @@ func adviseCache(err error) error {
 	return err
 }
 
-// accountOf returns the user whose keys and passwords are used: the one that the process will
+// accountOf returns the user whose keys and passwords are used: the user that the process will
 // become, or nil for the current user.
 func accountOf(become *privilege.User) *user.User {
 	if become == nil {
@@ -128,7 +129,7 @@ func accountOf(become *privilege.User) *user.User {
 	return &user.User{Uid: uid, Gid: strconv.Itoa(become.GID), Username: become.Name, HomeDir: "/nonexistent"}
 }
 
-// Tree returns the upstream with this name; nil for a directory.
+// Tree returns the upstream with this name, or nil if the name is the path of a directory.
 func (s *Set) Tree(name string) store.Tree {
 	if one := s.all[name]; one != nil {
 		return one
@@ -154,7 +155,7 @@ func (s *Set) Probe(ctx context.Context) {
 // Release hands the cache over to a successor.
 func (s *Set) Release() {
 	if s.cache != nil {
-		_ = s.cache.Release() // the cache logs data that it could not write
+		_ = s.cache.Release() // the cache itself logs data that it could not write
 	}
 }
 
@@ -171,7 +172,7 @@ func (s *Set) Close() {
 	}
 }
 
-// RegisterMetrics registers the counters of all upstreams together, and those of the cache.
+// RegisterMetrics registers the counters of all upstreams together, and the counters of the cache.
 func (s *Set) RegisterMetrics(counts *meter.Registry) {
 	if len(s.all) == 0 {
 		return

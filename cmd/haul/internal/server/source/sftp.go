@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// dirTime is how long a directory of an SFTP server, once checked, is assumed to be inside
-	// the served one. maxDirs is how many directories are remembered.
+	// dirTime is how long a directory of an SFTP server, once checked, is assumed to be inside the
+	// served directory. maxDirs is how many directories are remembered.
 	dirTime = 10 * time.Second
 	maxDirs = 1024
 )
@@ -35,9 +35,9 @@ func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), erro
 	return t, closeIt, nil
 }
 
-// An sftpTree is a directory of an SFTP server without the files that symbolic links outside it
+// An sftpTree is a directory of an SFTP server without the files outside it that symbolic links
 // lead to. The server itself would follow such links, to everything that its user may read. Clients
-// of haul cannot create links in an upstream, so checking just before each use is enough.
+// of haul cannot create links in an upstream, so a check just before each use is enough.
 type sftpTree struct {
 	store.Tree
 	of   store.Capabilities // the capabilities of Tree
@@ -47,20 +47,20 @@ type sftpTree struct {
 	dirs map[string]time.Time // mu: directories known to be in root, and when that was found
 }
 
-// errOutside is the error for a name that leads out of the directory, whether the target exists or
+// errOutside is the error for a name that leads out of the directory, whether its target exists or
 // not.
 var errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
 
 // within returns an error unless a symbolic link leads to root or to something below it.
 func (t *sftpTree) within(ctx context.Context, link string) error {
-	real, err := t.of.RealPath(ctx, link) // resolves links that the server has left in place
+	real, err := t.of.RealPath(ctx, link) // resolves links that the server has left unresolved
 	if err == nil && real != t.root && !strings.HasPrefix(real, strings.TrimSuffix(t.root, "/")+"/") {
 		err = errOutside
 	}
 	return err
 }
 
-// dir returns an error if a directory leads out of the served one.
+// dir returns an error if a directory leads out of the served directory.
 func (t *sftpTree) dir(ctx context.Context, name string) error {
 	if name == "." {
 		return nil
@@ -82,7 +82,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if above, ok := t.dirs[path.Dir(name)]; ok && above.Before(now) {
-		now = above // the result is valid no longer than the result for the directory above
+		now = above // the result must not be used longer than the result for the directory above
 	}
 	if len(t.dirs) >= maxDirs {
 		clear(t.dirs)
@@ -91,7 +91,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	return nil
 }
 
-// look describes a name, and the target of a link if that is inside the directory.
+// look describes a name, and the target of a link if the target is inside the directory.
 func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, error) {
 	fi, err := t.Lstat(ctx, name)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -106,7 +106,7 @@ func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, erro
 	return t.Tree.Stat(ctx, name)
 }
 
-// failed adds the operation and the name to an error that has none yet.
+// failed adds the operation and the name to an error that does not contain them yet.
 func failed(op, name string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return err
@@ -114,7 +114,7 @@ func failed(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// above returns an error if the directory above a name leads out of the served one.
+// above returns an error if the directory above a name leads out of the served directory.
 func (t *sftpTree) above(ctx context.Context, op, name string) error {
 	if !store.ValidName(name) {
 		return &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -151,7 +151,7 @@ func (t *sftpTree) Readlink(ctx context.Context, name string) (string, error) {
 	return t.Tree.Readlink(ctx, name)
 }
 
-// list returns an error if a directory to be listed leads out of the served one.
+// list returns an error if a directory to be listed leads out of the served directory.
 func (t *sftpTree) list(ctx context.Context, name string) error {
 	if !store.ValidName(name) {
 		return &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
@@ -208,7 +208,7 @@ func (t *sftpTree) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 	return t.Tree.Mkdir(ctx, name, perm)
 }
 
-// moved forgets the known directories, because a name may belong to another directory now.
+// moved forgets the known directories, because their names may belong to other directories now.
 func (t *sftpTree) moved() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,8 +6,8 @@
 // than its bound, however the server behaves. If the upstream cannot be reached, calls fail with
 // [store.ErrUnavailable], and the log and [Source.Stats] show it.
 //
-// Keys and passwords come from where ssh, curl and the AWS tools look for them, and are read again
-// each time they are needed. The package never prompts for them, and never logs them.
+// Keys and passwords come from the places where ssh, curl and the AWS tools look for them, and are
+// read again each time they are needed. The package never prompts for them, and never logs them.
 package source
 
 import (
@@ -26,9 +26,9 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// Bounds of the waits for an upstream.
+// These constants bound the waits for an upstream.
 const (
-	callTime  = 10 * time.Second // for an answer, including the login and the wait for a place
+	callTime  = 10 * time.Second // for an answer, including the login and the wait for an earlier call to end
 	stallTime = 10 * time.Second // for the next byte of a file
 	awayTime  = 20 * time.Second // how long a transfer under way waits until a web server is reachable again
 
@@ -54,7 +54,7 @@ type Config struct {
 // scheme matches the beginning of a URL (RFC 3986, section 3.1).
 var scheme = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*)://`)
 
-// schemeOf returns the scheme of a URL in lower case; "" for the path of a directory.
+// schemeOf returns the scheme of a URL in lower case, or "" for the path of a directory.
 func schemeOf(text string) string {
 	if m := scheme.FindStringSubmatch(text); m != nil {
 		return strings.ToLower(m[1])
@@ -65,7 +65,7 @@ func schemeOf(text string) string {
 // IsRemote reports whether a string is a URL rather than the path of a directory.
 func IsRemote(text string) bool { return schemeOf(text) != "" }
 
-// Overlap reports whether two strings are URLs, one of which is below the other.
+// Overlap reports whether two strings are URLs and one of them is below the other.
 func Overlap(a, b string) bool {
 	if !IsRemote(a) || !IsRemote(b) {
 		return false
@@ -74,7 +74,7 @@ func Overlap(a, b string) bool {
 	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
 }
 
-// Check returns a usage error for a URL that names no upstream. It opens nothing.
+// Check returns a usage error for a URL that does not name an upstream. It opens nothing.
 func Check(text string) error {
 	_, err := parse(text)
 	return err
@@ -83,7 +83,7 @@ func Check(text string) error {
 func parse(text string) (remote.Location, error) {
 	authority, _, _ := strings.Cut(scheme.ReplaceAllString(text, ""), "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 && strings.Contains(authority[:at], ":") {
-		// Do not show the URL.
+		// Do not show the URL, because it contains the password.
 		return remote.Location{}, failure.Usage.Errorf("a password does not belong in the URL of a source, where others can see it: use a key for sftp://, and ~/.netrc for https://")
 	}
 	if !slices.Contains([]string{"http", "https", "sftp", "s3"}, schemeOf(text)) {
@@ -94,20 +94,20 @@ func parse(text string) (remote.Location, error) {
 
 // A Source is a tree of files on another machine. Any goroutine may use it.
 type Source struct {
-	store.Tree // everything that its server can do, with the cache in front
+	store.Tree // all capabilities of its server, with the cache in front
 
 	text  string
 	link  *link
 	needs Needs
-	place string // identifies the upstream; no other has the same
+	place string // identifies the upstream; no other upstream has the same string
 }
 
 // Capabilities returns the capabilities of the tree.
 func (s *Source) Capabilities() store.Capabilities { return store.CapabilitiesOf(s.Tree) }
 
 // Open returns the source that a URL names. It reads the configuration of ssh and of other tools,
-// but does not connect, so that a file server can start while its upstream is unreachable. Errors
-// are usage errors, or name the part of a configuration that cannot be used.
+// but does not connect, so that a file server can start while its upstream is unreachable. Its
+// errors are usage errors, or name the part of a configuration that cannot be used.
 func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	l, err := parse(text)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 		s.link.renews, s.link.reopens = remote.IsAway, true
 	case remote.HTTP:
 		s.link.connect = m.Connect
-		s.link.renews = remote.IsRefusal // a new connection may have another password
+		s.link.renews = remote.IsRefusal // because a new connection may use another password
 	default: // a bucket: its store reconnects and renews its keys by itself
 		s.link.connect = m.Connect
 		s.link.renews = func(error) bool { return false }

@@ -18,7 +18,7 @@ type tree struct{ link *link }
 
 var _ store.Tree = (*tree)(nil)
 
-// ask makes a call that opens nothing.
+// ask makes a call that changes nothing and opens nothing.
 func ask[T any](ctx context.Context, t *tree, do func(context.Context, store.Tree) (T, error)) (answer T, err error) {
 	s, err := t.link.call(ctx, false, func(s *span) (err error) {
 		answer, err = do(s.ctx, s.tree)
@@ -40,7 +40,7 @@ func (t *tree) change(ctx context.Context, do func(context.Context, store.Tree) 
 }
 
 // errNoSize says that the size of a file is unknown until the file has been read, as with a page
-// that a web server generates. No protocol could announce it.
+// that a web server generates. No protocol of the server could announce such a size.
 var errNoSize = fmt.Errorf("%w: the server does not say how large the file is", errors.ErrUnsupported)
 
 func (t *tree) Open(ctx context.Context, name string) (store.File, error) {
@@ -66,7 +66,7 @@ func (t *tree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (fs.FileInfo, error) { return sized(s.Lstat(ctx, name)) })
 }
 
-// sized refuses a description without a size.
+// sized returns an error for a description without a size.
 func sized(fi fs.FileInfo, err error) (fs.FileInfo, error) {
 	if err == nil && fi.Size() < 0 {
 		return nil, &fs.PathError{Op: "stat", Path: fi.Name(), Err: errNoSize}
@@ -92,8 +92,8 @@ func isEntry(name string) bool {
 	return store.ValidName(name) && name != "." && !strings.Contains(name, "/")
 }
 
-// An entry is a directory entry whose description may lack the size. Info then asks the server
-// for the description.
+// An entry is a directory entry whose description may lack the size. If it does, Info asks the
+// server for the description.
 type entry struct {
 	fs.DirEntry
 	tree *tree
@@ -122,7 +122,7 @@ func (t *tree) OpenDir(ctx context.Context, name string) (store.Entries, error) 
 	return &entries{opened, s, t}, nil
 }
 
-// entries lists a directory without entries whose names are unsafe.
+// entries is an open directory whose listing leaves out entries with unsafe names.
 type entries struct {
 	store.Entries
 	span *span
@@ -156,7 +156,7 @@ func (e *entries) Close() error {
 	return e.Entries.Close()
 }
 
-// An obscure entry is one of which only the name is known: see [store.Entries].
+// obscure describes an entry of which only the name is known: see [store.Entries].
 type obscure struct{ fs.FileInfo }
 
 func (obscure) Size() int64       { return 0 }
@@ -164,8 +164,8 @@ func (obscure) Mode() fs.FileMode { return fs.ModeIrregular }
 func (obscure) IsDir() bool       { return false }
 
 // Create begins a file. Clients of HTTP and S3 connect only when data is written, and fail at once
-// if nothing listens. So Create asks for the name first, which waits for an upstream that is late,
-// as readers do.
+// if nothing listens. So Create first asks for the name, which waits for an upstream that is not
+// reachable yet, as readers do.
 func (t *tree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	if !t.link.hasAnswered() {
 		if _, err := t.Stat(ctx, name); errors.Is(err, store.ErrUnavailable) {
@@ -219,8 +219,8 @@ func (t *tree) Link(ctx context.Context, from, to string) error {
 	return t.change(ctx, func(ctx context.Context, s store.Tree) error { return s.Link(ctx, from, to) })
 }
 
-// Symlink refuses, because the upstream's server would follow the link wherever it leads, not only
-// below the served directory.
+// Symlink returns an error, because the upstream's server would follow the link wherever it leads,
+// not only below the served directory.
 func (t *tree) Symlink(_ context.Context, _, name string) error {
 	return &os.PathError{Op: "symlink", Path: name, Err: fmt.Errorf("%w: no symbolic links are made in a source", errors.ErrUnsupported)}
 }
@@ -237,7 +237,7 @@ func (t *tree) Space(ctx context.Context, name string) (store.Space, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (store.Space, error) { return s.Space(ctx, name) })
 }
 
-// Capabilities keeps the features of the connection, or none if there is no connection yet. It
+// Capabilities keeps the features of the connection; without a connection there are none yet. It
 // drops the functions, because the bounds of a link would not apply to calls of them.
 func (t *tree) Capabilities() store.Capabilities {
 	t.link.mu.Lock()

@@ -21,7 +21,7 @@ func isLoopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// admit passes on the requests that may be answered, and bounds their time.
+// admit passes on the requests that may be answered, and bounds the time of each.
 func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.answer)) // the connection has deadlines
@@ -45,7 +45,8 @@ func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	})
 }
 
-// admitsHost reports whether a Host header is safe: it names no host that a stranger may own.
+// admitsHost reports whether a Host header is safe, that is, does not name a host that may belong
+// to a stranger.
 func admitsHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

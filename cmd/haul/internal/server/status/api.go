@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// The types below are the JSON that programs get: docs/status.md describes them. Sizes are in
+// The types below define the JSON that programs get: docs/status.md describes them. Sizes are in
 // bytes, rates in bytes a second, times in UTC and durations in seconds.
 
 // Info is the answer to /api/v1/info.
@@ -25,13 +25,13 @@ type Info struct {
 	Protocols []Totals  `json:"protocols"`
 }
 
-// Totals are the counts of a protocol since the start.
+// Totals holds the counts of a protocol since the start.
 type Totals struct {
 	Protocol string `json:"protocol"`
 	Live     int64  `json:"live"`  // transfers under way
-	Rate     int64  `json:"rate"`  // of all of them together
-	Bytes    int64  `json:"bytes"` // moved
-	Ended    int64  `json:"ended"` // transfers
+	Rate     int64  `json:"rate"`  // of all live transfers together
+	Bytes    int64  `json:"bytes"` // bytes moved
+	Ended    int64  `json:"ended"` // transfers that have ended
 	Failed   int64  `json:"failed"`
 
 	TurnedAway map[meter.Reason]int64 `json:"turned_away"` // requests refused because of a limit, by reason
@@ -40,7 +40,7 @@ type Totals struct {
 // Transfers is the answer to /api/v1/transfers.
 type Transfers struct {
 	Time      time.Time  `json:"time"`
-	Total     int        `json:"total"`     // under way
+	Total     int        `json:"total"`     // number of transfers under way
 	Transfers []Transfer `json:"transfers"` // the fastest first, as many as requested
 }
 
@@ -54,32 +54,32 @@ type Transfer struct {
 	File      string    `json:"file"`
 	FileBytes []byte    `json:"file_bytes,omitempty"` // if the name is not UTF-8
 	Started   time.Time `json:"started"`
-	Bytes     int64     `json:"bytes"` // moved
+	Bytes     int64     `json:"bytes"` // bytes moved
 	Size      *int64    `json:"size,omitempty"`
-	Rate      int64     `json:"rate"` // recently
+	Rate      int64     `json:"rate"` // recent rate
 
-	// Only for TFTP.
-	Window    int     `json:"window,omitempty"`     // blocks
-	RoundTrip float64 `json:"round_trip,omitempty"` // smoothed
-	Resent    int64   `json:"resent,omitempty"`     // packets
+	// These fields are only for TFTP.
+	Window    int     `json:"window,omitempty"`     // in blocks
+	RoundTrip float64 `json:"round_trip,omitempty"` // smoothed round trip
+	Resent    int64   `json:"resent,omitempty"`     // packets sent again
 }
 
 // Series is the answer to /api/v1/series.
 type Series struct {
-	Time      time.Time        `json:"time"` // of the latest sample
-	Step      float64          `json:"step"` // between samples
+	Time      time.Time        `json:"time"` // time of the latest sample
+	Step      float64          `json:"step"` // time between samples
 	Protocols []ProtocolSeries `json:"protocols"`
 }
 
-// A ProtocolSeries is the samples of a protocol, the oldest first.
+// A ProtocolSeries holds the samples of a protocol, the oldest first.
 type ProtocolSeries struct {
 	Protocol string  `json:"protocol"`
-	Bytes    []int64 `json:"bytes"`  // moved in this step
+	Bytes    []int64 `json:"bytes"`  // bytes moved in this step
 	Live     []int64 `json:"live"`   // transfers under way at the end of the step
-	Ended    []int64 `json:"ended"`  // transfers
-	Failed   []int64 `json:"failed"` // transfers
-	Sent     []int64 `json:"sent"`   // packets, by transfers that have ended
-	Resent   []int64 `json:"resent"` // packets sent again, by transfers that have ended
+	Ended    []int64 `json:"ended"`  // transfers that have ended
+	Failed   []int64 `json:"failed"` // transfers that have failed
+	Sent     []int64 `json:"sent"`   // packets sent by transfers that have ended
+	Resent   []int64 `json:"resent"` // packets sent again by transfers that have ended
 }
 
 // Failures is the answer to /api/v1/failures.
@@ -98,7 +98,7 @@ type Failure struct {
 	User      string    `json:"user,omitempty"`
 	File      string    `json:"file"`
 	FileBytes []byte    `json:"file_bytes,omitempty"`
-	Result    string    `json:"result"` // as in the log
+	Result    string    `json:"result"` // with the same meaning as in the log
 	Cause     string    `json:"cause,omitempty"`
 	Advice    string    `json:"advice,omitempty"`
 	Bytes     int64     `json:"bytes"`
@@ -112,7 +112,7 @@ type Machines struct {
 	Machines []Machine      `json:"machines"` // stuck machines first
 }
 
-// A Machine is one that is booting, or has booted recently.
+// A Machine describes a machine that is booting, or has booted recently.
 type Machine struct {
 	MAC     string    `json:"mac"`
 	Address string    `json:"address,omitempty"`
@@ -120,8 +120,8 @@ type Machine struct {
 	Arch    string    `json:"arch"`
 	Stage   string    `json:"stage"`
 	Before  string    `json:"before,omitempty"` // the stage before "stuck" or "quiet"
-	File    string    `json:"file,omitempty"`   // the file offered to it
-	Last    time.Time `json:"last"`             // its latest request
+	File    string    `json:"file,omitempty"`   // the file that was offered to the machine
+	Last    time.Time `json:"last"`             // time of its latest request
 	Age     float64   `json:"age"`              // time since that request
 }
 
@@ -179,8 +179,8 @@ func direction(write bool) string {
 	return "read"
 }
 
-// peerText returns an address, with an IPv4 address in its own form instead of the one that IPv6
-// sockets give it; "" if the address is not known.
+// peerText returns an address as text, or "" if the address is not known. It writes an IPv4 address
+// in its own form instead of the form that IPv6 sockets give it.
 func peerText(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return ""
@@ -191,10 +191,10 @@ func peerText(a netip.AddrPort) string {
 // seconds returns a duration in seconds, rounded to microseconds.
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e6 }
 
-// valid replaces invalid UTF-8 in a string, which a stranger may have sent.
+// valid replaces invalid UTF-8 in a string that a stranger may have sent.
 func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-// invalid returns the bytes of a string that is not UTF-8; otherwise nil.
+// invalid returns the bytes of a string that is not UTF-8, and nil for any other string.
 func invalid(s string) []byte {
 	if utf8.ValidString(s) {
 		return nil
@@ -202,7 +202,7 @@ func invalid(s string) []byte {
 	return []byte(s)
 }
 
-// clip returns at most this many bytes of the beginning of a string, without splitting a
+// clip returns the beginning of a string, at most the given number of bytes, without splitting a
 // character.
 func clip(s string, most int) string {
 	if len(s) <= most {

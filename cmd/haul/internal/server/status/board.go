@@ -1,8 +1,9 @@
 // Package status shows what a server is doing: to people on a page, and to programs as JSON.
 //
-// A [Board] collects the data. [Board.Ended] gets each transfer that ends. The board asks package
-// meter for the transfers under way, and keeps the sums of the last hour. A [Server] serves it over
-// HTTP: api.go defines the answers for programs, view.go and page.go those for people.
+// A [Board] collects the data. [Board.Ended] is called for each transfer that ends. The board gets
+// the transfers under way from package meter, and keeps the sums of the last hour. A [Server]
+// serves it over HTTP: api.go defines the answers for programs, and view.go and page.go define the
+// answers for people.
 //
 // # Cost
 //
@@ -25,25 +26,25 @@ import (
 )
 
 const (
-	// freshFor is how long a snapshot is used before a new one is made.
+	// freshFor is how long a snapshot is used before a new snapshot is made.
 	freshFor = time.Second
 
 	// maxMachines is how many machines are shown.
 	maxMachines = 1 << 14
 )
 
-// A Board collects what a server is doing. Its fields are set before [Serve]. Any goroutine may
-// call its methods.
+// A Board collects data about what a server is doing. Set its fields before [Serve]. Any goroutine
+// may call its methods.
 type Board struct {
 	Version   string
 	Protocols []meter.Protocol     // the protocols served, in the order in which they are shown
 	Transfers *meter.Registry      // its Config.Ended calls [Board.Ended]
-	Machines  func() []pxe.Machine // returns the machines that boot; nil if no boot clients are answered
+	Machines  func() []pxe.Machine // returns the machines that boot; nil if the server does not answer boot clients
 
 	once     sync.Once
 	began    time.Time
 	host     string
-	counts   []counts // for each of Protocols
+	counts   []counts // one for each of Protocols
 	failures failures
 	draining atomic.Bool
 
@@ -53,13 +54,13 @@ type Board struct {
 	shown  *snapshot // mu; nil before the first snapshot
 }
 
-// counts are the counts of one protocol since the start.
+// counts holds the counts of one protocol since the start.
 type counts struct {
 	ended, failed, bytes, sent, resent atomic.Int64
-	most                               int64 // bytes, including those of transfers under way; under the board's lock
+	most                               int64 // the largest number of bytes seen, including those of transfers under way; under the board's lock
 }
 
-// marks hold how many bytes each transfer had moved at a time.
+// marks records how many bytes each transfer had moved at a time.
 type marks struct {
 	at    time.Time
 	bytes map[uint64]int64
@@ -123,8 +124,8 @@ func (b *Board) sample(now time.Time) {
 }
 
 // totals returns the counts of each of Protocols, including transfers under way. It calls each for
-// every such transfer, with the index of its protocol; -1 if the protocol is not in Protocols. The
-// caller holds mu.
+// every transfer under way, with the index of its protocol, or -1 if the protocol is not in
+// Protocols. The caller holds mu.
 func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 	totals := b.ended()
 	for t := range b.Transfers.Live() {
@@ -135,7 +136,7 @@ func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 		}
 	}
 	for at := range totals {
-		// A transfer that ends meanwhile may be in neither sum. It is in the next one.
+		// A transfer that ends meanwhile may be missing in both sums. It will be in the next one.
 		c := &b.counts[at]
 		c.most = max(c.most, totals[at].bytes)
 		totals[at].bytes = c.most
@@ -148,19 +149,19 @@ func (b *Board) ended() []sample {
 	totals := make([]sample, len(b.counts))
 	for at := range b.counts {
 		c := &b.counts[at]
-		// A failure is counted after the end of its transfer, so it is read first. There are never
-		// more failures than ends.
+		// A failure is counted after the end of its transfer, so failures are read first. So there
+		// are never more failures than ends.
 		totals[at] = sample{failed: c.failed.Load(), resent: c.resent.Load(), sent: c.sent.Load(), bytes: c.bytes.Load(), ended: c.ended.Load()}
 	}
 	return totals
 }
 
-// A snapshot is the data that a board shows at a time. It never changes.
+// A snapshot holds the data that a board shows at a time. It never changes.
 type snapshot struct {
 	at        time.Time
 	totals    []Totals
 	transfers []Transfer     // the fastest first
-	machines  []Machine      // stuck machines first; nil if no boot clients are answered
+	machines  []Machine      // stuck machines first; nil if the server does not answer boot clients
 	stages    map[string]int // how many machines are at each stage, including those not shown
 	once      sync.Once
 	view      *view

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// The size of the chart in its own units. It is stretched to the width of the page.
+// The size of the chart is in its own units. The page stretches the chart to its width.
 const (
 	chartWidth  = samples
 	chartHeight = 160
@@ -49,8 +49,8 @@ func newChart(s Series) chart {
 	return c
 }
 
-// path returns an SVG path through values, with the latest at the right. Of several equal values
-// in a row, it contains only the first and the last one.
+// path returns an SVG path through values, with the latest value at the right. If several equal
+// values follow each other, the path contains only the first and the last of them.
 func path(values []int64, top int64) string {
 	var b []byte
 	y := func(i int) int { return chartHeight - int(float64(values[i])/float64(top)*chartHeight) }

@@ -24,11 +24,11 @@ const (
 // failures keeps the latest failures.
 type failures struct {
 	mu   sync.Mutex
-	n    uint64               // mu: since the start, including those of earlier processes
+	n    uint64               // mu: number of failures since the start, including those of earlier processes
 	last [maxFailures]Failure // mu
 }
 
-// add keeps a failure in place of the oldest one.
+// add stores a failure in place of the oldest one.
 func (f *failures) add(one Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,8 +53,8 @@ func (f *failures) kept() []Failure {
 	return list
 }
 
-// isFailure reports whether the end of a transfer needs attention. It is normal for clients to
-// ask for the size only, to start again, and to look for missing files.
+// isFailure reports whether the end of a transfer needs attention. Clients often ask for the size
+// only, start again, or look for missing files; that is normal.
 func isFailure(e meter.Ended) bool {
 	switch e.Result {
 	case meter.Done, meter.Unconfirmed, meter.Probe, meter.Replaced:
@@ -74,7 +74,7 @@ func newFailure(e meter.Ended, now time.Time) Failure {
 	return f
 }
 
-// adviceOn returns what the administrator can do about a failure; "" if nothing is known.
+// adviceOn returns what the administrator can do about a failure, or "" if nothing is known.
 func adviceOn(e meter.Ended) string {
 	switch is := func(errs ...error) bool {
 		return slices.ContainsFunc(errs, func(one error) bool { return errors.Is(e.Err, one) })

@@ -10,7 +10,8 @@ import (
 // historyVersion is the version of the format of a history. A board ignores other versions.
 const historyVersion = 1
 
-// A history is the data that the board of a new process takes over: the last hour and the failures.
+// A history holds the data that the board of a new process takes over: the last hour and the
+// failures.
 type history struct {
 	Version  int       `json:"version"`
 	Hour     Series    `json:"hour"`
@@ -22,13 +23,13 @@ type history struct {
 func (b *Board) History() []byte {
 	text, err := json.Marshal(history{historyVersion, b.hour(), b.failures.list()})
 	if err != nil {
-		panic(err) // only values that have no JSON form fail
+		panic(err) // encoding fails only for values that have no JSON form
 	}
 	return text
 }
 
-// Remember inserts a history, returned by the History of an earlier process's board, before the
-// data of this board. It leaves out protocols that are no longer served.
+// Remember inserts a history that the board of an earlier process returned from History. It puts
+// the history before the data of this board, and leaves out protocols that are no longer served.
 func (b *Board) Remember(text []byte) error {
 	var h history
 	if err := json.Unmarshal(text, &h); err != nil {
@@ -63,7 +64,7 @@ func (b *Board) Remember(text []byte) error {
 	return nil
 }
 
-// samples returns the samples of a protocol. It reports false if the lists have different lengths.
+// samples returns the samples of a protocol. ok is false if the lists have different lengths.
 func (p *ProtocolSeries) samples() (list []sample, ok bool) {
 	for _, one := range [][]int64{p.Live, p.Ended, p.Failed, p.Sent, p.Resent} {
 		if len(one) != len(p.Bytes) {
@@ -76,8 +77,8 @@ func (p *ProtocolSeries) samples() (list []sample, ok bool) {
 	return list, true
 }
 
-// putBefore inserts length samples of each protocol before the present ones. A protocol with
-// fewer samples did nothing before them.
+// putBefore inserts length samples of each protocol before the present samples. If a protocol has
+// fewer samples, the missing earlier ones count as 0.
 func (s *series) putBefore(past [][]sample, length int) {
 	n := min(s.n+length, samples)
 	for i := range s.protocols {
@@ -87,8 +88,8 @@ func (s *series) putBefore(past [][]sample, length int) {
 	s.n, s.next = n, n%samples
 }
 
-// putBefore inserts failures of an earlier process, the latest first, before the present ones. The
-// present ones are renumbered to follow them.
+// putBefore inserts failures of an earlier process, the latest first, before the present failures.
+// The present failures are renumbered to follow them.
 func (f *failures) putBefore(past []Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

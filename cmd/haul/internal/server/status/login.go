@@ -18,7 +18,7 @@ import (
 const maxUser = 64
 
 // A Login lets the users of a directory see the board, by name and password (RFC 7617), whatever
-// rights to files they have.
+// their rights to files are.
 type Login struct {
 	passwords passwords.Checker
 	log       *slog.Logger
@@ -44,7 +44,8 @@ func (l *Login) checked(name string, from netip.Addr, err error) {
 // loginKey is the key of the login in a request's context.
 type loginKey struct{}
 
-// admit returns a request with its login. If it returns false, it has answered the request.
+// admit returns a request whose context holds its login. If it returns false, it has already
+// answered the request.
 func (l *Login) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	name, password, ok := r.BasicAuth()
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
@@ -71,7 +72,8 @@ func (l *Login) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bo
 	return r.WithContext(context.WithValue(r.Context(), loginKey{}, login)), true
 }
 
-// holds reports whether the login of a long request is still valid. A nil Login always holds.
+// holds reports whether the login of a long request is still valid. With a nil Login, it always
+// returns true.
 func (l *Login) holds(r *http.Request) bool {
 	if l == nil {
 		return true

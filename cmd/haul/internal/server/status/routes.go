@@ -38,7 +38,7 @@ func (s *Server) routes(b *Board, c Config) http.Handler {
 	return mux
 }
 
-// addProfiles adds the profiles of the process. The client sets how long each takes.
+// addProfiles adds the profiles of the process. The client chooses how long each profile takes.
 func (s *Server) addProfiles(mux *http.ServeMux) {
 	for path, serve := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
@@ -59,7 +59,7 @@ func (s *Server) addProfiles(mux *http.ServeMux) {
 // answer writes a value as JSON.
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+	_ = json.NewEncoder(w).Encode(v) // the client may have left
 }
 
 // serveTransfers answers with the fastest transfers under way.

@@ -3,12 +3,13 @@ package status
 import "time"
 
 const (
-	// sampleEvery is the time between two samples. samples is how many are kept, for an hour.
+	// sampleEvery is the time between two samples. samples is how many samples are kept: those of
+	// an hour.
 	sampleEvery = 5 * time.Second
 	samples     = 720
 )
 
-// A sample holds the work of one protocol in a step: the differences of its counts, and the
+// A sample describes the work of one protocol in a step: the differences of its counts, and the
 // number of transfers at the end of the step.
 type sample struct{ bytes, ended, failed, sent, resent, live int64 }
 

@@ -17,7 +17,7 @@ import (
 // limits bound the resources that a client can use.
 type limits struct {
 	header      time.Duration // until a request is complete
-	answer      time.Duration // from then on, until the answer has been read
+	answer      time.Duration // from the complete request until the answer has been read
 	event       time.Duration // until an event has been read
 	idle        time.Duration // between requests on a connection
 	grace       time.Duration // for answers under way when the server ends
@@ -27,7 +27,8 @@ type limits struct {
 	watchers    int           // clients that get events, at the same time
 }
 
-// usual limits are enough for a few people with browsers, and some programs.
+// usual holds the limits that are used. They are enough for a few people with browsers, and some
+// programs.
 var usual = limits{
 	header:      5 * time.Second,
 	answer:      20 * time.Second,
@@ -40,14 +41,14 @@ var usual = limits{
 	watchers:    16,
 }
 
-// A Config says who may see a board, and which other pages it has.
+// A Config says which clients may see a board, and which other pages the server has.
 type Config struct {
 	// Hosts are the names by which browsers may reach a server without Login, besides localhost and
-	// addresses. A request with another name comes from a page that wants to read the board through
+	// addresses. A request with another name comes from a page that tries to read the board through
 	// the browser of somebody with access (DNS rebinding).
 	Hosts []string
 
-	// Login, if it is set, authenticates clients. TLS has to be set then.
+	// Login, if it is set, authenticates clients. It requires TLS.
 	Login *Login
 	TLS   *tls.Config // nil means no TLS
 
@@ -62,7 +63,7 @@ type Server struct {
 	log      *slog.Logger
 	limits   limits
 	watchers atomic.Int64
-	end      context.CancelFunc // of samples and events
+	end      context.CancelFunc // ends samples and events
 	over     <-chan struct{}    // closed by end
 	closing  atomic.Bool
 	ended    chan struct{}
@@ -78,8 +79,8 @@ func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 // Watchers returns how many clients get events.
 func (s *Server) Watchers() int64 { return s.watchers.Load() }
 
-// run serves until Close. If the socket fails before that, the page ends but the transfers
-// continue.
+// run serves until Close. If the socket fails before that, the page is no longer served but the
+// transfers continue.
 func (s *Server) run(listen net.Listener) {
 	defer close(s.ended)
 	if err := s.http.Serve(listen); !s.closing.Load() {
@@ -88,8 +89,8 @@ func (s *Server) run(listen net.Listener) {
 }
 
 // count makes room for a new connection if there are too many. It closes the connection that has
-// been idle the longest, so that clients that keep connections lock nobody out. If none is idle, it
-// closes the new one.
+// been idle for the longest time, so that clients that keep connections do not lock others out. If
+// no connection is idle, it closes the new one.
 func (s *Server) count(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,14 +111,14 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 			s.idle = slices.Delete(s.idle, 0, 1)
 		}
 		if t, ok := c.(*tls.Conn); ok {
-			c = t.NetConn() // closing TLS properly may take seconds
+			c = t.NetConn() // closing TLS in the regular way may take seconds
 		}
 		_ = c.Close()
 	}
 }
 
-// Close ends the server. Events end, answers under way have the grace period, and other connections
-// are closed. Close may be called again.
+// Close ends the server. It ends events, gives answers under way the grace period, and closes other
+// connections. It may be called again.
 func (s *Server) Close() {
 	s.closing.Store(true)
 	s.end()

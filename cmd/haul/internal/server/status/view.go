@@ -15,20 +15,20 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// Bounds of what a page shows. Programs get the rest.
+// These constants bound the content of the page. Programs get everything.
 const (
 	maxRows        = 200 // of transfers, and of machines
 	maxFailureRows = 100
 	maxShownName   = 80 // characters
 
-	// slots is the number of parts that the table splits the hour into, and slotSamples the
-	// number of samples in each.
+	// slots is the number of parts that the table splits the hour into, and slotSamples is the
+	// number of samples in each part.
 	slots       = 12
 	slotSamples = samples / slots
 )
 
-// A view is a snapshot as text for people. The template puts it into the page, and the script
-// updates the page with it, so nothing is formatted in two places.
+// A view is a snapshot in the form of text for people. The template inserts it into the page, and
+// the script updates the page with it, so no value is formatted in two places.
 type view struct {
 	Title, Host, Version string
 	Server               string // identifies the process; if it changes, the script loads the page again
@@ -39,7 +39,7 @@ type view struct {
 	Chart                chart
 	Hour                 table
 	Failures             table
-	Machines             *table // nil if no boot clients are answered
+	Machines             *table // nil if the server does not answer boot clients
 	sections             sections
 }
 
@@ -59,8 +59,8 @@ type row struct {
 	Cells []cell `json:"c"`
 }
 
-// A cell holds text, and how much is done, in percent. A negative percentage means that there is
-// no progress to show.
+// A cell holds text, and the progress in percent. A negative percentage means that there is no
+// progress to show.
 type cell struct {
 	Text    string
 	Percent int
@@ -157,7 +157,7 @@ func transfersTable(all []Transfer) table {
 	return t
 }
 
-// limitOf names the limit that refused requests, and the setting for it.
+// limitOf names the limit that was the reason for refusing requests, and the setting for it.
 func limitOf(protocol string, why meter.Reason) string {
 	flags := map[meter.Reason]map[string]string{
 		meter.Busy:    {"tftp": "--max-transfers", "sftp": "--sftp-conns"},
@@ -255,7 +255,7 @@ type section struct {
 	value any
 }
 
-// sections are the sections of a view, as JSON.
+// sections holds the sections of a view, as JSON.
 type sections struct {
 	names  []string
 	values [][]byte
@@ -265,7 +265,7 @@ func newSections(all []section) (s sections) {
 	for _, one := range all {
 		text, err := json.Marshal(one.value)
 		if err != nil {
-			panic(err) // only values that have no JSON form fail
+			panic(err) // encoding fails only for values that have no JSON form
 		}
 		s.names, s.values = append(s.names, one.name), append(s.values, text)
 	}
@@ -304,7 +304,7 @@ func known(text string) string {
 	return text
 }
 
-// who returns a peer, and the user that has logged in, if any.
+// who returns a peer and, if a user has logged in, the user.
 func who(peer, user string) string {
 	if user == "" {
 		return known(peer)

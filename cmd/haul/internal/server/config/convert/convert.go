@@ -30,7 +30,7 @@ type draft struct {
 	given []assignment
 	notes []note
 	more  int   // number of notes dropped because of the bound
-	err   error // why there is no result
+	err   error // why the conversion has no result
 }
 
 // An assignment is a setting, and the words of the old file that it comes from.
@@ -38,7 +38,7 @@ type assignment struct {
 	key   string
 	line  int
 	words string
-	parts []string // of a list; other settings have one
+	parts []string // parts of a list; other settings have one part
 }
 
 // A note is a comment about a line of the old file, or about the whole file if line is 0.
@@ -66,7 +66,7 @@ func (d *draft) drop(key, reason string) {
 	d.given = slices.DeleteFunc(d.given, func(a assignment) bool { return a.key == key })
 }
 
-// note adds a comment: some words, and why they are not converted.
+// note adds a comment that consists of some words of the old file and why they are not converted.
 func (d *draft) note(line int, words, reason string) {
 	if line > 0 && len(d.notes) >= maxNotes {
 		d.more++
@@ -103,7 +103,7 @@ func (d *draft) finish() (string, error) {
 		return "", d.err
 	}
 	s, refused := d.settings()
-	for refused { // each time fewer settings are left
+	for refused { // each round leaves fewer settings
 		s, refused = d.settings()
 	}
 	for _, a := range d.given {
@@ -130,8 +130,8 @@ func (d *draft) finish() (string, error) {
 	return b.String(), nil
 }
 
-// settings returns the settings of the new file. It turns settings that haul refuses into
-// comments, and reports whether there were any. If so, the remaining settings have to be tried
+// settings returns the settings of the new file. It turns settings that haul refuses into comments,
+// and reports whether there were any. If there were, the caller has to try the remaining settings
 // again.
 func (d *draft) settings() (s *config.Settings, refused bool) {
 	s = config.New()
@@ -158,7 +158,7 @@ func (d *draft) settings() (s *config.Settings, refused bool) {
 		whole = append(whole, err)
 	}
 	for _, err := range whole {
-		if !refused { // otherwise it may be a consequence; if not, it is found next time
+		if !refused { // otherwise the mistake may be a consequence; if not, the next round finds it
 			d.note(0, "", err.Error())
 		}
 	}
@@ -170,7 +170,8 @@ func (d *draft) origin(a assignment) config.Origin {
 	return config.Origin{File: d.file, Line: a.line, Column: 1}
 }
 
-// fault returns the index of the assignment that a mistake is about, or -1 if the mistake is about no assignment.
+// fault returns the index of the assignment that a mistake is about, or -1 if it is about no
+// assignment.
 func (d *draft) fault(s *config.Settings, err error) int {
 	mistake, ok := errors.AsType[*failure.Error](err)
 	if !ok || mistake.Setting == "" {
@@ -190,13 +191,13 @@ func (d *draft) refuse(a assignment, err error) {
 }
 
 // hide serves TFTP only to this machine, because it is not known which clients the old file allows.
-// The default would be all clients.
+// The default would allow all clients.
 func (d *draft) hide(line int, words string) {
 	d.note(line, words, "haul serves this machine only, until [tftp] listen has another address")
 	d.set(listen, line, words, "127.0.0.1:69")
 }
 
-// Keys that several converters set.
+// These are keys that several converters set.
 const (
 	listen = "tftp.listen"
 	user   = "user"

@@ -34,7 +34,7 @@ type dnsmasq struct {
 	accountLine    int
 }
 
-// A directive is a line: name, or name=part,part.
+// A directive is a line of the form name, or name=part,part.
 type directive struct {
 	line  int
 	words string // as they appear in the file
@@ -116,7 +116,8 @@ func parseDirective(text string) (l directive, closed bool) {
 	return l, !quoted
 }
 
-// foreign says for some lines that concern TFTP why they cannot be converted.
+// foreign gives, for lines that concern TFTP but are not settings of a TFTP server, the reason why
+// they cannot be converted.
 var foreign = map[string]string{
 	"dhcp-boot":    "haul has no DHCP; the DHCP server has to name haul's address and this file",
 	"pxe-service":  "haul has no DHCP, and so no PXE menu",
@@ -182,7 +183,7 @@ func (d *dnsmasq) apply(l *directive) {
 	}
 }
 
-// ports converts a range. dnsmasq accepts its ends in any order.
+// ports converts a range of ports. dnsmasq accepts the ends of the range in any order.
 func (d *dnsmasq) ports(l *directive) {
 	if len(l.parts) != 2 {
 		d.note(l.line, l.words, "it is FIRST,LAST")
@@ -202,7 +203,7 @@ func (d *dnsmasq) limit(l *directive) {
 	d.note(l.line, l.words, "haul listens on addresses, not on interfaces; name those that are meant in [tftp] listen")
 }
 
-// settings sets the values that depend on several lines.
+// settings sets the settings that depend on several lines.
 func (d *dnsmasq) settings() {
 	if !d.enabled {
 		d.note(0, "", "there is no enable-tftp, so dnsmasq serves no TFTP")

@@ -2,7 +2,7 @@ package convert
 
 import "strings"
 
-// A variable is an assignment in a shell script.
+// A variable is the assignment of a variable in a shell script.
 type variable struct {
 	name    string
 	value   string
@@ -20,7 +20,7 @@ type shellReader struct {
 
 const noShell = "haul runs no shell, so this line has no effect"
 
-// readShell returns the assignments of a script in order. Everything else becomes a note.
+// readShell returns the assignments of a script in order. It turns everything else into notes.
 func (d *draft) readShell(text string) []variable {
 	r := shellReader{draft: d, text: text, line: 1}
 	for r.text != "" && d.err == nil {
@@ -69,7 +69,7 @@ func (r *shellReader) rest() string {
 	return strings.TrimSpace(r.skip(n))
 }
 
-// value reads one word, and removes its quotes. The value is unknown if it contains $ or a
+// value reads one word, and removes its quotes. unknown is true if the value contains $ or a
 // backquote.
 func (r *shellReader) value() (text string, unknown bool) {
 	var b strings.Builder

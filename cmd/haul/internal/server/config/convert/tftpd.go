@@ -43,7 +43,7 @@ func TFTPD(file, text string) (string, error) {
 type tftpd struct {
 	draft
 	user, address *variable  // from an option, or otherwise from a variable
-	dirs          []variable // from the options; those in directory follow
+	dirs          []variable // from the options; the directories in the variable directory follow them
 	directory     variable
 	family        byte // -4 or -6; 0 if neither is given
 
@@ -66,7 +66,7 @@ var optionNames = map[string]byte{
 	"verbosity": verbosity, "refuse": 'r', "blocksize": 'B', "port-range": 'R', "version": 'V', "map-steps": mapSteps,
 }
 
-// Options without a letter.
+// These options have no letter.
 const (
 	verbosity = 1 + iota
 	mapSteps
@@ -144,8 +144,8 @@ func (t *tftpd) letters(word string, o option, next func() (string, bool)) {
 	}
 }
 
-// longOption returns the letter of an option by its long name, or by a prefix of it; 0 if no option
-// or more than one has it.
+// longOption returns the letter of an option by its long name, or by a prefix of the name. It
+// returns 0 if no option has the prefix, or if several have it.
 func longOption(name string) (letter byte) {
 	if letter, ok := optionNames[name]; ok {
 		return letter
@@ -162,7 +162,7 @@ func longOption(name string) (letter byte) {
 	return letter
 }
 
-// cannot says for some options why they cannot be converted.
+// cannot gives, for some options, the reason why they cannot be converted.
 var cannot = map[byte]string{
 	't':      "haul ends when a signal asks for it, it has no idle timeout",
 	'T':      "haul measures the round trip, and derives its timeouts from it",
@@ -206,7 +206,7 @@ func (t *tftpd) apply(o option) {
 	}
 }
 
-// settings sets the values that depend on several options.
+// settings sets the settings that depend on several options.
 func (t *tftpd) settings() {
 	account := cmp.Or(t.user, &variable{name: "no TFTP_USERNAME", value: "nobody"}) // in.tftpd's default
 	t.set(user, account.line, account.name, cmp.Or(account.value, "nobody"))
@@ -227,8 +227,8 @@ func (t *tftpd) settings() {
 	t.rights()
 }
 
-// refusals sets the TFTP options that are refused. in.tftpd does not start if it is to refuse an
-// option that it does not know.
+// refusals sets the TFTP options that the server refuses. in.tftpd does not start if its command
+// line refuses an option that it does not know.
 func (t *tftpd) refusals() {
 	var names []string
 	for _, o := range t.refused {
@@ -260,7 +260,7 @@ func (t *tftpd) rights() {
 	}
 }
 
-// listenOn returns an address in haul's form. in.tftpd accepts one without host or port.
+// listenOn returns an address in haul's form. in.tftpd accepts an address without a host or a port.
 func (t *tftpd) listenOn(address string) string {
 	host, port := address, ""
 	if i := strings.LastIndexByte(address, ':'); i >= 0 && !strings.HasSuffix(address, "]") {
