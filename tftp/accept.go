@@ -9,7 +9,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// accept begins a transfer, unless it has already begun.
+// accept begins the transfer that q requests. A repeat of a request whose transfer has already
+// begun is answered by that transfer.
 func (sh *shard) accept(now time.Time, q Request) {
 	guard := &sh.server.guard
 	from := q.Peer.Addr()
@@ -33,7 +34,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 		}
 	}
 	if sh.ending == retiring {
-		// The process that has the port from now on answers a repeat of the request.
+		// The peer will repeat its request, and the process that now has the port will answer it.
 		sh.count.turnAway(reasonOf(errStopping))
 		return
 	}
@@ -50,7 +51,8 @@ func (sh *shard) accept(now time.Time, q Request) {
 	s.submit(fileio.OpenJob)
 }
 
-// admit counts a new transfer, or returns the reason for refusing it.
+// admit counts a new transfer, or returns an error with the reason for refusing it. The result
+// quiet is that of guard.begin.
 func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	if sh.ending != serving {
 		return false, errStopping
@@ -62,8 +64,8 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 		}
 		s.end(now, errCrowded)
 	} else if sh.server.files.Full() {
-		// The requested file may already be open. If it is not, end a transfer whose request may be
-		// forged, which frees its file.
+		// Unless the requested file is already open, it needs a free place among the open files. So
+		// end a transfer whose request may be forged, which frees its file.
 		if s := sh.unproven.oldest(now); s != nil {
 			s.end(now, errCrowded)
 		}
@@ -74,7 +76,7 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	return quiet, err
 }
 
-// refuse refuses a request. It answers with an ERROR and logs it, up to maxRefused times a second
+// refuse refuses a request. It answers with an ERROR and logs that, up to maxRefused times a second
 // for each address.
 func (sh *shard) refuse(now time.Time, q Request, err error) {
 	sh.count.turnAway(reasonOf(err))
@@ -91,7 +93,7 @@ func isRequest(b []byte) bool {
 	return op == transfer.ReadRequest || op == transfer.WriteRequest
 }
 
-// receiveRequest handles a request that came to the shard's own port.
+// receiveRequest handles a request that arrived at the shard's own port.
 func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 	q, fault, ok := sh.server.config.parseRequest(m, b, sh.conn.LocalAddr())
 	switch {

@@ -9,16 +9,17 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// Transfers keep to the rates of a Config by waiting: a read before its next blocks, and an upload
-// before its next ACK. No packet is dropped, and no loop waits. Each transfer waits for its own
-// bytes after those that others have moved before, so all get their turn.
+// Transfers keep to the rates of a Config by waiting: a read waits before its next blocks, and an
+// upload before its next ACK. No packet is dropped, and no loop waits. A transfer's wait covers its
+// own bytes and those that others have moved before it, so all get their turn.
 
 const (
 	// maxHold is how long a packet may wait for a rate. RFC 2349 allows timeouts of a second and
-	// more, so peers do not give up meanwhile. If more would be needed, the rate is exceeded.
+	// more, so peers do not give up meanwhile. Where a longer wait would be needed, the rate is
+	// exceeded.
 	maxHold = 500 * time.Millisecond
 
-	// turnTime is how long a read may use a rate at once before others get their turn.
+	// A read may send as much at once as its rate allows in turnTime. Then others get their turn.
 	turnTime = 5 * time.Millisecond
 )
 
@@ -35,20 +36,22 @@ func (b *bandwidth) set(c *Config) {
 	b.perClient = c.BandwidthPerClient
 }
 
-// A throttle holds one transfer to the rates.
+// A throttle makes one transfer keep to the rates.
 type throttle struct {
 	limited   bool          // a rate applies to the transfer
 	all       *rate.Bucket  // of all transfers
-	own       *rate.Bucket  // of all transfers of its address; nil without a rate for it
-	users     *rate.Pair    // of own
-	transfers *atomic.Int64 // number of transfers that share all
+	own       *rate.Bucket  // of all transfers with the peer's address; nil if no rate per address is set
+	users     *rate.Pair    // the pair that own is part of; it counts its users
+	transfers *atomic.Int64 // number of transfers that share the bucket all
 }
 
-// sentBucket and receivedBucket return the direction in which a transfer moves its data.
+// sentBucket and receivedBucket return the bucket for the direction in which a transfer moves its
+// data.
 func sentBucket(p *rate.Pair) *rate.Bucket     { return &p.Sent }
 func receivedBucket(p *rate.Pair) *rate.Bucket { return &p.Received }
 
-// enter returns the throttle of a transfer. count is the number of all transfers under way.
+// enter returns the throttle of a transfer with the address from. The function way is sentBucket or
+// receivedBucket, and count is the number of all transfers under way.
 func (b *bandwidth) enter(from netip.Addr, way func(*rate.Pair) *rate.Bucket, count *atomic.Int64) throttle {
 	t := throttle{all: way(&b.all), transfers: count}
 	if b.perClient > 0 {
@@ -67,7 +70,7 @@ func (b *bandwidth) leave(from netip.Addr, t *throttle) {
 	t.own, t.users, t.limited = nil, nil, t.all.Rate() > 0
 }
 
-// charge counts n bytes of the transfer, and returns how long its next packet waits.
+// charge counts n bytes of the transfer, and returns how long its next packet must wait.
 func (t *throttle) charge(now time.Time, n int) time.Duration {
 	wait := t.all.TakeWithin(now, n, maxHold)
 	if t.own != nil {

@@ -6,21 +6,21 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A ClientRule changes the options of some clients.
+// A ClientRule changes the options that some clients get.
 type ClientRule struct {
-	Networks []netip.Prefix // of the clients; empty means all
+	Networks []netip.Prefix // the clients' networks; empty means all clients
 
 	// Refuse lists options that the server ignores, as if it did not know them. All
 	// rules for a client apply.
 	Refuse transfer.OptionSet
 
-	// Rollover is the block number after 65535 for clients that do not negotiate it:
-	// RolloverZero or RolloverOne. The first rule for a client that sets it applies;
-	// without one, Limits.Rollover does.
+	// Rollover is the block number after 65535 for clients that do not negotiate it: RolloverZero
+	// or RolloverOne. The first rule for a client that sets it applies; without such a rule,
+	// Limits.Rollover applies.
 	Rollover transfer.Rollover
 }
 
-// refused returns the options that the server ignores for a client.
+// refused returns the options that the server ignores from a client.
 func (c *Config) refused(client netip.Addr) (set transfer.OptionSet) {
 	for _, r := range c.Rules {
 		if isFor(r.Networks, client) {
@@ -40,7 +40,7 @@ func (c *Config) rolloverOf(client netip.Addr) transfer.Rollover {
 	return transfer.RolloverDefault
 }
 
-// isFor reports whether a rule with these networks is for a client.
+// isFor reports whether a rule with these networks applies to a client.
 func isFor(networks []netip.Prefix, client netip.Addr) bool {
 	return len(networks) == 0 || inAny(networks, client.Unmap().WithZone("")) // no network has a zone
 }

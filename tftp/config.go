@@ -14,13 +14,13 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Uploads are the files of a [Config]'s Store that clients may write.
+// Uploads says which files of a [Config]'s Store clients may write.
 type Uploads uint8
 
 // The kinds of uploads that a server accepts.
 const (
 	NoUploads        Uploads = iota // none
-	CreateUploads                   // new files; no existing file is touched
+	CreateUploads                   // only new files; existing files are never changed
 	OverwriteUploads                // new files, and new content for existing ones
 )
 
@@ -32,12 +32,12 @@ const (
 	defaultRate         = 1000      // requests per second from one address
 	defaultGrace        = 10 * time.Second
 
-	// defaultWindow is enough for 3 ms at 100 MB/s in blocks of 1432 bytes. It also bounds the data
-	// that one forged request and one forged ACK 0 can send to a victim.
+	// defaultWindow is enough for a round trip of 3 ms at 100 MB/s in blocks of 1432 bytes. It also
+	// bounds the data that one forged request and one forged ACK 0 can direct at a victim.
 	defaultWindow = 256
 )
 
-// Defaults returns a Config with the numbers that the zero values of its fields stand for.
+// Defaults returns a Config with the numbers that zero fields of a Config mean.
 func Defaults() Config {
 	return Config{
 		Limits:       transfer.Limits{Window: defaultWindow},
@@ -46,32 +46,32 @@ func Defaults() Config {
 		MaxPerClient: defaultMaxTransfers,
 		Rate:         defaultRate,
 		Memory:       defaultMemory,
-		Loops:        (runtime.GOMAXPROCS(0) + 1) / 2, // the kernel's receive path and the workers need as much again
+		Loops:        (runtime.GOMAXPROCS(0) + 1) / 2, // the kernel's receive path and the workers need the other CPUs
 		Grace:        defaultGrace,
 	}
 }
 
-// A Config has the settings of a server of files over TFTP. It needs a Store, or Read or
-// Write; the zero value of every other field has a meaning. [Config.Listen] copies it.
+// A Config holds the settings of a TFTP server. It needs a Store, or Read or Write; every other
+// field may be zero. [Config.Listen] copies it.
 type Config struct {
 	// Store holds the files to serve if Read and Write are nil. Names are cleaned by
 	// [store.CleanName].
 	Store  store.Store
 	Upload Uploads // which files of the Store clients may write
 
-	// Read answers a request for a file, and Write a request to store one. Workers
-	// call them, so both may block. ctx is cancelled when the transfer ends; the server
-	// then closes the file.
+	// Read answers a request for a file, and Write a request to store one. Workers call them, so
+	// both may block. ctx is cancelled when the transfer ends; the server then closes the file.
 	//
-	// An error becomes an ERROR packet with the code that fits: a *[transfer.Error] is sent
-	// as it is; fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and store.ErrNoSpace
-	// have codes of their own. The text of any other error is logged, and not sent.
+	// An error that they return becomes an ERROR packet with the code that fits: a
+	// *[transfer.Error] is sent as it is; fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and
+	// store.ErrNoSpace have codes of their own. The text of any other error is logged, and not
+	// sent.
 	//
-	// Write should pass [Request.Create] to its store, so that an upload that
-	// does not fit is refused at once.
+	// Write should pass [Request.Create] to its store, so that an upload that does not fit is
+	// refused at once.
 	//
 	// The log shows the name that [store.LocationOf] returns for an Upload, if it differs from the
-	// client's.
+	// name that the client sent.
 	Read  func(ctx context.Context, r *Request) (store.File, error)
 	Write func(ctx context.Context, r *Request) (store.Upload, error)
 
@@ -82,7 +82,7 @@ type Config struct {
 	// other zero fields mean the whole range of the RFCs.
 	Limits transfer.Limits
 
-	// Rules change what some clients get.
+	// Rules change the options that some clients get.
 	Rules []ClientRule
 
 	// MTU bounds block sizes so that packets need no IP fragments, which
@@ -90,31 +90,31 @@ type Config struct {
 	// MTU is the size of an IP packet in bytes. A negative one sets no bound.
 	MTU int
 
-	SinglePort bool   // answer from the port of the request, for NAT and containers
-	FirstPort  uint16 // the range of ports for transfers;
-	LastPort   uint16 // 0 lets the kernel choose
+	SinglePort bool   // answer from the port that receives requests, for NAT and containers
+	FirstPort  uint16 // first port of the range for transfers
+	LastPort   uint16 // last port of the range; 0 lets the kernel choose ports
 
 	MaxUpload    int64          // largest upload in bytes; 0 means 16 GiB
-	MaxTransfers int            // at the same time; 0 means 16,384
+	MaxTransfers int            // transfers at the same time; 0 means 16,384
 	MaxPerClient int            // transfers at the same time from one address; 0 means MaxTransfers
 	MaxFiles     int            // files and uploads open at the same time; a file with several readers counts once; 0 means no limit
 	Rate         int            // requests per second from one address; 0 means 1000, but no limit for loopback; negative means no limit
 	Bandwidth    int64          // bytes of data per second in each direction, for all transfers; 0 means no limit
-	Memory       int64          // most bytes in the buffers of transfers; 0 means 128 MiB
+	Memory       int64          // largest size of all buffers of transfers, in bytes; 0 means 128 MiB
 	Allow        []netip.Prefix // clients that may send requests; empty means all
 	Deny         []netip.Prefix // exceptions from Allow
 
-	// BandwidthPerClient is the Bandwidth for the transfers of one address. Both limits delay
-	// packets by up to half a second, and drop none. A rate that is too low for its transfers is
-	// exceeded.
+	// BandwidthPerClient limits the transfers of one address, as Bandwidth limits all transfers.
+	// Both limits delay packets by up to half a second, and drop no packet. A rate that would need
+	// longer delays is exceeded.
 	BandwidthPerClient int64
 
 	// Loops is the largest number of event loops for each address. 0 means one for every two CPUs.
 	// A loop is used only when those before it are busy.
 	Loops int
 
-	// Grace is how long transfers may continue after the server's end. Calls to a store that hangs
-	// may take 20 s more. 0 means 10 s.
+	// Grace is how long running transfers may continue once the context of Serve has ended. If
+	// calls to a store hang, Serve waits up to 20 s more for them. 0 means 10 s.
 	Grace time.Duration
 
 	Log   *slog.Logger // gets one line for each transfer; nil logs nothing
@@ -130,8 +130,8 @@ type Hooks struct {
 	Started func(*Transfer)
 	Ended   func(*Transfer)
 
-	// TurnedAway is called when a limit turned n requests away before they became transfers. To
-	// keep the log short, Ended is called for only some of them.
+	// TurnedAway is called after n requests were turned away for the given reason, before they
+	// became transfers. To keep the log short, Ended is called for only some of them.
 	TurnedAway func(why Reason, n int64)
 
 	// Trace is called with each datagram that is received or sent. Any loop may call it. It must
@@ -158,7 +158,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// setDefaults replaces each zero that means a default with the default.
+// setDefaults replaces each zero field with the default that it means.
 func (c *Config) setDefaults() {
 	d := Defaults()
 	if c.Limits.Window == 0 {

@@ -6,12 +6,12 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// A Reason is why requests are turned away before they become transfers.
+// A Reason says why requests are turned away before they become transfers.
 type Reason uint8
 
 // The reasons.
 const (
-	Malformed Reason = iota // not a request, or not one of RFC 1350
+	Malformed Reason = iota // not a request that RFC 1350 allows
 	Overload                // more requests than the loops can handle
 	Denied                  // by Config.Allow and Deny
 	Rate                    // by Config.Rate
@@ -29,31 +29,31 @@ func (r Reason) String() string {
 // Counters are totals since a server began. All fields except Live, Dallying and Held only grow.
 type Counters struct {
 	PacketsIn, PacketsOut int64 // datagrams
-	BytesIn, BytesOut     int64 // their payload: TFTP packets
+	BytesIn, BytesOut     int64 // bytes in their payloads, which are TFTP packets
 
 	Strays    int64 // datagrams that belonged to no transfer
 	Unsent    int64 // datagrams that the kernel refused
 	LinesLost int64 // log lines for which there was no room
-	Crashes   int64 // transfers ended by a panic of the server or of a Store
+	Crashes   int64 // transfers that a panic of the server or of a Store ended
 
 	TurnedAway [reasons]int64 // requests, by Reason
 
 	Live     int64 // transfers under way
 	Dallying int64 // transfers that are over but still answer repeats
-	Held     int64 // bytes in buffers, of Config.Memory
+	Held     int64 // bytes of Config.Memory that are in use
 }
 
-// totals are the counters of one loop. Loops share none: if several wrote to the same memory, each
-// turn would wait for the other processors.
+// totals holds the counters of one loop. Each loop has its own: if several wrote to the same
+// memory, each turn would wait for the other processors.
 type totals struct {
 	packetsIn, packetsOut, bytesIn, bytesOut atomic.Int64
 	strays, unsent                           atomic.Int64
 	turnedAway                               [reasons]atomic.Int64
 
-	_ [128 - (6+reasons)*8]byte // keeps counters of two loops off one cache line, and off lines that are fetched together
+	_ [128 - (6+reasons)*8]byte // keeps the counters of two loops out of the same cache line, and out of lines that are fetched together
 }
 
-// shardCounters are the counts of one loop in a turn.
+// shardCounters holds the counts of one loop since the latest flush.
 type shardCounters struct {
 	totals             *totals
 	packetsIn, bytesIn int64

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// errorPacketFor returns the ERROR that a peer gets for an error: the code for the cause, and a
-// message without local paths. Only this function decides that.
+// errorPacketFor returns the code and the message of the ERROR that a peer gets for an error. The
+// message contains no local paths. No other code decides which errors peers get.
 func errorPacketFor(err error) (transfer.ErrorCode, string) {
 	var fault *transfer.Error
 	var said interface{ ForClient() string }

@@ -9,39 +9,40 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// These are the bounds for an address before it has shown that it exists: the address of a request
-// may be forged, and then a third party gets all that we send. Received data, or the
-// acknowledgement of data, proves a transfer genuine.
+// The address of a request may be forged, and then a third party receives all that we send. So
+// these bounds apply to an address until it has shown that it exists. A transfer is proven genuine
+// when the peer sends data or acknowledges data.
 const (
-	// maxResending is how many transfers at once may have their first DATA repeated by the timer.
-	// The first DATA of further ones is repeated only when they repeat their request.
+	// maxResending is for how many unproven transfers of an address the timer repeats the first
+	// DATA. Further transfers send it again only when the peer repeats its request.
 	maxResending = 128
 
-	// maxUnproven is how many bytes of data the transfers of an address may send in all before the
-	// address has proven itself. It allows the window of 64 blocks that boot loaders ask for.
+	// maxUnproven is how many bytes of data all unproven transfers of an address together may send,
+	// if the address has not proven itself. It allows the window of 64 blocks that boot loaders ask
+	// for.
 	maxUnproven = 96 << 10
 
-	// maxUnprovenKnown is the same for an address that has proven itself within knownFor.
+	// maxUnprovenKnown is the same for an address that has proven itself within the last knownFor.
 	maxUnprovenKnown = 64 << 20
 	knownFor         = time.Minute
 
-	// maxRefused is how many requests a second are refused with an ERROR because of a limit.
-	// Further ones are only counted.
+	// maxRefused is how many requests of an address per second are refused with an ERROR because of
+	// a limit. Further requests are only counted.
 	maxRefused = 10
 
-	// minSources is how many addresses are remembered, or twice the possible number of transfers,
-	// including displaced ones, if that is more. Each takes about 200 bytes.
+	// minSources is how many addresses are remembered at least: twice the possible number of
+	// transfers, including displaced ones, if that is more. Each takes about 200 bytes.
 	minSources = 1 << 16
 )
 
-// A guard counts the requests and transfers of each address. It is used once for a request
-// and once or twice more for a transfer, never for a packet.
+// A guard counts the requests and transfers of each address. It is called once for each request and
+// once or twice more for each transfer, never for a single packet.
 type guard struct {
 	allow, deny []netip.Prefix
 	perClient   int
 	maxSources  int
-	rate        int // requests a second
-	rateOfLocal int // the same for loopback, where no address is forged
+	rate        int // requests per second from one address
+	rateOfLocal int // the same for loopback, where addresses cannot be forged
 
 	mu      sync.Mutex
 	sources map[netip.Addr]*source // mu
@@ -51,10 +52,10 @@ type guard struct {
 type source struct {
 	transfers int
 	unproven  int
-	credit    int64     // bytes that unproven transfers have left to send
+	credit    int64     // bytes granted to unproven transfers
 	proven    time.Time // when a transfer was last proven
 
-	tokens float64 // requests that it may send at once, as of filled
+	tokens float64 // requests that it may send at once, as of the time filled
 	filled time.Time
 
 	refused packetio.RateLimit
@@ -69,7 +70,7 @@ func (g *guard) reset(c *Config) {
 	g.sources = make(map[netip.Addr]*source)
 }
 
-// request counts a request. It returns an error if the request must be turned away.
+// request counts a request. It returns an error with the reason if the request must be turned away.
 func (g *guard) request(now time.Time, from netip.Addr) error {
 	from = from.Unmap()
 	if !g.allowed(from) {
@@ -85,8 +86,9 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.source(now, from)
-	// The token bucket holds two seconds' requests. Loops may be a little behind each other; a step
-	// of the clock costs a second at most.
+	// The token bucket holds the requests of two seconds. The time of one loop may be a little
+	// behind that of another, so the elapsed time may be negative. Its bound ensures that a step of
+	// the clock costs at most one second's requests.
 	elapsed := max(now.Sub(v.filled), -time.Second)
 	v.tokens = min(v.tokens+elapsed.Seconds()*float64(rate), 2*float64(rate))
 	v.filled = now
@@ -112,9 +114,9 @@ func inAny(networks []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// begin counts a transfer. It returns an error if the address must not have another. quiet reports
-// whether the transfer must not repeat anything by itself, because the address has many unproven
-// transfers.
+// begin counts a transfer. It returns an error if the address must not have another one. The result
+// quiet reports whether the transfer must not repeat its answer by itself, because the address has
+// many unproven transfers.
 func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,8 +130,8 @@ func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 }
 
 // grant takes up to want bytes from those that the unproven transfers of an address may still send,
-// and returns their number. known reports whether the address has proven itself and got all of
-// them.
+// and returns how many it took. The result known reports whether the address has proven itself
+// recently and got all the bytes that it wants.
 func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64, known bool) {
 	if from.IsLoopback() {
 		return want, true
@@ -147,8 +149,8 @@ func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64
 	return granted, known && granted == want
 }
 
-// release ends the unproven state of a transfer, which is now proven or over, and returns the bytes
-// granted to it.
+// release ends the unproven state of a transfer, which is now proven or over, and gives back the
+// bytes granted to it.
 func (g *guard) release(now time.Time, from netip.Addr, granted int64, proven bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -196,8 +198,8 @@ func (g *guard) source(now time.Time, a netip.Addr) *source {
 	return v
 }
 
-// dropIdle drops addresses without transfers. That is at least half of the table, because there are
-// no more transfers than that. The caller holds mu.
+// dropIdle drops addresses without transfers. Those are at least half of the table, because the
+// table has room for twice as many addresses as there can be transfers. The caller holds mu.
 func (g *guard) dropIdle() {
 	for a, v := range g.sources {
 		if v.transfers == 0 {

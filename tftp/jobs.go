@@ -16,7 +16,7 @@ import (
 const maxText = 64 << 20
 
 // Work does the session's job. A panic of a store, or of Read or Write, becomes an error of this
-// session.
+// session alone.
 func (s *session) Work() {
 	s.jobErr = nil
 	defer func() {
@@ -42,11 +42,11 @@ func (s *session) askMTU() {
 	if srv.config.MTU != 0 {
 		s.mtu = srv.config.MTU
 	} else if srv.tests.mtu != nil && s.request.Offer.BlockSize > transfer.DefaultBlockSize {
-		s.mtu, _ = srv.tests.mtu(s.peer.Addr()) // if it is unknown, rely on the client
+		s.mtu, _ = srv.tests.mtu(s.peer.Addr()) // if the MTU is unknown, we rely on the client
 	}
 }
 
-// locate records the place of a file on the disk, for the log.
+// locate records the path of a file on the disk, for the log.
 func (s *session) locate(f any) {
 	if s.shard.server.reportsEnds() {
 		s.path = store.LocationOf(f).Path
@@ -69,7 +69,7 @@ func (r *reading) openFile() error {
 	if err != nil {
 		return err
 	}
-	r.file = f // set here so that it is closed even if Share panics
+	r.file = f // set before Share, so that the file is closed even if Share panics
 	r.locate(f)
 	if err := r.describeFile(); err != nil || r.readWhole() {
 		return err
@@ -83,13 +83,13 @@ func (r *reading) openFile() error {
 		if r.length > maxText {
 			return errTextTooLarge
 		}
-		return nil // a scan follows
+		return nil // a scan of the file follows
 	}
 	r.try, _ = store.As[store.TryReader](f)
 	return nil
 }
 
-// describeFile finds out the length of the file, and its identity if it has one.
+// describeFile determines the length of the file, and its identity if it has one.
 func (r *reading) describeFile() error {
 	if file, ok := store.As[store.Identifier](r.file); ok {
 		r.identity, _ = file.Identity()
@@ -107,8 +107,8 @@ func (r *reading) describeFile() error {
 	return nil
 }
 
-// readWhole reads a small file and closes it, if the loop has reserved memory for it. If it fails,
-// the file stays open for the loop.
+// readWhole reads a small file and closes it, if the loop has reserved memory for it. It reports
+// whether it did; otherwise the file stays open for the loop.
 func (r *reading) readWhole() bool {
 	if r.length > r.fetchCost || r.request.Mode == transfer.Netascii {
 		return false
@@ -134,7 +134,7 @@ func (r *reading) closeFile() {
 	file := r.file
 	r.file, r.reader, r.try = nil, nil, nil
 	if file != nil {
-		_ = file.Close() // it was only read, so an error does not matter
+		_ = file.Close() // the file was only read, so an error does not matter
 	}
 }
 
@@ -143,7 +143,7 @@ func (w *writing) work() error {
 		return w.buffer.Flush(w.upload)
 	}
 	err := w.buffer.Commit(w.upload)
-	w.closeFile() // here, because another job would cost as much as closing does
+	w.closeFile() // closed by this job, because another job would cost as much as closing does
 	return err
 }
 
@@ -171,7 +171,7 @@ func (w *writing) closeFile() {
 	w.upload = nil
 	if upload != nil {
 		defer w.shard.server.files.Release()
-		_ = upload.Close() // discards, unless committed
+		_ = upload.Close() // discards the upload, unless it is committed
 	}
 }
 

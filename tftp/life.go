@@ -6,15 +6,15 @@ import (
 )
 
 // A lifeContext is the context of one transfer, for [Config].Read and Write. It creates a
-// cancellable context lazily, on the first call of Done: few stores wait for it, and each such
-// context registers with the server's, which all loops share.
+// cancellable context only on the first call of Done. Few stores ever wait for a context, and each
+// cancellable one registers with the server's context, which all loops share.
 type lifeContext struct {
 	context.Context // the server's
 
 	mu     sync.Mutex
 	ended  bool               // mu
 	real   context.Context    // mu; nil before Done is called
-	cancel context.CancelFunc // mu; of real
+	cancel context.CancelFunc // mu; cancels real
 }
 
 // end cancels the context when the transfer is over.

@@ -17,10 +17,10 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Listen opens the sockets. An address is "host:port". Without a host it means every address of the
-// machine, in both families if it has them, and port 0 lets the kernel choose. Without any address
-// it listens on ":69". Its errors wrap the kernel's, such as syscall.EADDRINUSE and EACCES. ctx
-// bounds only the name lookups; its values reach Read and Write.
+// Listen opens the sockets. An address is "host:port". Without a host it means all addresses of the
+// machine, of both IPv4 and IPv6 if the machine has them. Port 0 lets the kernel choose. Without
+// any address, Listen uses ":69". Its errors wrap those of the kernel, such as syscall.EADDRINUSE
+// and EACCES. The end of ctx stops only name lookups; Read and Write get the values of ctx.
 func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
 	if len(addrs) == 0 {
 		addrs = []string{fmt.Sprintf(":%d", transfer.Port)}
@@ -32,15 +32,15 @@ func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
 	return c.ListenAt(ctx, places...)
 }
 
-// A Place is an address, or open sockets, on which a Server takes requests.
+// A Place is an address, or a list of open sockets, on which a Server receives requests.
 type Place struct {
-	Addr  string      // an address to open, as for [Config.Listen]
-	Conns []*udp.Conn // open sockets, all on one address; Addr is then ignored
+	Addr  string      // an address to open, in the form of [Config.Listen]
+	Conns []*udp.Conn // open sockets, all on one address; if there are any, Addr is ignored
 }
 
 // ListenAt is [Config.Listen] for addresses and for sockets that are already open, such as those of
-// systemd, or duplicates from [Server.Files] of another process. Item i of [Server.Addrs] is for
-// place i. The Server closes the sockets at its end; ListenAt closes them if it fails.
+// systemd, or duplicates from [Server.Files] of another process. Item i of [Server.Addrs] belongs
+// to place i. The Server closes the sockets when it ends; ListenAt closes them if it fails.
 func (c *Config) ListenAt(ctx context.Context, places ...Place) (*Server, error) {
 	return c.listen(ctx, testHooks{}, places)
 }
@@ -53,7 +53,7 @@ func (c *Config) listen(ctx context.Context, tests testHooks, places []Place) (*
 	for i, p := range places {
 		if err == nil && len(p.Conns) > 0 {
 			err = srv.adopt(ctx, p.Conns)
-			places[i].Conns = nil // the Server closes them
+			places[i].Conns = nil // the Server now closes them
 		} else if err == nil {
 			err = srv.bind(ctx, p.Addr)
 		}
@@ -90,14 +90,14 @@ func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	srv.bandwidth.set(&srv.config)
 	srv.files.Max = srv.config.MaxFiles
 	srv.ctx, srv.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), srv.workers.Lend))
-	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops) // transfers, displaced ones, and those that dally
+	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops) // transfers, displaced ones, and dallying ones
 	srv.scans = make(chan fileio.JobOwner, 2*srv.config.MaxTransfers)
 	srv.lines = linequeue.New(srv.writeLine, func(lost int64) { srv.config.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
 	return srv, nil
 }
 
-// share divides the memory for buffers among the shards, and gives each request socket its
-// counters.
+// share divides the memory for buffers among the shards, and creates the counters of each request
+// socket.
 func (srv *Server) share() {
 	n := 0
 	for _, b := range srv.bindings {
@@ -144,14 +144,14 @@ func (srv *Server) bind(ctx context.Context, addr string) (err error) {
 	return err
 }
 
-// adopt makes a binding of sockets that are already open on one address.
+// adopt makes a binding from sockets that are already open on one address.
 func (srv *Server) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 	b := &binding{server: srv}
 	srv.bindings = append(srv.bindings, b)
 	local := conns[0].LocalAddr()
 	at := local.Addr()
 	if at.IsUnspecified() && at.Is6() {
-		at = netip.Addr{} // both families, in case the socket serves both
+		at = netip.Addr{} // both IPv4 and IPv6, in case the socket serves both
 	}
 	for _, conn := range conns {
 		b.requestSockets = append(b.requestSockets, packetio.Trace(conn, srv.config.Hooks.Trace))
@@ -174,8 +174,8 @@ func (srv *Server) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 
 // openRequestSockets opens the sockets for requests: one for each loop if they can share the port.
 func (srv *Server) openRequestSockets(ctx context.Context, at netip.AddrPort) ([]packetio.Socket, error) {
-	// The first socket is opened without sharing: sockets that share a port would otherwise join
-	// those of another server of the same user, and take half of its requests.
+	// The first socket is opened without sharing its port. Otherwise our sockets could join those
+	// of another server of the same user, and take half of its requests.
 	conn, err := srv.openSocket(ctx, at, udp.Config{Busy: srv.config.SinglePort})
 	if err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 // syscall.EADDRINUSE.
 var ErrNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUSE)
 
-// openInRange opens a socket on the first free port from *next on.
+// openInRange opens a socket on the first free port of the range, from *next on.
 func (srv *Server) openInRange(ctx context.Context, at netip.Addr, next *int) (packetio.Socket, error) {
 	if srv.config.LastPort == 0 {
 		return srv.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{Busy: true})
@@ -277,9 +277,10 @@ func (b *binding) discardEarly() error {
 	return nil
 }
 
-const maxDrained = 1024 // reads of a newly opened socket
+const maxDrained = 1024 // reads from a newly opened socket
 
-// resolveListen turns "host:port" into an address; no host means all addresses.
+// resolveListen turns "host:port" into an address. Without a host, it returns the unspecified
+// address.
 func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -299,10 +300,10 @@ func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ips[0].Unmap(), uint16(number)), nil
 }
 
-// Addr returns the first address on which requests are taken.
+// Addr returns the first address on which the server receives requests.
 func (srv *Server) Addr() netip.AddrPort { return srv.bindings[0].addr() }
 
-// Addrs returns all addresses on which requests are taken.
+// Addrs returns all addresses on which the server receives requests.
 func (srv *Server) Addrs() []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, b := range srv.bindings {
@@ -329,8 +330,8 @@ func (srv *Server) allShards(yield func(*shard) bool) {
 	}
 }
 
-// Close closes the sockets of a Server that will not serve after all. To end one that serves, end
-// its context.
+// Close closes the sockets of a Server on which Serve is never called. To stop a running Serve,
+// cancel its context.
 func (srv *Server) Close() error {
 	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
@@ -348,7 +349,7 @@ func closeSockets(sockets []packetio.Socket) {
 	}
 }
 
-// Counters returns the totals so far.
+// Counters returns the current totals.
 func (srv *Server) Counters() Counters {
 	c := Counters{
 		LinesLost: srv.lines.Lost(),

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxInbox is how many requests may wait for a loop. Further requests are dropped, as with a
-	// full socket buffer: clients repeat them.
+	// maxInbox is how many requests may wait for a loop. Further requests are dropped, as if a
+	// socket buffer were full; clients repeat them.
 	maxInbox = 1024
 
 	// A loop is busy if it has spent fullShare percent of the latest shareSpan in its turns, or if
@@ -19,9 +19,9 @@ const (
 	// A loop that has not taken a turn for shareHolds is idle.
 	shareHolds = 10 * shareSpan
 
-	// Transfers that have just begun do not show in a loop's time yet. So for newFor, newPerPercent
-	// lock-step transfers count as one percent: for a boot ROM that takes a thousand blocks a
-	// second, a block costs 2.5 us.
+	// A loop's measured time does not include transfers that have just begun. So during newFor,
+	// every newPerPercent new lock-step transfers count as one percent: a boot ROM takes a thousand
+	// blocks a second, and a block costs 2.5 us.
 	newPerPercent = 4
 	newFor        = 2 * shareSpan
 )
@@ -33,21 +33,21 @@ type load struct {
 
 	queued    atomic.Int32 // requests in the inbox
 	occupied  occupancy
-	routed    int       // number of peers; routes.mu
-	windowed  int       // number of those with a window; routes.mu
+	routed    int       // number of peers that have a route to the shard; routes.mu
+	windowed  int       // number of these peers whose transfer has a window; routes.mu
 	newcomers newcomers // routes.mu
 }
 
-// An occupancy is the part of its time that a loop spends in turns.
+// An occupancy measures the part of its time that a loop spends in turns.
 type occupancy struct {
-	since time.Time     // in turns since then; loop only
-	spent time.Duration // in turns, since then; loop only
+	since time.Time     // when the present span began; loop only
+	spent time.Duration // time in turns since then; loop only
 
-	share atomic.Int64 // percent, of the latest complete span
+	share atomic.Int64 // percentage of the latest complete span that was spent in turns
 	until atomic.Int64 // end of that span, in nanoseconds since the server began
 }
 
-// turn counts a turn. Times count from base.
+// turn counts a turn that lasted from began to ended. The field until counts from base.
 func (o *occupancy) turn(base, began, ended time.Time) {
 	o.spent += ended.Sub(began)
 	span := ended.Sub(o.since)
@@ -59,7 +59,7 @@ func (o *occupancy) turn(base, began, ended time.Time) {
 	o.since, o.spent = ended, 0
 }
 
-// full reports whether the loop has no time to spare. The caller holds routes.mu.
+// full reports whether the loop has no time left for another transfer. The caller holds routes.mu.
 func (l *load) full(now time.Time) bool {
 	return l.spread || l.percentBusy(now)+int64(l.newcomers.count(now)/newPerPercent) >= fullShare
 }

@@ -2,12 +2,12 @@ package tftp
 
 import "sync/atomic"
 
-// A pool is [Config].Memory: the bytes that transfers may hold in buffers whose size depends on the
-// transfer. The few hundred bytes that each transfer always needs do not count. The loops lease it
-// in pieces (docs/decisions/023).
+// A pool manages [Config].Memory: the bytes that transfers may hold in buffers whose size depends
+// on the transfer. The few hundred bytes that each transfer always needs do not count. Loops lease
+// the memory in pieces (docs/decisions/023).
 type pool struct {
 	limit    int64        // bytes
-	piece    int64        // what a loop leases at least; a loop keeps at most two pieces unused
+	piece    int64        // least that a loop leases at once; a loop keeps at most two pieces unused
 	free     atomic.Int64 // not leased
 	promised atomic.Int64 // bytes that uploads will need for the agreed windows
 }
@@ -16,24 +16,23 @@ type pool struct {
 type memory struct {
 	pool *pool
 	left int64        // leased but not used
-	held atomic.Int64 // used; others read it
+	held atomic.Int64 // used; other goroutines read it
 }
 
 const (
 	minRing  = 8 << 10  // bytes that one upload may buffer
-	fairRing = 64 << 10 // the same while half of the memory is left, for fewer, larger writes
+	fairRing = 64 << 10 // the same while more than half of the memory is left, for fewer, larger writes
 
 	// maxWindowBytes bounds the window of one transfer. A larger one does not help on any link that
 	// TFTP is used on, but helps forgers of requests.
 	maxWindowBytes = 2 << 20
 
-	ringShare = 8 // one upload gets at most this part of what is left
+	ringShare = 8 // one upload gets at most 1/ringShare of the memory that is left
 
 	// 1/spareShare of the memory is kept for small windows, so that the last transfer gets one too.
 	spareShare = 8
 
-	// A reader gets more than it needs at once while that is less than 1/fetchShare of what is
-	// left.
+	// A reader may get more memory than it needs at the moment, up to 1/fetchShare of what is left.
 	fetchShare = 64
 
 	// A piece has at most maxPiece bytes, and all loops together have at most 1/unusedShare of the
@@ -50,7 +49,7 @@ func (p *pool) set(n int64, loops int) {
 	p.promised.Store(0)
 }
 
-// lease takes between least and most free bytes, or nothing, and returns their number.
+// lease takes between least and most free bytes, or none, and returns how many it took.
 func (p *pool) lease(least, most int64) int64 {
 	for {
 		free := p.free.Load()
@@ -64,7 +63,7 @@ func (p *pool) lease(least, most int64) int64 {
 	}
 }
 
-// take raises a cost to n bytes, if that much is left.
+// take raises a cost to n bytes and reports true, if enough memory is left.
 func (m *memory) take(cost *int64, n int64) bool {
 	more := n - *cost
 	if more <= 0 {
@@ -85,8 +84,8 @@ func (m *memory) take(cost *int64, n int64) bool {
 // release returns the memory of a cost.
 func (m *memory) release(cost *int64) { m.lower(cost, 0) }
 
-// lower reduces a cost to n bytes. If the loop then has more than two pieces unused, it keeps one,
-// or none if it uses nothing; others can lease the rest.
+// lower reduces a cost to n bytes. If more than two pieces are then unused, the loop keeps one of
+// them. A loop that uses no memory keeps no piece. Other loops can lease the rest.
 func (m *memory) lower(cost *int64, n int64) {
 	less := *cost - n
 	if less <= 0 {
@@ -104,12 +103,12 @@ func (m *memory) lower(cost *int64, n int64) {
 	}
 }
 
-// available returns how many bytes the loop could take. It does not include what others have leased
-// but not used.
+// available returns how many bytes the loop could take. It does not include bytes that other loops
+// have leased but not used.
 func (m *memory) available() int64 { return m.pool.free.Load() + m.left }
 
-// isScarce reports whether less than half of the memory is available. Transfers then get only what
-// they need.
+// isScarce reports whether less than half of the memory is available. If so, transfers get only
+// what they need.
 func (m *memory) isScarce() bool { return m.available() < m.pool.limit/2 }
 
 // mostForWindow returns how many bytes the window of another upload may take while leaving room for

@@ -10,7 +10,7 @@ import (
 
 // A Progress is the progress of a transfer, with measurements of the path to the peer.
 type Progress struct {
-	Bytes  int64         // that the peer has acknowledged or sent
+	Bytes  int64         // bytes that the peer has acknowledged or sent
 	Resent int64         // datagrams that were sent again, up to 4,294,967,295
 	RTT    time.Duration // the smoothed round trip, in microseconds up to 71 minutes; 0 before the first measurement
 	Window int           // blocks that are sent before an acknowledgement is due

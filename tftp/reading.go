@@ -16,8 +16,8 @@ type reading struct {
 	session
 	sender    protocol.Sender
 	shared    *sharedCache // shared by the readers of the file
-	joined    int64        // the turn in which it joined them
-	fetchCost int64        // bytes of memory for the contents of fetch
+	joined    int64        // the shard's turn in which it joined them
+	fetchCost int64        // bytes of memory taken for the contents of fetch
 
 	// worker
 	file     store.File
@@ -29,24 +29,24 @@ type reading struct {
 }
 
 const (
-	// One reading reads up to its part of aheadShare ahead from memory, between minAhead and
-	// maxAhead bytes. All readings of a shard share aheadShare.
+	// A reading reads ahead data that is in memory: its part of aheadShare, which all readings of a
+	// shard share, but between minAhead and maxAhead bytes.
 	minAhead   = 2 << 10
 	maxAhead   = 8 << 10
 	aheadShare = 8 << 20
 
-	minReads = 4 // fewest blocks that reading ahead must provide
+	minReads = 4 // reading ahead must provide at least this many blocks
 
-	// A run of minParted blocks or more is sent in two parts if nothing else is due: the network
-	// carries the first part, one headStart-th, while the rest is read and cut. For shorter runs
-	// the system call costs more than it gains. Below a round trip of networkTrip there is no wire
-	// to keep busy.
+	// A run of minParted blocks or more is sent in two parts if nothing else is due. The network
+	// carries the first part, 1/headStart of the run, while the rest is read and cut into packets.
+	// For shorter runs the additional system call costs more than it gains. A round trip below
+	// networkTrip means that there is no real network to keep busy.
 	minParted   = 16
 	headStart   = 8
 	networkTrip = 100 * time.Microsecond
 )
 
-// spareReadings are unused readings of a shard.
+// spareReadings holds unused readings of a shard.
 type spareReadings []*reading
 
 // take returns a reading ready for use.
@@ -65,7 +65,7 @@ func (p *spareReadings) take() *reading {
 func (r *reading) prepare(now time.Time, q Request) {
 	r.begin(now, q, sentBucket)
 	if m := &r.shard.memory; !m.isScarce() {
-		m.take(&r.fetchCost, int64(r.aheadSize())) // a file that fits is read at once
+		m.take(&r.fetchCost, int64(r.aheadSize())) // a file that fits is read when it is opened
 	}
 }
 
@@ -80,7 +80,7 @@ func (r *reading) ready() bool {
 }
 
 func (r *reading) agree(now time.Time) {
-	if r.reader != nil { // nothing was fetched
+	if r.reader != nil { // the file was not read when it was opened
 		r.shard.memory.release(&r.fetchCost)
 	} else {
 		r.shard.memory.lower(&r.fetchCost, r.length)
@@ -95,7 +95,7 @@ func (r *reading) agree(now time.Time) {
 	if r.quiet {
 		r.sender.Quiet()
 	}
-	// Until the peer has acknowledged data, it may be the victim of a forger.
+	// Until the peer has acknowledged data, its address may be that of a forger's victim.
 	block := int64(r.sender.BlockSize())
 	window := min(r.length/block+1, int64(max(1, agreed.Window))) * block
 	var known bool
@@ -116,8 +116,8 @@ func (r *reading) checkTimers(now time.Time) { r.sender.Expire(now) }
 
 func (r *reading) continueAfter(now time.Time, _ fileio.Job) { r.waits.end(now) }
 
-// delivered reports whether the peer has all that it requested. Some boot ROMs never send their
-// last ACK.
+// delivered reports whether the peer has received all that it requested. Some boot ROMs never send
+// their last ACK.
 func (r *reading) delivered() bool { return r.state == running && r.sender.Delivered() }
 
 func (r *reading) shrink() {}
@@ -170,7 +170,7 @@ func (r *reading) atOnce(run protocol.Run) int {
 	return int(min(int64(run.Blocks), max(1, n)))
 }
 
-// send sends the blocks that are due until the file's data is not in memory.
+// send sends the blocks that are due, until it needs data of the file that is not in memory.
 func (r *reading) send(now time.Time) {
 	ahead := len(r.shard.scheduled) == 1 && r.sender.Stats().RTT >= networkTrip
 	for r.job == fileio.NoJob {
@@ -208,7 +208,7 @@ func (r *reading) send(now time.Time) {
 	}
 }
 
-// park lets a worker fetch the file's bytes for a run.
+// park has a worker fetch the file's bytes for a run.
 func (r *reading) park(now time.Time, run protocol.Run) {
 	memory := &r.shard.memory
 	want := r.fetch.Aim(run, r.sender.BlockSize(), memory.available()/fetchShare)
@@ -221,7 +221,8 @@ func (r *reading) park(now time.Time, run protocol.Run) {
 	r.submit(fileio.FetchJob)
 }
 
-// TryReadAt reads fetched bytes, or else those of the file that are in memory.
+// TryReadAt returns fetched bytes if it can. Otherwise it reads the file, as far as its bytes are
+// in memory.
 func (r *reading) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if n := r.fetch.CopyTo(bufs, off); n > 0 {
 		return n, nil
@@ -259,11 +260,11 @@ func (r *reading) aheadSize() int {
 func (r *reading) readAhead(off int64, size int) int {
 	m := &r.shard.memory
 	if had := r.fetch.Capacity(); had == maxAhead && size < had {
-		r.fetch = fileio.FetchBuffer{} // more readings have come and need memory too
+		r.fetch = fileio.FetchBuffer{} // more readings have begun and need memory too
 		m.release(&r.fetchCost)
 	}
 	if left := max(r.length-off, minAhead); r.fetch.Capacity() == 0 && left < int64(size) {
-		size = int(left) // no large memory to clear for each of many small files
+		size = int(left) // so that many small files do not need a large buffer each, which must be cleared
 	}
 	if r.fetchCost < int64(size) && (m.isScarce() || !m.take(&r.fetchCost, int64(size))) {
 		return 0

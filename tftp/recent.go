@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxRecent is how many peers with completed reads a shard remembers. Two peers with the same
-	// place replace each other.
+	// maxRecent is how many peers with completed reads a shard remembers. Of peers with the same
+	// hash it remembers only the latest.
 	maxRecent = 1024
 
 	// recentFor is how long a duplicate of a last ACK may still arrive.

@@ -32,11 +32,11 @@ func (srv *Server) call(hook func(*Transfer), t *Transfer) {
 	hook(t)
 }
 
-// reportsEnds reports whether a hook or the log wants the ends of transfers.
+// reportsEnds reports whether a hook or the log needs the ends of transfers.
 func (srv *Server) reportsEnds() bool { return srv.config.Hooks.Ended != nil || srv.config.Log != nil }
 
-// reportsEnd reports whether a hook or the log wants the end of a transfer with err, which is nil
-// for success. A log for failures only does not want successes.
+// reportsEnd reports whether a hook or the log needs the end of a transfer with err, which is nil
+// for success. A log that shows only failures does not need successes.
 func (srv *Server) reportsEnd(err error) bool {
 	return srv.config.Hooks.Ended != nil || srv.config.Log != nil && (err != nil || srv.config.Log.Enabled(context.Background(), slog.LevelInfo))
 }
@@ -110,7 +110,7 @@ func (srv *Server) write(t *Transfer) {
 	srv.config.Log.LogAttrs(ctx, level, "tftp", attrs...)
 }
 
-// stopsAtRollover reports whether a read ended where block numbers wrap around: some firmware
+// stopsAtRollover reports whether a read ended where block numbers wrap around. Some firmware
 // (syslinux.efi, NetBSD's pxeboot, NMRP) cannot continue there.
 func (t *Transfer) stopsAtRollover() bool {
 	if t.Write || t.Err == nil {
@@ -121,9 +121,9 @@ func (t *Transfer) stopsAtRollover() bool {
 	return last >= 1<<16-2 && last <= 1<<16
 }
 
-// Routine reports whether an incomplete transfer is one that clients make every day: they ask only
-// for the size, look for a configuration under several names like pxelinux and GRUB, or close a
-// file after the first blocks like GRUB.
+// Routine reports whether an incomplete transfer is one that clients often cause in normal
+// operation. They ask only for the size, look for a configuration under several names as pxelinux
+// and GRUB do, or close a file after the first blocks as GRUB does.
 func (t *Transfer) Routine() bool {
 	if t.Write {
 		return false

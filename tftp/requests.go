@@ -35,7 +35,7 @@ func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) erro
 		for i := range in[:n] {
 			m := &in[i]
 			if m.Broadcast && conn != b.requestSockets[0] {
-				continue // each of the sockets has a copy
+				continue // each of the sockets receives a copy
 			}
 			for d := range m.Datagrams() {
 				count.received(1, len(d))
@@ -56,8 +56,8 @@ func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) erro
 	}
 }
 
-// parseRequest parses a request to a socket bound to at. If it is not a valid request, fault is the
-// answer, nil for no answer.
+// parseRequest parses a request that arrived at a socket bound to the address at. If the request is
+// not valid, ok is false and fault is the answer to send, or nil if there is no answer.
 func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault *transfer.Error, ok bool) {
 	// No host can have sent a packet from such an address, and no answer can reach it.
 	if a := m.Peer.Addr(); m.Peer.Port() == 0 || a.IsUnspecified() || a.IsMulticast() {
@@ -67,11 +67,11 @@ func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Re
 	if err == nil {
 		local := m.Local
 		if !local.IsValid() && !at.Addr().IsUnspecified() {
-			local = at.Addr() // if the kernel does not report it
+			local = at.Addr() // the kernel did not report the address
 		}
 		return Request{Request: parsed, Peer: m.Peer, Local: netip.AddrPortFrom(local, at.Port())}, nil, true
 	}
-	// An ERROR is never answered, or two hosts could answer each other forever.
+	// An ERROR is never answered, because otherwise two hosts could answer each other forever.
 	if op := transfer.OpcodeOf(b); op == transfer.ErrorPacket || op == 0 {
 		return q, nil, false
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// Files returns duplicates of the sockets that receive requests, a list for each of [Server.Addrs].
-// They are for a process that takes over the requests with [Config.ListenAt]. The caller closes
-// them. Between [Server.Retire] of this process and Serve of the other, requests wait in the
-// sockets.
+// Files returns duplicates of the sockets that receive requests, with one list for each of
+// [Server.Addrs]. Another process can take over the requests by passing them to [Config.ListenAt].
+// The caller closes them. Between [Server.Retire] of this process and Serve of the other, requests
+// wait in the sockets.
 //
-// With SinglePort the packets of running transfers come to the same sockets, so the other process
-// must not Serve before this one's Serve has returned.
+// With SinglePort the packets of running transfers arrive at the same sockets, so the other process
+// must not call Serve before Serve of this process has returned.
 func (srv *Server) Files() (files [][]*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -46,11 +46,11 @@ func (srv *Server) Files() (files [][]*os.File, err error) {
 	return files, nil
 }
 
-// Retire hands over to another process, which takes the requests on sockets that [Server.Files]
-// duplicated. Serve takes no more requests and lets the transfers under way complete. It returns
-// when the last one has ended; after limit it ends those that are left, without the Grace. If its
-// context ends meanwhile, they get the Grace. New requests are not refused: clients repeat them,
-// and the other process answers.
+// Retire hands over to another process, which receives the requests on sockets that [Server.Files]
+// duplicated. Serve then takes no more requests and lets the transfers under way complete. It
+// returns when the last one has ended. After limit it ends the remaining transfers, without the
+// Grace. If the context of Serve ends before that, they get the Grace. New requests are not
+// refused: clients repeat them, and the other process answers.
 func (srv *Server) Retire(limit time.Duration) {
 	select {
 	case srv.retired <- limit:
@@ -64,7 +64,7 @@ func (srv *Server) retire(ctx context.Context, limit time.Duration, receivers, l
 	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
 	}
-	receivers.Wait() // the shards now have all requests that were read
+	receivers.Wait() // now the shards have all requests that were read
 	for sh := range srv.allShards {
 		sh.stop(retiring)
 	}

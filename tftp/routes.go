@@ -8,34 +8,34 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// Loops are filled one after the other: a transfer goes to the first one that has time to spare.
-// The more transfers share a turn, the less a packet costs, so one busy loop does the work of two
-// idle ones with half of the CPU time, and leaves the other cores alone (docs/decisions/009). Loops
-// get equal shares only if all are busy.
+// Loops are filled one after the other: a transfer is assigned to the first loop that has time for
+// it. The more transfers share a turn, the less a packet costs. So one busy loop does the work of
+// two half-idle loops with half of the CPU time, and leaves the other cores alone
+// (docs/decisions/009). Loops get equal shares only if all are busy.
 //
-// A transfer with a window is different: it fills its turns alone, and two of them on one loop
-// would each get half of its time. So it goes to the loop that is least busy (docs/decisions/023).
-// Transfers that have just begun do not show in a loop's time yet, so one with a window also counts
-// as windowShare percent of it.
+// A transfer with a window is different: it fills turns alone, and two such transfers on one loop
+// would each get half of the loop's time. So it is assigned to the loop that is least busy
+// (docs/decisions/023). A loop's measured time does not include transfers that have just begun, so
+// each transfer with a window also counts as windowShare percent of that time.
 const windowShare = 10
 
 // A binding has the sockets and shards that serve one address.
 type binding struct {
 	server         *Server
-	requestSockets []packetio.Socket // receive requests, sharing a port; none if the shards share it
+	requestSockets []packetio.Socket // receive requests, and share a port; empty if the shards share the port
 	counts         []shardCounters   // of each request socket
 	shards         []*shard
-	routes         routes // to shards, for requests received by the request sockets
+	routes         routes // for the requests that the request sockets receive
 
-	// If shards share the port, each of them gets a broadcast request, and none knows which one
-	// will get the following packets. This shard, on its own port, answers for all. It is the last
-	// one of shards, or nil if not needed.
+	// If shards share the port, each of them receives a copy of a broadcast request, and it is
+	// unknown which one will receive the following packets. This shard, which has its own port,
+	// answers for all. It is the last one of shards, or nil if it is not needed.
 	broadcastShard *shard
 }
 
-// routes map each peer to the shard of a binding that has its transfer or will have it. The peer's
-// next request goes there as well. They are used two or three times for a transfer, never for a
-// packet. The number of sessions and waiting requests bounds their number.
+// routes maps each peer to the shard of a binding that has its transfer or will have it. The peer's
+// next request is passed to the same shard. It is used two or three times for a transfer, never for
+// a single packet. The number of sessions and waiting requests bounds its size.
 type routes struct {
 	mu sync.Mutex
 	to map[netip.AddrPort]route // mu
@@ -46,7 +46,7 @@ type route struct {
 	shard    *shard
 	asked    int  // requests on their way to the shard
 	held     bool // the shard has a session for the peer
-	windowed bool // it came for a transfer with a window
+	windowed bool // it was created for a transfer with a window
 }
 
 // route returns the shard for a request, and counts the request as on its way there.
@@ -89,8 +89,8 @@ func (b *binding) pick(now time.Time) *shard {
 }
 
 // leastBusy returns the shard with the most time for a transfer with a window. Of several such
-// shards it takes the one with the fewest transfers, and of these the last, because lock-step
-// transfers fill the first. The caller holds routes.mu.
+// shards it chooses the one with the fewest transfers, and of several such shards the last, because
+// lock-step transfers fill the first ones. The caller holds routes.mu.
 func (b *binding) leastBusy(now time.Time) *shard {
 	var least *shard
 	var time int64
@@ -121,7 +121,7 @@ func (r *routes) arrived(peer netip.AddrPort, held bool) {
 	r.update(peer, to)
 }
 
-// awaits reports whether a request of the peer is on its way to its shard.
+// awaits reports whether a request of the peer is on its way to the peer's shard.
 func (r *routes) awaits(peer netip.AddrPort) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +137,8 @@ func (r *routes) release(peer netip.AddrPort) {
 	r.update(peer, to)
 }
 
-// update changes a route, or removes it if it has no session and no request. Requests without a
-// route, such as broadcast ones, change nothing. The caller holds mu.
+// update changes a route, or removes it if it has no session and no request. It does nothing for a
+// request without a route, such as a broadcast. The caller holds mu.
 func (r *routes) update(peer netip.AddrPort, to route) {
 	switch {
 	case to.shard == nil:

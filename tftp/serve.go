@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// stuckGrace is how long a server that ends waits for a store that answers no call, such as a
+// stuckGrace is how long a server that ends waits for a store that does not answer, such as a
 // network file system whose server is gone.
 const stuckGrace = 20 * time.Second
 
-// maxScanners is how many workers scan text files. Scans take long, and must not keep other
+// maxScanners is how many workers scan text files. Scans take a long time, and must not keep other
 // transfers from opening their files.
 const maxScanners = 2
 
@@ -34,7 +34,7 @@ func (srv *Server) Serve(ctx context.Context) error {
 	// Only the first failure is kept; report never waits.
 	failed := make(chan error, 1)
 	report := func(err error) {
-		if err == nil { // it ended as requested
+		if err == nil { // it ended because we stopped it
 			return
 		}
 		select {
@@ -103,8 +103,8 @@ func (srv *Server) Alive() bool {
 	return alive
 }
 
-// stopShards ends the loops, at once after grace. It reports whether a job is out that may never
-// return.
+// stopShards ends the loops: their transfers may complete within grace, and are then ended. It
+// reports whether a worker still does a job, which may never return.
 func (srv *Server) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck bool) {
 	for sh := range srv.allShards {
 		sh.stop(draining)

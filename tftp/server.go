@@ -12,10 +12,10 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// A Server is a running server of files over TFTP: [Config.Listen] opens its sockets, and
-// [Server.Serve] answers requests.
+// A Server is a TFTP server with open sockets. [Config.Listen] opens them, and [Server.Serve]
+// answers requests.
 type Server struct {
-	config   Config // with defaults
+	config   Config // with defaults in place of zero fields
 	tests    testHooks
 	bindings []*binding
 	guard    guard
@@ -25,11 +25,11 @@ type Server struct {
 	files     store.SharedFiles // open files of transfers
 	began     time.Time
 
-	ctx  context.Context // ends when transfers must
+	ctx  context.Context // ends when all transfers must end
 	halt context.CancelFunc
 
-	workers  fileio.Workers       // workers for all jobs but scans
-	scans    chan fileio.JobOwner // for scanners
+	workers  fileio.Workers       // for all jobs except scans
+	scans    chan fileio.JobOwner // scans that wait for a scanner
 	lines    *linequeue.Queue[line]
 	totals   []*totals
 	crashes  atomic.Int64 // caught panics
@@ -40,19 +40,20 @@ type Server struct {
 
 // testHooks are set only by tests of this package.
 type testHooks struct {
-	open   packetio.Opener               // in place of packetio.Open; without mtu, no MTU is asked for
-	mtu    func(netip.Addr) (int, error) // in place of udp.PathMTU
+	open   packetio.Opener               // replaces packetio.Open; if mtu is nil, no MTU is asked for
+	mtu    func(netip.Addr) (int, error) // replaces udp.PathMTU
 	spread bool                          // all loops count as busy, so each gets its share of transfers
 }
 
-// A line is one line of the log. Without a transfer or crash it says that the server has ended.
+// A line is one line of the log. A line without a transfer and without a crash says that the server
+// has ended.
 type line struct {
 	transfer *Transfer
-	crash    error // or a hook's panic
+	crash    error // a caught panic, of a transfer or a hook
 	counters *Counters
 }
 
-// admit counts a new transfer, unless there are too many.
+// admit counts a new transfer and reports true, unless there are too many.
 func (srv *Server) admit() bool {
 	if srv.count.Add(1) > int64(srv.config.MaxTransfers) {
 		srv.count.Add(-1)
@@ -61,9 +62,9 @@ func (srv *Server) admit() bool {
 	return true
 }
 
-// displace counts a transfer that replaces another one, which may still wait for its job. Their
-// number is limited to MaxTransfers as well, or a store that hangs would collect jobs without
-// bound.
+// displace counts a transfer that replaces another one, which may still wait for its job. The
+// number of replaced transfers is limited to MaxTransfers as well, because otherwise a store that
+// hangs would collect jobs without bound.
 func (srv *Server) displace() bool {
 	if srv.count.Add(1) > 2*int64(srv.config.MaxTransfers) {
 		srv.count.Add(-1)

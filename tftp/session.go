@@ -19,12 +19,12 @@ import (
 type session struct {
 	shard    *shard
 	side     side
-	machine  machine // of side
+	machine  machine // the machine of side
 	peer     netip.AddrPort
-	local    netip.Addr // the address that the request was sent to, from which we answer
+	local    netip.Addr // the address to which the request was sent; we answer from it
 	request  Request
 	began    time.Time
-	answered time.Time // when the peer first reacted to our answer; zero before
+	answered time.Time // when the peer first reacted to our answer; zero before that
 	state    state
 	info     *Transfer    // passed to Started; nil if that was not called
 	life     *lifeContext // ends with the transfer, for Read and Write; nil without them
@@ -32,23 +32,23 @@ type session struct {
 	throttle throttle
 
 	timer     int   // index in the shard's timers, from 1
-	counted   bool  // it counts among the transfers under way
+	counted   bool  // it is counted among the transfers under way
 	scheduled bool  // it is in the shard's list of sessions to advance
-	quiet     bool  // it repeats no answer by itself
-	unproven  bool  // nothing shows that the peer exists: see guard
-	credit    int64 // bytes granted by the guard meanwhile
+	quiet     bool  // it does not repeat its answer by itself
+	unproven  bool  // nothing has shown yet that the peer exists: see guard
+	credit    int64 // bytes that the guard has granted to it while it is unproven
 
 	job  fileio.Job  // the job that a worker does now
-	gone atomic.Bool // the session has ended; a scan may stop
+	gone atomic.Bool // the session has ended, so a scan can stop
 
 	// worker
-	ctx    context.Context // life, or the server's
+	ctx    context.Context // life, or the server's context
 	mtu    int             // path MTU to the peer; 0 if unknown
-	path   string          // of the file or upload on disk, "" if unknown
+	path   string          // path of the file or upload on disk, "" if unknown
 	jobErr error
 }
 
-// A side has the part of a session that differs between a reading and a writing.
+// A side is the part of a session that differs between a reading and a writing.
 type side interface {
 	// The loop calls these.
 
@@ -90,19 +90,19 @@ type state uint8
 const (
 	opening  state = iota // the request waits for the store
 	running               // packets flow
-	storing               // the last block of a write was received, and the file is being published
-	dallying              // done, logged, still answering repeats
-	ended                 // removed from the table; waits for its job, then is reused
+	storing               // the last block of an upload was received, and the file is being published
+	dallying              // done and logged, but still answering repeats
+	ended                 // removed from the table; reused once its job is done
 )
 
-// maxSpare is how many unused readings, and how many unused writings, keep their buffers for the
-// next transfer. The garbage collector frees the buffers of a larger burst.
+// maxSpare is how many unused readings, and how many unused writings, are kept with their buffers
+// for later transfers. After a larger burst of transfers, the garbage collector frees the others.
 const maxSpare = 256
 
 // repeatsFor is how long repeats of a request may still arrive after the peer was first heard.
 const repeatsFor = time.Second
 
-// waits measures what a transfer has waited for.
+// waits measures how long a transfer has waited, and for what.
 type waits struct {
 	since      time.Time // when it began to wait for the store; zero if it does not
 	disk, lost time.Duration
@@ -132,7 +132,8 @@ func (w *waits) noteTimeouts(now time.Time, timeouts int64) {
 	}
 }
 
-// begin initializes a session for a request. Its data is counted in the bucket that way returns.
+// begin initializes a session for a request. The function way returns the bucket that counts the
+// session's data.
 func (s *session) begin(now time.Time, q Request, way func(*rate.Pair) *rate.Bucket) {
 	s.peer, s.local, s.request, s.began = q.Peer, q.Local.Addr(), q, now
 	s.state, s.counted, s.unproven, s.answered = opening, true, true, time.Time{}
@@ -149,7 +150,7 @@ func (s *session) begin(now time.Time, q Request, way func(*rate.Pair) *rate.Buc
 // network duplicates requests, and a peer repeats its request while it waits for our answer,
 // however long the store takes. The last repeat may arrive after the peer's reaction to the answer,
 // because requests have their own port. If a request arrives more than a second after that
-// reaction, or is different, the peer has begun anew: some peers use the same port after each
+// reaction, or is different, the peer has started again: some peers use the same port after each
 // reset.
 func (s *session) repeated(now time.Time, q Request) bool {
 	return s.request.Request == q.Request && s.state != dallying && (s.answered.IsZero() || now.Sub(s.answered) < repeatsFor)
@@ -213,8 +214,8 @@ func blocksIn(n int64, agreed transfer.Options) int {
 	return max(1, int(n/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
 }
 
-// prove removes a transfer from those that the guard counts as possibly forged. It is proven if the
-// peer has sent or acknowledged data; otherwise it is over.
+// prove ends the unproven state of a transfer, in which the guard counts it as possibly forged. If
+// proven is true, the peer has sent or acknowledged data; otherwise the transfer is over.
 func (s *session) prove(now time.Time, proven bool) {
 	if s.unproven {
 		s.unproven = false
@@ -264,8 +265,8 @@ func (s *session) advance(now time.Time) {
 	}
 }
 
-// endIfDone ends a session whose machine is done but was not yet handled in this turn: the last ACK
-// and the next request may come together.
+// endIfDone ends a session whose machine is done, but which was not yet advanced in this turn. The
+// last ACK and the next request may arrive together.
 func (s *session) endIfDone(now time.Time) {
 	if s.state != running && s.state != storing {
 		return
@@ -294,7 +295,7 @@ func (s *session) abort(now time.Time, err error) {
 	s.machine.Abort(code, msg, err)
 }
 
-// submit gives the session to a worker. It never waits, because the queue has room for every
+// submit passes the session to a worker. It never waits, because the queue has room for every
 // possible session.
 func (s *session) submit(j fileio.Job) {
 	s.job = j
@@ -315,7 +316,7 @@ func (s *session) jobDone(now time.Time) {
 		s.release()
 	case done == fileio.OpenJob, done == fileio.ScanJob:
 		s.start(now)
-	case done == fileio.CloseJob: // it stays to answer repeats
+	case done == fileio.CloseJob: // the session stays to answer repeats
 	case s.jobErr != nil:
 		s.abort(now, s.jobErr)
 	default:
@@ -343,8 +344,8 @@ func (s *session) finish(now time.Time, err error) {
 }
 
 // dally removes a session that only answers repeats from the count of transfers, so that finished
-// transfers do not keep new ones out. There may be as many of these as transfers; further ones are
-// not kept.
+// transfers do not keep new ones out. The number of such sessions is limited to MaxTransfers too;
+// further ones end at once.
 func (s *session) dally(now time.Time) {
 	srv := s.shard.server
 	s.counted = false
@@ -408,7 +409,7 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 		t.Disk += now.Sub(s.waits.since)
 		t.waiting = true
 	}
-	if s.state != opening { // otherwise the machine has not begun
+	if s.state != opening { // before that, the machine has not begun
 		t.Bytes, t.Agreed, t.Stats = s.side.moved(), s.machine.Agreed(), s.machine.Stats()
 	}
 	s.side.conclude(t)
@@ -418,13 +419,13 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 
 // describe returns the Transfer of a session that begins.
 func (s *session) describe() *Transfer {
-	both := new(struct { // one allocation
+	both := new(struct { // a single allocation for both
 		Transfer
 		progress
 	})
 	t := &both.Transfer
 	t.Request, t.Size, t.Began, t.progress = s.request, s.side.size(), s.began, &both.progress
-	if s.state != opening { // before that a worker has it
+	if s.state != opening { // before that, a worker owns the fields
 		t.Path = s.path
 	}
 	return t

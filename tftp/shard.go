@@ -29,9 +29,9 @@ type shard struct {
 	server            *Server
 	routes            *routes // the binding's
 	conn              packetio.Socket
-	takesRequests     bool   // requests come here too, because the port is that of requests
+	takesRequests     bool   // its port also receives requests
 	broadcastShard    *shard // answers broadcast requests; nil for that shard itself
-	forwardsBroadcast bool   // with a broadcastShard: this shard forwards broadcast requests, of which each shard gets a copy
+	forwardsBroadcast bool   // this is the one shard that passes broadcast requests to the broadcastShard; each shard receives a copy
 	memory            memory
 	count             shardCounters
 	load
@@ -64,33 +64,33 @@ type pulse struct {
 
 // A turnState is the state of a loop in one turn.
 type turnState struct {
-	scheduled []*session  // to advance at the end of the turn
+	scheduled []*session  // sessions to advance at the end of the turn
 	advanced  int         // how many of scheduled have been advanced
-	current   *session    // being served
+	current   *session    // the session being handled
 	drained   time.Time   // when the socket was last read to its end; timers count up to that time
 	endings   []*Transfer // ended transfers to report
-	inTurn    inbox       // received since the previous turn
+	inTurn    inbox       // the inbox received since the previous turn
 }
 
-// A spare holds unused readings and writings.
+// A spare holds the unused readings and writings of a shard.
 type spare struct {
 	readings spareReadings
 	writings spareWritings
 }
 
-// An inbox holds what other goroutines pass to a loop.
+// An inbox holds requests, sessions and commands that other goroutines pass to a loop.
 type inbox struct {
 	requests []Request
 	worked   []*session // back from a worker
 	ending   ending
 }
 
-// ending is the stage of a loop's end.
+// An ending says whether a loop ends, and how.
 type ending uint8
 
 const (
 	serving    ending = iota
-	retiring          // another process takes new requests; end when all transfers have ended and nothing may need to be repeated
+	retiring          // another process takes new requests; end when all transfers have ended and no repeat may need an answer
 	draining          // take no new requests, end when all transfers have ended
 	halting           // end all transfers now
 	abandoning        // end them now, and do not wait for jobs
@@ -136,7 +136,7 @@ func (sh *shard) push(q Request) bool {
 // HandBack returns the session to its loop.
 func (s *session) HandBack() { s.shard.workDone(s) }
 
-// workDone takes a session back from a worker.
+// workDone puts a session that a worker hands back into the inbox.
 func (sh *shard) workDone(s *session) {
 	sh.mu.Lock()
 	late := sh.inbox.ending == abandoning

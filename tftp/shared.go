@@ -3,21 +3,21 @@ package tftp
 import "github.com/haul-project/haul/store"
 
 // When a rack boots, all its machines read the same files at nearly the same time. So data that one
-// lock-step transfer has read is kept for the others of its shard: it stays in the processor's
-// cache, and needs one buffer for all of them.
+// lock-step transfer has read is kept for the others of its shard. That data stays in the
+// processor's cache, and all transfers need only one buffer.
 const (
 	chunkSize = 16 << 10 // bytes read at once
-	maxChunks = 16       // kept of one file, each at an index given by its offset
+	maxChunks = 16       // chunks kept of one file; the offset of a chunk determines its index
 
-	// Readers at many different offsets would displace each other's chunks. If, over trialFills
-	// chunks, fewer than minUses blocks on average are taken from one, each transfer reads for
-	// itself for the next sharePause times.
+	// Readers at many different offsets displace each other's chunks. So the use is checked after
+	// every trialFills chunks. If on average fewer than minUses reads used a chunk, the next
+	// sharePause reads do not share.
 	minUses    = 4
 	trialFills = 64
 	sharePause = 1 << 10
 )
 
-// A sharedCache holds parts of a file that transfers of one shard read.
+// A sharedCache holds parts of a file that several transfers of one shard read.
 type sharedCache struct {
 	id      store.Identity
 	readers int
@@ -26,7 +26,7 @@ type sharedCache struct {
 	one     [1][]byte // for TryReadAt
 
 	fills, uses int // in the present trial
-	pause       int // how many more times nothing is shared
+	pause       int // how many more reads do not share
 }
 
 // A chunk is a piece of a file. It has chunkSize bytes, unless the file ends there or the rest was
@@ -66,7 +66,7 @@ func (r *reading) leave() {
 	}
 }
 
-// readShared fills p with shared data of the file at off. It reports false if that data is not
+// readShared fills p with shared data of the file from off on. It reports false if that data is not
 // available.
 func (r *reading) readShared(p []byte, off int64) bool {
 	c := r.shared
@@ -98,8 +98,9 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 		c.chunks = make([]chunk, maxChunks)
 	}
 	k := &c.chunks[index%maxChunks]
-	// Data read before r opened the file must not be used for r: a write through a mapping, or two
-	// writes within a tick of the file system's clock, do not change the file's identity.
+	// Data that was read before r opened the file must not be used for r. The file may have changed
+	// without a new identity: by a write through a mapping, or by two writes within one tick of the
+	// file system's clock.
 	if k.index == index && k.turn >= r.joined && k.n >= at+want {
 		return k.buf[at:k.n]
 	}
@@ -112,7 +113,7 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 	}
 	c.one[0] = k.buf
 	k.n = 0                                             // in case reading panics
-	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize) // bytes that it cannot read are requested again
+	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize) // bytes that are not in memory are requested again
 	k.index, k.turn = index, r.shard.turns.Load()
 	c.countFill()
 	if k.n < at+want {
@@ -121,7 +122,7 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 	return k.buf[at:k.n]
 }
 
-// countFill counts a chunk that was read, and pauses sharing if it does not pay.
+// countFill counts a chunk that was read, and pauses sharing if too few reads have used the chunks.
 func (c *sharedCache) countFill() {
 	if c.fills++; c.fills < trialFills {
 		return

@@ -2,28 +2,28 @@ package tftp
 
 import "time"
 
-// timers is a heap of sessions, ordered by the time of their next check. That time may be too
-// early, but never too late: a deadline that moves back, as it does with every packet, is only
-// recorded until the old one passes.
+// timers is a heap of sessions, ordered by the time of their next check. That time may be earlier
+// than the deadline, but never later. Every packet moves a deadline to a later time; the new time
+// is only recorded, and applies once the old one has passed.
 //
-// With thousands of transfers, each is due once a round trip, and few are in the processor's cache.
-// So the heap itself holds the times, with the four children of an entry side by side: no session
-// is read before it is due.
+// With thousands of transfers, each is due once per round trip, and few are in the processor's
+// cache. So the heap itself holds the times, with the four children of an entry side by side, and
+// no session's memory is read before the session is due.
 type timers struct {
 	heap []wake
-	base time.Time // times count from it
+	base time.Time // the times in heap count from it
 }
 
 // A wake is the time at which to check a session.
 type wake struct {
 	at      time.Duration // since base; the heap's order
-	due     time.Duration // since base, not before at
+	due     time.Duration // since base, at or after the field at
 	session *session
 }
 
-const children = 4 // of each entry in the heap
+const children = 4 // the number of children of each entry in the heap
 
-// set ensures that s is checked at the given time or before; zero means never.
+// set ensures that s is checked at the given time or earlier. The zero time changes nothing.
 func (t *timers) set(s *session, at time.Time) {
 	if at.IsZero() {
 		return
@@ -44,7 +44,7 @@ func (t *timers) set(s *session, at time.Time) {
 	}
 }
 
-// next returns when pop must be called; zero if nothing waits.
+// next returns when pop must be called, or the zero time if no session waits.
 func (t *timers) next() time.Time {
 	if len(t.heap) == 0 {
 		return time.Time{}
@@ -52,7 +52,7 @@ func (t *timers) next() time.Time {
 	return t.base.Add(t.heap[0].at)
 }
 
-// pop removes and returns a session whose time has come.
+// pop removes and returns a session whose deadline has passed, or nil if there is none left.
 func (t *timers) pop(now time.Time) *session {
 	since := now.Sub(t.base)
 	for len(t.heap) > 0 && t.heap[0].at <= since {

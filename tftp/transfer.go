@@ -13,15 +13,15 @@ import (
 type Request struct {
 	transfer.Request                // Name as the client sent it, Write, Mode and the options on offer
 	Peer             netip.AddrPort // the client
-	Local            netip.AddrPort // our address and port that it was sent to; some systems do not report the address
+	Local            netip.AddrPort // the address and port to which the client sent it; some systems do not report the address
 
 	published *store.Published // for Create; nil for a read
 }
 
 // Create returns the parameters of the upload that r requests: its size in bytes from tsize (RFC
-// 2349), and where the store records the published file. The size is 0 if the client does not
-// announce it, and in netascii, where the file's line ends differ from those sent. A store must not
-// reserve space for it, because the request may be forged.
+// 2349), and the place where the store records the published file. The size is 0 if the client does
+// not announce it, and in netascii, because the line ends in the file differ from those sent. A
+// store must not reserve space for the upload, because the request may be forged.
 func (r *Request) Create() store.Create {
 	c := store.Create{Published: r.published}
 	if r.Mode != transfer.Netascii && r.Offer.HasSize {
@@ -42,32 +42,32 @@ func (r *Request) Direction() string {
 // Ended. The fields below Value are set at the end.
 type Transfer struct {
 	Request
-	Path   string           // of the file on disk, once it is open; "" if unknown
-	Size   int64            // of a file that is read, or announced for an upload, in bytes; -1 if unknown
-	Agreed transfer.Options // agreed options; zero until then
+	Path   string           // path of the file on disk, once it is open; "" if unknown
+	Size   int64            // size of the file that is read, or size announced for an upload, in bytes; -1 if unknown
+	Agreed transfer.Options // agreed options; zero until they are agreed on
 	Began  time.Time        // when the request was received
 
-	Value any // for the caller that set Started
+	Value any // for use by the hooks: the server does not read it
 
 	Outcome  Outcome
-	Err      error // why it ended, nil for success
-	Bytes    int64 // that the peer has acknowledged or sent
+	Err      error // why it ended; nil for success
+	Bytes    int64 // bytes that the peer has acknowledged or sent
 	Duration time.Duration
 	Disk     time.Duration // part of Duration spent waiting for the store
 	Lost     time.Duration // part of Duration spent waiting for the timer while the peer sent nothing
 	transfer.Stats
 
-	// Published is the file of an upload; nil if it was not published, or the store does not report
-	// it: see [store.Create].
+	// Published describes the published file of an upload. It is nil if the upload was not
+	// published, or the store does not report the file: see [store.Create].
 	Published *store.Published
 
-	// Stored is the name that the store gave an upload, if it differs from the client's and the
-	// store reports it: see [Config].Write.
+	// Stored is the name that the store gave an upload, if it differs from the name that the client
+	// sent, and the store reports it: see [Config].Write.
 	Stored string
 
 	progress *progress // nil if no session has described the transfer
 
-	waiting bool // it waited for the store when it ended
+	waiting bool // the transfer was waiting for the store when it ended
 }
 
 // An Outcome describes how a transfer ended, in a few words.
@@ -76,18 +76,18 @@ type Outcome string
 // The outcomes.
 const (
 	Done        Outcome = "done"
-	Unconfirmed Outcome = "unconfirmed"   // done, but the last ACK of a read never came
+	Unconfirmed Outcome = "unconfirmed"   // done, but the last ACK of a read did not arrive
 	Probe       Outcome = "probe"         // the peer only wanted to know the size
 	Refused     Outcome = "refused"       // the server refused the request
 	EndedByPeer Outcome = "ended by peer" // the peer sent an ERROR
 	PeerSilent  Outcome = "peer silent"   // the peer stopped answering, or never answered
-	Replaced    Outcome = "replaced"      // the peer began anew
-	Failed      Outcome = "failed"        // because of a fault on our side, such as a full disk, or because the peer broke the rules
+	Replaced    Outcome = "replaced"      // the peer started another transfer from the same port
+	Failed      Outcome = "failed"        // a fault on our side, such as a full disk, or the peer broke the rules
 )
 
 var errReplaced = errors.New("peer began anew")
 
-// outcome returns how a transfer ended.
+// outcome returns the outcome of a transfer that has ended.
 func (t *Transfer) outcome() Outcome {
 	var fault *transfer.Error
 	switch {

@@ -12,7 +12,7 @@ import (
 // maxBehind is how long timers wait for packets that are queued in the socket.
 const maxBehind = 100 * time.Millisecond
 
-// run runs the loop. It returns when the shard has been stopped and is done, or its socket fails.
+// run runs the loop. It returns when the shard was stopped and is done, or when its socket fails.
 func (sh *shard) run() error {
 	for {
 		n, err := sh.conn.Read(sh.in, sh.timers.next())
@@ -22,7 +22,7 @@ func (sh *shard) run() error {
 		}
 		began := time.Now()
 		over, crashed := sh.safeTurn(began, n)
-		for crashed { // continue with the rest of the turn
+		for crashed { // continue with the rest of the turn after a panic
 			over, crashed = sh.safeTurn(time.Now(), 0)
 		}
 		sh.occupied.turn(sh.began, began, time.Now())
@@ -32,8 +32,8 @@ func (sh *shard) run() error {
 	}
 }
 
-// safeTurn takes a turn. A panic, whether a bug of ours or of a program's File, ends only the
-// transfer that caused it.
+// safeTurn takes a turn. A panic in it, because of a bug in this package or in a program's File,
+// ends only the transfer that caused it.
 func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
 	defer func() {
 		s := sh.current
@@ -93,8 +93,8 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 }
 
 // drainedUntil returns the time up to which all received packets were read, if a read at now
-// returned n messages. Packets that came before a deadline must be handled before the deadline
-// counts: otherwise a busy loop would repeat blocks that queued packets already acknowledge.
+// returned n messages. A deadline counts only when all packets that arrived before it are handled.
+// Otherwise a busy loop would repeat blocks that queued packets already acknowledge.
 func (sh *shard) drainedUntil(now time.Time, n int) time.Time {
 	if n < len(sh.in) {
 		sh.drained = now
@@ -145,10 +145,10 @@ func (sh *shard) stray(now time.Time, m *udp.Message) {
 	}
 }
 
-// answerUnknown answers a datagram that belongs to no transfer (RFC 1350 §4): its transfer may have
-// ended here, so the peer should know. It never answers an ERROR, or two hosts could answer each
-// other forever. It does not answer a peer whose next request is on its way here either: the peer
-// would take the ERROR for the answer to that request.
+// answerUnknown answers a datagram that belongs to no transfer (RFC 1350 §4), because its transfer
+// may have ended here without the peer knowing. It never answers an ERROR, because otherwise two
+// hosts could answer each other forever. It does not answer a peer whose next request is on its way
+// here either: the peer would take the ERROR for the answer to that request.
 func (sh *shard) answerUnknown(now time.Time, m *udp.Message, b []byte) {
 	sh.count.strays++
 	op := transfer.OpcodeOf(b)
@@ -202,7 +202,7 @@ func (sh *shard) haltAll(now time.Time) {
 			s.abort(now, errStopping)
 		}
 		if s.state != ended {
-			s.advance(now) // the ERROR packet
+			s.advance(now) // sends the ERROR packet
 		}
 		s.end(now, errStopping)
 	}

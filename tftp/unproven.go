@@ -4,10 +4,10 @@ import "time"
 
 const (
 	// unprovenAge is how long an unproven transfer keeps its place when there are too many
-	// transfers: a peer that exists answers sooner.
+	// transfers. A peer that exists answers sooner.
 	unprovenAge = time.Second
 
-	// minUnproven is the least length at which a list is searched for transfers to drop.
+	// minUnproven is the shortest length at which a list is searched for entries to drop.
 	minUnproven = 64
 )
 
@@ -15,8 +15,8 @@ const (
 // that a flood of forged requests keeps no client out for long.
 type unprovenList struct {
 	list []unprovenEntry
-	head int // entries before this index are over
-	full int // the length at which all of it is searched
+	head int // entries before this index are no longer valid
+	full int // length at which the list is searched for invalid entries
 }
 
 // An unprovenEntry identifies one use of a session, because sessions are reused.
@@ -29,8 +29,8 @@ func (s unprovenEntry) isUnproven() bool {
 	return s.unproven && s.state != ended && s.session.began.Equal(s.began)
 }
 
-// add appends a new session. The list is never longer than twice its valid entries, even if one at
-// its head stays for long.
+// add appends a new session. The list has at most twice as many entries as are valid, or
+// minUnproven entries if that is more, even if an entry at its head stays for long.
 func (q *unprovenList) add(s *session) {
 	if len(q.list) >= max(q.full, minUnproven) {
 		kept := q.list[:0]
@@ -45,7 +45,8 @@ func (q *unprovenList) add(s *session) {
 	q.list = append(q.list, unprovenEntry{s, s.began})
 }
 
-// oldest returns the transfer that has been unproven for longest, nil if that is not long.
+// oldest returns the transfer that has been unproven for longest, or nil if that is less than
+// unprovenAge.
 func (q *unprovenList) oldest(now time.Time) *session {
 	for q.head < len(q.list) && !q.list[q.head].isUnproven() {
 		q.head++

@@ -20,10 +20,10 @@ type writing struct {
 
 	// worker
 	upload store.Upload
-	stored string // its name in the store, if it differs from the client's
+	stored string // its name in the store, if it differs from the name that the client sent
 }
 
-// spareWritings are unused writings of a shard.
+// spareWritings holds unused writings of a shard.
 type spareWritings []*writing
 
 // take returns a writing ready for use.
@@ -40,7 +40,7 @@ func (p *spareWritings) take() *writing {
 
 // prepare initializes a writing for a request.
 func (w *writing) prepare(now time.Time, q Request) {
-	q.published = new(store.Published) // not by a worker, because the loop may describe the request meanwhile
+	q.published = new(store.Published) // not set by a worker, because the loop may describe the request while the worker runs
 	w.begin(now, q, receivedBucket)
 }
 
@@ -60,7 +60,7 @@ func (w *writing) agree(now time.Time) {
 	memory.reserve(&w.reserved, int64(w.leastRing()))
 }
 
-// boundByRate reduces the window, so that it takes no longer than maxHold at the transfer's share
+// boundByRate reduces the window, so that the window takes at most maxHold at the transfer's share
 // of the rates.
 func (w *writing) boundByRate(agreed *transfer.Options) {
 	if agreed.Window > 1 {
@@ -140,13 +140,13 @@ func (w *writing) size() int64 {
 func (w *writing) moved() int64 { return w.receiver.Received() }
 
 func (w *writing) conclude(t *Transfer) {
-	if w.job == fileio.NoJob { // otherwise a worker may be about to set them
+	if w.job == fileio.NoJob { // otherwise a worker may be setting these fields
 		t.Stored, t.Published = w.stored, w.request.published.OrNil()
 	}
 }
 
-// store adds a chunk to the write buffer. The first chunk takes the buffer's memory: before it,
-// nothing shows that the peer exists.
+// store adds a chunk to the write buffer. The buffer's memory is taken only for the first chunk,
+// because nothing shows before that the peer exists.
 func (w *writing) store(now time.Time, c protocol.Chunk) error {
 	if w.ringCost == 0 {
 		w.prove(now, true)
@@ -173,7 +173,8 @@ func (w *writing) acknowledge(now time.Time) {
 	w.maybeFlush()
 }
 
-// maybeFlush gives a worker the buffered data if it is half a ring or the rest of the file.
+// maybeFlush passes the buffered data to a worker if it fills half of the ring, or is the rest of
+// the file.
 func (w *writing) maybeFlush() {
 	if w.job != fileio.NoJob {
 		return
@@ -233,7 +234,7 @@ func (w *writing) resume(now time.Time) {
 	case w.heldUntil.IsZero():
 	case w.state == running:
 		w.acknowledge(now)
-	case w.state == storing && w.job == fileio.NoJob: // it is published
+	case w.state == storing && w.job == fileio.NoJob: // the file is published
 		w.confirm(now)
 	}
 }
