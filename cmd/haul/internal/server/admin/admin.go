@@ -23,7 +23,7 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// A Server serves the metrics and the status page, each on its own port if one is configured.
+// A Server serves the metrics and the status page, each on its own port, if one is configured.
 type Server struct {
 	cfg   *settings.Config
 	env   *service.Env
@@ -34,7 +34,7 @@ type Server struct {
 }
 
 // New opens everything that the server needs except its sockets. board is the content of the status
-// page; nil if the server has no status page.
+// page, or nil if the server has no status page.
 func New(cfg *settings.Config, env *service.Env, board *status.Board) (*Server, error) {
 	s := &Server{cfg: cfg, env: env, board: board}
 	if cfg.Status.Listen == "" || cfg.Status.Users == "" {
@@ -68,8 +68,8 @@ func (s *Server) Secrets() []userroots.Secret {
 	}
 }
 
-// KeepHistory makes the status page show the predecessor's last hour and failures, and passes those
-// of this process to its successor.
+// KeepHistory makes the status page show the predecessor's last hour and failures, and passes the
+// last hour and failures of this process to its successor.
 func (s *Server) KeepHistory(next *handover.Restarter) {
 	if s.board == nil {
 		return
@@ -132,11 +132,11 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 }
 
 // connsPerSource is how many connections one address (IPv6: one /64) may have to a port that other
-// machines can reach. A port has 64, and 16 browsers can receive changes of the status page, so one
-// address cannot take all of either.
+// machines can reach. A port has 64 connections, and 16 browsers can receive changes of the status
+// page, so one address cannot use up either of them.
 const connsPerSource = 12
 
-// A port is open for administrators.
+// A port is a port that is open for administrators.
 type port struct {
 	service string
 	accept  tcp.Server
@@ -146,7 +146,7 @@ type port struct {
 }
 
 // open opens a port, or takes it over from a predecessor. If all clients are on this machine, there
-// is no limit per address.
+// is no limit for each address.
 func (s *Server) open(ctx context.Context, passed *handover.Inherited, name, addr string) (p *port, l net.Listener, err error) {
 	p = &port{service: name, accept: tcp.Server{Log: s.env.Log}}
 	if p.sockets, p.asked, err = ports.Listen(ctx, s.cfg, passed, name, []string{addr}, tcp.Options{Sockets: 1}); err != nil {
@@ -164,14 +164,14 @@ func (s *Server) open(ctx context.Context, passed *handover.Inherited, name, add
 	return p, l, nil
 }
 
-// SandboxPaths adds the files that the status page reads again when they change.
+// SandboxPaths adds the files that the status page uses and reads again when they change.
 func (s *Server) SandboxPaths(c *privilege.Confinement) {
 	if s.users != nil {
 		c.Read = append(append(c.Read, s.users.Reads()...), s.cfg.Status.Pair().Dirs()...)
 	}
 }
 
-// WarnUnreadable logs if the status page's certificate cannot be loaded again.
+// WarnUnreadable logs a warning if the status page's certificate cannot be loaded again.
 func (s *Server) WarnUnreadable() {
 	service.WarnUnreadable("status", s.cfg.Status.Pair(), s.env.Log)
 }

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// hashers is the number of goroutines that compute hashes. There are few, because they
-	// compete with the goroutines that clients wait for.
+	// hashers is the number of goroutines that compute hashes. It is small, because these
+	// goroutines compete with the goroutines that clients wait for.
 	hashers = 2
 
-	// maxHashes is how many files may wait for their hash.
+	// maxHashes is how many files may wait for their hashes.
 	maxHashes = 1 << 14
 
 	hashBuffer = 256 << 10 // bytes read at a time
@@ -32,7 +32,7 @@ const (
 	hashGrace = 5 * time.Second
 )
 
-// A Hasher computes the SHA-256 of uploaded files that have their names.
+// A Hasher computes the SHA-256 of uploaded files after they have got their names.
 type Hasher struct {
 	waiting chan hashing
 	closing chan struct{} // closed when the server ends
@@ -58,10 +58,10 @@ func NewHasher() *Hasher {
 	return h
 }
 
-// Hash computes the hash of an uploaded file. Then it calls the function then with the event,
-// which has the hash or the reason why the file was not hashed. file is the published file, or nil if it is not
-// known; Hash closes it. Hash does not hash another file that has taken the name since. Hash
-// never blocks. It may call then before it returns.
+// Hash computes the hash of an uploaded file. Then it sets in the event the hash, or the reason why
+// the file was not hashed, and calls the function then with the event. file is the published file,
+// or nil if it is not known; Hash closes it. If another file has taken the name since, Hash does
+// not hash that file. Hash never blocks. It may call then before it returns.
 func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activity.Event)) {
 	one := hashing{e, file, then}
 	h.pending.Add(1)
@@ -76,7 +76,7 @@ func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activit
 	}
 }
 
-// Reasons why there is no hash.
+// These are the reasons why there is no hash.
 var (
 	errUnknown  = errors.New("the server does not know which file it is on a disk of this machine")
 	errMany     = errors.New("too many files wait for their hash")
@@ -156,15 +156,16 @@ func (h *Hasher) sum(one hashing, buf []byte) (activity.Sum, error) {
 	return activity.Sum(hex.EncodeToString(hash.Sum(nil))), nil
 }
 
-// written reports whether a file may have been written to since the time at which it had the state
-// before. A client may set the file's modification time after the upload, to a time in the past.
+// written reports whether a file may have been written to since the time since, at which it had the
+// state before. After the upload, a client may set the file's modification time to a time in the
+// past.
 func written(before, now fs.FileInfo, since time.Time) bool {
 	const clock = time.Second // timestamps of files may lag behind
 	return !now.ModTime().Equal(before.ModTime()) && now.ModTime().After(since.Add(-clock))
 }
 
-// find opens the file at the path. It may be another file now, possibly even with the same inode
-// number, so the times have to match as well.
+// find opens the file at the path. By now that may be another file, possibly even with the same
+// inode number, so the times must match as well.
 func (one *hashing) find() (*os.File, error) {
 	f, err := os.OpenFile(one.event.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not block on a pipe
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +186,7 @@ func (one *hashing) find() (*os.File, error) {
 	return f, nil
 }
 
-// untilLate reads a file, but only until the server ends.
+// untilLate reads a file until the end of the file or of the server.
 type untilLate struct {
 	file   *os.File
 	hasher *Hasher
@@ -198,7 +199,7 @@ func (u *untilLate) Read(b []byte) (int, error) {
 	return u.file.Read(b)
 }
 
-// RegisterMetrics registers the counters. A nil *Hasher has none.
+// RegisterMetrics registers the counters. For a nil *Hasher there are no counters.
 func (h *Hasher) RegisterMetrics(r *meter.Registry) {
 	if h == nil {
 		return
@@ -209,7 +210,7 @@ func (h *Hasher) RegisterMetrics(r *meter.Registry) {
 }
 
 // Close computes the hashes of the waiting files, for at most hashGrace. It returns the number of
-// uploads that are not reported, because a disk hangs.
+// uploads that were not reported, because a disk hangs.
 func (h *Hasher) Close() (left int64) {
 	if h == nil {
 		return 0

@@ -1,8 +1,9 @@
-// Package audit records who has done what to a server: in an append-only file of JSON lines, with
-// the hashes of uploads.
+// Package audit records in a file what clients have done on a server. The file is append-only and
+// consists of JSON lines, with the hashes of uploads.
 //
-// The log is complete, or says how much it has lost. If a line cannot be written because the disk
-// is full or too slow, it is counted. The count is written as a line of its own once there is room.
+// The log is complete, or says how many lines it has lost. A line that cannot be written, because
+// the disk is full or too slow, is counted. The count is written as a separate line once there is
+// room.
 package audit
 
 import (
@@ -22,24 +23,25 @@ import (
 )
 
 const (
-	// lookEvery is the minimum time between checks, before a line, whether the file was renamed.
+	// lookEvery is the minimum time between two checks whether the file was renamed. A check is
+	// made before a line is written.
 	lookEvery = time.Second
 
 	// perm holds the permissions of a new file.
 	perm = 0o600
 )
 
-// A Log is an audit log. Lines are queued and written by a goroutine of its own.
+// A Log is an audit log. Lines are queued, and a separate goroutine writes them.
 type Log struct {
 	path  string
 	log   *slog.Logger
 	lines *linequeue.Queue[activity.Event]
 
-	// Used only by the writing goroutine.
+	// Only the writing goroutine uses these fields.
 	file    *os.File
 	info    os.FileInfo // of file
 	looked  time.Time   // when the log last checked that the path still leads to file
-	stays   bool        // the path could not be opened again, which was logged
+	stays   bool        // the path could not be opened again, which was already logged
 	torn    bool        // the file ends with a part of a line
 	missing int64       // lines that were lost and not yet reported in the log
 	buf     []byte
@@ -48,7 +50,7 @@ type Log struct {
 }
 
 // Open opens a log, and creates the file if it is missing. If an earlier process left the last line
-// incomplete, the log ends it. Open and the Log report their problems to log.
+// incomplete, the log completes the line. Open and the Log report their problems to log.
 func Open(path string, log *slog.Logger) (*Log, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -66,8 +68,8 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
-// open opens the file at the log's path. It refuses a symbolic link: the directory may belong to
-// the user that the server becomes, and a reload opens the file as root.
+// open opens the file at the log's path. It refuses a symbolic link, because the directory may
+// belong to the user that the server becomes, and a reload opens the file as root.
 func (l *Log) open() error {
 	// Without O_NONBLOCK, opening a pipe would wait for a reader.
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|noFollow, perm)
@@ -105,7 +107,7 @@ func endsTorn(f *os.File, size int64) bool {
 // Add adds a line. It never blocks.
 func (l *Log) Add(e activity.Event) { l.lines.Add(e) }
 
-// write writes a line, after a line with the number of lost ones if there are any.
+// write writes a line. If lines were lost, it first writes a line with their number.
 func (l *Log) write(e activity.Event) {
 	l.follow()
 	if l.sayMissing() && l.writeLine(e) == nil {
@@ -157,9 +159,9 @@ func (l *Log) writeLine(e activity.Event) error {
 	return err
 }
 
-// cut removes the partial line written last, unless another process has written after it.
+// cut removes the partial line that was written last, unless another process has written after it.
 func (l *Log) cut(n int64) error {
-	end, err := l.file.Seek(0, io.SeekCurrent) // where the write ended
+	end, err := l.file.Seek(0, io.SeekCurrent) // the position where the write ended
 	if err != nil {
 		return err
 	}
@@ -197,7 +199,7 @@ func (l *Log) follow() {
 	l.stays = false
 }
 
-// RegisterMetrics registers the counters. A nil *Log has none.
+// RegisterMetrics registers the counters. For a nil *Log there are no counters.
 func (l *Log) RegisterMetrics(r *meter.Registry) {
 	if l == nil {
 		return

@@ -1,5 +1,5 @@
-// Package bootd is the service of "haul serve" that answers machines that boot from the network, in
-// addition to their DHCP server.
+// Package bootd is the service of "haul serve" that answers machines that boot from the network. It
+// works next to their DHCP server.
 package bootd
 
 import (
@@ -24,8 +24,8 @@ import (
 
 // A Service answers boot clients.
 type Service struct {
-	// TFTP and HTTP return the addresses that the other services listen on; none before they
-	// listen. They are nil for services that do not run. Boot clients are sent to them.
+	// TFTP and HTTP return the addresses that the other services listen on, or nothing before they
+	// listen. They are nil for services that do not run. Boot clients are sent to these addresses.
 	TFTP, HTTP func() []netip.AddrPort
 
 	boot  *proxydhcp.Service
@@ -34,8 +34,9 @@ type Service struct {
 	files *publicfiles.Files
 }
 
-// New opens everything needed to answer boot clients except the sockets. Call it before the file
-// services are opened, because it sets env so that they report the files that boot clients fetch.
+// New opens everything that is needed to answer boot clients, except the sockets. Call it before
+// the file services are opened, because it sets env so that they report the files that boot clients
+// fetch.
 func New(cfg *settings.Config, env *service.Env) (*Service, error) {
 	files, err := publicfiles.Open(cfg, env, nil)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Service) Secrets() []userroots.Secret { return nil }
 // KeepSecret makes sure that secrets are never offered.
 func (s *Service) KeepSecret(all []userroots.Secret) error { return s.files.KeepSecret(all) }
 
-// Listen opens the sockets, or takes those of a predecessor.
+// Listen opens the sockets, or takes over the sockets of a predecessor.
 func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) error {
 	return s.boot.Listen(ctx, passed.Boot(proxydhcp.FileNames))
 }
@@ -74,8 +75,8 @@ func (s *Service) Advise(out io.Writer) error { return s.boot.Advise(s.clients()
 // Machines returns the machines that have booted recently, for the status page.
 func (s *Service) Machines() []pxe.Machine { return s.boot.Machines() }
 
-// clients returns the addresses that clients are sent to. If no socket is open, they come from the
-// settings.
+// clients returns the addresses that boot clients are sent to. If no socket is open, they come from
+// the settings.
 func (s *Service) clients() proxydhcp.Clients {
 	last := s.files.Site.Roots[len(s.files.Site.Roots)-1]
 	c := proxydhcp.Clients{Files: last.Files, Dir: s.cfg.Dirs[0], Remote: slices.ContainsFunc(s.cfg.Dirs, source.IsRemote)}
@@ -90,7 +91,7 @@ func (s *Service) clients() proxydhcp.Clients {
 	return c
 }
 
-// call calls a function, which may be nil.
+// call calls a function. It returns nil if the function is nil.
 func call(addrs func() []netip.AddrPort) []netip.AddrPort {
 	if addrs == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// patience is how long a service may take to start, to notify and to end.
+// patience is how long a service may take to start, to notify or to end.
 const patience = time.Minute
 
 // A Systemd starts services and receives their notifications.
@@ -35,8 +35,8 @@ func NewSystemd(t *testing.T) *Systemd {
 	return s
 }
 
-// Command prepares this test binary as a service with sockets. It runs through a shell, which
-// sets variables to the process number.
+// Command prepares this test binary as a service with sockets. It runs through a shell, which sets
+// variables to the process ID.
 func (s *Systemd) Command(t *testing.T, files []*os.File, env ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -48,7 +48,7 @@ func (s *Systemd) Command(t *testing.T, files []*os.File, env ...string) *exec.C
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `LISTEN_PID=${LISTEN_PID-$$} WATCHDOG_PID=$$ exec "$0"`, exe)
 	cmd.Env = append(os.Environ(), fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET="+s.Path)
 	cmd.Env = append(cmd.Env, env...)
-	cmd.ExtraFiles = files // as descriptors from 3 on, where systemd puts them
+	cmd.ExtraFiles = files // they become descriptors from 3 on, where systemd puts them
 	return cmd
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// siteFiles are the files of a site as an HTTP client sees them.
+// siteFiles provides the files of a site as an HTTP client sees them.
 type siteFiles struct {
 	site   *site.Site
 	client site.Client

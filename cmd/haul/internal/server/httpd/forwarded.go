@@ -9,14 +9,14 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/service"
 )
 
-// forwardedFields are header fields in which proxies name themselves and the client (RFC 7239 §4,
-// RFC 9110 §7.6.3).
+// forwardedFields are header fields in which proxies give their own name and the client's address
+// (RFC 7239 §4, RFC 9110 §7.6.3).
 var forwardedFields = strings.Fields("Forwarded X-Forwarded-For X-Real-Ip Via")
 
 const forwardedAdvice = "all clients of a proxy count as one: for limits, for lockouts, in the log, and for uploads in parts, which any of them can resume; " +
 	"have the proxy send PROXY headers, and add --http-proxy NETWORKS"
 
-// watchForwarded warns once about a proxy that sends no PROXY headers. It does not trust the
+// watchForwarded warns once about a proxy that does not send PROXY headers. It does not trust the
 // fields, because any client can send them.
 func watchForwarded(h http.Handler, say service.SayFunc) http.Handler {
 	var warned atomic.Bool

@@ -18,7 +18,8 @@ func (p *port) badHandshake(c *tcp.Conn, err error) {
 	}
 }
 
-// looksLikeTLS reports whether the first bytes begin a TLS handshake (RFC 8446 §5.1).
+// looksLikeTLS reports whether the first bytes are the beginning of a TLS handshake (RFC 8446
+// §5.1).
 func looksLikeTLS(head [5]byte) bool { return head[0] == 22 && head[1] == 3 }
 
 // sniff logs a connection that begins with TLS or a PROXY header instead of HTTP. net/http answers
@@ -39,8 +40,8 @@ func (p *port) sniff(c *tcp.Conn, begin []byte) {
 var errNotHTTP = errors.New("the first bytes are not a request")
 
 const (
-	// plainTime is how long a client has to read the answer and to close. If more of its request
-	// arrived after our close, the answer would be lost.
+	// plainTime is how long a client has to read the answer and to close the connection. If more of
+	// its request arrived after the server has closed the connection, the answer would be lost.
 	plainTime = time.Second
 
 	plainText = "Client sent an HTTP request to an HTTPS server.\n" // the text of net/http

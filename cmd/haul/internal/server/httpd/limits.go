@@ -15,7 +15,7 @@ const Memory = 512 << 20
 // Threads is how many threads the service may need: each request may wait for a disk that hangs.
 const Threads = maxConns * streams
 
-// Bounds of an HTTP connection.
+// These constants bound an HTTP connection.
 const (
 	headerTime  = 10 * time.Second // until the header of a request is complete
 	idleTime    = 2 * time.Minute  // between requests
@@ -26,14 +26,14 @@ const (
 
 	// filesPerRequest is how many descriptors a request needs: for a file and its variants, or for
 	// the file, directory and checkpoint of an upload and the file that its conditions refer to.
-	// One is added for the user's directory.
+	// One more is needed for the user's directory.
 	filesPerRequest = 4
 )
 
 // bounds returns how many connections each port may have, how many small files are kept open, and
-// how many requests with open files all ports together may have. All of these share HTTP's part
-// of the descriptors. each is the number of descriptors that a request takes. An HTTP/2
-// connection carries many requests, so connections and requests are bounded separately.
+// how many requests with open files all ports together may have. All of these share HTTP's part of
+// the descriptors. each is the number of descriptors that a request takes. An HTTP/2 connection
+// carries many requests, so connections and requests are bounded separately.
 func bounds(cfg *settings.Config, limit, each int) (conns, small, open int) {
 	share := service.Share(cfg, limit)
 	share -= min(service.SpareDescriptors, share/2)

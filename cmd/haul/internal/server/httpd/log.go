@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A log writes the log of HTTP, and counts for the metrics.
+// A log writes the log of HTTP, and counts transfers for the metrics.
 type log struct {
 	*linequeue.Log
 	counts *meter.Registry    // nil counts nothing
@@ -105,7 +105,7 @@ func (l *log) ended(x *web.Exchange) {
 	l.Say(level, "http", attrs...)
 }
 
-// endTransfer counts a request that has sent a file, or should have.
+// endTransfer counts a request that has sent a file, or should have sent one.
 func (l *log) endTransfer(x *web.Exchange, level slog.Level, result meter.Result, bytes int64) {
 	m, ok := x.Value.(*meter.Transfer)
 	if !ok {
@@ -115,9 +115,10 @@ func (l *log) endTransfer(x *web.Exchange, level slog.Level, result meter.Result
 }
 
 // outcomeOf returns the result of a request, and the level of its log line. As with the other
-// protocols, it is a warning if a write was refused or failed, or if a read was forbidden or failed
-// on this side. A missing file is no warning, because clients often ask for one. An authentication
-// challenge, or a condition that does not hold, is not a refused write.
+// protocols, the level is a warning if a write was refused or failed, or if a read was forbidden or
+// failed on this side. A missing file does not cause a warning, because clients often ask for one.
+// An authentication challenge, or a condition that does not hold, does not count as a refused
+// write.
 func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	_, ofFile := errors.AsType[*fs.PathError](x.Err)
 	switch {

@@ -20,7 +20,7 @@ import (
 // A port serves HTTP or HTTPS.
 type port struct {
 	scheme  string
-	asked   []string // addresses as configured; addresses of the sockets once those are open
+	asked   []string // addresses as configured; once the sockets are open, the addresses of the sockets
 	accept  tcp.Server
 	failed  ports.FailedConns // handshakes
 	sockets []*tcp.Socket
@@ -29,21 +29,22 @@ type port struct {
 	// drain.
 	http1, http2 http.Server
 
-	// shutdown cancels all requests, with a cause for their contexts. active is the number of
+	// shutdown cancels the contexts of all requests, with a cause. active is the number of
 	// requests.
 	shutdown context.CancelCauseFunc
 	active   atomic.Int64
 
-	// silent maps the HTTP/2 connections that have sent no request yet to the time of their start.
+	// silent maps the HTTP/2 connections that have not sent a request yet to the time of their
+	// start.
 	silent sync.Map
 
 	// http1Conns maps each HTTP/1 connection to an atomic.Bool: whether it waits for another
 	// request.
 	http1Conns sync.Map
 
-	ending     atomic.Bool   // each HTTP/1 answer closes its connection
-	closesIdle atomic.Bool   // idle HTTP/1 connections are closed
-	idleGrace  time.Duration // 0 means idleGrace
+	ending     atomic.Bool   // whether each HTTP/1 answer closes its connection
+	closesIdle atomic.Bool   // whether idle HTTP/1 connections are closed
+	idleGrace  time.Duration // 0 means the constant idleGrace
 	stall      time.Duration // of HTTP/2; 0 means web.DefaultStall
 }
 
@@ -97,11 +98,11 @@ func (p *port) open(handler http.Handler, log *slog.Logger) {
 	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted.ServeHTTP(&lastWriter{w, &p.ending}, r)
 	})
-	// WriteTimeout limits only net/http's own answers, since the handler sets a limit for its
-	// answers. With HTTP/2, WriteTimeout would limit uploads.
+	// WriteTimeout limits only net/http's own answers, because the handler sets its own limit for
+	// its answers. With HTTP/2, WriteTimeout would limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
 	p.http2.Protocols = new(http.Protocols)
-	p.http2.Protocols.SetUnencryptedHTTP2(true) // a writebehind.Conn does TLS below it
+	p.http2.Protocols.SetUnencryptedHTTP2(true) // below it, the writebehind.Conn does TLS
 }
 
 // connKey is the key of the connection in a request's context.
@@ -135,27 +136,26 @@ func (p *port) close() {
 const (
 	pollEvery = 10 * time.Millisecond
 
-	// endTime limits the wait for requests whose connections are closed, because a store may
-	// hang.
+	// endTime limits the wait for requests whose connections are closed, because a store may hang.
 	endTime = time.Second
 
 	// goAwayEvery is the time between two announcements of the end over HTTP/2. A connection that
 	// is just starting misses the first one.
 	goAwayEvery = time.Second
 
-	// idleGrace is how long idle HTTP/1 connections are kept at the end. A request may be on its
-	// way on one of them. Its answer then ends the connection.
+	// idleGrace is how long idle HTTP/1 connections are kept at the end of the server. A request
+	// may be on its way on one of them. Its answer then ends the connection.
 	idleGrace = time.Second
 )
 
-// drain waits until each connection has received the answers to its requests and is closed. If
-// patient ends first, drain closes the remaining connections.
+// drain waits until each connection has received the answers to its requests and is closed. If the
+// context patient ends first, drain closes the remaining connections.
 //
-// Over HTTP/2, Shutdown announces the end after connections have had time for a last request, and
-// no request is lost. Over HTTP/1 it could drop a request that has just been read.
-// SetKeepAlivesEnabled could drop the first request of a connection, if its header takes more than
-// five seconds. So an HTTP/1 connection ends with its next answer, after idleGrace if it is idle,
-// or after headerTime if it never sends a request.
+// Over HTTP/2, Shutdown announces the end after connections have had time for a last request, so no
+// request is lost. Over HTTP/1, Shutdown could drop a request that has just been read, and
+// SetKeepAlivesEnabled could drop the first request of a connection whose header takes more than
+// five seconds. So drain uses neither of them there: an HTTP/1 connection ends with its next
+// answer, after idleGrace if it is idle, or after headerTime if it never sends a request.
 func (p *port) drain(patient context.Context, l *tcp.Listener) {
 	defer p.close()
 	var second sync.WaitGroup
@@ -172,7 +172,8 @@ func (p *port) drain(patient context.Context, l *tcp.Listener) {
 	l.Drain(patient)
 }
 
-// closeIdle closes the HTTP/1 connections that wait for a request, now or later.
+// closeIdle closes the HTTP/1 connections that wait for a request, and those that begin to wait
+// later.
 func (p *port) closeIdle() {
 	p.closesIdle.Store(true)
 	p.http1Conns.Range(func(c, idle any) bool {
@@ -184,8 +185,9 @@ func (p *port) closeIdle() {
 }
 
 // awaitRequests gives each HTTP/2 connection time to send a request that is on its way: idleGrace
-// from the end, or from the start of the connection, since handshakes may still complete. A client
-// reports an error if its connection is closed without an answer to its first request.
+// from the end of the server, or from the start of the connection, because handshakes may still
+// complete. If its connection is closed without an answer to its first request, a client reports an
+// error.
 func (p *port) awaitRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, headerTime)
 	defer cancel()
@@ -209,7 +211,7 @@ func (p *port) goAway(patient context.Context) bool {
 	return p.http2.Shutdown(ctx) == nil
 }
 
-// A lastWriter marks an answer as the last of its connection once the server is ending.
+// A lastWriter marks an answer as the last answer of its connection once the server is ending.
 type lastWriter struct {
 	http.ResponseWriter
 	ending *atomic.Bool

@@ -44,10 +44,10 @@ type Service struct {
 	log     *log
 	handler *web.Handler
 
-	files    *publicfiles.Files // for clients without a login; nil if there are users
-	whole    *web.Account       // for clients without a login, if all of them get the same account
+	files    *publicfiles.Files // for clients without a login; nil if clients have to log in
+	whole    *web.Account       // for clients without a login, if all of them get the same account; otherwise nil
 	small    localdir.SmallFiles
-	roots    *userroots.Roots // of users; nil if there are no users
+	roots    *userroots.Roots // roots of users; nil if there are no users
 	sessions *logins.Sessions // nil if there are no users
 
 	plain, secure port
@@ -55,7 +55,7 @@ type Service struct {
 	expires       func() time.Time // when the certificate expires; nil without HTTPS
 
 	retired chan time.Duration
-	limit   time.Duration // for requests under way once there is a successor; set before requests see the end
+	limit   time.Duration // time limit for requests under way once there is a successor; set before requests notice the end
 }
 
 // socketOptions are the options of the sockets.
@@ -295,7 +295,7 @@ func (s *Service) String() string {
 	return strings.Join(all, ", ")
 }
 
-// Announce prints the server's addresses, and who may log in.
+// Announce prints the server's addresses, and which users may log in.
 func (s *Service) Announce() {
 	said := false
 	for _, p := range s.ports() {
@@ -323,7 +323,7 @@ func (s *Service) Announce() {
 	}
 }
 
-// Addrs returns the addresses that serve HTTP without TLS; none before Listen.
+// Addrs returns the addresses that serve HTTP without TLS. Before Listen there are no addresses.
 func (s *Service) Addrs() (all []netip.AddrPort) {
 	for _, one := range s.plain.sockets {
 		at, _ := netip.ParseAddrPort(one.Addr().String())
@@ -404,7 +404,8 @@ func (s *Service) Serve(server context.Context) error {
 }
 
 // servePort serves one port. When ctx ends, requests under way have the grace period to finish.
-// Once a successor has taken over, they have the limit instead, unless the server ends first.
+// Once a successor has taken over, they have the limit in place of that period, unless the server
+// ends first.
 func (s *Service) servePort(server, ctx context.Context, p *port) error {
 	l, err := p.accept.Listener(p.sockets...)
 	if err != nil {
@@ -427,8 +428,8 @@ func (s *Service) servePort(server, ctx context.Context, p *port) error {
 	return nil
 }
 
-// Alive takes a lock that each request needs. If the lock is never released, Alive hangs, and the
-// watchdog ends the process.
+// Alive acquires a lock that each request needs. If the lock is never released, Alive hangs, and
+// the watchdog ends the process.
 func (s *Service) Alive() bool {
 	_ = s.handler.Counters()
 	return true

@@ -9,13 +9,13 @@ import (
 
 const pollEvery = 5 * time.Millisecond
 
-// Finish closes a listener and ends its server. Connections that were accepted before have the
-// time grace to receive an answer. After that they are closed, and so are idle connections.
-// served is closed when Serve has returned, and open returns the number of open connections.
+// Finish closes a listener and ends its server. Connections that were accepted before have the time
+// grace to receive an answer. After that, and as soon as they are idle, they are closed. served is
+// closed when Serve has returned, and open returns the number of open connections.
 //
 // [http.Server.Shutdown] would close a connection without an answer if its first request arrives
-// during the shutdown. At a reload, the client would take that for the end of a server that
-// continues to serve.
+// during the shutdown. At a reload, the client would conclude that the server has ended, although
+// it continues to serve.
 func Finish(s *http.Server, l net.Listener, served <-chan struct{}, open func() int64, grace time.Duration) {
 	_ = l.Close() // it fails if it was closed before
 	<-served
@@ -23,5 +23,5 @@ func Finish(s *http.Server, l net.Listener, served <-chan struct{}, open func() 
 	for end := time.Now().Add(grace); open() > 0 && time.Now().Before(end); {
 		time.Sleep(pollEvery)
 	}
-	_ = s.Close() // an error concerns sockets that are closed either way
+	_ = s.Close() // an error would concern sockets that are closed in any case
 }

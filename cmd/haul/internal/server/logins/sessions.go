@@ -1,5 +1,5 @@
 // Package logins manages the users who may log in to a service, their sessions, and the users file,
-// which it reads again when the file changes.
+// which is read again when it changes.
 package logins
 
 import (
@@ -24,8 +24,8 @@ const (
 	// reloadEvery is the time between two checks for a change of the users file.
 	reloadEvery = 2 * time.Second
 
-	// reloadShare bounds the cost of these checks. A check takes no more than this fraction of the
-	// time until the next one, however many files the users file names.
+	// reloadShare bounds the cost of these checks. A check takes at most this fraction of the time
+	// until the next check, however many files the users file names.
 	reloadShare = 50
 )
 
@@ -39,7 +39,7 @@ type Sessions struct {
 	live map[*Session]bool // mu
 }
 
-// A Session is a login in use.
+// A Session is a login that is in use.
 type Session struct {
 	Login *users.Login
 	Peer  string
@@ -64,8 +64,8 @@ func (p *Sessions) Reads() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Enter begins a session, unless the users file has changed and now refuses the login. The context
-// ends when the login is no longer valid. The caller calls leave at the end of the session.
+// Enter begins a session, unless the users file has changed and the login would now be refused. The
+// context ends when the login is no longer valid. The caller calls leave at the end of the session.
 func (p *Sessions) Enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,8 +86,8 @@ func (p *Sessions) Enter(l *users.Login, peer string) (life context.Context, lea
 	}, nil
 }
 
-// EndRevoked ends the sessions whose login would be refused now: see [users.Directory.Recheck].
-// Before it ends a session it calls report, with the reason.
+// EndRevoked ends the sessions whose logins would now be refused: see [users.Directory.Recheck].
+// Before it ends a session, it calls report with the reason.
 func (p *Sessions) EndRevoked(report func(g *Session, why string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,9 +100,9 @@ func (p *Sessions) EndRevoked(report func(g *Session, why string)) {
 }
 
 // Watch reloads the users file whenever the file has changed, until ctx ends, and logs each reload.
-// It logs a mistake in the file once, and its correction. After each change it calls changed. name
-// is the service of the users, such as "sftp". If the file cannot be read again, Watch logs that at
-// once, before the file changes.
+// It logs a mistake in the file once, and also when it is corrected. After each change it calls
+// changed. name is the service of the users, such as "sftp". If the file cannot be read again,
+// Watch logs that at once, before the file changes.
 func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, changed func()) {
 	if p.File == "" {
 		return
@@ -111,7 +111,7 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 		say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
-	was := service.Unreadable(p.Users.Files()...) // Reload only reads files that have changed
+	was := service.Unreadable(p.Users.Files()...) // Reload reads only files that have changed
 	if was != nil {
 		blind(was)
 	}
@@ -131,7 +131,7 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 		}
 		switch {
 		case errors.Is(err, fs.ErrPermission) && text != last:
-			if was == nil { // otherwise the file was new at the start, and has not changed since
+			if was == nil { // otherwise the file was new at the start, and it has not changed since
 				blind(err)
 			}
 		case text != "" && (news || text != last):
@@ -146,7 +146,8 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 	}
 }
 
-// OpenUsersFile loads a users file, which has to exist. It may belong to root or to one of owners.
+// OpenUsersFile loads a users file, which must exist. The file may belong to root or to one of
+// owners.
 func OpenUsersFile(path string, owners ...int) (*users.Directory, error) {
 	d, err := users.Open(path, owners...)
 	if err == nil {

@@ -14,17 +14,18 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/httpend"
 )
 
-// metricsLimits limit the resources that a client of the metrics can use. Each connection serves
-// one request, so it lasts no longer than header + answer.
+// metricsLimits bounds the resources that a client of the metrics can use. Each connection serves
+// one request, so it lasts at most header + answer.
 type metricsLimits struct {
-	header      time.Duration // until a request's header and body are complete
+	header      time.Duration // from the complete request until the answer has been read
 	answer      time.Duration // from then on, until the answer has been read
 	grace       time.Duration // for answers under way when the server ends
 	headerBytes int           // of a request; net/http adds 4096
-	connections int           // at the same time; more are closed at once
+	connections int           // connections at the same time; further ones are closed at once
 }
 
-// metricsDefaults are enough for one or two scrapers on a working network, at intervals of seconds.
+// metricsDefaults holds limits that are enough for one or two scrapers on a working network, at
+// intervals of seconds.
 var metricsDefaults = metricsLimits{
 	header:      5 * time.Second,
 	answer:      10 * time.Second,
@@ -46,8 +47,8 @@ type Server struct {
 }
 
 // New serves three paths on a socket until Close: /metrics by the handler, /healthz, and / with a
-// line about them. When ctx ends, /healthz changes from 200 to 503. The other paths continue to
-// work, so that the end of the transfers can be observed.
+// line about the other two. When ctx ends, the status of /healthz changes from 200 to 503. The
+// other paths continue to work, so that the end of the transfers can be observed.
 //
 // There is no encryption and no password, so only clients that may see the numbers should be able
 // to reach the socket.
@@ -68,8 +69,8 @@ func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, me
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ConnState:                    s.count,
 	}
-	// A scrape arrives only every few seconds, so a new connection for each is cheap. A stranger
-	// could hold connections that are kept.
+	// A scrape arrives only every few seconds, so a new connection for each is cheap. If
+	// connections were kept, a stranger could hold them open.
 	s.http.SetKeepAlivesEnabled(false)
 	go s.run()
 	return s
@@ -83,7 +84,7 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, line+"\n") // the client may be gone
+		_, _ = io.WriteString(w, line+"\n") // the client may have left
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
@@ -103,8 +104,8 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 // Addr returns the address of the socket.
 func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 
-// run serves until Close. If the socket fails before that, the metrics end but the transfers
-// continue.
+// run serves until Close. If the socket fails before that, the metrics are no longer served but the
+// transfers continue.
 func (s *Server) run() {
 	defer close(s.ended)
 	if err := s.http.Serve(s.socket); !s.closing.Load() {
@@ -117,15 +118,15 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if s.open.Add(1) > int64(s.limits.connections) {
-			_ = c.Close() // the connection has no request yet
+			_ = c.Close() // the connection has not sent a request yet
 		}
 	case http.StateClosed, http.StateHijacked:
 		s.open.Add(-1)
 	}
 }
 
-// Close ends the server. Answers under way have the grace period, and other connections are closed.
-// Close may be called again.
+// Close ends the server. It gives answers under way the grace period, and closes other connections.
+// It may be called again.
 func (s *Server) Close() {
 	s.closing.Store(true)
 	httpend.Finish(&s.http, s.socket, s.ended, s.open.Load, s.limits.grace)

@@ -1,5 +1,5 @@
-// Package notify combines the parts that report what clients do: the audit log, the hashes of
-// uploads, and the hooks.
+// Package notify combines the parts of a server that report what clients do: the audit log, the
+// hashes of uploads, and the hooks.
 package notify
 
 import (
@@ -22,21 +22,21 @@ import (
 // SHA256 is the value of [Settings.AuditHash] that turns hashes on.
 const SHA256 = "sha256"
 
-// Settings has the settings of hooks and the audit log.
+// Settings holds the settings of hooks and the audit log.
 type Settings struct {
-	// Hooks are programs to run, and URLs to post to, when clients do something.
+	// Hooks are programs to run, and URLs to post to, when clients have done something.
 	Hooks []hooks.Hook
 
-	// Audit is the file of the audit log; "" means none. With AuditHash, which is [SHA256], the log
-	// and the hooks get the hashes of uploads.
+	// Audit is the file of the audit log; "" means that there is no audit log. If AuditHash is
+	// [SHA256], the log and the hooks get the hashes of uploads.
 	Audit, AuditHash string
 }
 
 // Wanted reports whether the actions of clients are recorded or trigger hooks.
 func (s *Settings) Wanted() bool { return s.Audit != "" || len(s.Hooks) > 0 }
 
-// Check checks the settings without opening anything. It calls when for each check, with the
-// result, the setting and a message.
+// Check checks the settings without opening anything. For each check it calls when with the result,
+// the setting and a message.
 func (s *Settings) Check(when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	when(len(s.Hooks) > 0 && !hooks.Supported, "hook", "%s: this system has no hooks", failure.Flag("hook"))
 	when(len(s.Hooks) > hooks.MaxHooks, "hook", "%s: there are %d hooks, and %d are the most", failure.Flag("hook"), len(s.Hooks), hooks.MaxHooks)
@@ -80,7 +80,7 @@ func (s *Settings) Secrets() (all []userroots.Secret) {
 	return all
 }
 
-// Announce prints what happens when clients do something.
+// Announce prints what the server does when clients have done something.
 func (s *Settings) Announce(say func(format string, args ...any)) {
 	if s.Audit != "" {
 		say("audit log: %s", s.Audit)
@@ -97,16 +97,16 @@ func (s *Settings) SandboxPaths(c *privilege.Confinement) {
 	}
 }
 
-// mostKept bounds the uploads that stay open until they are hashed. A sixteenth of the
-// descriptors is another bound. Further files are hashed by name, if they still have it.
+// mostKept bounds the uploads that stay open until they are hashed. A sixteenth of the descriptors
+// is another bound. Further files are hashed by name, if they still have their names.
 const mostKept = 1024
 
-// A Notifier passes on what clients do.
+// A Notifier passes on reports about what clients do.
 type Notifier struct {
 	// Report receives the reports of the protocols; nil if nothing needs them.
 	Report *activity.Reporter
 
-	// Kept holds the uploads that wait for their hash; nil if there are no hashes.
+	// Kept holds the uploads that wait for their hash; nil if no hashes are computed.
 	Kept *localdir.KeptUploads
 
 	audit  *audit.Log
@@ -125,9 +125,9 @@ func (s *Settings) New() (n Notifier) {
 	return n
 }
 
-// Open opens the audit log, and starts the process that runs hooks while this process still may.
-// That process gets the environment env, and becomes the given user; nil means no change. The
-// caller closes the Notifier, even after an error.
+// Open opens the audit log, and starts the process that runs hooks, which must happen while this
+// process may still do so. That process gets the environment env, and becomes the given user; nil
+// means that the user does not change. The caller closes the Notifier, even after an error.
 func (n *Notifier) Open(s *Settings, env []string, user *privilege.User, log *slog.Logger) (err error) {
 	if s.Audit != "" {
 		if n.audit, err = audit.Open(s.Audit, log); err != nil {

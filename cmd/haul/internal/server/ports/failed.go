@@ -21,7 +21,7 @@ type FailedConns struct {
 	Proxies failure.Flag // the setting that names the proxies
 }
 
-// Causes that concern PROXY headers.
+// These causes concern PROXY headers.
 const (
 	noHeader    = "no PROXY header"
 	badHeader   = "the PROXY header is not right"
@@ -31,7 +31,8 @@ const (
 // proxyFlag stands for the flag that names the proxies, in adviceOn.
 const proxyFlag = "--PROXIES"
 
-// maxHandshakeError is how many bytes of an error are logged. Strangers can choose parts of it.
+// maxHandshakeError is how many bytes of an error are logged. Strangers can determine parts of the
+// error.
 const maxHandshakeError = 200
 
 // Add logs a connection that failed for a cause.
@@ -45,7 +46,7 @@ func (f *FailedConns) Add(level slog.Level, cause string, c *tcp.Conn, err error
 }
 
 // Handshake logs a connection whose PROXY header or TLS handshake failed, and returns the cause. It
-// does not log port scans, and returns "" for them.
+// does not log port scans, for which it returns "".
 func (f *FailedConns) Handshake(c *tcp.Conn, err error) (cause string) {
 	if errors.Is(err, io.EOF) {
 		return ""
@@ -55,12 +56,13 @@ func (f *FailedConns) Handshake(c *tcp.Conn, err error) (cause string) {
 	return cause
 }
 
-// LooksLikeProxy reports whether the first bytes begin a PROXY header, of either version.
+// LooksLikeProxy reports whether the first bytes are the beginning of a PROXY header, of either
+// version.
 func LooksLikeProxy(head [5]byte) bool {
 	return string(head[:]) == "PROXY" || string(head[:]) == "\r\n\r\n\x00"
 }
 
-// Causes for which a connection may fail before its first request.
+// A connection may fail for these causes before its first request.
 const (
 	PlainHTTP  = "HTTP without TLS"
 	distrusted = "the client does not trust the certificate"
@@ -69,7 +71,7 @@ const (
 	TLSAhead   = "TLS without HTTPS"
 )
 
-// adviceOn says what the administrator can do about a cause.
+// adviceOn maps a cause to the action that the administrator can take.
 var adviceOn = map[string]string{
 	noHeader: "the peer is in " + proxyFlag + ", and must begin with a PROXY header: enable that there (send-proxy in HAProxy, " +
 		"proxy_protocol in nginx's stream), or take its network out of " + proxyFlag,
@@ -81,8 +83,8 @@ var adviceOn = map[string]string{
 	HeaderAhead: "the peer sends a PROXY header, and is not in " + proxyFlag + ": add it if you trust this proxy; if it is there already, it sends two headers",
 }
 
-// causeOf returns why a handshake failed, and the level for the log. On the internet, some
-// handshakes fail all the time.
+// causeOf returns the reason why a handshake failed, and the level for the log. On the internet,
+// some handshakes fail all the time.
 func causeOf(err error) (slog.Level, string) {
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	remote, isRemote := errors.AsType[*net.OpError](err)
@@ -103,7 +105,8 @@ func causeOf(err error) (slog.Level, string) {
 	return slog.LevelInfo, badTLS
 }
 
-// looksLikeHTTP reports whether the first bytes of a connection begin a request.
+// looksLikeHTTP reports whether the first bytes of a connection are the beginning of an HTTP
+// request.
 func looksLikeHTTP(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PRI *":

@@ -30,7 +30,7 @@ var listenAdvice = map[string]struct {
 	handover.Status:  {free: "127.0.0.1:9070"},
 }
 
-// ListenError adds to an error what the administrator can do about it. name is the name of the
+// ListenError adds to an error the action that the administrator can take. name is the name of the
 // service, and of the setting for its addresses. If this server itself had the port before a
 // reload, rival is the address with that port; otherwise it is nil.
 func ListenError(name string, err error, rival net.Addr) error {
@@ -43,7 +43,8 @@ func ListenError(name string, err error, rival net.Addr) error {
 	return failure.Listen.Errorf("%s: %w", name, err)
 }
 
-// adviceFor returns what the administrator can do about an error; nil if nothing is known.
+// adviceFor returns the action that the administrator can take about an error, or nil if nothing is
+// known.
 func adviceFor(name string, err error, rival net.Addr) error {
 	setting, of := failure.Flag(name), listenAdvice[name]
 	switch {
@@ -63,15 +64,15 @@ func adviceFor(name string, err error, rival net.Addr) error {
 	return nil
 }
 
-// A Fallback is another address for a service.
+// A Fallback describes another address for a service.
 type Fallback struct {
-	Name  string   // of the service
+	Name  string   // name of the service
 	Asked []string // the addresses that the service cannot get
 	Other string   // the address to use instead; "" if no other address is known
-	Rival net.Addr // where this server itself uses the port of one of them; nil if it does not
+	Rival net.Addr // the address at which this server itself uses the port of one of them; nil if it does not
 }
 
-// After returns the other address, and logs it, if err says that this process may not use a port.
+// After returns the other address, and logs that, if err says that this process may not use a port.
 // Otherwise, or if this server itself uses the port, it returns nil.
 func (f Fallback) After(err error, env *service.Env) []string {
 	why, advice := "", ""
@@ -90,8 +91,8 @@ func (f Fallback) After(err error, env *service.Env) []string {
 	return []string{f.Other}
 }
 
-// RivalAt returns the address at which the predecessor itself uses the port of one of addrs; nil if
-// it does not.
+// RivalAt returns the address at which the predecessor itself uses the port of one of addrs, or nil
+// if there is no such address.
 func RivalAt(passed *handover.Inherited, network string, addrs ...string) net.Addr {
 	for _, addr := range addrs {
 		if rival := passed.Rival(network, addr); rival != nil {
@@ -101,8 +102,8 @@ func RivalAt(passed *handover.Inherited, network string, addrs ...string) net.Ad
 	return nil
 }
 
-// Listen returns the sockets of a service: those passed to this process, or new ones. asked[i] is
-// the configured address of sockets[i]; "" is for a socket from systemd.
+// Listen returns the sockets of a service: sockets that were passed to this process, or new ones.
+// asked[i] is the configured address of sockets[i], or "" for a socket from systemd.
 func Listen(ctx context.Context, cfg *settings.Config, passed *handover.Inherited, name string, addrs []string, o tcp.Options) (sockets []*tcp.Socket, asked []string, err error) {
 	o.Congestion = cfg.Congestion
 	places, err := passed.Stream(name, addrs, o)

@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// unixProxy is the peer in the log if a proxy connects by a unix socket.
+// unixProxy is the peer that the log shows if a proxy connects by a unix socket.
 const unixProxy = "unix"
 
 // PeerText returns the address of a peer for the log. The address is invalid for a proxy on a unix
-// socket that has named no client.
+// socket that has not named a client.
 func PeerText[A interface {
 	IsValid() bool
 	String() string
@@ -54,7 +54,7 @@ func ShownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {
 	return shown, host
 }
 
-// ConnServer returns a server's connections for package meter.
+// ConnServer returns a server's counters and connections for package meter.
 func ConnServer(s *tcp.Server) meter.ConnServer {
 	return meter.ConnServer{
 		Counters: func() meter.ConnCounters { return meter.ConnCounters(s.Counters()) },

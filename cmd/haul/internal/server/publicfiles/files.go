@@ -30,14 +30,14 @@ type Files struct {
 	sources *source.Set
 
 	Site          *site.Site // its files and rules
-	reads, writes []string   // directories, absolute
+	reads, writes []string   // absolute paths of directories
 	roots         []*os.Root
 	uploads       []*localdir.Dir
 	small         *localdir.SmallFiles // may be nil
 }
 
 // Open opens the directories and reads the rules. Up to small.Max small files stay open for the
-// next reader; if small is nil, none do.
+// next reader; if small is nil, no files stay open.
 func Open(cfg *settings.Config, env *service.Env, small *localdir.SmallFiles) (*Files, error) {
 	s := &Files{cfg: cfg, sources: &env.Sources, small: small, Site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access, Opened: env.Requested}}
 	if err := s.openRoots(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/status"
 )
 
-// newCounts returns the registry for all transfers, and the board of the status page. The
-// registry is nil if nothing reads it, and the board is nil if there is no page.
+// newCounts returns the registry for all transfers, and the board of the status page. The registry
+// is nil if nothing reads it, and the board is nil if there is no status page.
 func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry, *status.Board) {
 	if cfg.Metrics == "" && cfg.Status.Listen == "" && !cfg.Notify.Wanted() {
 		return nil, nil
@@ -21,8 +21,8 @@ func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry
 		c.Ended = report.Ended
 	}
 	for _, name := range services(cfg) {
-		if name != handover.Boot { // boot transfers no files
-			c.Protocols = append(c.Protocols, meter.Protocol(name)) // both packages have the same names
+		if name != handover.Boot { // the boot service does not transfer files
+			c.Protocols = append(c.Protocols, meter.Protocol(name)) // packages handover and meter use the same names
 		}
 	}
 	if cfg.Status.Listen == "" {
@@ -35,7 +35,8 @@ func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry
 }
 
 // registerReloads adds metrics for the results of reloads and restarts, under the names that
-// Prometheus uses for its own. After a successful restart, the new process starts its own counts.
+// Prometheus uses for its own reloads. After a successful restart, the new process starts its own
+// counts.
 func registerReloads(counts *meter.Registry, r *handover.Restarter) {
 	read := float64(time.Now().Unix())
 	counts.Gauge("config_last_reload_success_timestamp_seconds", "When this process read its settings.", func() float64 { return read })

@@ -10,7 +10,7 @@ import (
 )
 
 // DryRun does the same as [Run] up to the opening of sockets, and writes what Run would serve. It
-// creates no files: no host keys, and no packet recordings. With Boot.Advise it writes only the
+// creates no files: neither host keys nor packet recordings. With Boot.Advise it writes only the
 // advice.
 func DryRun(cfg settings.Config, out io.Writer) error {
 	if err := cfg.Check(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// userToBecome looks up the user of --user; nil means no change. It is called with the other
-// checks, before any socket is open.
+// userToBecome looks up the user of --user, or returns nil if the user does not change. It is
+// called with the other checks, before any socket is open.
 func userToBecome(spec string) (*privilege.User, error) {
 	if spec == "" {
 		return nil, nil
@@ -49,8 +49,8 @@ func ownUsers(become *privilege.User) []int {
 // access to files outside its directories, then root or capabilities. It cannot be undone. After an
 // error the process must end.
 //
-// Confine comes first because it finds the directories by name, and the new user may not be able to
-// reach them. Where the system cannot confine a process, the server runs unconfined.
+// Confine is called first because it finds the directories by name, and the new user may not be
+// able to reach them. If the system cannot confine a process, the server runs unconfined.
 func dropPrivileges(user *privilege.User, sandbox privilege.Confinement, log *slog.Logger) error {
 	what, err := privilege.Confine(sandbox)
 	switch {

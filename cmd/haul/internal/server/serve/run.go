@@ -2,8 +2,8 @@
 // directories, with one log, metrics, restarts without downtime, and as few rights as
 // they need.
 //
-// [Run] builds it from a [settings.Config], step by step. Each protocol is a service, in the
-// packages tftpd, sftpd, httpd and bootd. Nothing here reads a command line.
+// [Run] builds the server from a [settings.Config], step by step. Each protocol is a service, in
+// the packages tftpd, sftpd, httpd and bootd. Nothing here reads a command line.
 package serve
 
 import (
@@ -39,27 +39,27 @@ import (
 type protocol interface {
 	Secrets() []userroots.Secret                                  // files of the service that no client may access
 	KeepSecret(all []userroots.Secret) error                      // refuses to serve a secret of any service
-	Listen(ctx context.Context, passed *handover.Inherited) error // opens the sockets, or takes those passed to the process
+	Listen(ctx context.Context, passed *handover.Inherited) error // opens the sockets, or takes over those passed to the process
 	RegisterMetrics(counts *meter.Registry)                       // registers the counters of the service
 	Announce()                                                    // prints the addresses, and how to use them
 	SandboxPaths(c *privilege.Confinement)                        // adds the parts of the file system that the service needs
 	StartBackground(ctx context.Context)                          // starts background work, once privileges are dropped
 	Serve(ctx context.Context) error                              // serves until ctx and the transfers have ended
 	Sockets() ([]handover.Socket, error)                          // returns duplicates of the sockets, for a successor
-	Retire(limit time.Duration)                                   // a successor has the sockets: Serve ends after the transfers under way, or after limit
+	Retire(limit time.Duration)                                   // a successor has the sockets: Serve returns after the transfers under way, or after limit
 	Alive() bool                                                  // reports whether the service works, for the watchdog
 	Name() string                                                 // names the sockets in a handover
 	String() string                                               // "TFTP on [127.0.0.1:69]"
 	Close()
 }
 
-// A server is a server that is being set up, and later running.
+// A server is a server that is being set up, and later runs.
 type server struct {
 	cfg      settings.Config
 	env      service.Env
 	user     *privilege.User // the user that the process becomes; nil means no change
 	services []protocol
-	boot     *bootd.Service // also one of services; nil if boot clients are not answered
+	boot     *bootd.Service // also one of services; nil if the server does not answer boot clients
 	admin    *admin.Server
 	board    *status.Board // nil without a status page
 }
@@ -74,17 +74,17 @@ func newServer(cfg settings.Config, out io.Writer) *server {
 	return &server{cfg: cfg, env: service.Env{Out: out, JSON: json, Log: console.NewLogger(out, json, level)}}
 }
 
-// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of ctx's end
-// has a method Signal() os.Signal, the log names the signal.
+// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of the end of
+// ctx has a method Signal() os.Signal, the log names the signal.
 //
 // A mistake in the configuration is a [failure.Usage]. If a socket cannot be opened, the error is a
-// [failure.Listen]; if a file of this machine is the reason, it is a [failure.Local].
+// [failure.Listen]; if the reason is a file of this machine, the error is a [failure.Local].
 func Run(ctx context.Context, cfg settings.Config, out io.Writer) error {
 	return newServer(cfg, out).run(ctx)
 }
 
 func (s *server) run(ctx context.Context) error {
-	requests := handover.NewRequests(s.cfg.Reload) // kept until the server can handle them
+	requests := handover.NewRequests(s.cfg.Reload) // keeps the requests until the server can handle them
 	defer requests.Close()
 	before, err := handover.FindPredecessor()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *server) start(ctx context.Context, requests *handover.Requests) error {
 	if err := cfg.Notify.HideProcess(); err != nil {
 		return err
 	}
-	environ := os.Environ() // the calls below remove variables that are only for this process
+	environ := os.Environ() // the calls below remove variables that are meant for this process only
 	env.Notifier = cfg.Notify.New()
 	env.Counts, s.board = newCounts(cfg, env.Notifier.Report)
 	err = s.open()
@@ -149,7 +149,7 @@ func (s *server) start(ctx context.Context, requests *handover.Requests) error {
 	if err := s.listen(ctx, passed); err != nil {
 		return err
 	}
-	passed.Close() // addresses that are no longer configured
+	passed.Close() // closes sockets at addresses that are no longer configured
 	sandbox := s.announce()
 	boundHeap(cfg)
 	boundThreads(cfg)
@@ -192,9 +192,9 @@ func (s *server) open() (err error) {
 	return s.keepSecrets(slices.Concat(sourceSecrets(cfg, &env.Sources), s.admin.Secrets(), cfg.Notify.Secrets()))
 }
 
-// openServices opens everything that the protocols need except their sockets. Boot is opened first,
-// because it follows the files that clients fetch. It is the last service in the list, because it
-// sends clients to the others.
+// openServices opens everything that the protocols need except their sockets. The boot service is
+// opened first, because it observes the files that clients fetch. It is the last service in the
+// list, because it sends clients to the other services.
 func (s *server) openServices() (err error) {
 	cfg, env := &s.cfg, &s.env
 	if cfg.Boot.Answer {
@@ -237,8 +237,8 @@ func (s *server) openServices() (err error) {
 	return nil
 }
 
-// keepSecrets makes sure that no file is served that no client may access. Such files belong to the
-// services, or are in all.
+// keepSecrets makes sure that the server serves no file that clients must not access. Such files
+// belong to the services, or are in all.
 func (s *server) keepSecrets(all []userroots.Secret) error {
 	for _, p := range s.services {
 		all = append(all, p.Secrets()...)
@@ -277,7 +277,7 @@ func (s *server) listen(ctx context.Context, passed *handover.Inherited) error {
 	return s.admin.Start(ctx, passed)
 }
 
-// announce prints what is served, and returns the parts of the file system that the server needs.
+// announce prints what the server serves, and returns the parts of the file system that it needs.
 func (s *server) announce() privilege.Confinement {
 	sandbox := privilege.Confinement{Read: []string{"/proc/self"}}
 	for _, p := range s.services {
@@ -292,8 +292,8 @@ func (s *server) announce() privilege.Confinement {
 	return sandbox
 }
 
-// serve serves, and keeps the service manager informed. If one service fails, all end. After a
-// successor has taken over, each service finishes its transfers.
+// serve runs the services, and keeps the service manager informed. If one service fails, all end.
+// After a successor has taken over, each service finishes its transfers.
 func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handover.Restarter) error {
 	log := s.env.Log
 	var names []string
@@ -310,11 +310,11 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 		p.StartBackground(running)
 	}
 	s.admin.WarnUnreadable()
-	watched, unwatch := context.WithCancel(running) // by the service manager
+	watched, unwatch := context.WithCancel(running) // ends when the service manager no longer watches this process
 	defer unwatch()
 	restart.Sockets = func() ([]handover.Socket, error) { return s.sockets() }
 	restart.HandOver = func(pid int) {
-		// The manager must know the successor before the successor reports to it.
+		// The manager must know about the successor before the successor reports to it.
 		unwatch()
 		if restart.Spawner.IsInit() {
 			return // process 1 remains the service
@@ -338,15 +338,15 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 		}
 		<-running.Done()
 		if !restart.Retired() {
-			_ = m.Stopping("waiting for transfers to finish") // the manager notices the end anyway
+			_ = m.Stopping("waiting for transfers to finish") // the manager notices the end in any case
 		}
 	})
 	errs := make([]error, len(s.services))
 	for i, p := range s.services {
 		served.Go(func() {
 			errs[i] = p.Serve(running)
-			// The service failed, ended because ctx did, or has retired while the other services
-			// still run.
+			// The service has failed, has ended because ctx has ended, or has retired while the
+			// other services still run.
 			if restart.Ended(p.Name()); !restart.Retired() {
 				end()
 			}
@@ -358,8 +358,8 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 	return errors.Join(errs...)
 }
 
-// startSpawner starts the process that can start a successor. On systems without one it returns
-// nil, or an error if --restartable asks for it.
+// startSpawner starts the process that can start a successor. On systems without spawners it
+// returns nil, or an error if --restartable was set.
 func startSpawner(cfg *settings.Config, env []string) (*handover.Spawner, error) {
 	s, err := handover.StartSpawner(env)
 	switch {

@@ -19,7 +19,7 @@ type Bucket struct {
 // A Fault answers a request for an object in place of the server, which it may call.
 type Fault func(w http.ResponseWriter, r *http.Request, server http.HandlerFunc)
 
-// NewBucket starts the server, until the test ends.
+// NewBucket starts the server, which ends with the test.
 func NewBucket(t testing.TB) *Bucket {
 	b := &Bucket{Server: s3test.New(t), faults: map[string]Fault{}}
 	b.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
@@ -39,8 +39,8 @@ func (b *Bucket) Env() []string {
 	return []string{"AWS_ENDPOINT_URL=" + b.URL, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_PROFILE=", "AWS_SESSION_TOKEN="}
 }
 
-// Break makes a fault answer all requests for an object; nil removes the fault. A listing has the
-// key "".
+// Break makes a fault answer all requests for an object; nil removes the fault. The key "" stands
+// for listings.
 func (b *Bucket) Break(key string, f Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

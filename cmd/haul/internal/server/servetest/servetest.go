@@ -1,5 +1,5 @@
-// Package servetest has helpers that the tests of the server share with those of the command
-// line.
+// Package servetest provides helpers that the tests of the server share with the tests of the
+// command line.
 package servetest
 
 import (
@@ -85,9 +85,9 @@ func (l *Buffer) String() string {
 	return l.b.String()
 }
 
-// WriteProgram writes a program that a test runs. It prevents the start of other processes
-// meanwhile. A process that another test starts at the same time would have the file open for
-// writing until it runs its own program, and such a file cannot be run.
+// WriteProgram writes a program that a test runs. Meanwhile it prevents the start of other
+// processes. A process that another test starts at the same time would have the file open for
+// writing until it executes its own program, and a file that is open for writing cannot be run.
 func WriteProgram(t *testing.T, file, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

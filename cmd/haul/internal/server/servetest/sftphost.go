@@ -62,7 +62,7 @@ func NewSFTPHost(t testing.TB, a sftp.Account) *SFTPHost {
 	return h
 }
 
-// NewKey creates a key, also in the form of a private key file.
+// NewKey creates a key. It returns the key also in the form of a private key file.
 func NewKey(t testing.TB) (ssh.Signer, *pem.Block) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
@@ -80,7 +80,7 @@ func NewKey(t testing.TB) (ssh.Signer, *pem.Block) {
 	return signer, private
 }
 
-// Start starts the server, at the port that it had before. Any goroutine may call it.
+// Start starts the server, at the port that it has had before. Any goroutine may call it.
 func (h *SFTPHost) Start() {
 	h.t.Helper()
 	h.mu.Lock()
@@ -103,7 +103,7 @@ func (h *SFTPHost) Start() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = s.Serve(ctx, l) // connections are cut, as the test intends
+		_ = s.Serve(ctx, l) // connections are cut off, which the test intends
 	}()
 	h.stop = func() {
 		cancel()

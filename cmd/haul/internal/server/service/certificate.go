@@ -11,7 +11,8 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// LogCertificate logs the faults of a certificate, and logs when a new one takes effect.
+// LogCertificate makes a Set log faults of its certificates, and log when a new certificate takes
+// effect.
 func LogCertificate(set *certs.Set, name string, say SayFunc) {
 	set.Report = func(err error) {
 		say(slog.LevelWarn, name+" certificate", slog.String("error", err.Error()))
@@ -24,8 +25,8 @@ func LogCertificate(set *certs.Set, name string, say SayFunc) {
 	}
 }
 
-// WarnUnreadable logs if a certificate cannot be loaded again, because the user that this process
-// has become may not read its files. name is the name of the service.
+// WarnUnreadable logs a warning if a certificate cannot be loaded again, because the user that this
+// process has become may not read its files. name is the name of the service.
 func WarnUnreadable(name string, pair certs.Pair, log *slog.Logger) {
 	for _, file := range slices.Compact([]string{pair.Cert, pair.Key}) {
 		if err := Unreadable(file); err != nil {

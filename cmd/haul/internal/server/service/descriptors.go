@@ -10,12 +10,12 @@ import (
 // sockets, directories, files that are being opened, and metrics.
 const SpareDescriptors = 128
 
-// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader. An eighth
-// of the service's descriptors is another bound.
+// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader. An eighth of
+// the service's descriptors is another bound.
 const SmallFiles = 256
 
-// FewFiles is the number of open files below which a limit set by the descriptors is always logged.
-// From this number on, it is logged only if a setting asks for more.
+// FewFiles is the number of open files below which a limit that follows from the number of
+// descriptors is always logged. From this number on, it is logged only if a setting asks for more.
 const FewFiles = 1000
 
 // Share returns each service's share of the descriptors of the process.

@@ -1,5 +1,5 @@
-// Package service has the parts that the services of one server share: the log, the counters, the
-// upstreams, and helpers for several protocols.
+// Package service provides the parts that the services of one server share: the log, the counters,
+// the upstreams, and helpers for several protocols.
 package service
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/source"
 )
 
-// An Env is shared by all services of a server. Package serve creates it.
+// An Env holds the data that all services of a server share. Package serve creates it.
 type Env struct {
 	Out  io.Writer // messages outside the log
 	JSON bool      // messages are also lines of JSON
@@ -27,14 +27,14 @@ type Env struct {
 	Notifier notify.Notifier // reports to hooks and the audit log
 
 	// Owners are the users that the server runs as, now and later. Files that authentication
-	// depends on have to belong to one of them or to root.
+	// depends on must belong to one of them or to root.
 	Owners []int
 
 	// Predecessor is the process whose sockets this one takes over; nil if no server ran before.
 	Predecessor *handover.Predecessor
 
-	// Requested is called for each file that a client opens without a login; nil unless boot
-	// clients are answered.
+	// Requested is called for each file that a client opens without a login. It is nil if the
+	// server does not answer boot clients.
 	Requested func(site.Client, string)
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// This is the memory that SFTP needs, in bytes. Most connections are idle. A connection that
-// transfers a file may have an SSH window in memory (2 MiB), and requests and replies (272 KiB
-// each). The sum does not assume that all connections are busy at once: it limits garbage, and
-// delays no connection.
+// These constants describe the memory that SFTP needs, in bytes. Most connections are idle. A
+// connection that transfers a file may have an SSH window in memory (2 MiB), and requests and
+// replies (272 KiB each). The sum does not assume that all connections are busy at once. It limits
+// garbage, and does not delay any connection.
 const (
 	memoryPerConn    = 96 << 10
 	memoryPerSession = 3 << 20
@@ -31,17 +31,18 @@ func Memory(cfg *settings.SFTP) int64 {
 func Threads(cfg *settings.SFTP) int { return cfg.MaxConns * sftp.DefaultMaxChannels }
 
 // An SSH connection needs descriptors for its socket and its open files. Users decide how many
-// files they open; the calculation assumes filesPerConn. One descriptor is added for the user's
-// directory.
+// files they open; the calculation assumes filesPerConn. One more descriptor is needed for the
+// user's directory.
 const (
 	filesPerConn   = 4
 	handlesPerUser = sftp.DefaultMaxHandles
 
-	// A limit set by the descriptors is logged if it is below the setting, or below this number.
+	// fewConns: a limit that follows from the number of descriptors is logged if it is below the
+	// setting, or below this number.
 	fewConns = 100
 )
 
-// fitDescriptors lowers the number of connections so that the descriptors suffice.
+// fitDescriptors lowers the number of connections so that there are enough descriptors.
 func fitDescriptors(srv *sftp.Server, limit, perVisit int, log *slog.Logger) {
 	most := max(1, (limit-min(service.SpareDescriptors, limit/2))/(filesPerConn+perVisit))
 	if srv.MaxConns > most {

@@ -24,23 +24,23 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A log writes the log of SFTP, and counts for the metrics.
+// A log writes the log of SFTP, and counts transfers for the metrics.
 type log struct {
 	*linequeue.Log
 	counts   *meter.Registry    // nil counts nothing
 	report   *activity.Reporter // nil reports nothing
 	away     ports.RefusedConns
 	locked   linequeue.RateLimited // networks that are refused for some time
-	badConns ports.FailedConns     // without a valid PROXY header
+	badConns ports.FailedConns     // connections without a valid PROXY header
 
 	mu    sync.Mutex
-	tries map[string]*tries // mu: of connections that have not logged in yet, by both addresses
+	tries map[string]*tries // mu: tries of connections that have not logged in yet, by the addresses of both sides
 }
 
-// tries are a connection's attempts to log in.
+// tries records a connection's attempts to log in.
 type tries struct {
-	logged bool   // the failure is logged already
-	keys   int    // how many were offered and refused
+	logged bool   // whether the failure has been logged
+	keys   int    // number of keys that were offered and refused
 	key    string // the last key
 	reason string // why the last key was refused
 }
@@ -97,7 +97,7 @@ func (l *log) begin(c net.Conn) func(users.Event) {
 }
 
 // attempt logs a refused password. Keys are logged together at the end, because clients offer all
-// their keys, and the last one may be correct.
+// their keys, and the last key may be right.
 func (l *log) attempt(t *tries, peer net.Addr, e users.Event) {
 	switch {
 	case e.Outcome == users.Accepted, e.Outcome == users.Partial: // see accepted
@@ -147,11 +147,11 @@ func (l *log) failed(c *ssh.ServerConn, user string, err error) {
 	l.report.Login(meter.SFTP, ports.Peer(c.RemoteAddr()), users.Event{Outcome: users.Refused, User: user, Reason: err.Error()})
 }
 
-// maxShown is how many bytes of a name from a stranger are logged.
+// maxShown is how many bytes of a name that a stranger sent are logged.
 const maxShown = 64
 
-// disconnected logs the end of a connection: a logout, or the reason why there was no login,
-// unless the reason has been logged.
+// disconnected logs the end of a connection: a logout or, unless it has been logged, the reason why
+// there was no login.
 func (l *log) disconnected(c *sftp.Conn) {
 	l.mu.Lock()
 	key := connKey(c.Peer, c.Local)
@@ -264,8 +264,8 @@ func (l *log) ended(t *sftp.Transfer) {
 	l.Say(level, "sftp", attrs...)
 }
 
-// direction returns the purpose for which a file was opened, from the client's side. If it was
-// opened for reading and writing, direction returns what actually happened.
+// direction returns the purpose for which a file was opened, from the client's side. For a file
+// that was opened for reading and writing, it returns what was actually done.
 func direction(t *sftp.Transfer) string {
 	switch {
 	case t.Read && t.Write && t.Sent() > 0 && t.Received() > 0:

@@ -31,7 +31,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxRootsLogged is how many roots that cannot be opened are logged, each in its own line.
+// maxRootsLogged is how many roots that cannot be opened are logged, each in a separate line.
 const maxRootsLogged = 20
 
 // sharedDirs are directories that hold many unrelated files.
@@ -85,7 +85,7 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 		Grace: cfg.Grace, Rate: cfg.SFTP.Rate, MaxConns: cfg.SFTP.MaxConns, MaxConnsPerSource: cfg.SFTP.MaxConnsPerSource,
 		Exempt: slices.Concat(cfg.SFTP.Exempt, cfg.SFTP.Proxies), // a proxy's own connections are health checks
 	}
-	s.srv.Prepare() // before the confinement
+	s.srv.Prepare() // must be done before the confinement
 	s.log.observe(s.srv)
 	return s, nil
 }
@@ -148,7 +148,7 @@ func (s *Service) configure(_ context.Context, c net.Conn) (*ssh.ServerConfig, e
 	return &config, nil
 }
 
-// login is the server's hook for a user who has been authenticated.
+// login is the server's hook for a user who has authenticated.
 func (s *Service) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 	l, ok := users.LoginOf(c.Permissions)
 	if !ok {
@@ -214,7 +214,7 @@ func (s *Service) expectProxies() {
 		}
 	}
 	if len(s.accept.Proxies) > 0 || s.accept.UnixProxies {
-		s.accept.MaxConns = 2 * s.srv.MaxConns // as many connections again may wait for their header
+		s.accept.MaxConns = 2 * s.srv.MaxConns // twice as many, because as many connections again may wait for their header
 	}
 }
 
@@ -235,7 +235,7 @@ func (s *Service) RegisterMetrics(counts *meter.Registry) {
 	registerMetrics(counts, s.srv, &s.accept, s.log.Lost)
 }
 
-// Announce prints the server's addresses, its host keys, and who may log in.
+// Announce prints the server's addresses, its host keys, and which users may log in.
 func (s *Service) Announce() {
 	say := s.env.Say
 	var at netip.AddrPort
@@ -275,8 +275,8 @@ func (s *Service) Announce() {
 	}
 }
 
-// warn logs faults of the users file and of the files that it names. They do not keep anybody from
-// logging in.
+// warn logs faults of the users file and of the files that it names. These faults do not keep
+// anybody from logging in.
 func (s *Service) warn() {
 	for _, err := range s.sessions.Users.Warnings() {
 		s.log.Say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
@@ -370,8 +370,8 @@ func (s *Service) Retire(limit time.Duration) { s.retired <- limit }
 // Name returns the name of the service in a handover.
 func (s *Service) Name() string { return handover.SFTP }
 
-// Alive takes a lock that every new connection needs. If the lock is never released, Alive hangs,
-// and the watchdog ends the process.
+// Alive acquires a lock that every new connection needs. If the lock is never released, Alive
+// hangs, and the watchdog ends the process.
 func (s *Service) Alive() bool {
 	_ = s.srv.Counters()
 	return true

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A oneTimeUser is the only user of a server without a users file. The password is valid for this
-// run.
+// A oneTimeUser is the only user of a server without a users file. Its password is valid for this
+// run only.
 type oneTimeUser struct {
 	password   string
 	access     users.Access
@@ -17,7 +17,7 @@ type oneTimeUser struct {
 }
 
 // mayOnlyCreate reports whether a user may add files, but must not change existing ones. u is nil
-// for users from a file, which defines their access.
+// for users from a users file, which defines their access.
 func (u *oneTimeUser) mayOnlyCreate() bool { return u != nil && u.createOnly }
 
 // mayDo describes the user's rights.
@@ -31,8 +31,8 @@ func (u *oneTimeUser) mayDo() string {
 	return "clients may read, write, rename and remove all files"
 }
 
-// openSessions loads the users file. Without one there is a single user, who may read, and may
-// write if --upload allows it.
+// openSessions loads the users file. Without a users file there is a single user, who may read, and
+// may write if --upload allows it.
 func openSessions(cfg *settings.Config, owners []int) (*logins.Sessions, *oneTimeUser, error) {
 	file, err := cfg.SFTP.UsersFile()
 	if err != nil {

@@ -21,8 +21,8 @@ type log struct {
 	mu    sync.Mutex
 }
 
-// newLog opens a log on stderr, or on syslog if stderr is nil. If this machine has no syslog, messages
-// are lost, as with OpenSSH.
+// newLog opens a log on stderr, or on syslog if stderr is nil. If this machine has no syslog,
+// messages are lost, as they are with OpenSSH.
 func newLog(level Level, to Facility, socket string, stderr io.Writer) *log {
 	l := &log{level: level, write: func(Level, string) {}, close: func() {}}
 	switch {
@@ -37,7 +37,7 @@ func newLog(level Level, to Facility, socket string, stderr io.Writer) *log {
 	return l
 }
 
-// printf logs a message. It stays on one line whatever names it contains.
+// printf logs a message. The message stays on one line, whatever names it contains.
 func (l *log) printf(level Level, format string, args ...any) {
 	if level > l.level {
 		return
@@ -80,7 +80,7 @@ func flagsOf(t *sftp.Transfer) string {
 	return strings.Join(flags, ",")
 }
 
-// closed logs the end of a file.
+// closed logs that a file was closed.
 func (l *log) closed(t *sftp.Transfer) {
 	forced, level, end := "", levelInfo, ""
 	if errors.Is(t.Err, sftp.ErrAbandoned) || errors.Is(t.Err, sftp.ErrEnded) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Umask is the value of -u. Without one, the process keeps its own.
+// A Umask is the value of -u. Without -u, the process keeps its umask.
 type Umask struct {
 	bits  int
 	given bool
@@ -23,7 +23,7 @@ func (u *Umask) Set(text string) error {
 	return nil
 }
 
-// String returns the number; "" if none is given.
+// String returns the number, or "" if -u is not given.
 func (u *Umask) String() string {
 	if !u.given {
 		return ""

@@ -25,23 +25,23 @@ import (
 
 // A Config holds the options.
 type Config struct {
-	Root     string   // the directory that the client sees as /, with the tokens of expand; "" means the whole machine
+	Root     string   // the directory that the client sees as /, which may contain the tokens of expand; "" means the whole machine
 	Start    string   // the initial directory, with the same tokens; "" means the working directory, or Root
 	ReadOnly bool     // refuse all changes
 	Allow    []string // accept only these requests; nil accepts all
 	Deny     []string // requests to refuse
-	Umask    Umask    // of new files and directories
+	Umask    Umask    // umask of new files and directories
 	InPlace  bool     // show uploads while they arrive
 	NoFsync  bool     // do not wait for the disk
-	Level    Level    // what to log
+	Level    Level    // level of the messages to log
 	Facility Facility // of syslog
 	Stderr   bool     // log to the standard error instead
 
 	syslog string // the socket of a syslog; "" means this machine's
 }
 
-// Run serves one session on in and out, until the client ends it, which is not an error, or until
-// ctx ends.
+// Run serves one session on in and out, until ctx ends or the client ends the session. The latter
+// is not an error.
 func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) error {
 	self, err := user.Current()
 	if err != nil {
@@ -69,7 +69,7 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 		return err
 	}
 	defer closeFiles()
-	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // the process has the umask already
+	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // -1, because the process already has the umask
 	log.observe(s, self.Username)
 	in, out, err = openStdio(in, out)
 	if err != nil {
@@ -81,9 +81,9 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 // Requests returns the names of the requests that Allow and Deny can name.
 func Requests() []string { return sftp.Requests() }
 
-// hashing lists requests that only haul has and that reveal the result of another request. For
-// example, the hash of a range of one byte reveals the byte. A list written for OpenSSH's server
-// cannot contain them.
+// hashing lists requests that only haul supports and that reveal the result of another request. For
+// example, the hash of a range of one byte reveals the byte. A list of requests that was written
+// for OpenSSH's server cannot contain them.
 var hashing = map[string][]string{
 	"open": {"check-file-name"},
 	"read": {"check-file", "check-file-handle", "check-file-name"},
@@ -166,7 +166,7 @@ func nameOf(p string) string {
 	return p
 }
 
-// resolve implements [sftp.Account].Resolve if the account's root is the root of the machine.
+// resolve implements [sftp.Account].Resolve for an account whose root is the root of the machine.
 func resolve(p string) (string, error) {
 	full, err := filepath.EvalSymlinks(p)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -206,8 +206,8 @@ func ownerName(id uint32, group bool) string {
 	return ""
 }
 
-// expand replaces the tokens in a path as sftp-server(8) does: %d is the user's home directory, %u
-// is the user's name, and %% is %.
+// expand replaces the tokens in a path in the same way as sftp-server(8): %d stands for the user's
+// home directory, %u for the user's name, and %% for %.
 func expand(text string, self *user.User) (string, error) {
 	var b strings.Builder
 	for {

@@ -17,9 +17,8 @@ func (u *Umask) set() error {
 	return nil
 }
 
-// openStdio returns duplicates of standard input and output whose Close ends pending calls. If
-// the client leaves, the next write fails. No signal then ends the process before it has cleaned
-// up.
+// openStdio returns duplicates of standard input and output. Closing them ends pending calls. If
+// the client leaves, the next write fails, and no signal ends the process before it has cleaned up.
 func openStdio(in, out *os.File) (_, _ *os.File, err error) {
 	signal.Ignore(syscall.SIGPIPE)
 	var all [2]*os.File
@@ -51,7 +50,7 @@ func openSyslog(f Facility, socket string) (write func(l Level, text string), cl
 		return nil, nil, err
 	}
 	write = func(l Level, text string) {
-		switch { // errors cannot be reported anywhere
+		switch { // errors of syslog cannot be reported anywhere
 		case l <= levelError:
 			_ = w.Err(text)
 		case l <= levelVerbose:

@@ -10,7 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// This is the memory that TFTP needs besides --memory, in bytes: docs/tftp.md, "Memory".
+// These constants describe the memory that TFTP needs besides --memory, in bytes: docs/tftp.md,
+// "Memory".
 const (
 	memoryPerCPU      = 20 << 20
 	memoryPerTransfer = 16 << 10
@@ -21,15 +22,15 @@ func Memory(cfg *settings.TFTP) int64 {
 	return int64(runtime.GOMAXPROCS(0))*memoryPerCPU + int64(cfg.MaxTransfers)*memoryPerTransfer + cfg.Memory
 }
 
-// These are the descriptors that TFTP needs for a file that any number of clients read, and for
-// an upload.
+// These are the numbers of descriptors that TFTP needs for a file that any number of clients read,
+// and for an upload.
 const (
 	filesPerRead  = 1
 	filesPerWrite = 2
 )
 
-// fitDescriptors limits the open files if there are too few descriptors for a file of
-// each transfer.
+// fitDescriptors limits the open files if there are not enough descriptors for a file of each
+// transfer.
 func fitDescriptors(srv *tftp.Config, upload site.Policy, limit int) {
 	each := filesPerRead
 	if upload != site.UploadNone {

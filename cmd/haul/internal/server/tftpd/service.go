@@ -43,7 +43,7 @@ type Service struct {
 	listener *tftp.Server    // nil before listen
 	asked    []string        // the configured addresses of listener; "" is for a socket from systemd
 	shared   bool            // transfers of the predecessor still use the sockets
-	waits    atomic.Bool     // Serve waits for the predecessor
+	waits    atomic.Bool     // whether Serve waits for the predecessor
 }
 
 // New opens everything that TFTP needs except its sockets.
@@ -152,7 +152,7 @@ func (t *Service) RegisterMetrics(counts *meter.Registry) {
 	registerMetrics(counts, t.listener)
 }
 
-// Announce prints where the server listens, and a command to try.
+// Announce prints the addresses that the server listens on, and a command to try.
 func (t *Service) Announce() {
 	for i, a := range t.listener.Addrs() {
 		shown, host := ports.ShownAddr(a, t.asked[i])
@@ -164,7 +164,7 @@ func (t *Service) Announce() {
 	}
 }
 
-// Addrs returns the addresses that the server listens on; none before Listen.
+// Addrs returns the addresses that the server listens on. Before Listen there are no addresses.
 func (t *Service) Addrs() []netip.AddrPort {
 	if t.listener == nil {
 		return nil
@@ -183,8 +183,8 @@ func (t *Service) StartBackground(ctx context.Context) {
 // Serve serves until ctx and the transfers have ended.
 func (t *Service) Serve(ctx context.Context) error {
 	if t.shared {
-		// Until the predecessor's transfers have ended, it receives the datagrams. Clients repeat
-		// new requests.
+		// Until the predecessor's transfers have ended, the predecessor receives the datagrams.
+		// Clients repeat their requests until then.
 		t.waits.Store(true)
 		t.env.Predecessor.Wait(ctx, handover.TFTP)
 		t.waits.Store(false)
@@ -221,7 +221,7 @@ func (t *Service) Alive() bool { return t.waits.Load() || t.listener.Alive() }
 // String describes the service for the service manager.
 func (t *Service) String() string { return fmt.Sprintf("TFTP on %v", t.listener.Addrs()) }
 
-// sampleName returns the name of a file that can be fetched, for the example.
+// sampleName returns the name of a file that can be fetched, for the example that Announce prints.
 func (t *Service) sampleName(at netip.AddrPort) string {
 	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
 	entries, _ := os.ReadDir(t.cfg.Dirs[0]) // after an error the example has no name

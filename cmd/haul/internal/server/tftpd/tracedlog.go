@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
 )
 
-// A tracedLog waits for the trace before it writes a line, so that lines follow their packets if
-// both are written to the same place.
+// A tracedLog waits for the trace before it writes a line. So lines follow the packets that they
+// are about, if both are written to the same place.
 type tracedLog struct {
 	slog.Handler
 	tracer *trace.Recorder

@@ -14,8 +14,8 @@ import (
 // A place is the location of a user's root. Symbolic links are followed on the way to the tree, but
 // not below it, where another user may have created them.
 type place struct {
-	tree string // absolute, without symbolic links; "" is DIR
-	path string // below the tree, slash-separated; "." is the tree itself
+	tree string // absolute path without symbolic links; "" means DIR
+	path string // path below the tree, slash-separated; "." is the tree itself
 }
 
 // wholeDir is the place of users whose root is all of DIR.
@@ -44,7 +44,7 @@ func (r *Roots) place(root string) (place, error) {
 const maxRootLinks = 40
 
 // resolve returns the place of an absolute path. It follows symbolic links until it reaches DIR or
-// another user's tree, and none after that.
+// another user's tree. After that it follows no links.
 func (r *Roots) resolve(path string, trees map[string]bool) place {
 	at, rest := splitRoot(path)
 	for links := 0; ; {
@@ -93,7 +93,7 @@ func relative(names []string) string {
 // location of another user's root. Call it whenever the users change.
 func (r *Roots) Learn(dir *users.Directory) {
 	roots := absoluteRoots(dir)
-	// Resolve outer roots first: an inner root cannot move an outer one.
+	// Resolve outer roots first, because an inner root cannot change the location of an outer one.
 	slices.SortFunc(roots, func(a, b string) int { return len(a) - len(b) })
 	trees := map[string]bool{}
 	for _, root := range roots {

@@ -20,8 +20,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// rootPerm holds the permissions of a user's directory that is created at the first login. Other
-// users of the machine may not enter it.
+// rootPerm holds the permissions of a user's directory that is created at the first login. They
+// keep other users of the machine out.
 const rootPerm = 0o750
 
 // Options say how the files of users are read and written.
@@ -32,7 +32,7 @@ type Options struct {
 	Kept        *localdir.KeptUploads // uploads that stay open; may be nil
 }
 
-// Roots are the directories of users. Each stays open while a connection uses it.
+// Roots holds the directories of users. Each stays open while a connection uses it.
 type Roots struct {
 	options Options
 	main    *os.Root      // of DIR; nil if DIR is an upstream
@@ -51,7 +51,7 @@ type Roots struct {
 type openRoot struct {
 	root   *os.Root
 	files  *localdir.Dir
-	shared int // mu of Roots: how many connections use it
+	shared int // mu of Roots: number of connections that use it
 }
 
 // Open opens DIR. remote is the upstream that DIR names, or nil if DIR is a directory of this
@@ -104,8 +104,8 @@ func (r *Roots) Close() {
 	}
 }
 
-// Enter returns a user's files, and a function to call when the user has left. It creates a missing
-// directory below DIR.
+// Enter returns a user's files, and a function to call when the user has left. If the user's
+// directory below DIR is missing, Enter creates it.
 func (r *Roots) Enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
 	p, err := r.place(u.Root)
 	if err != nil {
@@ -125,8 +125,8 @@ func (r *Roots) Enter(u users.User) (files store.Tree, created bool, leave func(
 	return o.files, created, func() { r.give(p) }, nil
 }
 
-// take counts one more connection that uses a root. If the root is not open yet, root is the
-// directory opened for it, or nil to only look the root up.
+// take counts one more connection that uses a root. If the root is not open yet, take keeps root,
+// the directory that was opened for it. If root is nil, take only looks the root up.
 func (r *Roots) take(p place, root *os.Root) *openRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *Roots) Unopenable(dir *users.Directory) (all []error) {
 	return all
 }
 
-// noRootBelow returns the error for a root below an upstream. Nothing there could keep the user
+// noRootBelow returns the error for a root below an upstream. There, nothing could keep the user
 // from the files of others, because symbolic links lead wherever the upstream's server allows.
 func (r *Roots) noRootBelow(root string) error {
 	return fmt.Errorf("the root %s is below %s, which is a source on another machine: there users can have all of it only; leave out the root, or give an absolute path on this machine", root, r.dir)
@@ -233,8 +233,8 @@ func (r *Roots) checkApart(path string) error {
 	return nil
 }
 
-// KeepSecret returns an error if DIR or a root of a current user contains a secret. Roots of later
-// users are checked when they are opened.
+// KeepSecret returns an error if DIR or a root of a current user contains a secret. Roots of users
+// who are added later are checked when they are opened.
 func (r *Roots) KeepSecret(dir *users.Directory, all []Secret) error {
 	r.secrets = all
 	served := r.Outside(dir)
@@ -244,9 +244,9 @@ func (r *Roots) KeepSecret(dir *users.Directory, all []Secret) error {
 	return CheckApart(served, all)
 }
 
-// openBelow opens a directory below another, and creates it if create is set. It follows no
-// symbolic links. If one root is inside another, the user of the outer one could otherwise choose
-// the inner one.
+// openBelow opens a directory below another one, and creates it if create is set. It follows no
+// symbolic links. Otherwise, if one root is inside another, the user of the outer root could choose
+// the location of the inner one.
 func openBelow(main *os.Root, name string, create bool) (_ *os.Root, created bool, err error) {
 	dir, err := main.OpenRoot(".")
 	for part := range strings.SplitSeq(name, "/") {
@@ -295,9 +295,9 @@ func openChild(dir *os.Root, name string, create bool) (_ *os.Root, created bool
 	return root, created, nil
 }
 
-// FilesPerVisit returns how many descriptors a connection or a request needs besides its own: one
-// for its user's directory, unless all users share DIR. Connections may all belong to different
-// users, now or after a change of the users file.
+// FilesPerVisit returns how many descriptors a connection or a request needs in addition to its
+// own: one for its user's directory, unless all users share DIR. Connections may all belong to
+// different users, now or after a change of the users file.
 func (r *Roots) FilesPerVisit(dir *users.Directory) int {
 	for _, name := range dir.Names() {
 		u, ok := dir.User(name)
@@ -311,7 +311,8 @@ func (r *Roots) FilesPerVisit(dir *users.Directory) int {
 	return 0
 }
 
-// Sweep removes leftovers of uploads that a killed server left in DIR and in others.
+// Sweep removes leftovers of uploads that a killed server left in DIR and in the directories in
+// others.
 func (r *Roots) Sweep(ctx context.Context, others []string) (removed int, err error) {
 	if r.local != nil {
 		removed, err = r.local.Sweep(ctx)
@@ -322,7 +323,7 @@ func (r *Roots) Sweep(ctx context.Context, others []string) (removed int, err er
 		}
 		root, openErr := os.OpenRoot(path)
 		if openErr != nil {
-			continue // logged already: see checkRoots
+			continue // already logged: see checkRoots
 		}
 		n, sweepErr := localdir.New(root).Sweep(ctx)
 		removed, err = removed+n, errors.Join(err, sweepErr)

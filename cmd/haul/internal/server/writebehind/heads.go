@@ -12,14 +12,14 @@ const (
 	endHeaders        = 4 // a flag of both frame types
 )
 
-// heads follows the frames that a client sends, and tracks whether a request header has begun and
-// not ended. It checks nothing else about the frames.
+// heads follows the frames that a client sends, and detects whether a request header has begun and
+// has not ended. It does not check anything else about the frames.
 type heads struct {
-	skip  int // bytes of the preface or of a frame that have not arrived
+	skip  int // bytes of the preface or of a frame that have not arrived yet
 	frame [frameHead]byte
 	have  int  // bytes of frame that have arrived
-	ends  bool // the header ends with this frame
-	open  bool // a header has begun and not ended
+	ends  bool // whether the header ends with this frame
+	open  bool // whether a header has begun and has not ended
 	begun int  // number of headers that have begun
 }
 

@@ -1,13 +1,13 @@
-// Package writebehind buffers the data written to a TLS connection, and sends it in a goroutine
-// of its own.
+// Package writebehind buffers the data that is written to a TLS connection, and sends it in a
+// separate goroutine.
 //
-// It is for net/http's HTTP/2 server, which writes a large answer in frames of 16 KiB. That
-// server starts a goroutine for each frame, and waits until the goroutine has encrypted and sent
-// the frame. Because of the frame's header this takes two TLS records and two system calls. A
-// [Conn] accepts a frame for the cost of a copy, and fills the records.
+// It is for net/http's HTTP/2 server, which writes a large answer in frames of 16 KiB. That server
+// starts a goroutine for each frame, and waits until the goroutine has encrypted and sent the
+// frame. Because of the frame's header, that takes two TLS records and two system calls. A [Conn]
+// accepts a frame at the cost of a copy, and sends full records.
 //
-// A Conn also ends a connection if the client does not finish a request header in time. The
-// HTTP/2 server lacks such a limit; only HTTP/1 has one.
+// A Conn also ends a connection if the client does not finish a request header in time. The HTTP/2
+// server of net/http lacks such a limit; only its HTTP/1 server has one.
 package writebehind
 
 import (
@@ -27,22 +27,23 @@ const (
 	// for the next frame more often.
 	bufferSize = 8 * recordSize
 
-	// MaxBuffered is the maximum number of bytes buffered for one connection: one buffer is
-	// filled while another is sent. A connection with nothing to send has no buffer.
+	// MaxBuffered is the maximum number of bytes that are buffered for one connection: one buffer
+	// is filled while another is sent. A connection that has nothing to send holds no buffer.
 	MaxBuffered = 2 * bufferSize
 
-	// MaxTotal is the maximum number of bytes buffered for all connections of a [Listener]. A
-	// connection that gets no buffer sends without one.
+	// MaxTotal is the maximum number of bytes that are buffered for all connections of a
+	// [Listener]. A connection that gets no buffer sends without one.
 	MaxTotal = maxBuffers * bufferSize
 
 	maxBuffers = 1024
 
-	// direct is the minimum size of writes that are buffered. Smaller writes are sent at once if
-	// nothing is queued before them, because using another goroutine would cost more than it saves.
+	// direct is the minimum size of writes that are always buffered. A smaller write is sent at
+	// once if nothing is queued before it, because using another goroutine would cost more than it
+	// saves.
 	direct = 8 << 10
 )
 
-// A buffer is filled or sent by one connection.
+// A buffer is filled or sent by one connection at a time.
 type buffer [bufferSize]byte
 
 // A budget holds the buffers for all connections of a [Listener].
@@ -72,11 +73,11 @@ func (b *budget) put(full *buffer) {
 	b.left.Add(1)
 }
 
-// A Conn is a TLS connection whose Write waits for the peer only if no buffer has room. If
-// sending fails, later writes return the error. Write deadlines have no effect.
+// A Conn is a TLS connection. Its Write waits for the peer only if no buffer has room. If sending
+// fails, later writes return the error. Write deadlines have no effect.
 //
-// A Conn does not look like a TLS connection to net/http's server, which would take a TLS
-// connection for HTTP/1.
+// A Conn must not look like a TLS connection to net/http's server, because the server would use
+// HTTP/1 on a TLS connection.
 type Conn struct {
 	net.Conn
 	state  *tls.ConnectionState
@@ -86,14 +87,14 @@ type Conn struct {
 	reading  sync.Mutex // held while reading
 	heads    heads      // reading
 	headTime time.Duration
-	headEnd  *time.Timer // reading: ends a header that takes too long; nil before the first
+	headEnd  *time.Timer // reading: ends the connection if a header takes too long; nil before the first header
 	timed    bool        // reading: headEnd is running
 
 	mu      sync.Mutex
 	changed sync.Cond // signals a change of any field below
 	filling *buffer   // mu: nil if filled is 0
 	filled  int       // mu: bytes
-	sending bool      // mu: data before filling is being sent
+	sending bool      // mu: data from before filling is being sent
 	started bool      // mu: run was started
 	closed  bool      // mu
 	late    bool      // mu: a header took too long
@@ -119,8 +120,8 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 // SetWriteDeadline has no effect.
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
 
-// Read reads from the connection. If a request header takes too long, it returns an error as if the
-// client had left.
+// Read reads from the connection. If a request header takes too long, Read returns an error, as if
+// the client had left.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -181,8 +182,8 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	}
 }
 
-// reserve reports whether there is a buffer to fill, and takes one from the budget if needed. The
-// caller holds mu.
+// reserve reports whether there is a buffer to fill, and takes one from the budget if necessary.
+// The caller holds mu.
 func (c *Conn) reserve() bool {
 	if c.filling == nil {
 		c.filling = c.budget.take()
@@ -190,7 +191,8 @@ func (c *Conn) reserve() bool {
 	return c.filling != nil
 }
 
-// fill buffers the beginning of b, and returns the number of bytes. The caller holds mu.
+// fill buffers the beginning of b, and returns the number of bytes that it has buffered. The caller
+// holds mu.
 func (c *Conn) fill(b []byte) int {
 	if !c.reserve() {
 		return 0
@@ -233,7 +235,8 @@ func (c *Conn) run() {
 	_ = c.Conn.Close()
 }
 
-// finish sends the end of the data to the peer, so that the peer can close as well.
+// finish announces the end of the data to the peer, so that the peer can close the connection as
+// well.
 func (c *Conn) finish() {
 	secure := c.Conn.(*tls.Conn)
 	_ = secure.CloseWrite()
@@ -243,7 +246,7 @@ func (c *Conn) finish() {
 }
 
 // discard reads the data that a peer sends after Close, until the peer ends the connection or the
-// time is over. If some data remained unread, the kernel would reset the connection, and drop the
+// time until. If some data remained unread, the kernel would reset the connection, and drop the
 // data that it still has to send.
 func (c *Conn) discard(until time.Time) {
 	c.reading.Lock() // Close has woken the reader
@@ -271,8 +274,8 @@ func (c *Conn) send(b []byte) {
 	c.changed.Broadcast()
 }
 
-// Close ends the connection. Buffered bytes are still sent, as a kernel does, but for at most
-// stall. If there are any, the peer may take as long to end the connection.
+// Close ends the connection. Buffered bytes are still sent, as with a kernel's buffers, but for at
+// most stall. If there are any, the peer may take as long to end the connection.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +299,7 @@ func (c *Conn) Close() error {
 }
 
 // Listener returns a listener for the connections of l, which are TLS connections after their
-// handshake. Each connection that it returns is a [Conn]. It closes the connection of a peer that
+// handshake. Each connection that it returns is a [Conn]. A Conn closes the connection if its peer
 // does not accept 16 KiB within stall, or does not complete a request header within headTime.
 func Listener(l net.Listener, stall, headTime time.Duration) net.Listener {
 	return listener{l, stall, headTime, newBudget(maxBuffers)}
