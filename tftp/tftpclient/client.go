@@ -20,17 +20,18 @@ import (
 )
 
 const (
-	// defaultWindow is the largest window a Client asks for: enough to
-	// fill a gigabit link at 1 ms, and not more than switches buffer.
+	// defaultWindow is the largest window that a Client asks for by default, in blocks. It fills a
+	// gigabit link with a round trip of 1 ms, and is no more than switches buffer.
 	defaultWindow = 128
 
-	// defaultWindowBytes bounds the default window for large blocks: more data in flight than a
-	// processor's cache holds is slower.
+	// defaultWindowBytes bounds the default window for large blocks, in bytes. With more data in
+	// flight than a processor's cache holds, transfers are slower.
 	defaultWindowBytes = 1 << 20
 )
 
 // A Client fetches files from TFTP servers and sends files to them. The zero Client asks for the
-// fastest options. Its methods may run concurrently, thousands of them; each uses its own socket.
+// fastest options. Thousands of calls of its methods may run concurrently; each uses its own
+// socket.
 type Client struct {
 	// BlockSize is the block size to ask for, in bytes, 8 to 65464. 0 means the largest size that
 	// fits the path's MTU.
@@ -43,32 +44,33 @@ type Client struct {
 	Timeout      time.Duration     // timeout to ask for: whole seconds, 1 s to 255 s; 0 asks for none
 	MicroTimeout time.Duration     // utimeout to ask for, 10 ms to 255 s; 0 asks for none
 	Rollover     transfer.Rollover // rollover to ask for; the zero value asks for none
-	NoOptions    bool              // ask for no options at all, like RFC 1350
+	NoOptions    bool              // ask for no options at all, as in RFC 1350
 	Plain        bool              // do not use kernel offloads
 
-	// NoReorder makes downloads drop blocks that come out of order, so that a gap costs a window.
-	// It is for measurements.
+	// NoReorder makes downloads drop blocks that arrive out of order, so that the server must send
+	// everything after a gap again. It is for measurements.
 	NoReorder bool
 
-	// Progress, if set, is called from time to time with the bytes moved and the file's size, or -1
-	// while that is unknown, and once at the end. It runs on the goroutine of the transfer: use one
-	// Client for each transfer if that matters.
+	// Progress, if set, is called from time to time, and once at the end. Its arguments are the
+	// number of bytes moved and the file's size, or -1 while that is unknown. The goroutine of each
+	// transfer calls it, so concurrent transfers of one Client may call it at the same time.
 	Progress func(bytes, size int64)
 
-	// Trace, if set, gets each datagram that is received or sent. Concurrent transfers may call it,
-	// and it must not keep the data.
+	// Trace, if set, is called with each datagram that is received or sent. Concurrent transfers
+	// may call it at the same time. It must not keep the data.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 
 	dallying group
 }
 
 // Get fetches a file. Once the server has agreed to send it, Get calls create with the file's size,
-// or -1 if the server did not report it; the Upload it returns receives the file. Get commits the
-// Upload when the file is complete, before the server gets the last acknowledgement, and otherwise
-// discards it.
+// or -1 if the server did not report it. It writes the file to the Upload that create returns. When
+// the file is complete, Get commits the Upload, before it sends the last acknowledgement. If the
+// transfer fails, Get discards the Upload.
 //
-// Errors wrap a *[transfer.Error] if the server refused, [transfer.ErrSilent] if it does not
-// answer, syscall.ECONNREFUSED if no server listens, or an error from create or the Upload.
+// Errors wrap a *[transfer.Error] if the server refuses the request, [transfer.ErrSilent] if it
+// does not answer, syscall.ECONNREFUSED if no server listens, or an error from create or the
+// Upload.
 func (c *Client) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error)) (Result, error) {
 	res, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
 		return x.get(ctx, transfer.Request{Name: t.Name, Mode: t.Mode, Offer: offer}, create)
@@ -79,15 +81,15 @@ func (c *Client) Get(ctx context.Context, t Target, create func(size int64) (sto
 	return res, err
 }
 
-// GetFile fetches the file at a URL (see [ParseURL]) to a local path. The complete file appears
-// there at once and replaces any file of that name.
+// GetFile fetches the file at a URL (see [ParseURL]) to a local path. The file appears there only
+// when it is complete, and replaces any file of that name.
 func (c *Client) GetFile(ctx context.Context, rawURL, path string) (Result, error) {
 	t, err := ParseURL(rawURL)
 	if err != nil {
 		return Result{}, err
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // follow the caller's own symbolic link
+		path = real // follow a symbolic link, so that GetFile replaces its target
 	}
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -135,7 +137,7 @@ func openSource(ctx context.Context, path string) (store.File, int64, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	info, err := os.Stat(path) // before opening: opening a pipe would wait for its other end
+	info, err := os.Stat(path) // before opening, because opening a pipe would wait for its other end
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "send", Path: path, Err: errors.New("not a regular file")}
 	}
@@ -153,8 +155,8 @@ func openSource(ctx context.Context, path string) (store.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// openFast opens a file so that its blocks can be read without waiting, if its directory can be
-// read.
+// openFast opens a file so that blocks in memory can be read without waiting, if its directory can
+// be opened.
 func openFast(ctx context.Context, path string) (store.File, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -170,8 +172,8 @@ func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
 	size := int64(-1)
 	_, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
 		var err error
-		// Without a window, the least data is sent in vain. A small block helps as well if the
-		// server does not know tsize.
+		// Without a window, the server sends the least data in vain. If it does not know tsize, a
+		// small block reduces that data too.
 		offer = transfer.Options{HasSize: offer.HasSize, BlockSize: min(offer.BlockSize, transfer.DefaultBlockSize)}
 		size, err = x.size(ctx, transfer.Request{Name: t.Name, Mode: t.Mode, Offer: offer})
 		return err
@@ -182,9 +184,9 @@ func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
 	return size, nil
 }
 
-// Wait returns when no finished transfer repeats its last acknowledgement any more, which takes a
-// few round trips. If a program exits earlier and that acknowledgement was lost, the server may not
-// learn that the transfer succeeded; the program's own files are complete in any case.
+// Wait waits until no finished transfer repeats its last acknowledgement any more, which takes a
+// few round trips. If a program exits earlier and that acknowledgement is lost, the server may not
+// learn that the transfer succeeded. The program's own files are complete in any case.
 func (c *Client) Wait() { c.dallying.wait() }
 
 // each tries the addresses of the target's host one after the other until one answers. If a server
@@ -253,8 +255,8 @@ func (c *Client) offer(server netip.Addr, limits udp.Limits) (transfer.Options, 
 		return o, err
 	}
 	if o.Window == 0 {
-		// The kernel counts its own memory against the buffer, about as much as the data itself. A
-		// window that does not fit would be lost.
+		// The kernel counts its own memory against the buffer, about as much as the data itself.
+		// Blocks of a window that do not fit would be lost.
 		fits := min(limits.Buffer/(2*o.BlockSize+1024), defaultWindowBytes/o.BlockSize)
 		o.Window = min(defaultWindow, max(1, fits))
 	}
@@ -262,7 +264,7 @@ func (c *Client) offer(server netip.Addr, limits udp.Limits) (transfer.Options, 
 	return o, nil
 }
 
-// blockFor returns the largest block that reaches a server unfragmented.
+// blockFor returns the size of the largest block that reaches a server unfragmented, in bytes.
 func blockFor(server netip.Addr) int {
 	mtu, err := udp.PathMTU(server)
 	if err != nil {
@@ -294,7 +296,7 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	return x, nil
 }
 
-// A group counts goroutines. Unlike with a sync.WaitGroup, more may be added during a wait.
+// A group counts goroutines. Unlike with a sync.WaitGroup, goroutines may be added during a wait.
 type group struct {
 	mu   sync.Mutex
 	n    int           // mu: goroutines that run
@@ -323,7 +325,7 @@ func (g *group) leave() {
 	}
 }
 
-// wait returns once no goroutine runs.
+// wait waits until no goroutine runs.
 func (g *group) wait() {
 	g.mu.Lock()
 	idle := g.idle

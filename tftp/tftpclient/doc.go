@@ -8,8 +8,8 @@
 // A [Pool] runs thousands of transfers at once over few sockets, and reports the end of each with a
 // callback.
 //
-// The page https://github.com/haul-project/haul/blob/main/docs/tftp.md lists each rule of the RFCs and
-// each deviation from them.
+// The page https://github.com/haul-project/haul/blob/main/docs/tftp.md lists each rule of the RFCs
+// and each deviation from them.
 //
 // # Stability
 //
@@ -18,6 +18,6 @@
 // # How the client works
 //
 // A Client runs each transfer as an exchange, with a goroutine and a socket of its own
-// (exchange.go). A loop of a Pool (poolloop.go) runs all its transfers (pooltransfer.go);
-// workers make the calls that may wait for a disk (pooljobs.go).
+// (exchange.go). A loop of a Pool (poolloop.go) runs all its transfers (pooltransfer.go); workers
+// make the calls that may wait for a disk (pooljobs.go).
 package tftpclient

@@ -26,11 +26,11 @@ type exchange struct {
 	peer   netip.AddrPort // the server's address and port, once it has answered (RFC 1350 §4)
 	in     []udp.Message
 	out    *packetio.Batch
-	sent   func() // called after the packets that were due are sent; nil for nothing
+	sent   func() // called after the packets that are due were sent; may be nil
 	result Result
 	began  time.Time
 
-	strays     int                     // datagrams from strangers that were answered
+	strays     int                     // how many datagrams from strangers were answered
 	noReorder  bool                    // Client.NoReorder
 	progress   func(bytes, size int64) // Client.Progress
 	progressed time.Time               // last call of progress
@@ -38,11 +38,11 @@ type exchange struct {
 }
 
 const (
-	maxClientMessages = 16 // received or sent in one call
+	maxClientMessages = 16 // messages received or sent in one call
 	lockstepMessages  = 2  // received in one call without a window
 	maxClientBatch    = 256 << 10
 
-	// progressEvery is the least time between two calls of Progress.
+	// progressEvery is the shortest time between two calls of Progress.
 	progressEvery = 50 * time.Millisecond
 
 	// maxClientStrays is how many datagrams from strangers one transfer answers.
@@ -70,8 +70,8 @@ type clientMachine interface {
 	Stats() transfer.Stats
 }
 
-// run exchanges packets until the machine is done. handle takes a datagram from the peer. fill adds
-// to the send batch what is due other than replies.
+// run exchanges packets until the machine is done. It passes each datagram from the peer to handle.
+// The function fill, if not nil, adds the blocks that are due to the send batch.
 func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Time, []byte), fill func(time.Time)) error {
 	stop := context.AfterFunc(ctx, x.conn.Wake)
 	defer stop()
@@ -88,7 +88,7 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		}
 		if x.out.AddReply(now, x.to(), netip.Addr{}, m); fill != nil {
 			fill(now)
-			x.out.AddReply(now, x.to(), netip.Addr{}, m) // fill may have failed
+			x.out.AddReply(now, x.to(), netip.Addr{}, m) // if fill has failed, there is an ERROR to send
 		}
 		x.out.Flush()
 		if done, err := m.Done(); done {
@@ -116,9 +116,9 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		for i := range x.in[:n] {
 			x.receive(now, &x.in[i], m, handle)
 		}
-		// Packets that arrived before a deadline must be handled before the deadline counts;
-		// otherwise a delayed process would repeat packets that are already answered. When late,
-		// run reads once more, and then lets the machine expire even if more packets keep coming.
+		// A deadline counts only when all packets that arrived before it are handled. Otherwise a
+		// delayed process would repeat packets that are already answered. If the deadline had
+		// passed before this read, the machine expires now, even if more packets keep arriving.
 		heard = n > 0 && !late
 	}
 }
@@ -132,7 +132,8 @@ func (x *exchange) to() netip.AddrPort {
 	return x.server
 }
 
-// refused returns what an error of the socket means for the transfer.
+// refused returns the error for the transfer that an error of the socket stands for, or nil if the
+// transfer continues.
 func (x *exchange) refused(err error, heard bool) error {
 	var op *net.OpError
 	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {
@@ -189,7 +190,8 @@ func (x *exchange) report(now time.Time, bytes, size int64, last bool) {
 	x.progress(bytes, size)
 }
 
-// A read buffers two windows in memory before it writes, within these bounds in bytes.
+// A read buffers two windows in memory before it writes them. These values bound the buffer, in
+// bytes.
 const (
 	clientRing    = 32 << 10
 	maxClientRing = 64 << 20
@@ -201,7 +203,7 @@ type download struct {
 	r      *protocol.Receiver
 	create func(size int64) (store.Upload, error)
 	buffer fileio.WriteBuffer
-	upload store.Upload // nil until the server has agreed
+	upload store.Upload // nil until the server has agreed to send the file
 	size   int64        // as reported by the server; -1 if unknown
 	mode   transfer.Mode
 }
@@ -211,7 +213,7 @@ func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int6
 	d := download{x: x, r: new(protocol.Receiver), create: create, size: -1, mode: q.Mode}
 	defer func() {
 		if d.upload != nil {
-			_ = d.upload.Close() // discards, unless committed
+			_ = d.upload.Close() // discards the upload, unless it is committed
 		}
 	}()
 	d.r.Request(time.Now(), q)
@@ -245,16 +247,16 @@ func (d *download) handle(now time.Time, b []byte) {
 	d.x.report(now, d.r.Received(), d.size, false)
 }
 
-// prepare creates the Upload as soon as the options are agreed on, after the ACK that confirms them
-// is sent. Creating it takes as long as a round trip on a LAN; if the ACK waited for that, the
-// server would measure it as the round trip and wait as long whenever a packet is lost.
+// prepare creates the Upload as soon as the options are agreed on and the ACK that confirms them is
+// sent. Creating it takes as long as a round trip on a LAN. If the ACK waited for that, the server
+// would measure a longer round trip, and wait longer whenever a packet is lost.
 func (d *download) prepare() {
 	if d.r.Heard() {
 		d.ready()
 	}
 }
 
-// ready reports whether there is an Upload for the file, and creates it if possible.
+// ready creates the Upload for the file unless it already exists. It reports whether there is one.
 func (d *download) ready() bool {
 	if d.upload != nil {
 		return true
@@ -265,7 +267,7 @@ func (d *download) ready() bool {
 	return d.begin()
 }
 
-// begin creates the Upload for the file.
+// begin creates the Upload for the file, and reports whether it succeeded.
 func (d *download) begin() bool {
 	o := d.r.Agreed()
 	if o.HasSize {
@@ -392,10 +394,10 @@ func (r *blockingReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, err
 }
 
-// errProbed ends a request that was sent only for its answer.
+// errProbed ends a request that was sent only to learn the size.
 var errProbed = errors.New("size is known")
 
-// size requests a file with tsize, and ends the transfer at the answer.
+// size requests a file with tsize, and ends the transfer when the answer arrives.
 func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) {
 	r := new(protocol.Receiver)
 	r.Request(time.Now(), q)
@@ -409,7 +411,7 @@ func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) 
 		case o.HasSize:
 			size = o.Size
 		case c.Last:
-			size = r.Received() // the whole file is in one block, which shows its size too
+			size = r.Received() // the whole file is in this block, so its size is known too
 		case len(c.Data) == 0:
 			return // an OACK without tsize, as for an empty file: the first block shows the size
 		}
@@ -435,7 +437,7 @@ func (x *exchange) dallyOn() {
 		}
 		n, err := x.conn.Read(x.in, deadline)
 		if err != nil {
-			return // connection refused: the server has ended the transfer
+			return // the connection is refused: the server has ended the transfer
 		}
 		now := time.Now()
 		for i := range x.in[:n] {
@@ -451,17 +453,18 @@ func (x *exchange) dallyOn() {
 	}
 }
 
-// A Result describes the course of a transfer. It is meaningful after errors too.
+// A Result describes the course of a transfer, also of one that failed.
 type Result struct {
 	Peer     netip.AddrPort   // the server's address and port for this transfer
 	Options  transfer.Options // the agreed options
 	Bytes    int64
 	Duration time.Duration
-	First    time.Duration // from the request to the first answer; 0 without an answer
+	First    time.Duration // time from the request to the first answer; 0 if there was no answer
 	transfer.Stats
 }
 
-// unreachable reports whether another address may work better.
+// unreachable reports whether err says that the address cannot be reached, so that another address
+// of the host is worth a try.
 func unreachable(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) ||
 		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL) ||

@@ -21,38 +21,38 @@ const (
 	defaultPoolTransfers = 1024
 	defaultPoolSockets   = 64
 
-	// maxPoolWaiting is how many transfers may wait.
+	// maxPoolWaiting is how many transfers may wait to begin.
 	maxPoolWaiting = 1 << 20
 
 	// poolMemory bounds the bytes in the windows of downloads, if the Client leaves the window to
 	// the pool.
 	poolMemory = 128 << 20
 
-	// poolBuffer is what one socket's kernel buffer holds, in bytes.
+	// poolBuffer is the size of one socket's kernel buffer, in bytes.
 	poolBuffer = 4 << 20
 
 	maxResolvers = 16 // host names looked up at once
 )
 
 var (
-	// ErrPoolClosed says that a [Pool] was closed before a transfer was over.
+	// ErrPoolClosed is the error of a transfer that was not over when its [Pool] was closed.
 	ErrPoolClosed = errors.New("client pool is closed")
 
-	// ErrPoolFull says that 1,048,576 transfers already wait.
+	// ErrPoolFull says that 1,048,576 transfers already wait to begin.
 	ErrPoolFull = errors.New("too many transfers wait")
 
 	errNoFreePort = errors.New("no free port on this host (see net.ipv4.ip_local_port_range)")
 )
 
-// A Pool runs thousands of transfers at once, over few sockets and with few goroutines: each of its
-// loops runs its share of the transfers. The zero Pool is ready for use; its fields must not change
+// A Pool runs thousands of transfers at once, over few sockets and with few goroutines. Each of its
+// loops runs a share of the transfers. The zero Pool is ready for use; its fields must not change
 // after the first use. Its methods may be called concurrently.
 //
 // # Sockets and transfer IDs
 //
-// In TFTP (RFC 1350 §4) two transfer IDs name a transfer: the client's UDP port and the server's. A
-// Client uses its own port for each transfer. A Pool distinguishes the transfers of one socket only
-// by the server's address and port, and so follows these rules:
+// In TFTP (RFC 1350 §4) two transfer IDs identify a transfer: the client's UDP port and the
+// server's. A Client uses its own port for each transfer. A Pool distinguishes the transfers of one
+// socket only by the server's address and port, and so follows these rules:
 //
 //   - Transfers with different hosts share a socket. Packets that come from
 //     the host before its port is known belong to the one transfer that waits for them.
@@ -74,67 +74,67 @@ var (
 // A completed download answers repeats of the last block for a moment (RFC 1350 §6), but only until
 // another transfer needs its socket.
 type Pool struct {
-	// Client holds the options to ask for, and Trace, which does not get local addresses. Its
-	// Progress and Plain are not used. nil means the zero Client. If its Window is 0, windows
-	// become smaller the more transfers share a socket and the memory.
+	// Client holds the options to ask for, and Trace, which is called without local addresses. Its
+	// Progress and Plain are not used. A nil Client means the zero Client. If its Window is 0,
+	// windows become smaller the more transfers share a socket and the memory.
 	Client *Client
 
-	// Offer, if set, replaces the options that Client would ask for, exactly as given. With HasSize
-	// an upload announces its size.
+	// Offer, if set, holds the options to ask for, exactly as given, in place of those of Client.
+	// If its HasSize is set, an upload announces its size.
 	Offer *transfer.Options
 
-	Transfers int // most transfers at once; 0 means 1024
-	Sockets   int // most sockets; 0 means 64
+	Transfers int // largest number of transfers at once; 0 means 1024
+	Sockets   int // largest number of sockets; 0 means 64
 	Loops     int // goroutines that run transfers; 0 means 1
 
 	// ManyPerServer lets transfers with one host share a socket. It is for servers that answer each
-	// request from a new port, and do not take another request from the same client port for a
-	// restart. The server of this module does take it for one.
+	// request from a new port, and that do not take another request from the same client port for a
+	// restart of the first. The server of this module does take it for a restart.
 	ManyPerServer bool
 
 	// Limit is how long one transfer may take once it has begun; 0 means no limit as long as it
 	// makes progress.
 	Limit time.Duration
 
-	// MinTimer is the shortest wait for an answer before a packet is sent again. 0 derives it from
-	// the measured round trips.
+	// MinTimer is the shortest wait for an answer before a packet is sent again. 0 means that the
+	// measured round trips determine the wait.
 	MinTimer time.Duration
 
 	hooks       poolhooks.Hooks // set once
 	once        sync.Once
-	failed      error // error of start
+	failed      error // the error from start
 	workers     fileio.Workers
 	openWorkers sync.Once       // starts the workers when there is work
 	running     sync.WaitGroup  // loops
-	life        context.Context // ends with Close: look-ups do not outlive it
+	life        context.Context // Close ends it, and with it all look-ups
 	end         context.CancelCauseFunc
 
 	mu        sync.Mutex
 	loops     []*poolLoop    // mu; set once
 	closed    bool           // mu
-	pending   int            // mu: transfers that are not over, and downloads that dally
+	pending   int            // mu: number of transfers that are not over, and of downloads that dally
 	idle      chan struct{}  // mu: closed when pending falls to zero; nil while it is zero
-	names     []*poolRequest // mu: to be looked up
+	names     []*poolRequest // mu: requests whose host must be looked up
 	resolvers int            // mu
 }
 
-// A BlockWriter takes the blocks of a download as they arrive. A loop calls it, so it must return
-// soon, and it must not keep the data. An error ends the transfer.
+// A BlockWriter receives the blocks of a download as they arrive. A loop calls it, so it must
+// return soon, and it must not keep the data. If it returns an error, the transfer ends.
 type BlockWriter interface {
-	// WriteBlock takes the bytes at off. Blocks may come out of order within a window, but none
-	// comes twice. last says that the file is complete with this block; size is then the file's
-	// size, and -1 before. Data may be empty in the last call.
+	// WriteBlock takes the bytes at off. Blocks may come out of order within a window, but no block
+	// comes twice. If last is true, the file is complete with this block, and size is its size in
+	// bytes; otherwise size is -1. Data may be empty in the last call.
 	WriteBlock(off int64, data []byte, last bool, size int64) error
 }
 
 // Get starts a download like [Client.Get], and returns at once. Workers call create and the
 // Upload's methods, since they may wait for a disk.
 //
-// done, if not nil, is called once with the result, by a loop or by the goroutine that could not
-// find the host. It must return soon, and may start further transfers. Its errors are those of
-// Client.Get, ErrPoolClosed, and the error of ctx, which ends the transfer. Get itself returns an
-// error, and does not call done, if the target is invalid, or if the pool is closed, is full, or
-// cannot open its sockets.
+// The function done, if not nil, is called once with the result, by a loop or by the goroutine that
+// could not find the host. It must return soon, and may start further transfers. Its error is one
+// of Client.Get, ErrPoolClosed, or the error of ctx, whose end also ends the transfer. Get itself
+// returns an error, and does not call done, if the target is invalid, or if the pool is closed, is
+// full, or cannot open its sockets.
 func (p *Pool) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error), done func(Result, error)) error {
 	return p.submit(&poolRequest{ctx: ctx, target: t, create: create, done: done})
 }
@@ -148,8 +148,8 @@ func (p *Pool) GetBlocks(ctx context.Context, t Target, w BlockWriter, done func
 }
 
 // Put starts an upload of size bytes of src, like [Client.Put], and returns at once. If src is a
-// [store.TryReader], loops read what is available without waiting, and workers the rest. Otherwise
-// it is like Get.
+// [store.TryReader], loops read the data that is available without waiting, and workers read the
+// rest. In all other respects Put is like Get.
 func (p *Pool) Put(ctx context.Context, t Target, src io.ReaderAt, size int64, done func(Result, error)) error {
 	return p.submit(&poolRequest{ctx: ctx, target: t, write: true, src: src, size: size, done: done})
 }
@@ -165,9 +165,9 @@ type poolRequest struct {
 	size   int64
 	done   func(Result, error)
 
-	addr  netip.Addr   // of the host
+	addr  netip.Addr   // address of the host
 	more  []netip.Addr // further addresses, in case addr does not answer
-	plain bool         // without options
+	plain bool         // send the request without options
 	began time.Time    // zero until the transfer begins
 }
 
@@ -237,8 +237,8 @@ func (p *Pool) resolve() {
 	}
 }
 
-// lookUp returns the addresses of a request's host. It fails with ErrPoolClosed if the pool is
-// closed meanwhile.
+// lookUp returns the addresses of a request's host. It returns ErrPoolClosed if the pool is closed
+// meanwhile.
 func (p *Pool) lookUp(q *poolRequest) ([]netip.Addr, error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
@@ -264,7 +264,7 @@ func (q *poolRequest) end(res Result, err error) {
 	}
 }
 
-// over counts a transfer that is over.
+// over records that a transfer is over, or that a download no longer dallies.
 func (p *Pool) over() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,7 +274,7 @@ func (p *Pool) over() {
 	}
 }
 
-// dally counts a download that is over but still answers repeats.
+// dally counts a download that is over but still answers repeats, so that Wait waits for it.
 func (p *Pool) dally() {
 	p.mu.Lock()
 	p.pending++
@@ -327,7 +327,7 @@ func (p *Pool) start() error {
 	return nil
 }
 
-// share returns the part of n that the i-th of several gets.
+// share returns the i-th part of n, if n is divided into the number of parts given by of.
 func share(n, of, i int) int {
 	part := n / of
 	if i < n%of {
@@ -366,8 +366,7 @@ func (p *Pool) offer(server netip.Addr) (transfer.Options, error) {
 	return o, err
 }
 
-// Wait returns when all transfers are over, and no download repeats its last
-// ACK any more.
+// Wait waits until all transfers are over, and no download repeats its last ACK any more.
 func (p *Pool) Wait() {
 	p.mu.Lock()
 	idle := p.idle
@@ -377,8 +376,9 @@ func (p *Pool) Wait() {
 	}
 }
 
-// Close ends the transfers that are under way or wait, with [ErrPoolClosed], and returns when all
-// of them have reported and all sockets are closed. A transfer's done function must not call it.
+// Close ends all transfers that are under way or wait, with [ErrPoolClosed]. It returns when the
+// done functions of all of them have been called and all sockets are closed. A done function must
+// not call it.
 func (p *Pool) Close() error {
 	p.once.Do(func() { p.failed = ErrPoolClosed })
 	p.mu.Lock()
@@ -403,11 +403,11 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// PoolStats counts the work of a [Pool].
+// PoolStats holds the counts of a [Pool].
 type PoolStats struct {
 	Answered int64           // transfers that a server has answered
 	Bytes    int64           // bytes of file content moved, without repeats
-	Idle     []time.Duration // how long each loop has waited, not counting the work for dallying downloads
+	Idle     []time.Duration // how long each loop has waited for packets, without the work for dallying downloads
 }
 
 // Stats returns the counts of p so far.

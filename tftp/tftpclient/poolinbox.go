@@ -7,27 +7,27 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A poolInbox is how other goroutines reach a loop.
+// A poolInbox passes work from other goroutines to a loop.
 type poolInbox struct {
-	set  *udp.Set     // in whose Wait the loop sleeps
-	load atomic.Int64 // transfers under way and waiting
-	turn poolWork     // what take returned last; it belongs to the loop
+	set  *udp.Set     // the set in whose Wait the loop sleeps
+	load atomic.Int64 // number of transfers under way and waiting
+	turn poolWork     // the work that take returned last; it belongs to the loop
 
 	mu      sync.Mutex
 	queued  poolWork // mu
-	awake   bool     // mu: the loop checks the inbox before it waits
-	refusal error    // mu: why no more requests are accepted; nil while they are
+	awake   bool     // mu: the loop will check the inbox before it waits
+	refusal error    // mu: why no more requests are accepted; nil while requests are accepted
 	exiting bool     // mu: the loop must end
 }
 
-// poolWork is what other goroutines have passed to a loop.
+// A poolWork holds the work that other goroutines have passed to a loop.
 type poolWork struct {
 	requests  []*poolRequest
-	worked    []*poolTransfer // back from a worker
+	worked    []*poolTransfer // transfers that workers handed back
 	cancelled []poolTransferUse
 }
 
-// A poolTransferUse names one use of a transfer, because transfers are reused.
+// A poolTransferUse identifies one use of a transfer, because transfers are reused.
 type poolTransferUse struct {
 	transfer *poolTransfer
 	request  *poolRequest
@@ -88,7 +88,7 @@ func (in *poolInbox) exit() {
 	}
 }
 
-// workDone returns a transfer from a worker to the loop.
+// workDone passes a transfer from a worker back to the loop.
 func (in *poolInbox) workDone(x *poolTransfer) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -107,8 +107,8 @@ func (in *poolInbox) cancel(x *poolTransfer, q *poolRequest) {
 	in.wake()
 }
 
-// take returns the work that was passed to the loop, which clears it, and why the loop should stop;
-// nil if it should not.
+// take returns the work that was passed to the loop. The loop clears it when it is done. The error
+// says why the loop should stop; it is nil if the loop should not.
 func (in *poolInbox) take() (*poolWork, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -116,7 +116,7 @@ func (in *poolInbox) take() (*poolWork, error) {
 	return &in.turn, in.refusal
 }
 
-// refuse makes push return why, unless it fails already.
+// refuse makes push fail with the error why, unless push already fails.
 func (in *poolInbox) refuse(why error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -125,8 +125,8 @@ func (in *poolInbox) refuse(why error) {
 	}
 }
 
-// mayWait reports whether the loop may wait until it is woken, or must end. With busy, it never
-// waits.
+// mayWait reports whether the loop may wait until it is woken, or whether it must end. A busy loop
+// may not wait.
 func (in *poolInbox) mayWait(busy bool) (wait, over bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

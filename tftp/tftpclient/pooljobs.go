@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/tftp/internal/fileio"
 )
 
-// submit gives x to a worker. OpenJob creates the Upload of a download, and CloseJob discards a
+// submit passes x to a worker. OpenJob creates the Upload of a download, and CloseJob discards a
 // download that failed.
 func (x *poolTransfer) submit(what fileio.Job) {
 	p := x.loop.pool
@@ -42,7 +42,7 @@ func (x *poolTransfer) Work() {
 	}
 }
 
-// HandBack returns x to its loop.
+// HandBack passes x back to its loop.
 func (x *poolTransfer) HandBack() { x.loop.inbox.workDone(x) }
 
 func (f *poolFile) scan() error {
@@ -64,7 +64,7 @@ func (x *poolTransfer) commit() error {
 	return u.Close()
 }
 
-// prepare creates the Upload of a download, once the server has agreed.
+// prepare creates the Upload of a download, once the server has agreed to send the file.
 func (x *poolTransfer) prepare() {
 	if done, _ := x.receiver.Done(); done || x.opened || x.request.blocks != nil || !x.receiver.Heard() {
 		return
@@ -75,7 +75,7 @@ func (x *poolTransfer) prepare() {
 	x.submit(fileio.OpenJob)
 }
 
-// acknowledge allows the ACK that is due if the buffer has room for another window, and makes a
+// acknowledge allows the ACK that is due if the buffer has room for another window, and has a
 // worker write the buffered data.
 func (x *poolTransfer) acknowledge(now time.Time) {
 	window := int64(max(1, x.receiver.Agreed().Window)) * int64(x.receiver.BlockSize())

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// maxPoolBegins is how many transfers begin before the loop receives again: the answers to the
-	// first ones must not wait for the last of thousands.
+	// maxPoolBegins is how many transfers begin before the loop receives again. The answers to the
+	// first ones must not wait until the last of thousands has begun.
 	maxPoolBegins = 32
 
 	// maxPoolDallying is how many completed downloads may still answer repeats in one loop, in
 	// addition to the transfers under way.
 	maxPoolDallying = 1024
 
-	// freshClock is how many sockets are served with one reading of the clock.
+	// freshClock is how many sockets are served before the clock is read again.
 	freshClock = 8
 
 	poolBatchMessages = 4       // messages sent in one call
-	poolBatchBytes    = 1 << 16 // bytes
+	poolBatchBytes    = 1 << 16 // bytes sent in one call
 )
 
 // A poolLoop runs its share of a pool's transfers. Its goroutine owns the fields, except the inbox
@@ -33,7 +33,7 @@ type poolLoop struct {
 	pool      *Pool
 	set       *udp.Set
 	began     time.Time
-	slots     int // transfers under way at once
+	slots     int // how many transfers may be under way at once
 	sockets   poolSockets
 	private   bool // each transfer has its own socket
 	free      []*poolTransfer
@@ -43,7 +43,7 @@ type poolLoop struct {
 	active    int        // transfers under way
 	dallying  int
 	dallied   fifo[poolTransferUse] // transfers that dally, the oldest first, and some that no longer do
-	lossy     bool                  // something was lost, and more may be lost
+	lossy     bool                  // some packet was lost, so more may be lost
 	errors    packetio.RateLimit
 	expiredTo time.Duration // time since began up to which the timers were checked
 	stopped   error         // why no transfer can continue; nil while they can
@@ -79,7 +79,8 @@ func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
 	return lp, nil
 }
 
-// shortestDatagram is room for an OACK or an ERROR, which any request may get as an answer.
+// shortestDatagram is the smallest room for a received datagram, in bytes. It is enough for an OACK
+// or an ERROR, which may answer any request.
 const shortestDatagram = 1024
 
 // run runs the loop.
@@ -102,7 +103,7 @@ func (lp *poolLoop) run() {
 		lp.inbox.woke()
 		if err != nil {
 			lp.stop(now, fmt.Errorf("wait for packets: %w", err))
-			time.Sleep(time.Millisecond) // what workers have is still to come
+			time.Sleep(time.Millisecond) // the workers still have transfers to hand back
 		}
 		for i, m := range members {
 			if i%freshClock == freshClock-1 {
@@ -115,7 +116,7 @@ func (lp *poolLoop) run() {
 	}
 }
 
-// nextWake returns how long the loop may wait for packets, and whether it must end.
+// nextWake returns until when the loop may wait for packets, and whether it must end.
 func (lp *poolLoop) nextWake() (deadline time.Time, over bool) {
 	if t, at := lp.timers.first(); t != nil {
 		deadline = lp.began.Add(at)
@@ -163,7 +164,7 @@ func (lp *poolLoop) stop(now time.Time, why error) {
 	lp.inbox.refuse(why)
 	for _, x := range lp.sockets.transfers() {
 		if x.ended {
-			lp.stopDallying(x) // only dallying
+			lp.stopDallying(x) // x is over and only dallies
 			continue
 		}
 		x.abort(now, "client was stopped", why)
@@ -182,7 +183,7 @@ func (lp *poolLoop) refuse() {
 	}
 }
 
-// complete reports the end of a transfer. Until then the transfer counts as under way.
+// complete reports the end of a transfer to its caller. Until then the transfer counts as pending.
 func (lp *poolLoop) complete(q *poolRequest, res Result, err error) {
 	lp.inbox.load.Add(-1)
 	q.end(res, err)
@@ -216,7 +217,7 @@ func (lp *poolLoop) take() *poolTransfer {
 // read handles the packets that a socket has received.
 func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 	if s == nil || s.member == nil {
-		return // it was closed in this turn
+		return // the socket was closed in this turn
 	}
 	ms, err := s.member.Read()
 	for i := range ms {
@@ -229,7 +230,7 @@ func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 		}
 	}
 	if x := s.only; x != nil && lp.private && len(ms) > 0 {
-		lp.advance(now, x) // once for all packets
+		lp.advance(now, x) // once after all packets
 	}
 	if err != nil && s.member != nil {
 		s.refused(now, err)
@@ -239,7 +240,7 @@ func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 // advance sends the packets that are due for a transfer, and ends it if it is done.
 func (lp *poolLoop) advance(now time.Time, x *poolTransfer) {
 	if x.requested.IsZero() {
-		return // it ended before it began
+		return // the transfer ended before it began
 	}
 	if x.socket != nil {
 		x.send(now)
@@ -252,7 +253,7 @@ func (lp *poolLoop) advance(now time.Time, x *poolTransfer) {
 	}
 	deadline := x.deadline()
 	if x.ended && deadline.IsZero() {
-		lp.stopDallying(x) // it has dallied long enough
+		lp.stopDallying(x) // x has dallied long enough
 		return
 	}
 	if deadline.IsZero() {
@@ -263,7 +264,7 @@ func (lp *poolLoop) advance(now time.Time, x *poolTransfer) {
 	lp.timers.set(x, max(deadline.Sub(lp.began), lp.expiredTo+1))
 }
 
-// expire handles the transfers whose time has come.
+// expire handles the transfers whose deadline has passed.
 func (lp *poolLoop) expire(now time.Time) {
 	since := now.Sub(lp.began)
 	lp.expiredTo = since
@@ -278,12 +279,13 @@ func (lp *poolLoop) expire(now time.Time) {
 			lp.timers.postpone(x, deadline.Sub(lp.began))
 			continue
 		case deadline.IsZero() && !x.ended:
-			lp.timers.remove(x) // waiting for a worker
+			lp.timers.remove(x) // the transfer waits for a worker
 			continue
 		}
 		lp.timers.remove(x)
-		// The answer may have arrived and wait for its turn behind others, or for this thread. The
-		// loop itself would be the cause of such a false loss.
+		// The answer may have arrived already, and wait for packets of other transfers to be
+		// handled, or for this thread to run. Without this read, the loop itself would be the cause
+		// of a needless timeout.
 		before := x.request
 		if s := x.socket; s != nil {
 			lp.read(now, s)

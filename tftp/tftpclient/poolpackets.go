@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// find returns the transfer that a datagram from peer belongs to, or nil. known is false if no
-// transfer has the peer's transfer ID.
+// find returns the transfer that a datagram from peer belongs to, or nil. The result known is false
+// if no transfer has the peer's transfer ID.
 func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
 	if k.loop.private {
 		if x = k.only; x.peer.IsValid() && x.peer != peer || x.server.Addr() != peer.Addr() {
@@ -68,13 +68,13 @@ func (k *poolSocket) stray(now time.Time, m *udp.Message) {
 	k.member.SetPeer(m.Peer)
 	k.loop.out.AddError(m.Peer, netip.Addr{}, transfer.UnknownID, "unknown transfer ID")
 	k.loop.out.Flush()
-	k.loop.out.Err = nil // an error in sending to a stranger must not affect a transfer
+	k.loop.out.Err = nil // an error from sending to a stranger must not affect a transfer
 	if k.only != nil {
 		k.member.SetPeer(k.only.to())
 	}
 }
 
-// refused handles an error of the socket for its transfers.
+// refused handles an error of the socket: it ends the transfers that the error concerns.
 func (k *poolSocket) refused(now time.Time, err error) {
 	lp := k.loop
 	var op *net.OpError
@@ -114,8 +114,8 @@ type memberConn struct {
 	member *udp.Member
 }
 
-// Limits reports that messages can be cut into segments, unless each datagram may be lost on its
-// own.
+// Limits reports that messages can be cut into segments. This does not apply when a test hook drops
+// datagrams, which must then be sent one by one.
 func (l *memberConn) Limits() udp.Limits {
 	if l.pool.hooks.Lose != nil {
 		return udp.Limits{Segments: 1}
@@ -144,7 +144,8 @@ func (l *memberConn) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// sendError returns what an error of a send means for a transfer; nil if the transfer continues.
+// sendError returns the error with which a transfer ends after sending has failed, or nil if the
+// transfer continues.
 func sendError(err error, heard bool) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
@@ -153,7 +154,7 @@ func sendError(err error, heard bool) error {
 		}
 		return errNoFreePort
 	case heard && unreachable(err):
-		return nil // may be temporary
+		return nil // the error may be temporary
 	}
 	return err
 }

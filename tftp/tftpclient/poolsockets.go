@@ -19,14 +19,15 @@ const (
 	// finished transfers. Beyond that it takes no new transfer.
 	maxPoolIDs = 4096
 
-	// keptPoolServers is how many servers a loop remembers without having a use for them.
+	// keptPoolServers is how many servers a loop keeps in memory even if no request or socket needs
+	// them.
 	keptPoolServers = 64
 
-	// maxPoolStrays is how many datagrams from strangers a loop answers in a second.
+	// maxPoolStrays is how many datagrams from strangers a loop answers per second.
 	maxPoolStrays = 100
 )
 
-// poolSockets are the sockets of a loop, and the requests that wait for one.
+// A poolSockets holds the sockets of a loop, and the requests that wait for a socket.
 type poolSockets struct {
 	loop      *poolLoop
 	most      int
@@ -34,18 +35,18 @@ type poolSockets struct {
 	list      []*poolSocket // indexed by the member's tag; nil if unused
 	tags      []int         // free indices of list
 	servers   map[netip.Addr]*poolServer
-	ready     fifo[*poolServer] // with requests, and perhaps a socket for one
-	stuck     []*poolServer     // with requests, and no socket for one
-	lingering fifo[lingeringID] // by time
-	free      []*poolSocket     // closed sockets for reuse; only if each transfer has its own
+	ready     fifo[*poolServer] // servers with requests, and perhaps with a free socket
+	stuck     []*poolServer     // servers with requests, but without a free socket
+	lingering fifo[lingeringID] // ordered by time
+	free      []*poolSocket     // closed sockets for reuse; used only if each transfer has its own socket
 	chosen    *poolSocket       // the socket for the request that next returned
 }
 
-// A poolServer is a host that requests wait for, or that sockets have used.
+// A poolServer is a host for which requests wait, or which sockets know.
 type poolServer struct {
 	addr   netip.Addr
 	queue  fifo[*poolRequest]
-	listed bool // in ready or stuck
+	listed bool // it is in ready or in stuck
 	stuck  int  // its index in the list stuck, from 1; 0 for none
 	single bool // it answers from the port of the request
 	uses   int  // number of sockets that know it
@@ -57,11 +58,11 @@ type poolSocket struct {
 	member *udp.Member // nil once closed
 	only   *poolTransfer
 	live   int                              // number of transfers
-	peers  map[netip.AddrPort]*poolTransfer // by the server's transfer ID; nil for a finished transfer
+	peers  map[netip.AddrPort]*poolTransfer // transfers by the server's transfer ID; nil for a finished transfer
 	hosts  map[netip.Addr]*poolUse
 
-	dallying  int       // how many of live only answer repeats
-	lastDally time.Time // when the latest of them began to dally
+	dallying  int       // how many of these transfers only answer repeats
+	lastDally time.Time // when the latest transfer began to dally
 }
 
 // A poolUse is the state that a socket keeps for a host.
@@ -69,15 +70,15 @@ type poolUse struct {
 	server     *poolServer
 	live       int           // number of transfers
 	asking     *poolTransfer // the transfer whose request is not answered yet; nil for none
-	lingering  int           // finished transfers that are still remembered
-	unanswered int           // lingering requests that may still be answered
+	lingering  int           // number of finished transfers that are still remembered
+	unanswered int           // number of requests among them that may still be answered
 }
 
 // A lingeringID is a transfer ID, or an unanswered request, that the socket will forget.
 type lingeringID struct {
 	socket *poolSocket
 	use    *poolUse
-	peer   netip.AddrPort // zero for an open request
+	peer   netip.AddrPort // zero for an unanswered request
 	until  time.Time
 }
 
@@ -117,10 +118,10 @@ func (ss *poolSockets) makeReady(s *poolServer) {
 	}
 }
 
-// startable reports whether next may find a request.
+// startable reports whether next may return a request.
 func (ss *poolSockets) startable() bool { return ss.ready.len() > 0 }
 
-// unstick makes next check again the servers for which there was no socket.
+// unstick makes next check all servers again for which there was no socket.
 func (ss *poolSockets) unstick() {
 	for _, s := range ss.stuck {
 		s.stuck = 0
@@ -130,7 +131,8 @@ func (ss *poolSockets) unstick() {
 	ss.stuck = ss.stuck[:0]
 }
 
-// drop forgets a server that no transfer needs, unless only few servers are known.
+// drop removes a server that no request or socket needs from memory, unless only few servers are
+// known.
 func (ss *poolSockets) drop(s *poolServer) {
 	if len(ss.servers) > keptPoolServers && s.queue.len() == 0 && s.uses == 0 && !s.listed {
 		delete(ss.servers, s.addr)
@@ -182,7 +184,7 @@ func (ss *poolSockets) next() *poolRequest {
 		}
 		ss.makeReady(s)
 		if ss.loop.private {
-			ss.drop(s) // no socket will know it
+			ss.drop(s) // no socket will have s in its hosts
 		}
 		if q != nil {
 			return q
@@ -191,7 +193,7 @@ func (ss *poolSockets) next() *poolRequest {
 	return nil
 }
 
-// choose returns a socket for a transfer with a server, or nil if no socket is free.
+// choose returns a socket for a transfer with a server, or nil if no socket is available.
 func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
 	if ss.open < ss.most || ss.loop.private && ss.loop.stopOldest() {
 		return ss.create(s.addr)
@@ -301,7 +303,7 @@ func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPor
 	x.peer = peer
 	if k.loop.private {
 		if done, _ := x.machine.Done(); done && !k.loop.lossy {
-			return // that packet was all, so connecting would not pay
+			return // that packet completed the transfer, so connecting the socket would cost more than it gains
 		}
 		if err := k.member.Connect(peer); err != nil {
 			x.abort(now, "client cannot connect", err)
@@ -315,12 +317,13 @@ func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPor
 		u.server.single = true
 	}
 	if x.machine.Stats().Resent > 0 {
-		k.linger(now, u, netip.AddrPort{}) // the other request may be answered, too
+		k.linger(now, u, netip.AddrPort{}) // the copy of the request may be answered, too
 	}
 	k.loop.sockets.retry(u.server)
 }
 
-// linger remembers a transfer ID that is no longer in use, or a request that may still be answered.
+// linger remembers a transfer ID that is no longer in use, or if peer is zero, a request that may
+// still be answered.
 func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
 	u.lingering++
 	if !peer.IsValid() {
@@ -343,7 +346,7 @@ func (ss *poolSockets) retry(s *poolServer) {
 	ss.ready.push(s)
 }
 
-// remove removes a transfer from the socket, and closes the socket after the last one.
+// remove removes a transfer from the socket, and closes the socket when it has no transfer left.
 func (k *poolSocket) remove(now time.Time, x *poolTransfer) {
 	k.live--
 	if x.dallying {
@@ -381,7 +384,7 @@ func (ss *poolSockets) close(k *poolSocket) {
 	ss.unstick()
 }
 
-// forget drops entries that have lingered long enough.
+// forget drops all lingering entries whose time is over.
 func (ss *poolSockets) forget(now time.Time) {
 	for ss.lingering.len() > 0 && !ss.lingering.first().until.After(now) {
 		r := ss.lingering.pop()
@@ -405,7 +408,7 @@ func (ss *poolSockets) forget(now time.Time) {
 	}
 }
 
-// nextFree returns when forget should be called next; zero for never.
+// nextFree returns when forget should be called next, or the zero time for never.
 func (ss *poolSockets) nextFree() time.Time {
 	if ss.lingering.len() == 0 || len(ss.stuck) == 0 {
 		return time.Time{}
@@ -445,7 +448,7 @@ func (k *poolSocket) transfers() []*poolTransfer {
 // A fifo is a queue. Alternating push and pop allocates nothing.
 type fifo[T any] struct {
 	items []T
-	head  int // of items, taken out
+	head  int // how many items at the start of items were taken out
 }
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }

@@ -2,8 +2,9 @@ package tftpclient
 
 import "time"
 
-// poolTimers is a heap of transfers, ordered by the time of their next check. That time may be too
-// early: each packet moves the deadline back, and only the check at the old one notices.
+// poolTimers is a heap of transfers, ordered by the time of their next check. That time may be
+// earlier than the deadline: each packet moves the deadline to a later time, and only the check at
+// the old time notices that.
 type poolTimers struct {
 	heap []poolTimed
 }
@@ -13,7 +14,7 @@ type poolTimed struct {
 	transfer *poolTransfer
 }
 
-// set ensures that t is checked at the given time or before.
+// set ensures that t is checked at the given time or earlier.
 func (h *poolTimers) set(t *poolTransfer, at time.Duration) {
 	switch i := t.timer - 1; {
 	case i < 0:

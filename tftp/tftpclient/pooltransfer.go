@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A poolTransfer is one transfer of a pool. It is reused for others, with all its memory. Its loop
-// owns it; while a job is out (job is not NoJob), a worker owns fetch and the poolFile.
+// A poolTransfer is one transfer of a pool. It is reused for other transfers, with all its memory.
+// Its loop owns it; while a job is out (job is not NoJob), a worker owns fetch and the poolFile.
 type poolTransfer struct {
 	loop     *poolLoop
 	receiver protocol.Receiver
@@ -27,29 +27,29 @@ type poolTransfer struct {
 	poolState
 }
 
-// A poolState is the part of a poolTransfer that starts anew for each transfer.
+// A poolState is the part of a poolTransfer that is cleared for each new transfer.
 type poolState struct {
 	request *poolRequest
 	socket  *poolSocket
 	server  netip.AddrPort // destination of the request
 	peer    netip.AddrPort // the server's address and port, once it has answered
 	machine clientMachine  // the receiver or the sender
-	stop    func() bool    // stops waiting for the context's end; nil if nothing waits for it
+	stop    func() bool    // stops waiting for the end of the context; nil if nothing waits for it
 
 	requested   time.Time // when the request was first sent; if zero, the machine is not in use
-	answered    bool      // a packet has come from the server
-	lastSent    time.Time // when it last sent something
+	answered    bool      // the server has sent a packet
+	lastSent    time.Time // when a packet was last sent
 	first       time.Duration
 	limit       time.Time // when the transfer must be over; zero for never
 	hasMinTimer bool      // Pool.MinTimer applies
-	counted     int64     // bytes of a write that are counted so far
+	counted     int64     // bytes of a write that PoolStats already counts
 	serverSize  int64     // the size of a read as reported by the server; -1 if unknown
 	opened      bool      // the Upload of a read was created, or is being created
-	last        bool      // the last block has come
+	last        bool      // the last block has arrived
 	ended       bool      // the machine is done
-	dallying    bool      // done, and still answers repeats
+	dallying    bool      // the transfer is done and still answers repeats
 	reported    bool      // the done function was called, while the transfer dallies
-	err         error     // how it ended
+	err         error     // the error with which it ended
 	result      Result
 	job         fileio.Job
 	poolFile
@@ -58,7 +58,7 @@ type poolState struct {
 // A poolFile is the file of a transfer.
 type poolFile struct {
 	upload store.Upload
-	reader io.ReaderAt // of a write: the source, or its translation to netascii
+	reader io.ReaderAt // source of a write, or its translation to netascii
 	try    store.TryReader
 	size   int64
 	jobErr error
@@ -107,7 +107,8 @@ func (x *poolTransfer) sendRequest(now time.Time) {
 			return
 		}
 	}
-	// The timer of a Sender with a window also says when to resume.
+	// MinTimer does not apply to a Sender with a window, because its timer also says when to resume
+	// sending.
 	x.hasMinTimer = p.MinTimer > 0 && (!q.write || r.Offer.Window <= 1)
 	x.requested = now
 	if q.write {
@@ -169,12 +170,12 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 	if err := x.store(now, c); err != nil {
 		x.abortStore(err)
 		if errors.Is(err, poolhooks.ErrVanish) {
-			x.machine.AppendReply(now, nil) // drops the ERROR unsent
+			x.machine.AppendReply(now, nil) // drops the ERROR without sending it
 		}
 	}
 }
 
-// store takes the new data of the file.
+// store stores new data of the file.
 func (x *poolTransfer) store(now time.Time, c protocol.Chunk) error {
 	if err := fileio.CheckAnnounced(x.receiver.Agreed(), x.request.target.Mode, c, x.receiver.Received()); err != nil {
 		return err
@@ -226,7 +227,7 @@ func (x *poolTransfer) send(now time.Time) {
 	lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine)
 	if x.request.write {
 		x.fill(now)
-		lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine) // filling may have failed
+		lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine) // if filling has failed, there is an ERROR to send
 	}
 	if !lp.out.IsEmpty() {
 		x.lastSent = now
@@ -240,7 +241,7 @@ func (x *poolTransfer) send(now time.Time) {
 	}
 }
 
-// fill sends the blocks that are due until their data is not available without waiting.
+// fill sends the blocks that are due, until it needs data that is not available without waiting.
 func (x *poolTransfer) fill(now time.Time) {
 	for x.job == fileio.NoJob {
 		run := x.sender.Due(now)
@@ -263,7 +264,7 @@ func (x *poolTransfer) fill(now time.Time) {
 	}
 }
 
-// TryReadAt reads from the fetched data, or else from what the source has in memory.
+// TryReadAt returns fetched data if it can. Otherwise it reads data that the source has in memory.
 func (x *poolTransfer) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if n := x.fetch.CopyTo(bufs, off); n > 0 {
 		return n, nil
@@ -274,7 +275,7 @@ func (x *poolTransfer) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return fileio.TryBlocks(x.try, bufs, off)
 }
 
-// deadline returns when expire is due; zero means never.
+// deadline returns when expire is due, or the zero time for never.
 func (x *poolTransfer) deadline() time.Time {
 	d := x.machine.Deadline()
 	if x.ended {
@@ -294,7 +295,7 @@ func (x *poolTransfer) deadline() time.Time {
 	return d
 }
 
-// expire handles the passing of the transfer's deadlines.
+// expire does what is due once a deadline of the transfer has passed.
 func (x *poolTransfer) expire(now time.Time) {
 	if !x.ended && !x.limit.IsZero() && !now.Before(x.limit) {
 		x.abort(now, "transfer takes too long", fmt.Errorf("not done in %v", x.loop.pool.Limit))
@@ -319,8 +320,8 @@ func (x *poolTransfer) noteResult(now time.Time) {
 	}
 }
 
-// nextAttempt reports whether the request should be repeated: without options if the server refuses
-// them (RFC 2347 §3), or at another address of the host.
+// nextAttempt reports whether to send the request again, and changes it accordingly: without
+// options if the server refuses them (RFC 2347 §3), or to another address of the host.
 func (x *poolTransfer) nextAttempt() bool {
 	q := x.request
 	if x.err == nil || q.ctx.Err() != nil {

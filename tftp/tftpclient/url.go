@@ -16,15 +16,15 @@ import (
 
 // A Target names a file on a server.
 type Target struct {
-	Host string // name or address, an IPv6 address without brackets
-	Port uint16 // 0 means Port
-	Name string // as sent in the request
+	Host string // host name or address; an IPv6 address has no brackets
+	Port uint16 // 0 means port 69
+	Name string // file name, as sent in the request
 	Mode transfer.Mode
 }
 
 // ParseURL parses a URL of RFC 3617: "tftp://host[:port]/name", optionally followed by
-// ";mode=octet" or ";mode=netascii". The slash after the host is not part of the name; a name with
-// a leading slash needs two.
+// ";mode=octet" or ";mode=netascii". The slash after the host is not part of the name; for a name
+// with a leading slash, the URL has two.
 func ParseURL(s string) (Target, error) {
 	u, err := url.Parse(s)
 	shown := fmt.Sprintf("URL %q", s)
@@ -35,7 +35,7 @@ func ParseURL(s string) (Target, error) {
 		}
 	}
 	if err != nil {
-		return Target{}, err // the error names the URL
+		return Target{}, err // the error already names the URL
 	}
 	fail := func(why string) (Target, error) { return Target{}, fmt.Errorf("%s: %s", shown, why) }
 	t := Target{Host: u.Hostname(), Name: strings.TrimPrefix(u.Path, "/")}
@@ -84,8 +84,8 @@ func MayHoldPassword(s string) bool {
 	return at >= 0 && (strings.Contains(s[:at], ":") || strings.Contains(strings.ToUpper(s[:at]), "%3A"))
 }
 
-// isAddr reports whether a host is an address. It accepts only zones that can be the name of an
-// interface and that a URL can express; package netip accepts more.
+// isAddr reports whether a host is an address. Package netip accepts any zone, but isAddr accepts
+// only zones that can be the name of an interface and that a URL can express.
 func isAddr(host string) bool {
 	a, err := netip.ParseAddr(host)
 	strange := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("%[]/?#@", r) }
@@ -132,7 +132,7 @@ func (t Target) Check() error {
 	return nil
 }
 
-// peerAt returns the destination of a target's requests at one of its addresses.
+// peerAt returns the destination of requests for the target, given one of its host's addresses.
 func (t Target) peerAt(ip netip.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ip.Unmap(), t.port())
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/tftp/internal/protocol"
 )
 
-// MinFetch and MaxFetch bound the bytes that a worker fetches at once for one transfer, from a
-// store that cannot report what is in memory, or has the file on disk.
+// MinFetch and MaxFetch bound how many bytes a worker fetches at once for one transfer. A worker
+// fetches if the store cannot report what is in memory, or if the data is on disk.
 const (
 	MinFetch = 16 << 10
 	MaxFetch = 64 << 10
@@ -25,13 +25,14 @@ type FetchBuffer struct {
 	off  int64
 	n    int
 	want int // bytes to fetch
-	need int // fewest bytes that are enough
+	need int // smallest number of bytes that is enough
 
 	one [1][]byte // for TryReadAt
 }
 
-// Aim sets what Fetch reads: the bytes of a run, at most the given number but at least one block.
-// It returns their number.
+// Aim sets the bytes that Fetch reads: those of a run, or MinFetch bytes if the run has fewer. It
+// sets no more bytes than MaxFetch or the argument most, but at least one block, and returns their
+// number.
 func (f *FetchBuffer) Aim(run protocol.Run, block int, most int64) int {
 	f.off = run.Offset
 	f.need = int(min(int64(block), run.Bytes))
@@ -39,8 +40,8 @@ func (f *FetchBuffer) Aim(run protocol.Run, block int, most int64) int {
 	return f.want
 }
 
-// Fetch reads the wanted bytes, or at least the next block. If that block is missing, the file has
-// shrunk.
+// Fetch reads the bytes that Aim has set, or at least the next block. If that block is missing, the
+// file has shrunk, and the error is ErrChanged.
 func (f *FetchBuffer) Fetch(r io.ReaderAt) error {
 	if cap(f.buf) < f.want {
 		f.buf = make([]byte, f.want)
@@ -55,18 +56,19 @@ func (f *FetchBuffer) Fetch(r io.ReaderAt) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ErrChanged
 	case err == nil:
-		return io.ErrNoProgress // a fault of the file: see io.ReaderAt
+		return io.ErrNoProgress // a fault of the file: io.ReaderAt requires an error here
 	}
 	return err
 }
 
-// ReadAhead reads up to size bytes of the file at off that are in memory, and returns their number.
+// ReadAhead reads up to size bytes of the file from off on, as far as they are in memory, and
+// returns how many it has read.
 func (f *FetchBuffer) ReadAhead(file store.TryReader, off int64, size int) int {
 	if cap(f.buf) < size {
 		f.buf = make([]byte, size)
 	}
 	f.one[0] = f.buf[:size]
-	n, _ := file.TryReadAt(f.one[:], off) // bytes that it cannot read are requested again
+	n, _ := file.TryReadAt(f.one[:], off) // bytes that are not in memory are requested again
 	f.off, f.n = off, n
 	return n
 }
@@ -80,18 +82,18 @@ func (f *FetchBuffer) ReadWhole(r io.ReaderAt, size int) bool {
 	if cap(f.buf) < size {
 		f.buf = make([]byte, size)
 	}
-	n, _ := r.ReadAt(f.buf[:size], 0) // an error will occur again at the next read
+	n, _ := r.ReadAt(f.buf[:size], 0) // an error will occur again at the next read, and is handled there
 	if n == size {
 		f.n = n
 	}
 	return n == size
 }
 
-// Capacity returns the bytes of memory of f.
+// Capacity returns how many bytes of memory f has.
 func (f *FetchBuffer) Capacity() int { return cap(f.buf) }
 
-// CopyTo fills bufs with fetched bytes of the file at off. It returns 0 if they do not fill the
-// first of bufs.
+// CopyTo fills bufs with fetched bytes of the file from off on. It returns their number, or 0 if
+// they do not fill the first of bufs.
 func (f *FetchBuffer) CopyTo(bufs [][]byte, off int64) int {
 	i := off - f.off
 	if f.n == 0 || i < 0 || i >= int64(f.n) {
@@ -116,8 +118,8 @@ func (f *FetchBuffer) Spare(most int) FetchBuffer {
 	return FetchBuffer{buf: f.buf}
 }
 
-// TryBlocks reads what can be read without waiting, if that is at least a block: a part of a block
-// is of no use.
+// TryBlocks reads the data that is available without waiting, if that is at least a block. A part
+// of a block is useless.
 func TryBlocks(file store.TryReader, bufs [][]byte, off int64) (int, error) {
 	n, err := file.TryReadAt(bufs, off)
 	if n > 0 && n < len(bufs[0]) {

@@ -8,12 +8,13 @@ import (
 	"github.com/haul-project/haul/tftp/internal/protocol"
 )
 
-// textPiece is how many bytes of a text file are translated at once. Each piece has eight bytes of
-// index: 2 MiB for a file of 1 GiB.
+// textPiece is how many bytes of a text file are translated at once. The index has eight bytes for
+// each piece, so 2 MiB for a file of 1 GiB.
 const textPiece = 4096
 
-// A Text is a file translated to netascii. One pass over the file finds the size of the
-// translation, and records where in it each piece begins, so that any block can be read on its own.
+// A Text is a file translated to netascii. One pass over the file determines the size of the
+// translation, and records where each piece begins in the translation. So any block can be read on
+// its own.
 type Text struct {
 	file   io.ReaderAt
 	starts []int64 // offset of each piece in the translation; the last element is the size
@@ -24,8 +25,8 @@ type Text struct {
 // errGivenUp says that the translation is no longer needed.
 var errGivenUp = errors.New("the text is not wanted any more")
 
-// OpenText translates f. Only one goroutine at a time may read the result. OpenText gives up when
-// stop, if not nil, returns true.
+// OpenText returns the translation of f. Only one goroutine at a time may read it. OpenText gives
+// up when stop, if not nil, returns true.
 func OpenText(f io.ReaderAt, stop func() bool) (*Text, error) {
 	t := &Text{file: f, text: make([]byte, textPiece), starts: []int64{0}}
 	size := int64(0)
@@ -45,7 +46,7 @@ func OpenText(f io.ReaderAt, stop func() bool) (*Text, error) {
 		case err != nil:
 			return nil, err
 		case n != len(t.text):
-			return nil, io.ErrNoProgress // a fault of the file: see io.ReaderAt
+			return nil, io.ErrNoProgress // a fault of the file: io.ReaderAt requires an error here
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package fileio reads and writes the files of TFTP transfers: it collects blocks for the store,
-// fetches data that is not in memory, translates text, and has the workers that wait for disks. The
-// server and the clients share it.
+// Package fileio reads and writes the files of TFTP transfers. It collects blocks for the store,
+// fetches data that is not in memory, translates text, and runs the workers that wait for disks.
+// The server and the clients share it.
 package fileio
 
 import (
@@ -13,9 +13,10 @@ import (
 )
 
 // MinWorkers workers wait for disks on behalf of all transfers. When the oldest job has waited for
-// WorkerPatience, more are started, up to MaxWorkers: a store may be slow or its server gone, and
-// one fsync of a directory serves all uploads that wait for it. Such a worker ends after WorkerIdle
-// without a job. A worker that waits for another machine does not count: see [Workers.Lend].
+// WorkerPatience, extra workers are started, so that there are up to MaxWorkers in all. This helps
+// if a store is slow or its server is gone, and because one fsync of a directory serves all uploads
+// that wait for it. An extra worker ends after WorkerIdle without a job. A worker that waits for
+// another machine does not count: see [Workers.Lend].
 const (
 	MinWorkers     = 16
 	MaxWorkers     = 256
@@ -23,15 +24,15 @@ const (
 	WorkerIdle     = 10 * time.Second
 )
 
-// A Job is work that may wait for a disk, and so is done by a worker. Transfers of a server and of
-// a pool of clients have the same kinds.
+// A Job is a kind of work that may wait for a disk, and so is done by a worker. Transfers of a
+// server and of a pool of clients have the same kinds.
 type Job uint8
 
 // The jobs.
 const (
 	NoJob     Job = iota
 	OpenJob       // open the file, or begin the upload
-	ScanJob       // find out the length of a text file in netascii
+	ScanJob       // determine the length of a text file in netascii
 	FetchJob      // read bytes of the file that were not in memory
 	FlushJob      // write the buffered data of an upload
 	CommitJob     // write the buffered data, and publish the file
@@ -44,14 +45,14 @@ type JobOwner interface {
 	HandBack() // returns the transfer to its loop
 }
 
-// Workers are the workers of a server or a pool of clients, and the jobs that wait for them.
+// Workers holds the workers of a server or a pool of clients, and the jobs that wait for them.
 type Workers struct {
 	jobs     chan Waiter
 	running  sync.WaitGroup
 	extra    atomic.Int64
-	lent     atomic.Int64 // workers that wait for other machines
+	lent     atomic.Int64 // number of workers that wait for other machines
 	opened   time.Time
-	begun    atomic.Int64 // when the job that was begun last had been added, in nanoseconds since opened
+	begun    atomic.Int64 // when the job that was begun last was added, in nanoseconds since opened
 	checking atomic.Bool  // addWorkers is scheduled
 
 	mu    sync.Mutex
@@ -61,11 +62,11 @@ type Workers struct {
 // A Waiter is a transfer whose job waits for a worker.
 type Waiter struct {
 	JobOwner
-	added time.Duration // since Workers.opened
+	added time.Duration // when the job was added, since Workers.opened
 }
 
-// Init makes room for the given number of jobs. That must be the most that there can be, so that
-// Add never waits.
+// Init makes room for the given number of jobs. At no time may there be more jobs, so that Add
+// never waits.
 func (p *Workers) Init(jobs int) { p.jobs = make(chan Waiter, jobs) }
 
 // Start starts the workers.
@@ -86,7 +87,7 @@ func (p *Workers) work(w Waiter) {
 	w.HandBack()
 }
 
-// Add gives a job to the workers.
+// Add adds a job, which a worker will do.
 func (p *Workers) Add(o JobOwner) {
 	p.jobs <- Waiter{o, time.Since(p.opened)}
 	p.checkLater()
@@ -99,7 +100,8 @@ func (p *Workers) checkLater() {
 	}
 }
 
-// Waiting returns the waiting jobs, for a test that does them itself: no worker is added.
+// Waiting returns the waiting jobs, for a test that does them itself. No extra workers are started
+// from then on.
 func (p *Workers) Waiting() <-chan Waiter {
 	p.checking.Store(true)
 	return p.jobs
@@ -108,11 +110,11 @@ func (p *Workers) Waiting() <-chan Waiter {
 // Hired returns how many extra workers are running.
 func (p *Workers) Hired() int { return int(p.extra.Load()) }
 
-// addWorkers adds workers if jobs have waited for long: as many as were added before, so that a
-// long queue is soon worked off. Jobs begin in order, so all waiting jobs were added after the one
-// that was begun last.
+// addWorkers starts extra workers if jobs have waited for long. It doubles the number of extra
+// workers, so that a long queue soon becomes short. Jobs begin in order, so all waiting jobs were
+// added after the one that was begun last.
 func (p *Workers) addWorkers() {
-	p.checking.Store(false) // before the check: either this check finds a new job, or Add schedules another one
+	p.checking.Store(false) // cleared before the check, so that either this check finds a new job, or Add schedules another check
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || len(p.jobs) == 0 {
@@ -131,17 +133,18 @@ func (p *Workers) addWorkers() {
 // mostExtra returns how many extra workers there may be.
 func (p *Workers) mostExtra() int { return MaxWorkers - MinWorkers + int(p.lent.Load()) }
 
-// Lend records that the calling worker waits for another machine until it calls back. Another
-// worker may be started in its place: waiting for a network takes no thread of the system, and a
-// server that does not answer must not keep all workers from other files. There are never more such
-// workers than transfers, as each transfer has one job.
+// Lend records that the calling worker waits for another machine, until the worker calls the
+// returned function. Another worker may be started in its place: waiting for a network takes no
+// thread of the system, and a server that does not answer must not keep all workers from other
+// files. There are never more such workers than transfers, because each transfer has at most one
+// job.
 func (p *Workers) Lend() (back func()) {
 	p.lent.Add(1)
 	return func() { p.lent.Add(-1) }
 }
 
-// runExtra does jobs until there has been none for a while, or there are too many workers because
-// others have returned.
+// runExtra does jobs until there was no job for WorkerIdle, or until there are too many workers
+// because lent ones are back.
 func (p *Workers) runExtra() {
 	defer p.extra.Add(-1)
 	idle := time.NewTimer(WorkerIdle)
@@ -163,7 +166,7 @@ func (p *Workers) runExtra() {
 	}
 }
 
-// End lets the workers end when the jobs are done, and waits for them unless one is stuck.
+// End lets the workers end when all jobs are done, and waits for them unless one is stuck.
 func (p *Workers) End(stuck bool) {
 	p.mu.Lock()
 	p.ended = true
@@ -183,7 +186,8 @@ type crashError struct {
 // maxStack is how many bytes of a stack are kept for the log.
 const maxStack = 4 << 10
 
-// Crashed returns the error, with the stack, of a transfer that panicked with p.
+// Crashed returns the error of a transfer that panicked with the value p. The error contains the
+// stack.
 func Crashed(p any) error {
 	stack := debug.Stack()
 	return &crashError{p, string(stack[:min(len(stack), maxStack)])}
@@ -191,7 +195,7 @@ func Crashed(p any) error {
 
 func (e *crashError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// StackOf returns the stack of a panic, if err is one.
+// StackOf returns the stack of a panic, if err comes from [Crashed].
 func StackOf(err error) string {
 	if crash, ok := errors.AsType[*crashError](err); ok {
 		return crash.stack

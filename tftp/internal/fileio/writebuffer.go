@@ -11,11 +11,11 @@ import (
 )
 
 // A WriteBuffer holds the blocks of an upload, which are small and sometimes out of order, until a
-// worker writes them to the store in larger pieces. It is a ring of the file's bytes [flushed,
-// flushed+len(ring)).
+// worker writes them to the store in larger pieces. It is a ring with the file's bytes from flushed
+// up to, but without, flushed+len(ring).
 //
-// The loop adds blocks after those that a worker may be flushing, so the two never touch the same
-// bytes.
+// The loop adds blocks after the bytes that a worker may be flushing, so the two never touch the
+// same bytes.
 type WriteBuffer struct {
 	ring     []byte
 	received int64 // all bytes before this offset were received
@@ -23,7 +23,7 @@ type WriteBuffer struct {
 	marked   int64 // Flush writes up to this offset
 	limit    int64 // largest file accepted; 0 for no limit
 
-	text    bool // netascii: translated on arrival, in order
+	text    bool // the file is in netascii: blocks arrive in order, and are translated on arrival
 	decoder protocol.NetasciiDecoder
 	scratch []byte // a translated block
 }
@@ -37,7 +37,7 @@ func (b *WriteBuffer) Reset(size int, limit int64, mode transfer.Mode) {
 	*b = WriteBuffer{ring: ring[:size], limit: limit, text: mode == transfer.Netascii, scratch: b.scratch[:0]}
 }
 
-// Size returns the bytes of memory of b.
+// Size returns how many bytes of memory b has.
 func (b *WriteBuffer) Size() int { return cap(b.ring) }
 
 // Spare returns an empty buffer that reuses the memory of b, if that is at most the given number of
@@ -65,7 +65,7 @@ func (b *WriteBuffer) Put(c protocol.Chunk, received int64) error {
 		return ErrTooLarge
 	}
 	if end > b.flushed+int64(len(b.ring)) {
-		return errOverrun // the machine's window is larger than the ring: a bug of ours
+		return errOverrun // the machine's window is larger than the ring, which is a bug
 	}
 	n := copy(b.ring[off%int64(len(b.ring)):], data)
 	copy(b.ring, data[n:])
@@ -90,12 +90,12 @@ func (b *WriteBuffer) IsHalfFull() bool { return b.pending() >= int64(len(b.ring
 // Fits reports whether another n bytes fit after the received ones.
 func (b *WriteBuffer) Fits(n int64) bool {
 	if b.text {
-		n++ // a CR that the decoder holds back
+		n++ // for a CR that the decoder holds back
 	}
 	return b.pending()+n <= int64(len(b.ring))
 }
 
-// Mark makes the next flush write all that was received until now.
+// Mark makes the next flush write all bytes that were received so far.
 func (b *WriteBuffer) Mark() { b.marked = b.received }
 
 // Free frees the marked bytes, which are now in the store.
@@ -111,14 +111,14 @@ func (b *WriteBuffer) Flush(w io.WriterAt) error {
 		case err != nil:
 			return err
 		case n != len(piece):
-			return io.ErrShortWrite // a fault of the store, which must not pass for a complete file
+			return io.ErrShortWrite // a fault of the store; the file must not be taken for complete
 		}
 		from += int64(len(piece))
 	}
 	return nil
 }
 
-// Commit writes the marked bytes, the end of the file, and publishes the file.
+// Commit writes the marked bytes, which are the end of the file, and publishes the file.
 func (b *WriteBuffer) Commit(u store.Upload) error {
 	if err := b.Flush(u); err != nil {
 		return err
@@ -129,9 +129,9 @@ func (b *WriteBuffer) Commit(u store.Upload) error {
 	return u.Commit()
 }
 
-// CheckAnnounced returns an error if a file does not have the size that its sender announced with
-// tsize, or is already larger. A size of 0 means unknown. In netascii sizes are not checked, since
-// peers count them differently.
+// CheckAnnounced returns ErrNotAnnounced if a file does not have the size that its sender announced
+// with tsize, or is already larger. A size of 0 means unknown. In netascii sizes are not checked,
+// because peers count them differently.
 func CheckAnnounced(o transfer.Options, m transfer.Mode, c protocol.Chunk, received int64) error {
 	most := max(received, c.Offset+int64(len(c.Data)))
 	if !o.HasSize || o.Size == 0 || m == transfer.Netascii || most == o.Size || most < o.Size && !c.Last {

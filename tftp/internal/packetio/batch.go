@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// MaxDatagrams is how many bytes of UDP payload one message carries: as many as fit an IPv4
-	// packet. Segmentation does not extend that.
+	// MaxDatagrams is how many bytes of UDP payload one message carries: as many as fit into an
+	// IPv4 packet. Segmentation does not allow more.
 	MaxDatagrams = 65507
 
 	// maxReply is the room for a reply. The longest packet other than DATA is a request.
@@ -26,9 +26,9 @@ const (
 type Batch struct {
 	conn  sender
 	msgs  []udp.Message
-	arena []byte   // content of the messages, one after the other
+	arena []byte   // contents of the messages, one after the other
 	used  int      // bytes of the arena in use
-	gaps  [][]byte // places for the blocks of one run, between headers
+	gaps  [][]byte // places for the blocks of one run, between the headers
 
 	Counts Counts
 	Err    error // the latest error for a message that the kernel refused
@@ -40,14 +40,14 @@ type sender interface {
 	Limits() udp.Limits
 }
 
-// Counts are what a Batch has sent since its owner last took the counts.
+// Counts says how much a Batch has sent since its owner last reset the counts.
 type Counts struct {
 	Packets, Bytes int64
 	Unsent         int64 // datagrams that the kernel refused
 }
 
-// NewBatch returns a batch for the given number of messages, with the given number of bytes in
-// addition to the room for a reply.
+// NewBatch returns a batch with room for the given number of messages and for the given number of
+// bytes, in addition to the room for a reply.
 func NewBatch(conn sender, messages, bytes int) *Batch {
 	return &Batch{
 		conn:  conn,
@@ -57,7 +57,7 @@ func NewBatch(conn sender, messages, bytes int) *Batch {
 	}
 }
 
-// reserve returns n free bytes of the arena; if necessary it makes room first.
+// reserve returns n free bytes of the arena. If necessary, it sends the batch first to make room.
 func (batch *Batch) reserve(n int) []byte {
 	if len(batch.msgs) == cap(batch.msgs) || batch.used+n > len(batch.arena) {
 		batch.Flush()
@@ -65,7 +65,7 @@ func (batch *Batch) reserve(n int) []byte {
 	return batch.arena[batch.used : batch.used+n]
 }
 
-// add makes a message of the first n bytes that reserve returned.
+// add adds a message with the first n bytes that reserve returned.
 func (batch *Batch) add(peer netip.AddrPort, local netip.Addr, n, segment int) {
 	batch.msgs = append(batch.msgs, udp.Message{
 		Peer:    peer,
@@ -89,7 +89,7 @@ type Machine interface {
 	AppendReply(now time.Time, b []byte) []byte
 }
 
-// AddReply adds the packet that a machine must send other than data, if any.
+// AddReply adds the reply that a machine must send, if any: a packet other than DATA.
 func (batch *Batch) AddReply(now time.Time, peer netip.AddrPort, local netip.Addr, m Machine) {
 	if b := m.AppendReply(now, batch.reserve(maxReply)[:0]); len(b) > 0 {
 		batch.add(peer, local, len(b), 0)
@@ -103,9 +103,9 @@ func (batch *Batch) AddError(peer netip.AddrPort, local netip.Addr, code transfe
 }
 
 // AddData adds one message with the first blocks of a run, as many as fit, and reports their number
-// to the Sender. The file's bytes are read straight to their places between the headers. It returns
-// false if the run is not sent: err says why the file could not be read, and is nil if the file had
-// too few bytes.
+// to the Sender. It reads the file's bytes directly to their places between the headers. If no
+// block is sent, it returns false. Then err says why the file could not be read; it is nil if too
+// few bytes could be read.
 func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr, s *protocol.Sender, run protocol.Run, file store.TryReader) (ok bool, err error) {
 	block := s.BlockSize()
 	stride := transfer.HeaderSize + block
@@ -126,7 +126,7 @@ func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr
 	if bytes > 0 {
 		n, err := file.TryReadAt(batch.gaps, run.Offset)
 		if n < bytes {
-			// Whole blocks that were read are worth sending.
+			// Send the whole blocks that were read.
 			if blocks = n / block; blocks == 0 {
 				return false, err
 			}
@@ -145,8 +145,8 @@ func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr
 // IsEmpty reports whether the batch holds no messages.
 func (batch *Batch) IsEmpty() bool { return len(batch.msgs) == 0 }
 
-// Flush sends the messages. Datagrams that the kernel refuses are lost, as on any network; the
-// machines' timers repair that.
+// Flush sends the messages. Datagrams that the kernel refuses are lost, as they may be on any
+// network; the machines' timers have them sent again.
 func (batch *Batch) Flush() {
 	ms := batch.msgs
 	for len(ms) > 0 {
@@ -157,7 +157,7 @@ func (batch *Batch) Flush() {
 		batch.Err = err
 		ms = ms[n:]
 		if errors.Is(err, os.ErrDeadlineExceeded) || len(ms) == 0 {
-			batch.Counts.Unsent += int64(len(ms)) // the kernel's buffer stays full: give up
+			batch.Counts.Unsent += int64(len(ms)) // the kernel's buffer stays full, so give up
 			break
 		}
 		batch.Counts.Unsent++
@@ -166,13 +166,14 @@ func (batch *Batch) Flush() {
 	batch.msgs, batch.used = batch.msgs[:0], 0
 }
 
-// A RateLimit allows a number of events in each second.
+// A RateLimit allows a certain number of events in each second.
 type RateLimit struct {
 	second int64
 	used   int
 }
 
-// Allow counts an event, and reports whether the limit for this second is not exceeded.
+// Allow counts an event, and reports whether this second has had at most the given number of
+// events.
 func (r *RateLimit) Allow(now time.Time, most int) bool {
 	if second := now.Unix(); second != r.second {
 		r.second, r.used = second, 0

@@ -1,5 +1,5 @@
-// Package packetio sends and receives the packets of TFTP transfers: it has sockets, the batch that
-// is sent in one system call, and traces. The server and the clients share it.
+// Package packetio sends and receives the packets of TFTP transfers. It has sockets, batches of
+// packets that are sent in one system call, and traces. The server and the clients share it.
 package packetio
 
 import (
@@ -30,13 +30,13 @@ type Opener func(ctx context.Context, addr netip.AddrPort, c udp.Config) (Socket
 
 type openerKey struct{}
 
-// WithOpener returns a context whose sockets are opened by open instead of the kernel. Tests use it
-// for simulated networks.
+// WithOpener returns a context with which [Open] calls open instead of the kernel. Tests use it for
+// simulated networks.
 func WithOpener(ctx context.Context, open Opener) context.Context {
 	return context.WithValue(ctx, openerKey{}, open)
 }
 
-// Open opens a socket of the kernel, or with the function given to [WithOpener].
+// Open opens a socket of the kernel, or calls the function given to [WithOpener] if ctx has one.
 func Open(ctx context.Context, addr netip.AddrPort, c udp.Config) (Socket, error) {
 	if open, ok := ctx.Value(openerKey{}).(Opener); ok {
 		return open(ctx, addr, c)
@@ -68,7 +68,7 @@ const (
 	ip6Headers = 40 + 8
 )
 
-// BlockIn returns the size of the block that fits an IP packet of mtu bytes to a peer.
+// BlockIn returns the size of the largest block that fits into an IP packet of mtu bytes to a peer.
 func BlockIn(mtu int, peer netip.Addr) int {
 	headers := ip4Headers
 	if peer.Is6() {

@@ -12,7 +12,7 @@ import (
 // A tracedSocket passes each datagram that is received or sent to a trace function.
 type tracedSocket struct {
 	Socket
-	from  netip.Addr // replaces the unspecified address, if it is valid
+	from  netip.Addr // if valid, replaces the unspecified address in traces
 	trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 }
 
@@ -22,8 +22,7 @@ func (t *tracedSocket) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	return n, err
 }
 
-// Write traces the datagrams that were sent. The trace leaves out datagrams that the kernel
-// refuses.
+// Write sends messages, and traces their datagrams, except those that the kernel refuses.
 func (t *tracedSocket) Write(ms []udp.Message) (int, error) {
 	n, err := t.Socket.Write(ms)
 	t.show(ms[:n], true)
@@ -60,14 +59,14 @@ func Trace(conn Socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPo
 	return &tracedSocket{Socket: conn, trace: trace}
 }
 
-// TraceTo is like Trace for a socket that talks to one host: it uses the local address of the route
-// to that host.
+// TraceTo is like Trace, for a socket that exchanges packets with one host. The trace shows the
+// local address of the route to that host.
 func TraceTo(host netip.AddrPort, conn Socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) Socket {
 	if trace == nil {
 		return conn
 	}
 	t := &tracedSocket{Socket: conn, trace: trace}
-	if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(host)); err == nil { // nothing is sent
+	if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(host)); err == nil { // this sends nothing
 		t.from = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 		c.Close()
 	}

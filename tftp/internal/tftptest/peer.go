@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Patience is how long a test waits for an event that should happen at once. Machines may be slow,
-// so only a failing test waits that long.
+// Patience is how long a test waits for an event that should happen at once. It is long because
+// machines may be slow; only a failing test waits that long.
 const Patience = 20 * time.Second
 
-// A Peer is a peer whose packets a test sends by hand, on any kind of socket.
+// A Peer is a peer whose packets a test sends one by one, on any kind of socket.
 type Peer struct {
 	T    testing.TB
 	Conn packetio.Socket
@@ -26,7 +26,8 @@ type Peer struct {
 	Last []byte         // the packet that Want received
 }
 
-// NewPeer returns a peer that sends from conn, at first to the server's port to.
+// NewPeer returns a peer that sends from conn. Its first destination is to, the server's port for
+// requests.
 func NewPeer(t testing.TB, conn packetio.Socket, to netip.AddrPort) *Peer {
 	p := &Peer{T: t, Conn: conn, door: to, To: to}
 	p.in = []udp.Message{{Data: make([]byte, 1<<16)}}
@@ -44,7 +45,7 @@ func (p *Peer) Send(b []byte) {
 	}
 }
 
-// Next returns the next datagram, nil if none arrives in time. Send answers it.
+// Next returns the next datagram, or nil if no datagram arrives in time. Send then answers it.
 func (p *Peer) Next(wait time.Duration) []byte {
 	p.T.Helper()
 	deadline := time.Now().Add(wait)
@@ -63,8 +64,8 @@ func (p *Peer) Next(wait time.Duration) []byte {
 	}
 }
 
-// News waits for a datagram that differs from the previous one: a slow machine makes the other end
-// repeat itself.
+// News waits for a datagram that differs from the previous one. It skips repeats, because on a slow
+// machine the other end repeats its packets.
 func (p *Peer) News() []byte {
 	p.T.Helper()
 	for {
@@ -139,16 +140,17 @@ func (p *Peer) Write(file []byte, block int) {
 	}
 }
 
-// RRQ and the functions below return packets as peers send and expect them.
+// RRQ returns a request to read a file in mode octet. RRQ and the functions below build packets as
+// peers send and expect them.
 func RRQ(name string, options ...string) []byte { return Packet(1, name, "octet", options) }
 
-// WRQ asks to write a file in mode octet.
+// WRQ returns a request to write a file in mode octet.
 func WRQ(name string, options ...string) []byte { return Packet(2, name, "octet", options) }
 
-// OACK answers options.
+// OACK returns an OACK packet with the given options.
 func OACK(options ...string) []byte { return Fields([]byte{0, 6}, options...) }
 
-// Packet is any request.
+// Packet returns a request with any opcode and mode.
 func Packet(op byte, name, mode string, options []string) []byte {
 	return Fields(Fields([]byte{0, op}, name, mode), options...)
 }
@@ -161,13 +163,13 @@ func Fields(b []byte, fields ...string) []byte {
 	return b
 }
 
-// Data is a block of a file.
+// Data returns a DATA packet with a block of a file.
 func Data(block int, b []byte) []byte {
 	return append([]byte{0, 3, byte(block >> 8), byte(block)}, b...)
 }
 
-// ACK acknowledges a block.
+// ACK returns the packet that acknowledges a block.
 func ACK(block int) []byte { return []byte{0, 4, byte(block >> 8), byte(block)} }
 
-// ErrorPacket ends a transfer.
+// ErrorPacket returns an ERROR packet, which ends a transfer.
 func ErrorPacket(code byte, msg string) []byte { return Fields([]byte{0, 5, 0, code}, msg) }

@@ -1,5 +1,5 @@
-// Package tftptest has peers that a test controls by hand, packets, and files, for the tests of the
-// server and of the client.
+// Package tftptest has peers that a test controls packet by packet, packets, and files. The tests
+// of the server and of the client use it.
 package tftptest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Content returns n bytes that depend on the name.
+// Content returns n bytes that depend only on the name.
 func Content(name string, n int) []byte {
 	var seed [32]byte
 	copy(seed[:], name)
@@ -64,8 +64,8 @@ func WantFault(t testing.TB, err error, code transfer.ErrorCode) {
 	}
 }
 
-// An Endless is a store whose only file is large and all zeros, and which drops uploads. It
-// allocates nothing.
+// An Endless is a store with a single large file of zeros, and it drops all uploads. It allocates
+// nothing.
 type Endless struct {
 	store.Store
 	Size int64
@@ -76,15 +76,15 @@ func (e *Endless) Open(context.Context, string) (store.File, error) {
 	return (*Zeros)(e), nil
 }
 
-// Create begins an upload that is dropped.
+// Create begins an upload whose data is dropped.
 func (e *Endless) Create(context.Context, string, store.Create) (store.Upload, error) {
 	return (*Forgetful)(e), nil
 }
 
-// fileSizes holds values already converted to interfaces.
+// fileSizes holds values that are already converted to interfaces, so that Stat allocates nothing.
 var fileSizes = map[int64]fs.FileInfo{1 << 40: FileSize(1 << 40), 100: FileSize(100)}
 
-// Zeros is the file of an Endless.
+// Zeros is the file in an Endless.
 type Zeros Endless
 
 // Stat returns the size.
@@ -93,12 +93,12 @@ func (z *Zeros) Stat() (fs.FileInfo, error) { return fileSizes[z.Size], nil }
 // Close does nothing.
 func (z *Zeros) Close() error { return nil }
 
-// ReadAt reports a read without changing p.
+// ReadAt returns as if it had read, without changing p.
 func (z *Zeros) ReadAt(p []byte, off int64) (int, error) {
 	return int(min(int64(len(p)), z.Size-off)), nil
 }
 
-// TryReadAt reports a read without changing bufs.
+// TryReadAt returns as if it had read, without changing bufs.
 func (z *Zeros) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	n := 0
 	for _, b := range bufs {
@@ -107,7 +107,7 @@ func (z *Zeros) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return int(min(int64(n), z.Size-off)), nil
 }
 
-// Forgetful is an upload to an Endless.
+// Forgetful is an upload to an Endless. It drops its data.
 type Forgetful Endless
 
 // WriteAt accepts everything.
@@ -125,20 +125,20 @@ func (*Forgetful) Close() error { return nil }
 // A FileSize is the fs.FileInfo of a file that has only a size.
 type FileSize int64
 
-// Name returns nothing.
+// Name returns the empty string.
 func (FileSize) Name() string { return "" }
 
-// Size returns n.
+// Size returns n, the size in bytes.
 func (n FileSize) Size() int64 { return int64(n) }
 
 // Mode returns the mode of a regular file.
 func (FileSize) Mode() fs.FileMode { return 0o644 }
 
-// ModTime returns nothing.
+// ModTime returns the zero time.
 func (FileSize) ModTime() time.Time { return time.Time{} }
 
 // IsDir returns false.
 func (FileSize) IsDir() bool { return false }
 
-// Sys returns nothing.
+// Sys returns nil.
 func (FileSize) Sys() any { return nil }
