@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A Verb is the command that copies files. It appears in messages, and decides which files a
-// location stands for.
+// A Verb is the name of the command that copies files. It appears in messages, and decides which
+// files a location stands for.
 type Verb string
 
 // The commands that copy.
@@ -26,7 +26,7 @@ const DefaultParallel = 8
 // A Config says how to copy files.
 type Config struct {
 	// Options apply to copies over SFTP, HTTP or S3. This package sets Umask, FileTimes, Fatal and
-	// Replaced. Sync also sets Recursive, and Unchanged if that is Never.
+	// Replaced. For Sync it also sets Recursive and, if Unchanged is Never, Unchanged.
 	treecopy.Options
 
 	Remote  remote.Config // this package sets Say and Quiet
@@ -56,7 +56,7 @@ func (c *Config) setSync(to remote.Location) {
 	case c.Unchanged != treecopy.Never:
 	case keepsTimes:
 		c.Unchanged = treecopy.SizeAndTime
-	default: // a file gets the time of its upload, which does not show whether its content has changed
+	default: // a file gets the time of its upload, which does not show whether the content has changed
 		c.Unchanged = treecopy.Hash
 	}
 }

@@ -46,7 +46,7 @@ func (p *dryRunPlan) print(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for _, l := range p.lines {
 		fmt.Fprintf(w, "%s\t%d\t", l.what, l.size)
-		if l.from != "" { // otherwise it would be deleted
+		if l.from != "" { // if it is "", the entry would be deleted
 			fmt.Fprintf(w, "%s\t", name(l.from))
 		}
 		fmt.Fprintln(w, name(l.to))
@@ -57,7 +57,7 @@ func (p *dryRunPlan) print(out io.Writer) error {
 	return nil
 }
 
-// would returns the words for the action that a copy would take on an entry.
+// would returns the words that describe the action that a copy would take on an entry.
 func would(w treecopy.What) string {
 	switch w {
 	case treecopy.Copied:

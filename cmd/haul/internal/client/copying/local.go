@@ -32,7 +32,7 @@ func (f *localFiles) close() {
 	}
 }
 
-// localAt returns a function that turns a name in a local directory into one that a user could
+// localAt returns a function that turns a name in a local directory into the name that a user could
 // type.
 func localAt(dir string) func(name string) string {
 	if dir = filepath.Clean(dir); dir == "." {
@@ -59,11 +59,11 @@ func (f *localFiles) root(dir string) (*os.Root, error) {
 type localPlace struct {
 	tree *localdir.Dir
 	name string
-	at   func(name string) string // turns a name in the tree into one that a user could type
+	at   func(name string) string // turns a name in the tree into the name that a user could type
 }
 
-// target returns the place that files are copied to: a tree and a name in it. Symbolic links in
-// the name that the user typed are followed; links below it are not.
+// target returns the place that files are copied to: a tree and a name in it. Symbolic links in the
+// name that the user typed are followed; links below that name are not.
 func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	dir, name := local, ""
 	if local == "" {
@@ -115,7 +115,7 @@ func (f *localFiles) inParent(dir string) (localPlace, bool) {
 	if err != nil {
 		return localPlace{}, false
 	}
-	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no link: use the name as typed
+	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // dir is not a link, so use the name as typed
 		above = filepath.Dir(clean)
 	}
 	return localPlace{localdir.New(root), name, localAt(above)}, true
@@ -135,7 +135,7 @@ type refusedSource struct {
 }
 
 // sources returns the sources for a local name: a file, a directory, or the matches of a pattern
-// that no shell has expanded. refused lists those that are not copied.
+// that no shell has expanded. refused lists the sources that are not copied.
 func (f *localFiles) sources(ctx context.Context, file string) (all []localSource, refused []refusedSource, err error) {
 	if file == "-" {
 		return nil, nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")
@@ -249,8 +249,8 @@ func (l localNames) Lstat(_ context.Context, name string) (fs.FileInfo, error) {
 	return os.Lstat(l.path(name))
 }
 
-// OpenDir lists a directory. The trailing dot makes the system refuse anything but a directory:
-// opening a named pipe might block forever.
+// OpenDir lists a directory. The trailing dot makes the system refuse anything but a directory,
+// because opening a named pipe might block forever.
 func (l localNames) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	root, err := os.OpenRoot(l.path(name + "/."))
 	if errors.Is(err, syscall.ENOTDIR) {

@@ -25,7 +25,7 @@ type typedSource struct {
 	isURL bool
 	name  string                   // in its tree
 	as    string                   // name below a directory of the target
-	at    func(name string) string // turns a name in its tree into one that a user could type
+	at    func(name string) string // turns a name in its tree into the name that a user could type
 }
 
 // sourceNames maps the sources of a copy to their names on the command line.
@@ -33,16 +33,16 @@ type sourceNames struct {
 	verb Verb
 	list []typedSource
 
-	// targetAt turns a name in the target's tree into one that a user could type.
+	// targetAt turns a name in the target's tree into the name that a user could type.
 	targetAt func(name string) string
 	toLocal  bool // the target is on this machine
 }
 
-// of returns an entry's source under its name on the command line.
+// of returns an entry's source, under its name on the command line.
 func (n *sourceNames) of(i *treecopy.Item) string {
 	s := n.list[i.Of]
 	rest, ok := s.below(path.Clean(i.From))
-	if !ok { // a pattern
+	if !ok { // the source is a pattern
 		return s.at(i.From)
 	}
 	return s.join(rest)
@@ -66,8 +66,8 @@ func (s typedSource) join(rest string) string {
 	return name + rest
 }
 
-// add records the name of a source on the command line. at turns other names in its tree into ones
-// that a user could type.
+// add records the name of a source on the command line. at turns other names in its tree into the
+// names that a user could type.
 func (n *sourceNames) add(text string, isURL bool, at func(string) string, s treecopy.Source) {
 	name := path.Clean(s.Name)
 	as := s.As
@@ -131,9 +131,8 @@ func (n *sourceNames) text(name string, e *treecopy.EntryError) string {
 	return fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), n.inTarget(e.Err, e.To, reason(e.Err)))
 }
 
-// inTarget adds the target's directory to the name of a local file in an error, since trees leave
-// it out of the names of their files. to is the name in the target, or "" if the error has that
-// name.
+// inTarget adds the target's directory to the name of a local file in an error, because trees leave
+// the directory out. to is the name in the target, or "" if the error contains that name.
 func (n *sourceNames) inTarget(err error, to, text string) string {
 	p, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !n.toLocal || remote.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
@@ -143,9 +142,9 @@ func (n *sourceNames) inTarget(err error, to, text string) string {
 	return strings.Replace(text, p.Error(), full.Error(), 1)
 }
 
-// reason returns the reason why an entry failed. A lost connection fails many entries, so the
-// reason is the lost connection, and not each entry's operation. A failure on this machine keeps
-// its own text, since package sftpclient would name the operation on the server's file.
+// reason returns the reason why an entry failed. A lost connection makes many entries fail, so then
+// the reason is the lost connection and not each entry's operation. A failure on this machine keeps
+// its own text, because package sftpclient would name the operation on the server's file.
 func reason(err error) string {
 	for _, one := range failure.Joined(err) {
 		if errors.Is(one, sftpclient.ErrConnectionLost) {

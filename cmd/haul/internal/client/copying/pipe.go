@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// A stream is an Upload to a writer that cannot seek. It requires that Get writes in order.
+// A stream is an Upload to a writer that cannot seek. It works only if Get writes in order.
 type stream struct {
 	w  io.Writer
 	at int64
@@ -36,8 +36,8 @@ func (s *stream) Truncate(size int64) error {
 func (s *stream) Commit() error { return nil }
 func (s *stream) Close() error  { return nil }
 
-// readerMayWait reports whether the reader of w may pause, as a pager does. A transfer cannot wait
-// for it: the server would give up.
+// readerMayWait reports whether the reader of w may pause, as a pager does. A transfer must not
+// wait for such a reader, because the server would give up.
 func readerMayWait(w io.Writer) bool {
 	f, ok := w.(interface {
 		Fd() uintptr
@@ -94,12 +94,12 @@ func (s *spool) copy(w io.Writer) error {
 		select {
 		case <-s.grown:
 		case <-s.ended:
-			over = true // copy once more, for data written before the end
+			over = true // copy once more, for data that was written just before the end
 		}
 	}
 }
 
-// wait returns when the reader has received everything or is gone, or when ctx ends.
+// wait returns when the reader has received everything or has left, or when ctx ends.
 func (s *spool) wait(ctx context.Context) error {
 	close(s.ended)
 	defer func() {

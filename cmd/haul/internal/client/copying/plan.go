@@ -14,9 +14,9 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// plan finds out which files each location means. It sets the job's sources and target, and their
-// names for messages. It begins with the local end, since mistakes there can be found without a
-// connection.
+// plan finds out which files each location stands for. It sets the job's sources and target, and
+// their names for messages. It begins with the local end, because mistakes there can be found
+// without a connection.
 func (r *run) plan(ctx context.Context, from []remote.Location, to remote.Location) (err error) {
 	if !to.IsRemote() {
 		if err := r.planLocalTarget(to, len(from) > 1); err != nil {
@@ -108,8 +108,8 @@ func (r *run) planTarget(ctx context.Context, from []remote.Location, to remote.
 	return c, nil
 }
 
-// planSources plans a copy from servers. If a server has both a source and the target, it copies
-// the files itself if it can.
+// planSources plans a copy from servers. If one server has both a source and the target, the server
+// copies the files itself if it supports that.
 func (r *run) planSources(ctx context.Context, from []remote.Location, to remote.Location, target remote.Server) error {
 	for _, l := range from {
 		same := false
@@ -147,7 +147,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 	return nil
 }
 
-// connectSource connects to the server of a source. only is set if there is no other source.
+// connectSource connects to the server of a source. only says that there is no other source.
 func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (remote.Server, error) {
 	if l.Protocol == remote.HTTP && l.Path == "" && !r.Recursive {
 		return nil, failure.Usage.Errorf("%s %v: the URL names no file; -r fetches all that the server lists", r.verb, l)
@@ -159,8 +159,8 @@ func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (
 	return r.servers.Connect(ctx, l, to)
 }
 
-// toRead returns the intent to read files, beginning with first; first is "" if the file is
-// unknown.
+// toRead returns the intent to read files, beginning with first. first is "" if the first file is
+// not known.
 func (r *run) toRead(first string) remote.Intent {
 	i := remote.Intent{First: first}
 	if first != "" && r.movesAll() {
@@ -169,8 +169,8 @@ func (r *run) toRead(first string) remote.Intent {
 	return i
 }
 
-// toWrite returns the intent to write local files. It contains the size of the largest file,
-// apart from files in directories.
+// toWrite returns the intent to write local files to a server. It contains the size of the largest
+// file, not counting files in directories.
 func (r *run) toWrite(from []remote.Location) (i remote.Intent) {
 	if from[0].IsRemote() || !r.movesAll() {
 		return i

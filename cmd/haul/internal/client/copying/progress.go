@@ -26,7 +26,7 @@ type progress struct {
 	*console.Screen
 	silent bool // print nothing for people
 	log    *events.Log
-	nameOf func(*treecopy.Item) string // formats a source as a user could type it
+	nameOf func(*treecopy.Item) string // formats a source in the way that a user could type it
 	stop   chan struct{}
 	done   chan struct{}
 }
@@ -46,7 +46,7 @@ func newProgress(cfg *Config, live bool, nameOf func(*treecopy.Item) string) *pr
 	return p
 }
 
-// end stops the output, and clears redrawn lines.
+// end stops the output, and removes redrawn lines.
 func (p *progress) end() {
 	close(p.stop)
 	<-p.done

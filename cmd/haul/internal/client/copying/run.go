@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A run is one haul get, put, sync or cp over SFTP, HTTP or S3.
+// A run is one execution of haul get, put, sync or cp over SFTP, HTTP or S3.
 type run struct {
 	*Config
 	verb       Verb
@@ -31,10 +31,10 @@ type run struct {
 	job   treecopy.Job // set by plan
 	names sourceNames  // set by plan
 
-	refused  []error                  // errors of sources that are not copied at all
+	refused  []error                  // errors about sources that are not copied at all
 	progress atomic.Pointer[progress] // nil until the copy starts
 	saidWhy  sync.Map                 // reasons why --continue cannot resume
-	empty    atomic.Int64             // directories left out because the server has no directories
+	empty    atomic.Int64             // number of directories left out because the server does not support empty directories
 }
 
 func newRun(cfg *Config, verb Verb, over remote.Protocol, fromServer bool) *run {
@@ -58,7 +58,7 @@ func (r *run) say(text string) {
 	}
 }
 
-// pause clears redrawn lines until a question is answered.
+// pause removes redrawn lines until a question is answered.
 func (r *run) pause() (resume func()) {
 	if p := r.progress.Load(); p != nil {
 		return p.Pause()
@@ -83,7 +83,7 @@ func (r *run) close() {
 func (r *run) options() treecopy.Options {
 	o := r.Options
 	o.Umask = store.Umask()
-	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // otherwise no file would be found unchanged
+	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // otherwise all files would look changed
 	if r.servers.Len() == 1 {                                        // with more servers, copies from the others may continue
 		o.Fatal = isFatal
 	}
@@ -93,7 +93,7 @@ func (r *run) options() treecopy.Options {
 	return o
 }
 
-// isFatal reports whether an error ends a copy, since all later files would fail too.
+// isFatal reports whether an error ends a copy, because all later files would fail too.
 func isFatal(err error) bool {
 	return errors.Is(err, store.ErrNoSpace) || remote.IsLost(err)
 }
@@ -123,8 +123,8 @@ func (r *run) copy(ctx context.Context) error {
 	return r.explain(ctx, errors.Join(err, plan.print(r.Stdout)))
 }
 
-// worthSummary reports whether a summary adds anything to the error. It would not after an error
-// about a missing source, or a server that does not answer.
+// worthSummary reports whether a summary adds information to the error. After an error about a
+// missing source, or about a server that does not answer, it would not.
 func worthSummary(s treecopy.Result, err error) bool {
 	if remote.IsNoAnswer(err) {
 		return s.Copied+s.Same+s.Bytes > 0
@@ -171,7 +171,7 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 	}
 	entry := p.entryOf(i, to)
 	switch {
-	case i.Extra: // it exists only in the target
+	case i.Extra: // the entry exists only in the target
 		entry = events.NewEntry(to, "", i.Type)
 	case o.What == treecopy.Moved:
 		r.Events.Emit(events.NewRenamed(entry, r.names.targetAt(o.Was), r.DryRun))
@@ -186,7 +186,7 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 	}
 }
 
-// way returns a note on how a file was copied by cp: on the server, or through this machine.
+// way returns a note about how cp copied a file: on the server, or through this machine.
 func (r *run) way(i *treecopy.Item, o treecopy.Outcome) string {
 	switch {
 	case r.verb != Cp || o.What != treecopy.Copied || i.Type != 0 || o.Bytes == 0:
@@ -197,7 +197,7 @@ func (r *run) way(i *treecopy.Item, o treecopy.Outcome) string {
 	return " (through this machine)"
 }
 
-// from returns the name that an entry was copied or renamed from; "" if the entry was deleted.
+// from returns the name that an entry was copied or renamed from, or "" if the entry was deleted.
 func (r *run) from(i *treecopy.Item, o treecopy.Outcome) string {
 	switch {
 	case i.Extra:

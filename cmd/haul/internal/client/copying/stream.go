@@ -122,7 +122,7 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	if err != nil {
 		return err
 	}
-	if to.Protocol != remote.HTTP { // a web server refuses a PUT to a directory, but may not report the directory before
+	if to.Protocol != remote.HTTP { // a web server refuses a PUT to a directory, but may not report that the name is a directory before that
 		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}
@@ -134,8 +134,8 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	return show.complete(ctx, i, to.Text, singleResult{bytes: n, err: err})
 }
 
-// sendStream sends standard input to a file of that name. It writes to a temporary file until the
-// file is complete, unless the flags say otherwise.
+// sendStream sends standard input to a file of that name. Unless the flags say otherwise, it writes
+// to a temporary file until the file is complete.
 func (r *run) sendStream(ctx context.Context, c remote.Server, name string, moved func(int64)) (int64, error) {
 	u, err := remote.Begin(ctx, c, name, r.InPlace)
 	if err != nil {
@@ -195,8 +195,8 @@ func (w *pacedWriter) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// An interruptibleReader stops waiting when the context ends: standard input may never deliver more
-// data.
+// An interruptibleReader stops waiting when the context ends, because standard input may never
+// deliver more data.
 type interruptibleReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -34,8 +34,8 @@ func copyTFTP(ctx context.Context, cfg *Config, from []remote.Location, to remot
 
 // A transferJob is one file to transfer.
 type transferJob struct {
-	name  string // on the server, or of the local file
-	shown string // the source as a user could type it
+	name  string // name of the file on the server, or of the local file
+	shown string // the source in the way that a user could type it
 	to    string // the target, in the same form
 	run   func(context.Context, *tftpclient.Client) (tftpclient.Result, error)
 }

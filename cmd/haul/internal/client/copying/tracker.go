@@ -13,9 +13,9 @@ import (
 // unknownSize is the size of an item whose size becomes known only when it has been copied.
 const unknownSize = -1
 
-// A tracker counts the progress of a copy. The code that transfers files calls its methods; a
-// tree calls them through the hooks of a treecopy.Job. They allocate nothing for a file that is
-// active.
+// A tracker counts the progress of a copy. The code that transfers files calls its methods; a tree
+// calls them through the hooks of a treecopy.Job. For a file that is active, they allocate no
+// memory.
 type tracker struct {
 	mu      sync.Mutex
 	found   treecopy.Totals              // guarded by mu
@@ -103,7 +103,7 @@ func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 		if a.size == 0 && t.unsized > 0 {
 			t.sized(a.moved)
 		}
-		t.moved += max(a.size-a.moved, 0) // bytes that were skipped or failed do not remain to be copied
+		t.moved += max(a.size-a.moved, 0) // bytes that were skipped or that failed no longer remain to be copied
 	} else if i.Type == 0 {
 		t.moved += max(i.Size, 0)
 	}
@@ -126,7 +126,7 @@ type activeFile struct {
 	underWay
 }
 
-// state returns the present state. It leaves out files that began after since.
+// state returns the present state. It leaves out files that began after the time since.
 func (t *tracker) state(now, since time.Time) copyState {
 	t.mu.Lock()
 	defer t.mu.Unlock()

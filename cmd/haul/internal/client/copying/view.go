@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxFileLines bounds the files with a line of their own.
+	// maxFileLines bounds the number of files that get a line of their own.
 	maxFileLines = 16
 
 	// barWidth is the width of a file's bar in columns, including both ends. The bar of a single
@@ -26,7 +26,7 @@ const (
 )
 
 // lines returns the lines that show the state: a line for each active file, the longest-running
-// first, as many as fit, and one for the total. If there is only one file, it is shown in a
+// first, as many as fit, and a line for the total. If there is only one file, it is shown on a
 // single line.
 func (s copyState) lines(c console.Canvas) []string {
 	if s.found.Files == 1 && len(s.active) == 1 {
@@ -103,8 +103,8 @@ func (s copyState) String() string {
 	return s.text(s.percent(), s.bytes(), s.count(), s.speed(), s.wait())
 }
 
-// fitting describes the state in up to columns columns. If no text fits, it returns a short one,
-// which the caller must clip.
+// fitting describes the state in at most the given number of columns. If no text fits, it returns a
+// short text, which the caller must clip.
 func (s copyState) fitting(columns int) string {
 	for _, text := range []string{
 		s.String(),

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// Time limits for an agent. Before it signs, it may ask the user, or wait until a security key is
-// touched.
+// These constants limit the time that an agent may take. Before it signs, it may ask the user, or
+// wait until a security key is touched.
 const (
 	agentListTime = 10 * time.Second
 	agentSignTime = 2 * time.Minute
 )
 
-// maxAgentKeys bounds the keys taken from an agent. In practice no agent has more.
+// maxAgentKeys bounds the keys that are taken from an agent. In practice no agent has more.
 const maxAgentKeys = 256
 
 // An agentConn is a connection to ssh-agent. It does not trust anything that the agent sends.
@@ -38,8 +38,8 @@ func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Hide Close from the client. A client with Close reads in a goroutine of its own, and one
-	// answer without a request blocks that goroutine forever.
+	// Hide Close from the client. If the client can call Close, it reads in a separate goroutine,
+	// and one answer without a request blocks that goroutine forever.
 	client := agent.NewClient(struct{ io.ReadWriter }{conn})
 	return &agentConn{
 		conn:   conn,
@@ -55,9 +55,9 @@ func (a *agentConn) close() {
 	}
 }
 
-// guarded runs a request within limit. If a request fails for another reason than the agent's
-// refusal, answers can no longer be matched to requests, so later requests fail as well. The
-// parser panics on some malformed answers; guarded turns the panic into an error and closes the
+// guarded runs a request within limit. If a request fails for a reason other than the agent's
+// refusal, answers can no longer be matched to requests, so later requests fail as well. The parser
+// panics on some malformed answers; guarded turns the panic into an error and closes the
 // connection.
 func (a *agentConn) guarded(limit time.Duration, f func() error) (err error) {
 	defer func() {

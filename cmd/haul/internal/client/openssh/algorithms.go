@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The algorithms offered by default, best first. The first key exchange is post-quantum. There is
-// no SHA-1 and no CBC. AES-GCM comes first, since processors have instructions for it.
+// These are the algorithms offered by default, best first. The first key exchange is post-quantum.
+// SHA-1 and CBC are left out. AES-GCM comes first, since processors have instructions for it.
 var (
 	defaultKeyExchanges = []string{
 		ssh.KeyExchangeMLKEM768X25519,
@@ -67,8 +67,8 @@ var (
 // defaultRSABits is the smallest size of an RSA key unless RequiredRSASize sets another one.
 const defaultRSABits = 2048
 
-// certSuffix ends the names of certificate algorithms. The names of security keys end in vendor,
-// which certSuffix replaces.
+// certSuffix ends the names of certificate algorithms. In the names of security keys, which end in
+// vendor, certSuffix replaces vendor.
 const certSuffix, vendor = "-cert-v01@openssh.com", "@openssh.com"
 
 // withCertificates returns the algorithms with the matching certificate algorithms before them.
@@ -99,8 +99,8 @@ func keyType(algorithm string) string {
 	return plain
 }
 
-// or returns a list of a Destination, or its default if it is empty. x/crypto/ssh would replace an
-// empty list by its own defaults, which must not happen.
+// or returns a list of a Destination, or its default if the list is empty. x/crypto/ssh would
+// replace an empty list by its own defaults, which must not happen.
 func or(list, otherwise []string) []string {
 	if len(list) == 0 {
 		return otherwise
@@ -122,9 +122,9 @@ func algorithms(universe []string) check {
 	})
 }
 
-// assemble applies a configured list of patterns to the defaults. The list replaces them; with "+"
-// it is appended, with "-" removed from them, and with "^" put before them. Algorithms outside the
-// universe are left out.
+// assemble applies a configured list of patterns to the defaults. The list replaces them. If it
+// begins with "+", it is appended to them; with "-", it is removed from them; and with "^", it is
+// put before them. Algorithms outside the universe are left out.
 func assemble(list string, defaults, universe []string) []string {
 	if list == "" {
 		return defaults

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Bounds of a login.
+// These constants bound a login.
 const (
-	// maxKeys is how many keys we offer a server. sshd ends the connection at the sixth failure,
-	// and a password may have to follow.
+	// maxKeys is how many keys the client offers a server. sshd ends the connection at the sixth
+	// failure, and a password may have to follow the keys.
 	maxKeys = 5
 
 	defaultPrompts = 3  // password prompts
@@ -31,7 +31,7 @@ type authenticator struct {
 	dest    *Destination
 	waiting *patience
 	host    *hostCheck
-	lost    func() error // the reason if the connection is gone, or nil
+	lost    func() error // returns the reason if the connection is lost, or nil
 
 	agent    *agentConn
 	keys     []*identity
@@ -42,14 +42,14 @@ type authenticator struct {
 
 	passwords int // number of password prompts
 	password  string
-	reused    bool // the given or remembered password was tried
+	reused    bool // whether the given or remembered password was tried
 
 	rounds    int // rounds of questions in the current attempt
 	attempts  int // keyboard-interactive attempts
 	wasAsked  bool
-	noPrompts bool // the Prompter answered ErrBatch
+	noPrompts bool // whether the Prompter has answered ErrBatch
 
-	partial int // successes so far
+	partial int // number of factors that the server has accepted
 	banners int
 	allowed []string
 	tried   []string
@@ -65,7 +65,7 @@ func (a *authenticator) note(s string) {
 	}
 }
 
-// try records the key or method that the server is offered next.
+// try records the key or method that the server is about to be offered.
 func (a *authenticator) try(s string) { a.tried = append(a.tried, s) }
 
 func (a *authenticator) prompts() int {
@@ -75,7 +75,7 @@ func (a *authenticator) prompts() int {
 	return max(a.dest.NumberOfPasswordPrompts, 0)
 }
 
-// next is the ssh.ClientAuthCallback: it chooses what to try next.
+// next is the ssh.ClientAuthCallback. It chooses the method to try next.
 func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	a.allowed = c.AllowedMethods
 	switch {
@@ -88,7 +88,7 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 		return nil, a.lost()
 	}
 	if n := len(c.PartialSuccessMethods); n > a.partial {
-		// The server accepted one of several factors. The next may be another key.
+		// The server has accepted one of several factors. The next factor may be another key.
 		a.partial = n
 		if a.current != nil && c.PartialSuccessMethods[n-1] == "publickey" {
 			a.current.used = true
@@ -161,7 +161,7 @@ func (a *authenticator) nextKey() ssh.AuthMethod {
 }
 
 // nextPassword returns a method that sends a given or remembered password, or else asks for one. It
-// returns nil if passwords are out of the question.
+// returns nil if no password may be sent or asked for.
 func (a *authenticator) nextPassword() ssh.AuthMethod {
 	switch {
 	case a.distrusted("password"), a.noPrompts, a.passwords >= a.prompts():
@@ -193,8 +193,9 @@ func (a *authenticator) nextPassword() ssh.AuthMethod {
 	})
 }
 
-// secret returns the given password, or else the remembered one, and what, a description of it
-// for messages. It does so once per login; what is empty if there is no password.
+// secret returns the given password, or else the remembered one, together with what, a description
+// of the password for messages. It does so once for each login. what is empty if there is no
+// password.
 func (a *authenticator) secret() (secret, what string) {
 	if a.reused {
 		return "", ""
@@ -222,8 +223,8 @@ func (a *authenticator) unanswered(err error) error {
 	return err
 }
 
-// distrusted reports whether a method that would reveal secrets is ruled out because the host key
-// is not a known one.
+// distrusted reports whether a method that would reveal secrets must not be used, because the host
+// key is not a known one.
 func (a *authenticator) distrusted(method string) bool {
 	if a.host.distrust {
 		a.note(method + " is left out: the host key is not the one that is known")
@@ -231,13 +232,13 @@ func (a *authenticator) distrusted(method string) bool {
 	return a.host.distrust
 }
 
-// nextInteractive returns a keyboard-interactive method, or nil if none should be tried.
+// nextInteractive returns a keyboard-interactive method, or nil if no such method should be tried.
 func (a *authenticator) nextInteractive() ssh.AuthMethod {
 	switch {
 	case a.distrusted("keyboard-interactive"), a.noPrompts, a.attempts >= a.prompts():
 		return nil
 	case a.attempts > 0 && !a.wasAsked:
-		return nil // the server refused without asking, and would do so again
+		return nil // the server has refused without asking, and would do so again
 	}
 	if a.attempts > 0 {
 		a.d.notify("Permission denied, please try again.")

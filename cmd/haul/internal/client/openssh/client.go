@@ -25,7 +25,7 @@ const defaultAliveCount = 3
 // maxGreeting bounds the bytes of a wrong greeting that an error shows.
 const maxGreeting = 16
 
-// A Client is an authenticated connection, together with everything that it runs over.
+// A Client is an authenticated connection, together with the connections that it runs over.
 type Client struct {
 	*ssh.Client
 
@@ -62,11 +62,11 @@ func (c *Client) Close() error {
 }
 
 // RoundTrip returns the time that it took to connect, which is one round trip to the connected
-// host. It is 0 if it is unknown, as behind a ProxyCommand.
+// host. It returns 0 if the time is not known, as with a ProxyCommand.
 func (c *Client) RoundTrip() time.Duration { return c.link.trip }
 
-// keepAlive sends a request to a silent server, and cuts the connection if no answer arrives. See
-// ServerAliveInterval in ssh_config(5).
+// keepAlive sends a request if the server has been silent, and cuts the connection if no answer
+// arrives. See ServerAliveInterval in ssh_config(5).
 func (c *Client) keepAlive() {
 	most := c.dest.ServerAliveCountMax
 	if most <= 0 {
@@ -103,11 +103,11 @@ func (c *Client) keepAlive() {
 	}
 }
 
-// A watched is a connection that records when data arrives and why it broke.
+// A watched is a connection that records when data arrives and why the connection was lost.
 type watched struct {
 	net.Conn
 	heard atomic.Int64 // number of reads that returned data
-	text  bool         // used by Read: the first line was text and is complete
+	text  bool         // used by Read: whether the first line was text and is complete
 	why   atomic.Pointer[error]
 	said  preface
 }
@@ -138,8 +138,8 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// greeting checks the bytes of the first line, which must be text (RFC 4253 §4.2). A server of
-// another protocol may wait for us to speak, so we do not wait for its line to end.
+// greeting checks the bytes of the first line, which must be text (RFC 4253 §4.2). It does not wait
+// for the end of the line, because a server of another protocol may wait for us to speak.
 func (w *watched) greeting(b []byte) error {
 	for _, c := range b {
 		switch {
@@ -168,11 +168,11 @@ func (w *watched) lost() error {
 const maxPreface = 1 << 10
 
 // A preface is the text that a server sends before the line with its version (RFC 4253, section
-// 4.2). Some servers send only such a text, which says why they refuse to serve. x/crypto
-// discards it.
+// 4.2). Some servers send only such a text, which says why they refuse to serve. x/crypto discards
+// it.
 type preface struct {
 	text []byte
-	over bool // the version has arrived, or the text is too long
+	over bool // whether the version has arrived, or the text is too long
 }
 
 // take appends received bytes. Only the goroutine that waits for the version calls it, and only
@@ -187,14 +187,14 @@ func (p *preface) take(b []byte) {
 	}
 }
 
-// refuses reports whether words come from an SSH server. Servers of other protocols answer our
+// refuses reports whether words come from an SSH server. Servers of other protocols respond to our
 // version with an error of their own: an HTTP answer, or a line with a three-digit code.
 func refuses(words string) bool {
 	code := len(words) > 3 && strings.Trim(words[:3], "0123456789") == "" && strings.ContainsAny(words[3:4], " -")
 	return !code && !strings.HasPrefix(words, "HTTP/")
 }
 
-// words returns the text in one line if the server sent nothing else, and "" otherwise.
+// words returns the text on one line if the server has sent nothing else, and "" otherwise.
 func (p *preface) words() string {
 	if p.over {
 		return ""
@@ -205,13 +205,13 @@ func (p *preface) words() string {
 // A link is the transport below an SSH connection.
 type link struct {
 	conn  net.Conn
-	cut   func() // ends the link at once, and with it everything that waits for the link
+	cut   func() // ends the link at once, and with it all calls that wait for the link
 	jump  *Client
 	proxy *proxyConn
 	trip  time.Duration // the time to connect, which is one round trip; 0 if unknown
 }
 
-// close ends the link and everything it depends on.
+// close ends the link and everything that it depends on.
 func (l *link) close() {
 	_ = l.conn.Close()
 	if l.jump != nil {

@@ -21,16 +21,16 @@ type reader struct {
 	sys *system
 	o   Overrides
 
-	host     string // Host patterns match this
+	host     string // the host that Host patterns are compared with
 	original string // what the user typed
-	final    bool   // this is the second reading, for a host whose name is now known
+	final    bool   // whether this is the second reading, for a host whose name is now known
 
 	values  map[string][]string // arguments by keyword
-	jump    []string            // ProxyJump; "none" for none
-	command string              // ProxyCommand; "none" for none
+	jump    []string            // ProxyJump; "none" if it must not be used
+	command string              // ProxyCommand; "none" if it must not be used
 
 	wantFinal bool // there was a Match final
-	files     int  // opened so far
+	files     int  // number of files opened so far
 	ignored   []string
 }
 
@@ -38,13 +38,13 @@ type reader struct {
 type place struct {
 	file string
 	line int
-	user bool // a user's file, where ~ has a meaning
-	used bool // the enclosing block of an included file applies
+	user bool // whether this is a user's file, where ~ has a meaning
+	used bool // whether the enclosing block of an included file applies
 }
 
 func (p place) fault(err error) error { return &ConfigError{File: p.file, Line: p.line, Err: err} }
 
-// readAll reads the files that ssh would read.
+// readAll reads the files that ssh reads.
 func (r *reader) readAll() error {
 	switch r.o.File {
 	case "":
@@ -65,7 +65,7 @@ func (r *reader) readAll() error {
 	return r.readFile(r.sys.systemConfig, place{used: true}, 0, func(_ fs.FileInfo, err error) error { return err })
 }
 
-// readFile reads one file if vet accepts it.
+// readFile reads a file if vet accepts it.
 func (r *reader) readFile(name string, at place, depth int, vet func(fs.FileInfo, error) error) error {
 	at.file, at.line = name, 0
 	if depth > maxDepth {
@@ -141,7 +141,7 @@ func (r *reader) readLine(line string, at place, active *bool, depth int) error 
 	return r.set(keyword, rest, args, *active, at)
 }
 
-// set checks a setting, and keeps it if it is the first of its name.
+// set checks a setting, and keeps it if it is the first with its name.
 func (r *reader) set(name, rest string, args []string, active bool, at place) error {
 	switch name {
 	case "proxycommand":
@@ -196,7 +196,7 @@ func (r *reader) add(name, file string) error {
 	return nil
 }
 
-// note remembers a setting that has no effect here.
+// note records a setting that has no effect here.
 func (r *reader) note(name string, args []string, at place) {
 	where := "command line"
 	if at.file != "" {
@@ -208,7 +208,7 @@ func (r *reader) note(name string, args []string, at place) {
 	}
 }
 
-// setJump keeps a ProxyJump unless there already is a ProxyJump or a ProxyCommand.
+// setJump keeps a ProxyJump, unless there is a ProxyJump or a ProxyCommand already.
 func (r *reader) setJump(args []string, active bool) error {
 	return one(func(arg string) error {
 		hops := []string{"none"}

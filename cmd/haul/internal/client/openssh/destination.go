@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Policy decides about host keys that are not known.
+// A Policy says how to treat host keys that are not known.
 type Policy int
 
 // The values of StrictHostKeyChecking.
@@ -30,38 +30,38 @@ type Destination struct {
 	Port  int    // 0 means 22
 
 	Jump         *Destination // connect through this host; nil connects directly
-	ProxyCommand string       // connect through this command; empty for none
+	ProxyCommand string       // connect through this command; empty means none
 
 	HostKeyRules
 	Ciphering
 	LoginRules
 	Network
 
-	// Ignored lists settings that have an effect in ssh but none here, with their positions.
+	// Ignored lists settings that have an effect in ssh but not here, with their positions.
 	Ignored []string
 }
 
-// HostKeyRules decide whether a host is the right one.
+// HostKeyRules say how to decide whether a host is the right one.
 type HostKeyRules struct {
 	Policy                Policy // StrictHostKeyChecking
 	HostKeyAlias          string
-	UserKnownHostsFiles   []string // the first file gets new keys
+	UserKnownHostsFiles   []string // new keys are added to the first file
 	GlobalKnownHostsFiles []string
 	RevokedHostKeys       string // a file of keys; empty for none
 	HashKnownHosts        bool
 	TrustLoopback         bool     // NoHostAuthenticationForLocalhost
 	HostKeyAlgorithms     []string // empty means the secure defaults
-	FixedHostKeyOrder     bool     // known_hosts may not change their order
+	FixedHostKeyOrder     bool     // the keys in known_hosts must not change their order
 	CASignatureAlgorithms []string // empty means the secure defaults
 	RequiredRSASize       int      // bits; 0 means 2048
 }
 
-// Ciphering is how a connection is encrypted.
+// Ciphering says how a connection is encrypted.
 type Ciphering struct {
 	KexAlgorithms []string // empty means the secure defaults
 	Ciphers       []string // empty means the secure defaults
 	MACs          []string // empty means the secure defaults
-	RekeyLimit    uint64   // bytes; 0 leaves it to the cipher
+	RekeyLimit    uint64   // bytes; 0 means the limit of the cipher
 }
 
 // LoginRules say how to log in.
@@ -70,16 +70,16 @@ type LoginRules struct {
 	DefaultIdentities       bool     // IdentityFiles are the default names, which may be missing
 	CertificateFiles        []string
 	IdentitiesOnly          bool
-	IdentityAgent           string   // a socket; empty for none
+	IdentityAgent           string   // path of a socket; empty means no agent
 	PubkeyAlgorithms        []string // empty means the secure defaults
 	AuthMethods             []string // in order; nil means all
 	Password                string   // used once, in place of a prompt; empty to ask
-	NumberOfPasswordPrompts int      // 0 means 3, negative means none
+	NumberOfPasswordPrompts int      // 0 means 3; a negative value means that there are no prompts
 	BatchMode               bool     // ask no questions
 	NoBanner                bool     // LogLevel is below INFO, at which ssh hides servers' banners
 }
 
-// Network is how to reach the host, and when to give it up.
+// Network says how to reach the host, and how long to wait for it.
 type Network struct {
 	AddressFamily       string        // "tcp4", "tcp6", or empty for any
 	BindAddress         string        // local address; empty for any
@@ -87,11 +87,11 @@ type Network struct {
 	ConnectTimeout      time.Duration // for connection and key exchange; 0 means 30 s
 	ConnectionAttempts  int           // 0 means 1
 	NoTCPKeepAlive      bool
-	ServerAliveInterval time.Duration // 0 for no checks
+	ServerAliveInterval time.Duration // 0 means that the server is not checked
 	ServerAliveCountMax int           // 0 means 3
 }
 
-// Overrides are the settings of a command line. They take precedence over all files.
+// Overrides holds the settings of a command line. They take precedence over all files.
 type Overrides struct {
 	// File is read instead of the user's and the system's file, as with ssh -F. "none" reads no
 	// file.
@@ -102,11 +102,11 @@ type Overrides struct {
 	Identities []string // as ssh -i
 	Options    []string // as ssh -o: "Keyword=value" or "Keyword value"
 
-	// NoExec makes Match exec an error instead of running its command.
+	// NoExec makes Match exec return an error instead of running its command.
 	NoExec bool
 
 	// Account is the user whose files are read and who logs in; nil means the user that runs this
-	// program. A server that is going to become that user sets it.
+	// program. A server that will become another user sets it.
 	Account *user.User
 }
 
@@ -123,8 +123,8 @@ func (d *Destination) knownHostsFiles() []string {
 	return slices.Concat(d.UserKnownHostsFiles, d.GlobalKnownHostsFiles)
 }
 
-// way returns a string for the account and for everything that decides which machine it is on.
-// Behind two different jump hosts, the same address may mean two machines.
+// way returns a string that identifies the account, and everything that decides which machine the
+// account is on. The same address behind two different jump hosts may mean two machines.
 func (d *Destination) way() string {
 	way := fmt.Sprintf("%q %q %q %q %q", d.login(), d.HostKeyAlias, d.ProxyCommand, d.BindAddress, d.BindInterface)
 	if d.Jump != nil {

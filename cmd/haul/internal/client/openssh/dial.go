@@ -11,9 +11,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Dial connects and logs in to a destination. The context bounds only that, and the Client lives
-// on after it. Errors wrap [ErrConfig], [ErrHostKey], [ErrAuth] or [ErrRefused], or come from the
-// network or the context.
+// Dial connects and logs in to a destination. The context bounds only that; the Client remains
+// usable after the context ends. Errors wrap [ErrConfig], [ErrHostKey], [ErrAuth] or [ErrRefused],
+// or come from the network or the context.
 func (d *Dialer) Dial(ctx context.Context, dest Destination) (*Client, error) {
 	return d.dial(ctx, &dest, 0)
 }
@@ -35,8 +35,8 @@ func (d *Dialer) dial(ctx context.Context, dest *Destination, depth int) (*Clien
 		return nil, err
 	}
 	if dest.Jump == nil {
-		// As in ssh, one limit covers everything before the login. A jump host has a limit of its
-		// own, so the limit of a host behind it starts only now.
+		// As in ssh, one limit covers everything before the login. The login to a jump host has its
+		// own limit, so the limit of a host behind it starts only now.
 		limit = max(limit-time.Since(began), time.Millisecond)
 	}
 	c, err := d.handshake(ctx, dest, l, limit)
@@ -92,7 +92,8 @@ func (d *Dialer) rawLink(ctx context.Context, dest *Destination, limit time.Dura
 
 // through connects to an address through a jump host.
 func through(ctx context.Context, jump *Client, address string, limit time.Duration) (net.Conn, error) {
-	// The request cannot be cancelled, so if it takes too long we drop the jump host.
+	// The request cannot be cancelled, so if it takes too long, the connection to the jump host is
+	// cut.
 	stop := context.AfterFunc(ctx, jump.link.cut)
 	defer stop()
 	waiting := newPatience(limit, jump.link.cut)
@@ -138,7 +139,7 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 		BannerCallback:    auth.banner,
 	}
 	sshConn, channels, requests, err := ssh.NewClientConn(conn, dest.address(), config)
-	// The limit or the context may have cut the connection just when it was ready.
+	// The limit or the context may have cut the connection just when it had become ready.
 	fired, ended := waiting.stop(), !stop()
 	if err == nil && !fired && !ended {
 		auth.done()

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Time limits for the network. Time that the user takes to answer does not count.
+// These constants limit the time that the network takes. Time that the user takes to answer does
+// not count.
 const (
 	connectTime  = 30 * time.Second // until the host key is checked, unless ConnectTimeout is set
-	authTime     = 2 * time.Minute  // to log in; sshd allows as long
+	authTime     = 2 * time.Minute  // to log in; sshd allows the same time
 	attemptPause = time.Second      // between ConnectionAttempts
 )
 
@@ -31,7 +32,7 @@ type Dialer struct {
 	// a ProxyCommand is in between.
 	Wrap func(net.Conn) net.Conn
 
-	Stderr io.Writer // of ProxyCommands; nil is os.Stderr
+	Stderr io.Writer // receives the standard error of ProxyCommands; nil means os.Stderr
 
 	mu      sync.Mutex
 	asking  chan struct{} // guarded by mu: holds one element while a question is open
@@ -46,7 +47,7 @@ func (d *Dialer) notify(text string) {
 	}
 }
 
-// turn returns the channel to send to before a question, and to receive from after it.
+// turn returns the channel that a caller sends to before a question, and receives from after it.
 func (d *Dialer) turn() chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,7 +57,7 @@ func (d *Dialer) turn() chan struct{} {
 	return d.asking
 }
 
-// opened returns the key of a file that was decrypted with a passphrase, or nil.
+// opened returns the decrypted key of a file, if it was decrypted with a passphrase before, or nil.
 func (d *Dialer) opened(file string) ssh.Signer {
 	key, _ := d.keys.Load(file)
 	signer, _ := key.(ssh.Signer)

@@ -23,10 +23,10 @@
 // # Differences from ssh
 //
 // It is stricter. A revoked key is refused everywhere, whatever StrictHostKeyChecking says.
-// accept-new takes no key for a host that has other known keys. RSA keys need 2048 bits unless
-// RequiredRSASize sets less. SHA-1 and CBC are off unless configured.
+// accept-new accepts no key for a host that has other known keys. RSA keys need 2048 bits unless
+// RequiredRSASize sets less. SHA-1 and CBC are off unless they are configured.
 //
-// There is no GSSAPI, host-based authentication, PKCS#11, KnownHostsCommand, DNS fingerprints,
-// compression or connection sharing. Security keys work through an agent. [Destination.Ignored]
+// GSSAPI, host-based authentication, PKCS#11, KnownHostsCommand, DNS fingerprints, compression and
+// connection sharing are not supported. Security keys work through an agent. [Destination.Ignored]
 // lists the settings that had no effect.
 package openssh

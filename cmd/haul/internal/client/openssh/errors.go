@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The classes of errors. All other errors come from the network or the context.
+// These are the classes of errors. All other errors come from the network or the context.
 var (
 	ErrConfig  = errors.New("bad SSH configuration")
 	ErrHostKey = errors.New("host key not trusted")
@@ -111,14 +111,14 @@ func (e *HostKeyError) Unwrap() []error { return classed(ErrHostKey, e.Err) }
 // An AuthError reports a failed login. It is an [ErrAuth].
 type AuthError struct {
 	User, Host string
-	Allowed    []string // methods with which the server would continue
+	Allowed    []string // methods by which the login could continue
 	Tried      []string // keys and methods that the server was offered, in order
-	Notes      []string // why something was not offered
-	Unasked    bool     // there was no user to ask for a password: it is an [ErrBatch] too
+	Notes      []string // why keys and methods were not offered
+	Unasked    bool     // there was no user to ask for a password, so the error is an [ErrBatch] too
 	Err        error    // further details; may be nil
 }
 
-// Error says what was tried, and why nothing else was.
+// Error says which keys and methods were tried, and why no others were.
 func (e *AuthError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "log in as %s@%s: permission denied", printable(e.User), e.Host)
@@ -147,7 +147,7 @@ func (e *AuthError) Unwrap() []error {
 }
 
 // A RefusedError holds the text that a server sent in place of its version before it ended the
-// connection, such as a penalty or too many connections. It is an [ErrRefused].
+// connection, for example because of a penalty or of too many connections. It is an [ErrRefused].
 type RefusedError struct {
 	Host  string
 	Words string // safe to print
@@ -209,5 +209,5 @@ type printableError struct{ err error }
 func (e printableError) Error() string { return printable(e.err.Error()) }
 func (e printableError) Unwrap() error { return e.err }
 
-// ErrBatch answers every question when there is no user to ask.
+// ErrBatch is the answer to every question if there is no user to ask.
 var ErrBatch = errors.New("nobody to ask")

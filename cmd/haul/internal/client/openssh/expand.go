@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// A tokens maps the letters of percent tokens to their values.
+// tokens maps the letters of percent tokens to their values.
 type tokens map[byte]string
 
-// expand replaces percent tokens, and ${NAME} if env is not nil. It does not expand the
+// expand replaces percent tokens and, if env is not nil, ${NAME}. It does not expand the
 // replacements again.
 func expand(s string, t tokens, env func(string) (string, bool)) (string, error) {
 	var b strings.Builder

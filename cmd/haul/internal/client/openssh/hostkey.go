@@ -22,13 +22,13 @@ type hostCheck struct {
 	waiting *patience
 
 	known    known
-	portless known // known for the host without its port
+	portless known // keys known for the host without its port
 	revoked  []KnownKey
 	now      func() time.Time
 
 	remote   net.Addr
 	accepted ssh.PublicKey // nil before the check
-	distrust bool          // the key is not a known one: send no password
+	distrust bool          // the key is not a known one, so no password is sent
 	err      error         // result of the check
 }
 
@@ -49,7 +49,7 @@ func (h *hostCheck) read() error {
 	}
 	if f := h.dest.RevokedHostKeys; f != "" {
 		var err error
-		// If the list cannot be read, no key can be trusted.
+		// If the list of revoked keys cannot be read, no key can be trusted.
 		if h.revoked, err = readRevoked(f); err != nil {
 			return fmt.Errorf("%w: revoked host keys: %w", ErrHostKey, err)
 		}
@@ -70,8 +70,8 @@ func (h *hostCheck) algorithms() []string {
 	return known.order(list)
 }
 
-// check is the ssh.HostKeyCallback. x/crypto/ssh calls it for every key exchange. After the first,
-// the key only has to stay the same.
+// check is the ssh.HostKeyCallback. x/crypto/ssh calls it for every key exchange. After the first
+// exchange, the key only has to stay the same.
 func (h *hostCheck) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	if h.accepted != nil {
 		if sameKey(h.accepted, key) {
@@ -106,7 +106,7 @@ func (h *hostCheck) decide(key ssh.PublicKey) error {
 	if err == nil {
 		return nil
 	}
-	// As in ssh, the certificate's key may be known as a plain key.
+	// As in ssh, the certificate's key may be known without a certificate.
 	return h.decidePlain(cert.Key, err)
 }
 
@@ -158,8 +158,8 @@ func (h *hostCheck) isTrustedLoopback() bool {
 	return h.dest.TrustLoopback && h.dest.HostKeyAlias == "" && h.dest.Jump == nil && ok && a.IP.IsLoopback()
 }
 
-// verify checks a host certificate: an authority known for the host must have signed it with an
-// allowed algorithm, and it must be a host certificate, name this host, and be valid now. See
+// verify checks a host certificate. An authority that is known for the host must have signed it
+// with an allowed algorithm. It must be a host certificate, name this host, and be valid now. See
 // PROTOCOL.certkeys of OpenSSH.
 func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	authorities := h.known.authorities
@@ -182,7 +182,7 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	if name == "" {
 		name = h.dest.Host
 	}
-	// A principal may contain wildcards, which CertChecker does not support: we pass it the
+	// A principal may contain wildcards, which CertChecker does not support, so pass it the
 	// principal that matches.
 	for _, p := range cert.ValidPrincipals {
 		if wildcard.Match(strings.ToLower(p), strings.ToLower(name)) {
@@ -222,13 +222,13 @@ func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	return nil
 }
 
-// changed decides on a key of a host that has only other known keys.
+// changed decides on a key of a host if only other keys are known for the host.
 func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 	sameType := slices.ContainsFunc(h.known.keys, func(k KnownKey) bool { return k.Key.Type() == key.Type() })
 	switch {
 	case h.dest.Policy == Accept:
-		// An attacker may be in between. Our keys are still safe to use, since their signatures are
-		// useless elsewhere. Passwords are not.
+		// An attacker may be in between. Our keys can still be used safely, because their
+		// signatures are useless elsewhere. Passwords cannot.
 		h.distrust = true
 		h.d.notify((&HostKeyError{Host: h.dest.name(), Key: key, Fault: Changed, Known: h.known.keys}).Error() +
 			"; continuing without passwords, since StrictHostKeyChecking is off")
@@ -241,7 +241,7 @@ func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 	return h.fault(Changed, key, h.known.keys, why)
 }
 
-// ask asks whether to trust an unknown key, and keeps the key if so.
+// ask asks the user whether to trust an unknown key, and keeps the key if so.
 func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The host key of %s", h.dest.name())
@@ -258,17 +258,17 @@ func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 	b.WriteString("Connect, and trust this key from now on?")
 
 	yes, err := question(h.ctx, h.d, h.dest, h.waiting, func(ctx context.Context, p Prompter) (bool, error) {
-		// Another connection may have asked the same question and got its answer.
+		// Another connection may have asked the same question meanwhile.
 		var latest known
 		if err := latest.read(h.dest.knownHostsFiles(), h.dest.name()); err != nil || has(latest.keys, key) != nil {
 			return err == nil, err
 		}
 		yes, err := p.Confirm(ctx, b.String())
 		if err == nil {
-			err = ctx.Err() // too late
+			err = ctx.Err() // the answer came too late
 		}
 		if yes && err == nil {
-			h.keep(key) // before the next question
+			h.keep(key) // before the next question is asked
 		}
 		return yes && err == nil, err
 	})

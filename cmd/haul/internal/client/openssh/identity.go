@@ -14,11 +14,11 @@ import (
 // An identity is one key to log in with.
 type identity struct {
 	name   string // describes the identity in messages
-	file   string // of the private key; empty if only an agent has it
+	file   string // file of the private key; empty if only an agent has the key
 	key    keyFile
 	public ssh.PublicKey // the certificate, if there is one; nil if not known yet
 	agent  ssh.AlgorithmSigner
-	used   bool // the server accepted it as one factor of a login
+	used   bool // the server has accepted it as one factor of a login
 }
 
 // describe names a key for messages.
@@ -34,8 +34,8 @@ func describe(where string, key ssh.PublicKey) string {
 }
 
 // identities returns the keys to try, in this order: certificates, configured keys that the agent
-// has, other keys of the agent, other configured keys. A certificate comes before its key, since a
-// server that wants certificates would count the key as a failure.
+// has, other keys of the agent, other configured keys. A certificate comes before its key, because
+// a server that requires certificates would count the key as a failure.
 func (a *authenticator) identities() []*identity {
 	files := a.fileIdentities()
 	agents := a.agentIdentities()
@@ -63,7 +63,7 @@ func (a *authenticator) identities() []*identity {
 	return usable
 }
 
-// fileIdentities returns the keys of IdentityFile.
+// fileIdentities returns the keys in the files of IdentityFile.
 func (a *authenticator) fileIdentities() (ids []*identity) {
 	for _, file := range a.dest.IdentityFiles {
 		k, err := readKeyFile(file)
@@ -104,8 +104,8 @@ func (a *authenticator) agentIdentities() (ids []*identity) {
 	return ids
 }
 
-// certificates returns an identity for each certificate whose key we have. The certificates come
-// from CertificateFile, or else from the files beside the keys.
+// certificates returns an identity for each certificate whose key is available. The certificates
+// come from CertificateFile, or else from the files next to the keys.
 func (a *authenticator) certificates(files, agents []*identity) (ids []*identity) {
 	names, named := a.dest.CertificateFiles, true
 	if len(names) == 0 {
@@ -142,7 +142,7 @@ func (a *authenticator) certificates(files, agents []*identity) (ids []*identity
 	return ids
 }
 
-// unusable returns why a key cannot be offered, or "" if it can.
+// unusable returns the reason why a key cannot be offered, or "" if it can.
 func (a *authenticator) unusable(id *identity) string {
 	if id.public == nil {
 		return ""
@@ -205,8 +205,8 @@ func (a *authenticator) signer(id *identity) (ssh.Signer, error) {
 	return lazySigner{a, id, a.signatures(id.public)}, nil
 }
 
-// A lazySigner asks for a passphrase only when there is something to sign. By then the server has
-// said that it would accept the key.
+// A lazySigner asks for a passphrase only when there is data to sign. By then the server has said
+// that it would accept the key.
 type lazySigner struct {
 	a          *authenticator
 	id         *identity
@@ -236,8 +236,8 @@ func (s lazySigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm str
 	return as.SignWithAlgorithm(rand, data, algorithm)
 }
 
-// open returns the private key of an identity. It asks for the passphrase, repeatedly if it was
-// wrong, but never for a key that was already decrypted.
+// open returns the private key of an identity. It asks for the passphrase, and asks again if the
+// passphrase was wrong. It does not ask for a key that was decrypted before.
 func (a *authenticator) open(id *identity) (ssh.Signer, error) {
 	if id.key.signer != nil {
 		return id.key.signer, nil
@@ -280,7 +280,7 @@ func (a *authenticator) open(id *identity) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// A brokenOff wraps an error of a Prompter.
+// A brokenOff marks an error of a Prompter.
 type brokenOff struct{ error }
 
 func (b brokenOff) Unwrap() error { return b.error }

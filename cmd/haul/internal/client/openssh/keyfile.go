@@ -19,7 +19,7 @@ const maxKeyFile = 1 << 20
 
 // A keyFile is the content of an IdentityFile.
 type keyFile struct {
-	public ssh.PublicKey // nil if only the passphrase reveals it
+	public ssh.PublicKey // nil if the public key is known only after decryption
 	signer ssh.Signer    // nil if a passphrase is needed, or there is no private key
 	sealed []byte        // the encrypted private key, if a passphrase is needed
 
@@ -27,7 +27,7 @@ type keyFile struct {
 }
 
 // readKeyFile reads a private key, or the public key of a private key that an agent holds. It reads
-// the named file, or else the file with ".pub" appended.
+// the named file, or else the file with ".pub" appended to its name.
 func readKeyFile(name string) (keyFile, error) {
 	var open error // set if others can read the file, which matters only for a private key
 	text, err := readSmall(name, func(info fs.FileInfo) error {
@@ -48,7 +48,7 @@ func readKeyFile(name string) (keyFile, error) {
 	if open == nil {
 		return k, err
 	}
-	// As in ssh, an agent may still have the key.
+	// As in ssh, an agent may have the key nevertheless.
 	if k.public == nil {
 		return keyFile{}, fmt.Errorf("%s: %w", name, open)
 	}
@@ -72,7 +72,7 @@ func parseKeyFile(name string, text []byte) (keyFile, error) {
 	if bytes.Contains(text, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----")) {
 		return keyFile{}, fmt.Errorf("%s: encrypted PKCS#8 cannot be read here; ssh-keygen -p -f '%s' writes it in OpenSSH's format", name, name)
 	}
-	// For a security key, the file holds only a handle, and the agent has everything else.
+	// For a security key, the file holds only a handle, and the agent knows the rest.
 	if public := publicPart(text); public != nil && strings.HasPrefix(public.Type(), "sk-") {
 		return keyFile{public: public}, nil
 	}
@@ -124,8 +124,8 @@ func parsePublic(text []byte) (ssh.PublicKey, error) {
 	return key, err
 }
 
-// publicPart returns the public key of a private key in OpenSSH's format, where it is never
-// encrypted. It returns nil if text has no such key. See PROTOCOL.key of OpenSSH.
+// publicPart returns the public key of a private key in OpenSSH's format, where the public key is
+// never encrypted. It returns nil if text has no such key. See PROTOCOL.key of OpenSSH.
 func publicPart(text []byte) ssh.PublicKey {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "OPENSSH PRIVATE KEY" {
@@ -148,13 +148,12 @@ func publicPart(text []byte) ssh.PublicKey {
 	return key
 }
 
-// open decrypts a private key. The error is x509.IncorrectPasswordError if the
-// passphrase is wrong.
+// open decrypts a private key. The error is x509.IncorrectPasswordError if the passphrase is wrong.
 func (k keyFile) open(passphrase string) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(k.sealed, []byte(passphrase))
 	if err != nil && !bytes.Contains(k.sealed, []byte("OPENSSH PRIVATE KEY")) {
-		// The old formats have no checksum. In about one of several hundred cases, a wrong
-		// passphrase yields data that looks like a broken key.
+		// The old formats have no checksum. Once in several hundred cases, a wrong passphrase
+		// yields data that looks like a broken key.
 		return nil, x509.IncorrectPasswordError
 	}
 	if err != nil {

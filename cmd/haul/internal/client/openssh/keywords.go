@@ -10,14 +10,14 @@ import (
 // A keyword describes one keyword of ssh_config(5).
 type keyword struct {
 	check  check
-	same   string // the present name of an old keyword
-	unused bool   // nothing here depends on it
+	same   string // the present name of a keyword with an old name
+	unused bool   // whether it has no effect on anything here
 	noted  bool   // haul does not support it, and warns the user who set it
-	multi  bool   // all values count, not only the first
+	multi  bool   // whether all values count, not only the first
 }
 
 // keywords holds the keywords that have a meaning here. Host, Match, Include, ProxyCommand and
-// ProxyJump take no simple arguments; config.go handles them.
+// ProxyJump do not take simple arguments; config.go handles them.
 var keywords = map[string]keyword{
 	"addressfamily":                    {check: oneOf("any", "inet", "inet6")},
 	"batchmode":                        {check: yesNo},
@@ -76,14 +76,14 @@ var keywords = map[string]keyword{
 	"tisauthentication":               {same: "kbdinteractiveauthentication"},
 }
 
-// notedKeywords lists the keywords that OpenSSH implements and we do not. Without them a
-// connection fails, or less is checked.
+// notedKeywords lists the keywords that OpenSSH implements and haul does not. Without support for
+// them a connection fails, or less is checked.
 const notedKeywords = `canonicalizepermittedcnames checkhostip compression
 	hostbasedauthentication knownhostscommand permitlocalcommand pkcs11provider
 	securitykeyprovider verifyhostkeydns`
 
-// unusedKeywords lists keywords that are obsolete, or that are for terminals, forwarding and
-// other programs. UseKeychain and AddKeysToKeychain are Apple's.
+// unusedKeywords lists keywords that are obsolete, or that concern terminals, forwarding and other
+// programs. UseKeychain and AddKeysToKeychain are Apple's.
 const unusedKeywords = `addkeystoagent addkeystokeychain afstokenpassing
 	askpassgui channeltimeout cipher clearallforwardings compressionlevel
 	controlmaster controlpath controlpersist dynamicforward
@@ -121,8 +121,8 @@ func isOff(args []string) bool {
 	return false
 }
 
-// These are all algorithms of golang.org/x/crypto/ssh, weak or not. Weak ones are used only if
-// they are configured by name, and RC4 is never used (RFC 8758).
+// These are all algorithms of golang.org/x/crypto/ssh, weak ones included. Weak ones are used only
+// if they are configured by name, and RC4 is never used (RFC 8758).
 var (
 	secure, insecure = ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Bounds of known_hosts. A line longer than maxKnownLine or a file larger than maxKnownFile is an
-// error: if we skipped a key, we would take it for new, or for not revoked.
+// These constants bound known_hosts. A line longer than maxKnownLine or a file larger than
+// maxKnownFile is an error, because a key that was skipped would count as new, or as not revoked.
 const (
 	maxKnownLine  = 1 << 20   // bytes of a line
 	maxKnownFile  = 256 << 20 // bytes of a file
 	maxKnownFound = 1000      // keys of one host
-	maxRevokedBy  = 10        // lines that revoke one key, for the error
+	maxRevokedBy  = 10        // lines that revoke one key and are named in the error
 )
 
 // A known holds the entries of known_hosts files for one name.
@@ -32,12 +32,12 @@ type known struct {
 	authorities []KnownKey
 }
 
-// Markers of a line of known_hosts; see SSH_KNOWN_HOSTS FILE FORMAT in sshd(8).
+// These are the markers of a line of known_hosts; see SSH_KNOWN_HOSTS FILE FORMAT in sshd(8).
 const markAuthority, markRevoked = "@cert-authority", "@revoked"
 
 // A knownLine is a line of known_hosts whose key is not parsed yet.
 type knownLine struct {
-	marker  string // empty for none
+	marker  string // empty if there is no marker
 	hosts   string
 	keyType string
 	key     string // base64
@@ -75,8 +75,8 @@ func (k knownLine) parse() (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// matches reports whether a line applies to a host, named as in known_hosts: [host]:port unless the
-// port is 22.
+// matches reports whether a line applies to a host, whose name has the form of known_hosts:
+// [host]:port unless the port is 22.
 func (k knownLine) matches(name string) bool {
 	if !strings.HasPrefix(k.hosts, "|") {
 		return matchHost(name, k.hosts)
@@ -108,9 +108,9 @@ func (k *known) read(files []string, name string) error {
 	return eachKnownLine(files, func(line []byte, file string, n int) { k.line(line, file, n, name) })
 }
 
-// revokedIn returns the lines of known_hosts files that revoke one of the given keys. A revoked
-// key must never be accepted, so it does not matter which hosts these lines name. The files are
-// searched for these keys only, since the number of keys that they revoke has no bound.
+// revokedIn returns the lines of known_hosts files that revoke one of the given keys. A revoked key
+// must never be accepted, so it does not matter which hosts these lines name. The files are
+// searched only for these keys, because the number of keys that they revoke is not bounded.
 func revokedIn(files []string, keys []ssh.PublicKey) (found []KnownKey, err error) {
 	err = eachKnownLine(files, func(line []byte, file string, n int) {
 		if revoked := revokedBy(line, keys); revoked != nil && len(found) < maxRevokedBy {
@@ -120,7 +120,7 @@ func revokedIn(files []string, keys []ssh.PublicKey) (found []KnownKey, err erro
 	return found, err
 }
 
-// revokedBy returns which of the keys a line revokes, or nil.
+// revokedBy returns the key that a line revokes, if it is one of the given keys, or nil.
 func revokedBy(line []byte, keys []ssh.PublicKey) ssh.PublicKey {
 	line = bytes.TrimSpace(line)
 	if !bytes.HasPrefix(line, []byte(markRevoked)) {
@@ -137,8 +137,8 @@ func revokedBy(line []byte, keys []ssh.PublicKey) ssh.PublicKey {
 	return revoked
 }
 
-// eachKnownLine calls f for each line of the files. It skips missing files. An unreadable file is
-// an error: its keys would be taken for new.
+// eachKnownLine calls f for each line of the files. It skips missing files. If a file cannot be
+// read, it returns an error, because the keys in the file would otherwise count as new.
 func eachKnownLine(files []string, f func(line []byte, file string, n int)) error {
 	for _, file := range files {
 		if err := eachLineOf(file, f); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -182,8 +182,8 @@ func scanKnown(r io.Reader, file string, f func(line []byte, file string, n int)
 	return s.Err()
 }
 
-// line adds the entry of one line. As in ssh, it ignores lines that it cannot understand, since
-// other versions have other types of keys.
+// line adds the entry of one line. As in ssh, it ignores lines that it cannot parse, because other
+// versions have other types of keys.
 func (k *known) line(line []byte, file string, n int, name string) {
 	line = bytes.TrimSpace(line)
 	l, ok := splitKnown(string(line))
@@ -214,9 +214,9 @@ func has(keys []KnownKey, key ssh.PublicKey) (found []KnownKey) {
 	return found
 }
 
-// order moves the algorithms of known keys to the front, so that the server shows a key that we can
-// check. The order is stable, so a list that begins with a known algorithm still begins with it.
-// See HostKeyAlgorithms in ssh_config(5).
+// order moves the algorithms of known keys to the front, so that the server shows a key that can be
+// checked. The order is otherwise kept, so a list that begins with a known algorithm still begins
+// with it. See HostKeyAlgorithms in ssh_config(5).
 func (k *known) order(list []string) []string {
 	isKnown := func(algorithm string) bool {
 		if _, cert := plainAlgorithm(algorithm); cert && len(k.authorities) > 0 {

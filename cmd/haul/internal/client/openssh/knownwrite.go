@@ -15,15 +15,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// knownWrites serializes additions to known_hosts: two at the same time would both find the key
-// missing.
+// knownWrites serializes additions to known_hosts. Otherwise two additions at the same time would
+// both find that the key is missing.
 var knownWrites sync.Mutex
 
 // addKnown adds a key to a known_hosts file, and reports whether it was missing.
 //
-// One write appends the line. Other programs such as ssh append to the file too, and a new file
-// renamed over the old one would undo their additions. A truncated line is ignored by all readers,
-// and the next addition begins on a line of its own.
+// One write appends the line. Other programs such as ssh append to the file too; if a new file were
+// renamed over the old one, their additions would be lost. All readers ignore a truncated line, and
+// the next addition begins on a new line.
 func addKnown(file, name string, key ssh.PublicKey, hash bool) (added bool, err error) {
 	if file == os.DevNull {
 		return false, nil
@@ -79,7 +79,7 @@ func knownLineFor(name string, key ssh.PublicKey, hash bool) (string, error) {
 	return fmt.Sprintf("%s %s %s\n", name, key.Type(), base64.StdEncoding.EncodeToString(key.Marshal())), nil
 }
 
-// endsInLine reports whether the file ends in the middle of a line, without a line break.
+// endsInLine reports whether the file ends without a line break.
 func endsInLine(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

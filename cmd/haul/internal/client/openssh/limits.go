@@ -1,6 +1,6 @@
 package openssh
 
-// Bounds of a configuration. A larger one is refused.
+// These constants bound a configuration. A larger one is refused.
 const (
 	maxConfigFile  = 1 << 20 // bytes of a file
 	maxConfigFiles = 256     // files in total; a file counts each time it is included

@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// execTime bounds a command of Match exec. ssh has no such bound.
+// execTime bounds how long a command of Match exec may run. ssh has no such bound.
 const execTime = 30 * time.Second
 
-// Match sessiontype is compared with sessionType, and Match command with subsystem.
+// sessionType is compared with the argument of Match sessiontype, and subsystem with the argument
+// of Match command.
 const sessionType, subsystem = "subsystem", "sftp"
 
-// matchLine reports whether all criteria of a Match line hold. A command runs only if run is set
-// and all criteria before it hold.
+// matchLine reports whether all criteria of a Match line hold. It runs a command only if run is set
+// and all criteria before the command hold.
 func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	words, err := splitCriteria(rest)
 	if err != nil {
@@ -72,7 +73,7 @@ func splitCriteria(rest string) (words []string, err error) {
 			if i+1 < len(args) && args[i+1] == "=" {
 				i++
 			}
-			if i++; i < len(args) { // the argument itself may contain a "="
+			if i++; i < len(args) { // the argument itself may contain an equals sign
 				words = append(words, strings.TrimPrefix(args[i], "="))
 			}
 			continue
@@ -91,7 +92,7 @@ func takesArgument(criterion string) bool {
 }
 
 // criterion reports whether a criterion with an argument holds. As in ssh, an unknown criterion is
-// an error: if we ignored it, settings for other hosts could apply.
+// an error: if it were ignored, settings for other hosts could apply.
 func (r *reader) criterion(name, arg string, run bool) (bool, error) {
 	user := r.sys.user
 	if u := r.values["user"]; u != nil {
@@ -139,7 +140,7 @@ func (r *reader) hostName() (string, error) {
 	return expand(name[0], tokens{'h': r.host}, nil)
 }
 
-// matchNetwork reports whether one of our addresses is in one of the networks.
+// matchNetwork reports whether one of this machine's addresses is in one of the networks.
 func (r *reader) matchNetwork(list string) (bool, error) {
 	for s := range strings.SplitSeq(list, ",") {
 		s, negated := strings.CutPrefix(s, "!")
@@ -184,7 +185,7 @@ func (r *reader) exec(command, user string) (bool, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, "-c", line)
 	cmd.Stderr = os.Stderr
-	cmd.WaitDelay = time.Second // for processes that the command leaves behind with our standard error open
+	cmd.WaitDelay = time.Second // for processes that the command leaves behind with standard error still open
 	err = cmd.Run()
 	switch {
 	case r.ctx.Err() != nil:
@@ -202,7 +203,7 @@ func (r *reader) exec(command, user string) (bool, error) {
 }
 
 // expandCommand expands the tokens of a command for the shell. It refuses values with control
-// characters: a line break would begin another command.
+// characters, because a line break would begin another command.
 func expandCommand(command string, t tokens) (string, error) {
 	for letter, value := range t {
 		if strings.ContainsFunc(value, isControl) && strings.Contains(command, "%"+string(letter)) {

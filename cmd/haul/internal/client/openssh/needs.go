@@ -7,7 +7,7 @@ import "slices"
 type Needs struct {
 	Files   []string // files that it reads again for each connection: keys, certificates and lists of host keys; some may be missing
 	Sockets []string // sockets of agents
-	Ports   []int    // TCP ports to connect to; behind jump hosts, only the port of the first
+	Ports   []int    // TCP ports to connect to; if there are jump hosts, only the port of the first
 
 	// Commands are the ProxyCommands of all hosts on the way.
 	Commands []string

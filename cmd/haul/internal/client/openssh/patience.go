@@ -6,7 +6,7 @@ import (
 )
 
 // A patience cuts a connection that makes no progress. Only time that the network takes counts, not
-// the time that a user takes to find a password.
+// time that a user takes to enter a password.
 type patience struct {
 	cut func()
 
@@ -27,13 +27,13 @@ func newPatience(limit time.Duration, cut func()) *patience {
 	return p
 }
 
-// start starts the timer. p.mu is held.
+// start starts the timer. The caller holds p.mu.
 func (p *patience) start() {
 	p.running, p.since = true, time.Now()
 	p.timer = time.AfterFunc(p.left, p.fire)
 }
 
-// halt stops the timer. p.mu is held.
+// halt stops the timer. The caller holds p.mu.
 func (p *patience) halt() {
 	if p.running {
 		p.running = false
@@ -44,7 +44,7 @@ func (p *patience) halt() {
 
 func (p *patience) fire() {
 	p.mu.Lock()
-	// The timer may fire just when it is stopped.
+	// The timer may fire at the moment when it is stopped.
 	if late := !p.running || time.Since(p.since) < p.left; late {
 		p.mu.Unlock()
 		return

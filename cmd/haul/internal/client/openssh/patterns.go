@@ -11,8 +11,8 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 // matchList matches s against a comma-separated list of patterns.
 func matchList(s, list string) bool { return matchAny(s, strings.Split(list, ",")) }
 
-// matchAny matches s against patterns. If a pattern with "!" matches, the result is false. Such a
-// pattern alone never makes the result true.
+// matchAny matches s against patterns. If a pattern with "!" matches, the result is false. A
+// pattern with "!" that does not match never makes the result true.
 func matchAny(s string, patterns []string) bool {
 	matched := false
 	for _, p := range patterns {

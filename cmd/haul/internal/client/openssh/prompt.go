@@ -6,13 +6,14 @@ import (
 )
 
 // A Prompter asks the user. Only one question is open at a time. Its methods should return when the
-// context ends; the connection does not wait longer. Texts of servers in its arguments are safe to
-// print.
+// context ends; the connection does not wait any longer. Texts of servers in the arguments are safe
+// to print.
 type Prompter interface {
 	// Password asks for the password of a user on a host.
 	Password(ctx context.Context, user, host string) (string, error)
 
-	// Passphrase asks for the passphrase of a private key. If it is empty, the key is not used.
+	// Passphrase asks for the passphrase of a private key. If the answer is empty, the key is not
+	// used.
 	Passphrase(ctx context.Context, keyFile string) (string, error)
 
 	// Confirm asks a yes-or-no question of several lines.

@@ -8,11 +8,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/subprocess"
 )
 
-// A proxyConn is a ProxyCommand used as a connection.
+// A proxyConn is a ProxyCommand that is used as a connection.
 type proxyConn struct{ *subprocess.Process }
 
-// startProxy starts a command of the configuration. With exec the command replaces the shell, so
-// that a signal reaches the command and not just a shell.
+// startProxy starts a command of the configuration. The shell runs it by exec, so the command
+// replaces the shell, and a signal reaches the command and not only the shell.
 func (d *Dialer) startProxy(command string) (*proxyConn, error) {
 	shell, err := thisSystem(nil).shell()
 	if err != nil {
@@ -29,7 +29,7 @@ func (d *Dialer) startProxy(command string) (*proxyConn, error) {
 	return &proxyConn{p}, nil
 }
 
-// status says how the command ended, or returns "" if it did not end by itself.
+// status says how the command has ended, or returns "" if it did not end by itself.
 func (p *proxyConn) status() string {
 	if p == nil {
 		return ""

@@ -10,9 +10,9 @@ import (
 )
 
 // Resolve finds out how to reach target, which has the form that [ParseTarget] reads. As ssh does,
-// it consults the overrides, the user's ssh_config and the system's. Errors are [ErrConfig] or the
-// context's. It runs the commands of Match exec, and looks up names if CanonicalizeHostname is set;
-// the context bounds both.
+// it reads the overrides, the user's ssh_config and the system's. Errors are [ErrConfig], or come
+// from the context. It runs the commands of Match exec, and looks up names if CanonicalizeHostname
+// is set; the context bounds both.
 //
 // As in ssh, a setting or a Match criterion that does not exist is an error. One that exists but
 // has no meaning here is ignored.
@@ -27,7 +27,7 @@ func Resolve(ctx context.Context, target string, o Overrides) (Destination, erro
 	return *d, nil
 }
 
-// resolve does the same as Resolve for one host of a chain; through lists the targets that are
+// resolve does the same as Resolve for one host of a chain. through lists the targets that are
 // reached through this host.
 func resolve(ctx context.Context, sys *system, target string, o Overrides, through []string) (*Destination, error) {
 	t, err := ParseTarget(target)
@@ -190,7 +190,7 @@ func policy(s string) Policy {
 // allMethods are the login methods, in ssh's order of preference.
 var allMethods = []string{"publickey", "keyboard-interactive", "password"}
 
-// methods returns the login methods that are not switched off.
+// methods returns the login methods that are not turned off.
 func (r *reader) methods() []string {
 	return slices.DeleteFunc(strings.Split(r.first("preferredauthentications", strings.Join(allMethods, ",")), ","), func(m string) bool {
 		switch m {
@@ -299,7 +299,7 @@ func (r *reader) agent(t tokens) (string, error) {
 	return r.path(name, t)
 }
 
-// setRoute sets how to reach the host: through a command, through another host, or directly.
+// setRoute sets the way to reach the host: through a command, through another host, or directly.
 func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	t := r.sys.connection(d, jump).only("hnpr")
 	if jump == "" {
@@ -326,8 +326,8 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	if through = append(slices.Clone(through), d.login()); len(through) > maxJumps {
 		return configErrorf("proxyjump: %s goes through more than %d hosts", through[0], maxJumps)
 	}
-	// The last host of the chain is the one to connect from. It is reached through the hosts
-	// before it. The first host is reached as its own configuration says.
+	// The last host of the chain is the one to connect from. It is reached through the hosts before
+	// it. The first host is reached in the way that its own configuration says.
 	before, last := "", jump
 	if comma := strings.LastIndexByte(jump, ','); comma >= 0 {
 		before, last = jump[:comma], jump[comma+1:]
@@ -337,8 +337,8 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	return err
 }
 
-// canonical returns the full name of a host if CanonicalizeHostname asks for it, and whether it
-// did. As by default in ssh, CNAMEs are not followed.
+// canonical returns the full name of a host if CanonicalizeHostname is set, and reports whether it
+// is. As by default in ssh, CNAMEs are not followed.
 func (r *reader) canonical(host string) (string, bool, error) {
 	switch strings.ToLower(r.first("canonicalizehostname", "no")) {
 	case "no", "false":

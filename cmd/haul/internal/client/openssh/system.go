@@ -11,7 +11,8 @@ import (
 	"strconv"
 )
 
-// A system is the environment of a configuration, apart from its files. Tests use their own.
+// A system is the environment of a configuration, apart from its files. Tests use a system of their
+// own.
 type system struct {
 	account  *user.User // whose files are read; nil if unknown
 	home     string
@@ -74,7 +75,7 @@ func localAddresses() (addrs []netip.Addr) {
 	return addrs
 }
 
-// exists reports whether a file exists. It returns true for a file that cannot be examined:
+// exists reports whether a file exists. It returns true for a file that cannot be examined, because
 // readFile then reports the error.
 func exists(name string) bool {
 	_, err := os.Stat(name)

@@ -26,8 +26,8 @@ func (sys *system) shell() (string, error) {
 	return "/bin/sh", nil
 }
 
-// checkConfigOwner refuses a configuration file that others can write to: they could add commands
-// that we would run.
+// checkConfigOwner refuses a configuration file that others can write to, because they could add
+// commands, which haul would run.
 func (sys *system) checkConfigOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -57,7 +57,7 @@ func (sys *system) isOwnGroup(gid uint32) bool {
 	return err == nil && g.Name == u.Username
 }
 
-// checkKeyOwner refuses a private key that belongs to us and that others may read.
+// checkKeyOwner refuses a private key that belongs to this user and that others may read.
 func checkKeyOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {

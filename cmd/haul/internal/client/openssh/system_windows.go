@@ -26,6 +26,7 @@ func (sys *system) shell() (string, error) {
 	return sh, nil
 }
 
-// On Windows access lists hold the permissions, and the mode does not show them.
+// These functions return nil, because on Windows access lists hold the permissions, and the mode
+// does not show them.
 func (*system) checkConfigOwner(fs.FileInfo) error { return nil }
 func checkKeyOwner(fs.FileInfo) error              { return nil }

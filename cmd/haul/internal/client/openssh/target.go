@@ -21,10 +21,10 @@ type Target struct {
 	Port int    // 0 if not given
 }
 
-// ParseTarget reads [user@]host[:port], where an IPv6 address with a port is in brackets, or a
-// URL ssh://[user@]host[:port]. The user ends at the last "@". ParseTarget refuses names with a
-// meaning to a shell, since commands of the configuration may receive them. Errors are
-// [ErrConfig].
+// ParseTarget reads [user@]host[:port], where an IPv6 address with a port is in brackets, or a URL
+// ssh://[user@]host[:port]. The user ends at the last "@". ParseTarget refuses names with
+// characters that have a meaning to a shell, because commands of the configuration may receive
+// them. Errors are [ErrConfig].
 func ParseTarget(s string) (Target, error) {
 	t, err := parseTarget(s)
 	if err == nil {
@@ -76,7 +76,7 @@ func parseTarget(s string) (t Target, err error) {
 	return t, err
 }
 
-// check refuses names with a meaning to shells or option parsers, as ssh does.
+// check refuses names with characters that have a meaning to shells or option parsers, as ssh does.
 func (t Target) check() error {
 	const forUsers = "'`\";&<>|(){}"
 	if t.Host == "" {

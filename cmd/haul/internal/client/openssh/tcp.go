@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// dialTCP connects to the host itself. It also returns the time that connecting took.
+// dialTCP connects directly to the host. It also returns how long that took.
 func dialTCP(ctx context.Context, dest *Destination, limit time.Duration) (net.Conn, time.Duration, error) {
 	var dialer net.Dialer
 	if dest.NoTCPKeepAlive {
@@ -52,7 +52,7 @@ func dialOnce(ctx context.Context, dialer *net.Dialer, network, address string, 
 	return conn, err
 }
 
-// local returns the address to connect from, or nil for any.
+// local returns the address to connect from, or nil if any address may be used.
 func (d *Destination) local(ctx context.Context, network string) (*net.TCPAddr, error) {
 	fits := func(ip net.IP) bool {
 		return network == "tcp" || (ip.To4() != nil) == (network == "tcp4")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A check returns an error that says what is wrong with the arguments of a keyword.
+// A check returns an error that says why the arguments of a keyword are wrong.
 type check func(args []string) error
 
 var errMissing = errors.New("the argument is missing")
@@ -28,7 +28,7 @@ func one(f func(arg string) error) check {
 	}
 }
 
-// many checks only that there are arguments and none is empty.
+// many checks only that there are arguments and that none of them is empty.
 func many(args []string) error {
 	if len(args) == 0 || slices.Contains(args, "") {
 		return errMissing
@@ -36,8 +36,8 @@ func many(args []string) error {
 	return nil
 }
 
-// files does the same as many. In addition, "none" must be the only argument, and there may be no
-// more than maxKnownFiles.
+// files does the same as many. In addition, "none" must be the only argument, and there may be at
+// most maxKnownFiles arguments.
 func files(args []string) error {
 	if len(args) > 1 && slices.Contains(args, "none") {
 		return errors.New(`"none" must be alone`)
@@ -139,8 +139,8 @@ func parseTime(s string) (time.Duration, error) {
 	}
 }
 
-// minRekey is the smallest number of bytes between key exchanges. With a smaller number, a
-// transfer would consist of little but key exchanges.
+// minRekey is the smallest number of bytes between key exchanges. With a smaller number, a transfer
+// would consist mostly of key exchanges.
 const minRekey = 1 << 20
 
 // rekeyLimit checks the arguments of RekeyLimit: a number of bytes, and optionally a time.

@@ -32,8 +32,8 @@ func splitLine(line string) (keyword, rest string) {
 var errQuotes = errors.New("a quotation mark is missing")
 
 // splitArgs splits the arguments of a keyword. Quotes of both kinds hold words together. A
-// backslash escapes quotes, backslashes and, outside quotes, blanks. A "#" where an argument would
-// begin ends the line.
+// backslash escapes quotes, backslashes and, outside quotes, blanks. A "#" at the position where an
+// argument would begin ends the line.
 func splitArgs(s string) (args []string, err error) {
 	for i := 0; i < len(s); {
 		if s[i] == ' ' || s[i] == '\t' {

@@ -15,17 +15,17 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// maxUnclear bounds the answers that are neither yes nor no, because a program that asks may
+// maxUnclear bounds the answers that are neither yes nor no, because a program that answers may
 // always give the same answer.
 const maxUnclear = 3
 
-// errNoTerminal lets openssh continue with methods that need no answer.
+// errNoTerminal makes openssh continue with methods that need no answer.
 var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
 
-// An asker asks the user on the terminal, not on standard input and output, which may carry a
-// file. If SSH_ASKPASS names a program, and there is no terminal or SSH_ASKPASS_REQUIRE demands
-// it, that program asks instead. An asker is an [openssh.Prompter], so it has only one question
-// open at a time.
+// An asker asks the user on the terminal, not on standard input and output, which may carry a file.
+// If SSH_ASKPASS names a program, and there is no terminal or SSH_ASKPASS_REQUIRE demands it, that
+// program asks instead. An asker is an [openssh.Prompter], so only one of its questions is open at
+// a time.
 type asker struct {
 	mu      sync.Mutex
 	restore func() // guarded by mu: restores the terminal while a question is open
@@ -34,7 +34,7 @@ type asker struct {
 	asking func() (done func()) // [Config].Asking
 }
 
-// end gives up an open question, and restores the terminal's echo.
+// end cancels an open question, and restores the terminal's echo.
 func (a *asker) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +76,7 @@ func (a *asker) Confirm(ctx context.Context, text string) (bool, error) {
 
 // KeyboardInteractive implements [openssh.Prompter].
 func (a *asker) KeyboardInteractive(ctx context.Context, c openssh.Challenge) ([]string, error) {
-	head := fmt.Sprintf("%s@%s asks:\n", c.User, c.Host) // the server's words alone could claim to come from anybody
+	head := fmt.Sprintf("%s@%s asks:\n", c.User, c.Host) // without this line, the server's words could claim to come from somebody else
 	for _, text := range []string{c.Name, c.Instruction} {
 		if text = strings.TrimSpace(text); text != "" {
 			head += text + "\n"
@@ -160,7 +160,7 @@ func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error)
 	}
 }
 
-// readLine reads up to the end of a line, and no byte after it.
+// readLine reads up to the end of a line, and no byte beyond it.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	one := make([]byte, 1)

@@ -16,7 +16,7 @@ import (
 // maxAnswer bounds the answer that a user types, in bytes.
 const maxAnswer = 4 << 10
 
-// Bounds of the waits for a program that asks the user.
+// These constants bound the waits for a program that asks the user.
 const (
 	askpassTime = 5 * time.Minute // for an answer; sshd ends a login sooner
 	askpassEnd  = time.Second     // for processes that still hold its output after it has exited
@@ -49,7 +49,7 @@ func askProgram(ctx context.Context, program, text string) (string, error) {
 	defer cancel()
 	var answer boundedAnswer
 	cmd := exec.CommandContext(ctx, program, text)
-	cmd.Stdout, cmd.Stderr = &answer, os.Stderr // standard input may carry a file
+	cmd.Stdout, cmd.Stderr = &answer, os.Stderr // standard input may carry a file, so the program does not get it
 	cmd.WaitDelay = askpassEnd
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {

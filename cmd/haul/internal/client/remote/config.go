@@ -2,7 +2,8 @@
 // server, logs in, asks for passwords, and finds out which file the location names.
 //
 // [Parse] parses a location. [Servers] holds the connections of one command. [Server] is the
-// interface of all protocols; its Capabilities method returns what a protocol can do beyond that.
+// interface of all protocols; its Capabilities method returns the capabilities that only some
+// protocols have.
 //
 // A protocol consists of a constructor, such as SFTP's in sftp.go, and a case in [Servers.Connect].
 package remote
@@ -20,7 +21,7 @@ type Config struct {
 	TFTP TFTPConfig
 
 	Batch        bool   // ask no questions
-	PasswordFile string // holds the password in its first line; "" for none
+	PasswordFile string // file with the password in its first line; "" means no file
 
 	// Conns bounds the connections to one server; 0 means the protocol's default.
 	Conns int
@@ -34,9 +35,9 @@ type Config struct {
 	// Patience sets how long servers may take. Zero fields mean the defaults.
 	Patience Patience
 
-	// Again, if set, is called each time before a request is sent again because the server was
-	// busy or the connection was lost. It is called for requests over HTTP, and for requests to a
-	// bucket of a [Mount]. Several goroutines call it, and wait for it.
+	// Again, if set, is called each time before a request is sent again because the server was busy
+	// or the connection was lost. It is called for requests over HTTP, and for requests to a bucket
+	// of a [Mount]. Several goroutines call it, and wait for it to return.
 	Again func(why error)
 
 	served bool // set for a [Mount]: there are no flags, and there is no user to ask
@@ -65,7 +66,7 @@ type Patience struct {
 type SSHConfig struct {
 	Identities []string // files of private keys
 	Jump       string   // [USER@]HOST[:PORT], or several, comma-separated
-	Port       int      // for locations without one; 0 means the port of the configuration
+	Port       int      // for locations without a port; 0 means the port of the configuration
 	ConfigFile string   // replaces ~/.ssh/config
 	Options    []string // of ssh_config, as KEY=VALUE
 

@@ -34,21 +34,21 @@ func IsNoAnswer(err error) bool {
 		slices.ContainsFunc(noAnswers, func(e error) bool { return errors.Is(err, e) })
 }
 
-// IsRemote reports whether an error comes from a server or the way to it, rather than from this
+// IsRemote reports whether an error comes from a server or the path to it, rather than from this
 // machine's files.
 func IsRemote(err error) bool {
 	return sftpclient.IsRemote(err) || webclient.IsRemote(err) || s3.IsRemote(err)
 }
 
-// IsLost reports whether a server is gone or refuses the login, so that requests for other files
-// are pointless.
+// IsLost reports whether a server can no longer be reached or refuses the login, so that requests
+// for other files are pointless.
 func IsLost(err error) bool {
 	gone := []error{sftpclient.ErrConnectionLost, sftpclient.ErrClosed, webclient.ErrLost, webclient.ErrLogin, s3.ErrLost, s3.ErrLogin, s3.ErrNoBucket, s3.ErrEndpoint}
 	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) })
 }
 
-// Advice returns what the user can do about a server that is not trusted, does not
-// exist, or speaks another protocol; "" for other errors.
+// Advice returns what the user can do about a server that is not trusted, does not exist, or speaks
+// another protocol. It returns "" for other errors.
 func Advice(err error) string {
 	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
 	name, misnamed := errors.AsType[x509.HostnameError](err)

@@ -10,14 +10,14 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// errWebPassword reports a password in a URL of HTTP. Messages do not show the URL.
+// errWebPassword reports a password in an HTTP URL. Messages do not show the URL.
 var errWebPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or ~/.netrc or --password-file has it")
 
 // errColon reports a colon in a user's name. The colon may separate the name from a password, so
 // messages do not show the URL.
 var errColon = errors.New("a user's name cannot have a colon in basic authentication (RFC 7617)")
 
-// A webSite is the web server of a location.
+// A webSite describes the web server of a location.
 type webSite struct {
 	root  string // its URL: scheme, host, port, and a slash
 	user  string
@@ -53,7 +53,7 @@ func parseHTTP(scheme, s string) (site webSite, name string, err error) {
 	}
 	u, err := url.Parse(scheme + "://" + host + rest)
 	if err != nil {
-		return site, "", errors.Unwrap(err) // without the URL, which may hold a secret
+		return site, "", errors.Unwrap(err) // leave out the URL, which may contain a secret
 	}
 	if err := checkHost(u); err != nil {
 		return site, "", err

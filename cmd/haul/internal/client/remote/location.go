@@ -28,7 +28,7 @@ const (
 	S3
 )
 
-// WithTrees returns the names of the protocols that have a [Server].
+// WithTrees returns the names of the protocols that a [Server] exists for.
 func WithTrees() []string { return []string{SFTP.String(), HTTP.String(), S3.String()} }
 
 // String returns the protocol's name.
@@ -51,19 +51,19 @@ type Location struct {
 	Text     string // as it was typed
 	Protocol Protocol
 
-	// For SFTP:
+	// The next field is for SFTP.
 	server openssh.Target
 
-	// For HTTP:
+	// The next field is for HTTP.
 	site webSite
 
-	// For S3:
+	// The next field is for S3.
 	bucket string
 
 	// Path is the name of a local file or of a file on the server. On an SFTP server it is
 	// absolute, or relative to the home directory, which itself is "". If it begins with a tilde
-	// and a user's name, it is below that user's home. On a web server it is relative to the root.
-	// In a bucket it is the key, without a leading slash. For TFTP only Text is set.
+	// and a user's name, it is below that user's home directory. On a web server it is relative to
+	// the root. In a bucket it is the key, without a leading slash. For TFTP only Text is set.
 	Path string
 }
 
@@ -144,8 +144,8 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 	return err
 }
 
-// errKeysInURL reports a URL of S3 that has more than the bucket before the path. Messages do not
-// show the URL.
+// errKeysInURL reports an S3 URL that contains more than the bucket before the path. Messages do
+// not show the URL.
 var errKeysInURL = errors.New("keys do not belong in a URL, where others can see them; AWS_PROFILE names those of a file")
 
 // cutScheme splits a URL after its "://". It returns the scheme in lower case.
@@ -169,8 +169,8 @@ var schemes = map[string]Protocol{"tftp": TFTP, "sftp": SFTP, "http": HTTP, "htt
 // isScheme reports whether a word is the scheme of a supported URL.
 func isScheme(s string) bool { return schemes[strings.ToLower(s)] != Local }
 
-// cutHost splits host:path where scp does: at the first colon, unless the colon comes first or
-// after a slash. An IPv6 address must be in brackets.
+// cutHost splits host:path as scp does: at the first colon, unless the colon comes first or after a
+// slash. An IPv6 address must be in brackets.
 func cutHost(s string) (host, path string, ok bool) {
 	if runtime.GOOS == "windows" && filepath.VolumeName(s) != "" {
 		return "", "", false // a drive letter
@@ -217,7 +217,7 @@ func (l Location) IsDirName() bool {
 }
 
 // PlainName returns the location's name on the server if the text alone determines it, and "" if
-// it takes requests to the server to find out.
+// requests to the server are needed to find it out.
 func (l Location) PlainName() string {
 	clean := path.Clean(l.Path)
 	switch {

@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A Mount is a directory of an upstream server whose files haul serves. The process connects to it
-// again and again, has no user to ask, and has dropped its rights.
+// A Mount is a directory of an upstream server whose files haul serves. The process connects to the
+// server again and again, has no user to ask, and has dropped its rights.
 type Mount struct {
 	location Location
 	cfg      Config
@@ -83,8 +83,8 @@ func (m *Mount) getenv(key string) string {
 	return os.Getenv(key)
 }
 
-// bucketNeeds returns the system resources that a connection to a bucket and its credentials
-// require. A cloud machine or container gets credentials over plain HTTP from a link-local
+// bucketNeeds returns the system resources that are needed for a connection to a bucket and for its
+// credentials. A cloud machine or container gets credentials over plain HTTP from a link-local
 // address.
 func (m *Mount) bucketNeeds() openssh.Needs {
 	n := openssh.Needs{Ports: []int{httpPort, httpsPort}}
@@ -166,8 +166,8 @@ func portOf(u *url.URL) int {
 	return socksPort
 }
 
-// Connect logs in with the present keys and passwords, and returns the directory. Over HTTP and for
-// a bucket, the first request connects. close ends the connection.
+// Connect logs in with the present keys and passwords, and returns the directory. Over HTTP, and
+// for a bucket, no connection is made before the first request. close ends the connection.
 func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), err error) {
 	switch m.location.Protocol {
 	case S3:
@@ -193,7 +193,7 @@ func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), er
 	return s.Store(dir), func() { _ = s.Close() }, nil
 }
 
-// adviseMount adds to a connection error what the administrator can do about it.
+// adviseMount adds to a connection error the action that the administrator can take.
 func adviseMount(err error) error {
 	e, ok := errors.AsType[*openssh.HostKeyError](err)
 	switch {
@@ -206,14 +206,14 @@ func adviseMount(err error) error {
 }
 
 // IsRefusal reports whether a server was reached but refuses this machine, or is not the expected
-// server. Trying again helps only after somebody has changed something.
+// server. Another attempt can succeed only after somebody has changed something.
 func IsRefusal(err error) bool {
 	return errors.Is(err, openssh.ErrAuth) || errors.Is(err, openssh.ErrHostKey) || errors.Is(err, openssh.ErrConfig) || errors.Is(err, openssh.ErrRefused) ||
 		errors.Is(err, webclient.ErrLogin) || errors.Is(err, s3.ErrLogin) || errors.Is(err, s3.ErrNoBucket) || errors.Is(err, s3.ErrEndpoint) || webclient.IsCertificateError(err)
 }
 
-// IsAway reports whether a server cannot be reached, is busy, or refuses this machine, in contrast
-// to an error about one file.
+// IsAway reports whether a server cannot be reached, is busy, or refuses this machine. It returns
+// false for an error about one file.
 func IsAway(err error) bool {
 	status, answered := errors.AsType[*webclient.StatusError](err)
 	switch {

@@ -54,10 +54,10 @@ func fromNetrc(name, host, user string) (login, password string, ok bool, err er
 // maxNetrc is the largest size of a netrc file, in bytes.
 const maxNetrc = 256 << 10
 
-// parseNetrc returns the user and the password that a netrc file has for a host, which is given
-// without a port. It uses the first entry for the host that has a password and, if user is not "",
-// that user; otherwise it uses the default entry. It skips account and macdef. The error for a faulty
-// file does not repeat the file's text, which may be a password.
+// parseNetrc returns the user and the password in a netrc file for a host, which is given without a
+// port. It uses the first entry for the host that has a password and, if user is not "", that user;
+// otherwise it uses the default entry. It skips account and macdef. The error for a faulty file
+// does not repeat the file's text, which may be a password.
 func parseNetrc(text []byte, host, user string) (login, password string, ok bool, err error) {
 	if len(text) > maxNetrc {
 		return "", "", false, fmt.Errorf("more than %d bytes", maxNetrc)
@@ -125,10 +125,10 @@ func parseNetrc(text []byte, host, user string) (login, password string, ok bool
 	}
 }
 
-// netrcWords is the unread rest of a netrc file, read word by word.
+// netrcWords is the unread rest of a netrc file, which is read word by word.
 type netrcWords struct {
 	rest string
-	line int // of rest
+	line int // line number of rest
 }
 
 // next returns the next word. A word in double quotes may contain blanks, and a backslash escapes

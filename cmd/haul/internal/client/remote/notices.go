@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// A notices prints each text once. Without it, every connection would repeat many of them.
+// notices prints each text once. Without it, every connection would repeat many of them.
 type notices struct {
 	say  func(text string)
 	mu   sync.Mutex

@@ -49,8 +49,8 @@ func (b s3Server) Source(_ context.Context, l Location) (Place, error) {
 	return Place{Tree: b.Store, Name: inRoot("/" + l.Path)}, nil
 }
 
-// Target does the same as Source. In addition it assumes that the directory exists if the user
-// named one.
+// Target does the same as Source. In addition, if the user wrote the name of a directory, it
+// assumes that the directory exists.
 func (b s3Server) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
 	p.Tree = s3Tree{b.Store, dir}
@@ -65,7 +65,7 @@ func (b s3Server) List(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, 
 // An s3Tree is a bucket as the target of a copy.
 type s3Tree struct {
 	*s3.Store
-	dir string // a name that the user gave as a directory; "" for none
+	dir string // a name that the user wrote as a directory; "" if there is none
 }
 
 // Stat assumes that the directory dir exists.
@@ -76,7 +76,7 @@ func (t s3Tree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return t.Store.Stat(ctx, name)
 }
 
-// Lstat is the same as Stat.
+// Lstat is the same as Stat, because S3 has no symbolic links.
 func (t s3Tree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return t.Stat(ctx, name)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Server is the tree of all files of a server, under the server's names, which may be absolute
+// A Server is the tree of all files of a server. It uses the server's names, which may be absolute
 // and contain "..". The interface is the same for all protocols.
 type Server interface {
 	store.Tree
@@ -33,7 +33,7 @@ type Server interface {
 	Close() error
 }
 
-// Begin begins a file of that name. The file appears once it is complete. With inPlace, it is
+// Begin begins a file of that name. The file appears when it is complete. With inPlace, it is
 // written in place if the server supports that.
 func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Upload, error) {
 	if inPlace {
@@ -62,7 +62,7 @@ type Place struct {
 }
 
 // inRoot returns the name of an absolute path relative to the root directory. It keeps a trailing /
-// or /., which has a meaning.
+// or /., because that has a meaning.
 func inRoot(name string) string {
 	end := ""
 	for _, e := range []string{"/.", "/"} {
@@ -86,7 +86,8 @@ func (p Place) ofSeveral() Place {
 }
 
 // targetOf returns the place of a copy's target, on a server whose directories exist as soon as
-// they contain a file. dir is the place's name if the user wrote it as a directory, otherwise "".
+// they contain a file. dir is the place's name if the user wrote it as a directory, and ""
+// otherwise.
 func targetOf(l Location, several bool) (p Place, dir string) {
 	p.Name = inRoot("/" + l.Path)
 	if several {
@@ -99,7 +100,7 @@ func targetOf(l Location, several bool) (p Place, dir string) {
 }
 
 // Find returns the names that a location stands for: all matches of a pattern, or else the
-// location's own name, without looking it up.
+// location's own name, which it does not look up.
 func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 	name, err := c.Path(ctx, l)
 	if err != nil || !glob.HasMeta(name) {
@@ -120,7 +121,7 @@ func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 }
 
 // Describe describes a name that [Find] returned. With follow it follows a symbolic link. It asks
-// the server only if a listing has not described the name already.
+// the server only if a listing has not described the name yet.
 func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.FileInfo, error) {
 	ask, unclear := c.Lstat, fs.ModeIrregular
 	if follow {
@@ -134,6 +135,6 @@ func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.File
 
 // An Intent says what a connection is for, as far as that is known.
 type Intent struct {
-	First  string // the file to be read first
+	First  string // bytes of one file that will be moved; sftpclient.FirstSize for all of First
 	Expect int64  // bytes of one file to be moved; sftpclient.FirstSize for all of First
 }

@@ -59,7 +59,7 @@ func (s *Servers) Connect(ctx context.Context, l Location, to Intent) (c Server,
 	return c, nil
 }
 
-// At returns the server of a location, and the location's name there.
+// At returns the server of a location, and the location's name on that server.
 func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
 	c, err := s.Connect(ctx, l, Intent{})
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
 	return c, name, err
 }
 
-// Same reports whether two locations mean the same user on the same server, even if spelled
-// differently.
+// Same reports whether two locations mean the same user on the same server, even if they are
+// spelled differently.
 func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
 	if a.Origin() == b.Origin() || a.Protocol != SFTP {
 		return a.Origin() == b.Origin(), nil

@@ -50,7 +50,7 @@ type sftpServer struct {
 	ssh *openssh.Client // nil if SFTP runs over programs, which the Client ends
 }
 
-// Close closes the connection before the sessions, since each session would wait for the server's
+// Close closes the connection before the sessions, because each session would wait for the server's
 // confirmation. Before that it sends the requests that close files on the server.
 func (c *sftpServer) Close() error {
 	c.Drain()
@@ -70,7 +70,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 		return nil, err
 	}
 	for _, setting := range dest.Ignored {
-		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // settings in a file are meant for ssh, and users may know about them
+		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // settings in a file are meant for ssh, and users probably know about them
 			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
 	}
@@ -84,7 +84,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 	return c, err
 }
 
-// connectTo connects to a resolved server. Connection errors have no failure kind yet.
+// connectTo connects to a resolved server. Its connection errors have no failure kind yet.
 func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l Location, to Intent) (*sftpServer, error) {
 	s, err := d.dialer.Dial(ctx, dest)
 	if err != nil {
@@ -100,8 +100,8 @@ func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l L
 	return &sftpServer{Client: c, ssh: s}, nil
 }
 
-// noSession returns the error for a server on which no session begins. A server that does not
-// speak SFTP from the start counts as unreachable.
+// noSession returns the error for a server on which no session begins. A server that does not speak
+// SFTP at the start counts as unreachable.
 func noSession(l Location, err error) error {
 	kind := failure.Remote
 	if errors.Is(err, sftpclient.ErrProtocol) {
@@ -120,8 +120,8 @@ func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
 }
 
 // further returns a function that makes further connections to a server. They ask no questions,
-// which would be unexpected in the middle of a transfer: the dialer remembers the answers given
-// for the first connection.
+// because a question in the middle of a transfer would be unexpected. The dialer remembers the
+// answers that were given for the first connection.
 func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ssh.Client, error) {
 	dest.BatchMode = true
 	return func(ctx context.Context) (*ssh.Client, error) {
@@ -129,7 +129,7 @@ func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ss
 		if err != nil {
 			return nil, err
 		}
-		return c.Client, nil // when the connection ends, so does everything that it runs over
+		return c.Client, nil // when the connection ends, everything that it runs over ends too
 	}
 }
 
@@ -160,7 +160,7 @@ func (d *sshDialer) identities() (names []string) {
 }
 
 // destination returns a server in the text form of package openssh. It includes a given port even
-// if that is 22, since it has precedence over the configured one.
+// if that is 22, because the given port has precedence over the configured one.
 func destination(t openssh.Target) string {
 	if t.Port == 0 {
 		return t.String()
@@ -277,7 +277,7 @@ func (c *sftpServer) Capabilities() store.Capabilities {
 	return store.Capabilities{MkdirAll: c.MkdirAll, RemoveAll: c.RemoveAll, OwnerNames: c.OwnerNames}
 }
 
-// adviseSSH adds to a connection error what the user can do.
+// adviseSSH adds to a connection error the action that the user can take.
 func adviseSSH(err error, l Location, cfg *Config) error {
 	if e, ok := errors.AsType[*openssh.HostKeyError](err); ok && e.Fault == openssh.Unknown {
 		advice := "verify the fingerprint with the server's administrator, and "
@@ -321,7 +321,7 @@ func adviseSSH(err error, l Location, cfg *Config) error {
 // same reports whether two locations mean the same user on the same server.
 func (d *sshDialer) same(ctx context.Context, a, b Location) (bool, error) {
 	if len(d.cfg.SSH.Command) > 0 {
-		return a.server == b.server, nil // we do not know how the program's configuration resolves them
+		return a.server == b.server, nil // it is not known how the program's configuration resolves them
 	}
 	x, err := d.resolve(ctx, a)
 	if err != nil {

@@ -23,23 +23,23 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// SFTP can run over a program such as ssh. Each session is a process of its own, "ssh -s HOST
-// sftp". The program reads its own configuration and asks the user itself.
+// SFTP can run over a program such as ssh. Each session is a separate process, "ssh -s HOST sftp".
+// The program reads its own configuration and asks the user itself.
 
 const (
 	// commandLogin is how long ssh may take to connect and log in if it may ask the user. sshd
 	// allows two minutes for the login.
 	commandLogin = 150 * time.Second
 
-	// commandGrace is how long ssh may take to exit after its input has ended. It stays if other
-	// programs share its connection, and without a network it waits for one.
+	// commandGrace is how long ssh may take to exit after its input has ended. It does not exit
+	// while other programs share its connection, and without a network it waits for one.
 	commandGrace = 2 * time.Second
 
-	// interruptTime is how long after the end of ssh a signal to this program may arrive: the
-	// terminal sends Ctrl-C to both.
+	// interruptTime is how long after the end of ssh a signal to this program may arrive, because
+	// the terminal sends Ctrl-C to both.
 	interruptTime = 100 * time.Millisecond
 
-	// maxCommandText bounds the part of ssh's standard error that we keep, in bytes.
+	// maxCommandText bounds the part of ssh's standard error that is kept, in bytes.
 	maxCommandText = 4 << 10
 )
 
@@ -98,7 +98,7 @@ func (d *sshDialer) start(t openssh.Target, said *commandText, batch bool) (*sub
 	return p, nil
 }
 
-// commandLine returns the words of the command. The user's words come first, since ssh uses the
+// commandLine returns the words of the command. The user's words come first, because ssh uses the
 // first value of an option.
 func (d *sshDialer) commandLine(t openssh.Target, batch bool) []string {
 	c := &d.cfg.SSH
@@ -135,7 +135,7 @@ func (d *sshDialer) commandLine(t openssh.Target, batch bool) []string {
 	return append(words, "-s", "--", t.Host, "sftp")
 }
 
-// explain returns the reason why there is no session. ctx is the context of the login.
+// explain returns the reason why no session began. ctx is the context of the login.
 func (d *sshDialer) explain(ctx context.Context, l Location, err error) error {
 	end, ended := errors.AsType[*commandError](err)
 	if ended {
@@ -161,7 +161,7 @@ func (d *sshDialer) explain(ctx context.Context, l Location, err error) error {
 // A commandText collects ssh's standard error.
 type commandText struct {
 	mu   sync.Mutex
-	pass io.Writer // guarded by mu: receives the text at once; nil means that nobody does
+	pass io.Writer // guarded by mu: receives the text at once; nil if the text is not passed on
 	text []byte    // guarded by mu: the end of the text
 }
 
@@ -177,8 +177,8 @@ func (t *commandText) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// mute stops copying the text to the terminal, where progress is shown. Errors quote the text if it
-// matters.
+// mute stops copying the text to the terminal, because progress is shown there. Errors quote the
+// text if it matters.
 func (t *commandText) mute() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +200,7 @@ func (t *commandText) explain(program string, how error) error {
 			}
 		}
 	}
-	if t.pass == nil || e.end == nil { // otherwise the user has just read it
+	if t.pass == nil || e.end == nil { // otherwise the user has just seen the text
 		e.last = last
 	}
 	return e
@@ -214,14 +214,14 @@ type commandError struct {
 	end     *commandEnd // nil if unknown
 }
 
-// A commandEnd describes one of ssh's errors.
+// A commandEnd describes one of the errors with which ssh ends.
 type commandEnd struct {
 	says  string // part of its standard error in lower case; versions differ, and some texts contain the server's words
 	means string
 	kind  error
 }
 
-// unresolved is the error kind for a name without an address.
+// unresolved is the kind of error for a name without an address.
 var unresolved = &net.DNSError{Err: "no such host"}
 
 var commandEnds = []commandEnd{

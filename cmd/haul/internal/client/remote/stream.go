@@ -17,8 +17,8 @@ import (
 // streamBytes is the size of one read of a stream.
 const streamBytes = 256 << 10
 
-// Stream writes a remote file to w in order, and returns the number of bytes written. name stands
-// for w in messages. If the type of the file supports it, several requests are in flight. An
+// Stream writes a remote file to w in order, and returns the number of bytes written. In messages,
+// w has the given name. If the type of the file supports it, several requests are in flight. An
 // error of w is a [failure.Local].
 func Stream(ctx context.Context, f store.File, w io.Writer, name string) (int64, error) {
 	n, err := stream(ctx, f, w, name)
@@ -39,8 +39,8 @@ func stream(ctx context.Context, f store.File, w io.Writer, name string) (int64,
 	return StreamPart(ctx, f, w, name, 0, -1)
 }
 
-// StreamPart does the same as [Stream] for a part of the file: n bytes from off, or everything
-// from off if n is negative. It writes less if the file ends before.
+// StreamPart does the same as [Stream] for a part of the file: n bytes from off, or everything from
+// off if n is negative. If the file ends earlier, it writes less.
 func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off, n int64) (done int64, err error) {
 	if n < 0 {
 		n = math.MaxInt64 - off
@@ -90,9 +90,9 @@ func IsReplaced(err error) bool {
 	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, store.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
 }
 
-// afterReplaced returns what to do if a file changed before all of it was written to a stream.
-// name stands for the stream in messages. The rest of the new version does not fit the part
-// already written.
+// afterReplaced returns what the user can do if a file changed before all of it was written to a
+// stream. In the message, the stream has the given name. The rest of the new version does not fit
+// the part that was already written.
 func afterReplaced(sent int64, name string) string {
 	if sent == 0 {
 		return "nothing has gone to " + name + ": run it again"

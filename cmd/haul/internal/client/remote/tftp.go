@@ -89,7 +89,7 @@ func (t *TFTPClients) Client() *tftpclient.Client {
 	return c
 }
 
-// Close ends the trace, and reports which parts of it are missing.
+// Close ends the trace, and reports whether parts of it are missing.
 func (t *TFTPClients) Close() {
 	if t.tracer == nil {
 		return
@@ -111,9 +111,9 @@ func ParseTFTP(s string) (tftpclient.Target, error) {
 	return t, failure.Usage.Wrap(err)
 }
 
-// MissingScheme returns the error for a URL without its scheme, a common mistake. Package net/url
-// would take such a URL for a path, or its host for a scheme. It returns nil if s is no URL even
-// with a scheme.
+// MissingScheme returns the error for a URL without its scheme, which is a common mistake. Package
+// net/url would treat such a URL as a path, or its host as a scheme. If s would not be a URL even
+// with a scheme, MissingScheme returns nil.
 func MissingScheme(s string) error {
 	if strings.Contains(s, "://") || !strings.Contains(s, "/") || strings.HasPrefix(s, ".") {
 		return nil

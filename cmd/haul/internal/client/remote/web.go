@@ -29,7 +29,7 @@ type webDialer struct {
 // minNotedPause is the shortest pause that haul reports.
 const minNotedPause = time.Second
 
-// waiting reports, once for each reason, that a server asks us to try again later.
+// waiting reports, once for each reason, that a server asks the client to try again later.
 func (d webDialer) waiting(host string, status int, pause time.Duration) {
 	if d.cfg.Again != nil {
 		d.cfg.Again(&webclient.StatusError{Code: status})
@@ -128,8 +128,8 @@ func (c *WebConfig) TLS() (*tls.Config, error) {
 	return t, nil
 }
 
-// checkPin returns an error if a fingerprint is set for a server without a certificate. give says
-// how the user can pass the https URL.
+// checkPin returns an error if a fingerprint is set for a server without a certificate. give
+// describes how the user can enter the https URL.
 func (c *WebConfig) checkPin(secure bool, host, give string) error {
 	if c.Fingerprint == "" || secure {
 		return nil
@@ -137,7 +137,7 @@ func (c *WebConfig) checkPin(secure bool, host, give string) error {
 	return failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; %s its https URL", host, give)
 }
 
-// pin lets connections accept only one certificate, whatever its names and its issuer.
+// pin makes connections accept only one certificate, whatever its names and its issuer are.
 func pin(t *tls.Config, fingerprint string) error {
 	want, err := hex.DecodeString(strings.ReplaceAll(fingerprint, ":", ""))
 	if err != nil || len(want) != sha256.Size {
@@ -188,7 +188,7 @@ func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string)
 	return user, password, nil
 }
 
-// cannotAsk adds advice to the error of a question without an answer.
+// cannotAsk adds advice to the error of a question that nobody could answer.
 func cannotAsk(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):

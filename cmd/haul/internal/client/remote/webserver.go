@@ -29,8 +29,8 @@ func (w webServer) Source(_ context.Context, l Location) (Place, error) {
 	return Place{Tree: w.Tree, Name: inRoot("/" + l.Path)}, nil
 }
 
-// Target does the same as Source. In addition it assumes that the directory exists if the user
-// named one.
+// Target does the same as Source. In addition, if the user wrote the name of a directory, it
+// assumes that the directory exists.
 func (w webServer) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
 	p.Tree = webTree{w.Tree, dir}
@@ -77,7 +77,7 @@ func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 // they have, and some have no directories.
 type webTree struct {
 	store.Tree
-	dir string // a name that the user gave as a directory; "" for none
+	dir string // a name that the user wrote as a directory; "" if there is none
 }
 
 // Capabilities returns the capabilities of the server.
@@ -96,7 +96,7 @@ func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return fi, err
 }
 
-// Lstat is the same as Stat.
+// Lstat is the same as Stat, because HTTP has no symbolic links.
 func (t webTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return t.Stat(ctx, name)
 }
