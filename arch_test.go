@@ -39,17 +39,17 @@ var levels = [][]string{
 	fields("~/server/activity ~/server/sftpserver ~/client/remote ~/cli/top ~/boot/bootload ~/boot/pxedoctor ~/tftp/load ~/tftp/doctor"),
 	fields("~/server/handover ~/server/status ~/server/userroots ~/server/site ~/client/openssh ~/client/runs ~/boot/proxydhcp"),
 	fields("~/server/metricsserver ~/cli/commandline ~/cli/events ~/boot/dhcpadvice ~/boot/bootmenu ~/tftp/trace"),
-	fields("~/server/meter ~/server/httpend ~/server/writebehind ~/cli/console ~/cli/failure ~/cli/manpage ~/boot ~/tftp/remap"),
-	fields("~/system/fdline ~/system/ownprocess ~/system/privilege ~/system/smallfile ~/system/subprocess"),
+	fields("~/server/meter ~/server/httpend ~/server/writebehind ~/cli/console ~/cli/failure ~/cli/manpage ~/boot ~/boot/pxe ~/tftp/remap"),
+	fields("~/boot/dhcp ~/system/fdline ~/system/ownprocess ~/system/privilege ~/system/smallfile ~/system/subprocess"),
 
 	// The libraries.
 	fields("sftp sftp/sftpclient tftp tftp/tftpclient web web/webclient store/treecopy store/cache"),
 	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio internal/glob store/localdir store/s3 tcp tcp/events internal/passwords"),
 	fields("tftp/internal/protocol store users internal/certs tcp/internal/drive tcp/internal/sendfile"),
-	fields("pxe tftp/transfer udp sftp/internal/wire store/internal/rules tcp/internal/admission"),
+	fields("tftp/transfer udp sftp/internal/wire store/internal/rules tcp/internal/admission"),
 	fields("tcp/internal/conns"),
 	fields("tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
-	fields("internal/filelock internal/linequeue internal/dhcp internal/localfs internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
+	fields("internal/filelock internal/linequeue internal/localfs internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
 }
 
 // forTests are the packages that only tests import. Like tests, they may import all.
@@ -57,7 +57,7 @@ var levels = [][]string{
 var forTests = fields("~/server/servetest ~/server/handovertest ~/cli/screentest tftp/internal/tftptest store/storetest internal/golden internal/instructions internal/leak internal/pipelisten internal/race internal/repeat internal/s3test internal/sim")
 
 // pure packages do no I/O, and have no clock and no goroutines: see pureImports.
-var pure = fields("tftp/internal/protocol tftp/transfer sftp/internal/wire tcp/internal/flow pxe internal/dhcp internal/urlpath internal/pipeline internal/servertext internal/wildcard ~/boot ~/boot/bootmenu ~/tftp/remap ~/cli/manpage")
+var pure = fields("tftp/internal/protocol tftp/transfer sftp/internal/wire tcp/internal/flow internal/urlpath internal/pipeline internal/servertext internal/wildcard ~/boot ~/boot/bootmenu ~/boot/dhcp ~/boot/pxe ~/tftp/remap ~/cli/manpage")
 
 // foreign are the modules of others that each library links. Programs that import a
 // library get these and no more.

@@ -12,7 +12,6 @@
 //     directory, memory, a bucket of S3, or a program's own. treecopy below it copies trees.
 //   - [github.com/haul-project/haul/tcp] accepts connections, with limits and timeouts.
 //   - [github.com/haul-project/haul/udp] sends and receives datagrams in batches.
-//   - [github.com/haul-project/haul/pxe] answers machines that boot from the network.
 //   - [github.com/haul-project/haul/users] has who may log in.
 //
 // What a version promises:

@@ -40,7 +40,7 @@ var wordsExempt = regexp.MustCompile(`^words_test\.go$`)
 func TestWords(t *testing.T) {
 	files := readTree(t, ".")
 	maps.Copy(files, readTree(t, "bench"))
-	maps.Copy(files, readTree(t, "pxe/difftest"))
+	maps.Copy(files, readTree(t, "cmd/haul/internal/boot/pxe/difftest"))
 	for _, name := range documents(t) {
 		files[name] = read(t, name)
 	}

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxedoctor"
-	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // A server on the network may give its file any name: the terminal receives no control characters.

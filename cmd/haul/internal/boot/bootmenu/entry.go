@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 // Bounds of an entry.

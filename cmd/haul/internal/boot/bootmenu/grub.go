@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/internal/urlpath"
-	"github.com/haul-project/haul/pxe"
 )
 
 // GRUBName is the script that GRUB looks for on the server that it was loaded from: see

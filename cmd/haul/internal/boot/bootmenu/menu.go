@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/internal/urlpath"
-	"github.com/haul-project/haul/pxe"
 )
 
 // AutoexecName is the script that iPXE for UEFI looks for in its own directory: see

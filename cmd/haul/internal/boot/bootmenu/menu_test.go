@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/internal/golden"
-	"github.com/haul-project/haul/pxe"
 )
 
 // tree is a Files in memory.

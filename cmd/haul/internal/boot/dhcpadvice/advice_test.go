@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/internal/golden"
-	"github.com/haul-project/haul/pxe"
 )
 
 var server = dhcp.Addr{192, 0, 2, 9}

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // writers maps each kind of server to the function that writes its lines.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 // dnsmasq writes lines for dnsmasq, which assigns tags to clients by their options, and chooses

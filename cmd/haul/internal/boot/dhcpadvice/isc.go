@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 // iscOptions declares the options that ISC's dhcpd does not know.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 // A keaClass is an object of "client-classes".

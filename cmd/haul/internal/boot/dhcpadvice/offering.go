@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 // An Offering holds the options that certain clients get under [pxe.Rules]. A DHCP server that

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 )

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 // Package pxe recognizes each kind of machine, and [readOffer] reads its answer correctly.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // asker returns a socket, and a function that sends it an answer as a server does.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // A Kind is a kind of machine that boots, as a server sees it in the machine's packets.

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/internal/leak"
-	"github.com/haul-project/haul/pxe"
 )
 
 var loadServer = netip.MustParseAddr("192.0.2.9")

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"path"
 
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/store"
 )
 

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
-	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/internal/linequeue"
-	"github.com/haul-project/haul/pxe"
 )
 
 // maxLines bounds the log lines per second about boot clients that get no answer, or whose answer

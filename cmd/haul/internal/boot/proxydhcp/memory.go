@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 // maxMemory bounds the memory that a successor gets, in bytes. It has room for the latest 3,000

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot/bootmenu"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/store"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot/bootmenu"
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 )

@@ -21,8 +21,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 const (

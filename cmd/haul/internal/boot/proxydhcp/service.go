@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
 )
 

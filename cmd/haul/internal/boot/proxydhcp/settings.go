@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
 )
 
 // Settings holds the settings of a [Service]. They do not affect the DHCP server of the network:

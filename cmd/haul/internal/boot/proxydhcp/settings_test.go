@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
 )
 
 // Each broken rule names its flag, and valid settings break none.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // maxMalformed is how many bytes of an unreadable packet are shown.

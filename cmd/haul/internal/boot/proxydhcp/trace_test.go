@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
-	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/internal/golden"
-	"github.com/haul-project/haul/pxe"
 )
 
 // traced makes a tracing service log packets, and returns its log.

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
 // A Diagnosis is the outcome for one kind of machine.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 	"github.com/haul-project/haul/cmd/haul/internal/server/publicfiles"
@@ -19,7 +20,6 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/source"
 	"github.com/haul-project/haul/cmd/haul/internal/server/userroots"
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
-	"github.com/haul-project/haul/pxe"
 )
 
 // A Service answers boot clients.

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/server/service"
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
 )
 
 // Boot clients get the files of the directory, then those of its folder ipxe and of the directory

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
-	"github.com/haul-project/haul/pxe"
 )
 
 // These constants bound the content of the page. Programs get everything.

@@ -1,4 +1,4 @@
-module github.com/haul-project/haul/pxe/difftest
+module github.com/haul-project/haul/cmd/haul/internal/boot/pxe/difftest
 
 go 1.26.8
 
@@ -14,4 +14,4 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 )
 
-replace github.com/haul-project/haul => ../../
+replace github.com/haul-project/haul => ../../../../../../

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // An Arrival describes how a packet arrived.

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 	"github.com/haul-project/haul/internal/urlpath"
 )
 

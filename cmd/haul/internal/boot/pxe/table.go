@@ -3,7 +3,7 @@ package pxe
 import (
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // Bounds of a [Server]'s memory and answers.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // A Class is the kind of a boot client. It decides how to answer.

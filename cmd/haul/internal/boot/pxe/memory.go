@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // A Memory is a [Server]'s memory of one machine, for a server that takes over. Its fields have

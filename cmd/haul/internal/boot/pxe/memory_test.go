@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // A server that takes over knows which form a machine understands, and how far it has come.

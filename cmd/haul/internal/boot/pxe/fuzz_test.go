@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // packet returns a packet with options behind the cookie.

@@ -3,7 +3,7 @@ package pxe
 import (
 	"strconv"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 	"github.com/haul-project/haul/internal/urlpath"
 )
 

@@ -3,7 +3,7 @@ package pxe
 import (
 	"testing"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 func TestClassifyArchitecture(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
 // Rules that are wrong are refused, and the error names the rule.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/dhcp"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
