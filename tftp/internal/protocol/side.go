@@ -66,7 +66,7 @@ func (s *side) Done() (bool, error) { return s.done, s.err }
 // Heard reports whether the peer has sent anything valid.
 func (s *side) Heard() bool { return s.heard }
 
-// Agreed returns the options in force. Those that were not agreed on are zero.
+// Agreed returns the options in force. An option that was not agreed on is zero.
 func (s *side) Agreed() transfer.Options { return s.agreed }
 
 // BlockSize returns the number of data bytes in a full block.
