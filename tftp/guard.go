@@ -198,7 +198,7 @@ func (g *guard) source(now time.Time, a netip.Addr) *source {
 	return v
 }
 
-// dropIdle drops addresses without transfers. Those are at least half of the table, because the
+// dropIdle drops addresses without transfers: at least half of the table, because the
 // table has room for twice as many addresses as there can be transfers. The caller holds mu.
 func (g *guard) dropIdle() {
 	for a, v := range g.sources {

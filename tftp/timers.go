@@ -52,7 +52,7 @@ func (t *timers) next() time.Time {
 	return t.base.Add(t.heap[0].at)
 }
 
-// pop removes and returns a session whose deadline has passed, or nil if there is none left.
+// pop removes and returns a session whose deadline has passed, or nil if no such session is left.
 func (t *timers) pop(now time.Time) *session {
 	since := now.Sub(t.base)
 	for len(t.heap) > 0 && t.heap[0].at <= since {

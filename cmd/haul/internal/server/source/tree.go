@@ -237,7 +237,7 @@ func (t *tree) Space(ctx context.Context, name string) (store.Space, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (store.Space, error) { return s.Space(ctx, name) })
 }
 
-// Capabilities keeps the features of the connection; without a connection there are none yet. It
+// Capabilities keeps the features of the connection, if a connection exists. It
 // drops the functions, because the bounds of a link would not apply to calls of them.
 func (t *tree) Capabilities() store.Capabilities {
 	t.link.mu.Lock()
