@@ -65,7 +65,7 @@ func (b s3Server) List(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, 
 // An s3Tree is a bucket as the target of a copy.
 type s3Tree struct {
 	*s3.Store
-	dir string // a name that the user wrote as a directory; "" if there is none
+	dir string // a name that the user wrote as a directory; "" if the user wrote no such name
 }
 
 // Stat assumes that the directory dir exists.

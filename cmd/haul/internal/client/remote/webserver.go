@@ -77,7 +77,7 @@ func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 // they have, and some have no directories.
 type webTree struct {
 	store.Tree
-	dir string // a name that the user wrote as a directory; "" if there is none
+	dir string // a name that the user wrote as a directory; "" if the user wrote no such name
 }
 
 // Capabilities returns the capabilities of the server.
