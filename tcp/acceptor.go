@@ -27,7 +27,7 @@ type acceptor struct {
 	loop   drive.Loop // if not nil, serves the connections in place of workers
 
 	holder atomic.Pointer[worker] // has the role
-	eager  atomic.Int64           // until this time the role is passed on before serving: nanoseconds of Unix time
+	eager  atomic.Int64           // until this time, in nanoseconds of Unix time, a worker passes the role on before it serves
 	spare  *conns.Conn            // for the next connection; belongs to the accepting worker
 	slab   []Conn                 // unused handles; belongs to the accepting worker
 
@@ -150,7 +150,7 @@ func (a *acceptor) handle(c *conns.Conn) *Conn {
 	return h
 }
 
-// next accepts a connection that may be served. An error means that there are no more.
+// next accepts a connection that may be served. An error means that accepting has ended.
 func (a *acceptor) next() (*conns.Conn, error) {
 	delay := time.Duration(0)
 	for {

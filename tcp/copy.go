@@ -7,10 +7,11 @@ import (
 	"github.com/haul-project/haul/tcp/internal/sendfile"
 )
 
-// ReadFrom sends all bytes of r. On Linux the kernel copies them alone if r is a file (sendfile(2))
-// or another connection (splice(2)), or an io.LimitedReader of one; io.Copy and io.CopyN call
-// ReadFrom. Other readers, including a program's own type around one of these, are read. While
-// ReadFrom waits for r, other goroutines may write, and close the connection.
+// ReadFrom sends all bytes of r. On Linux the kernel copies them by itself if r is a file
+// (sendfile(2)) or another connection (splice(2)), or an io.LimitedReader of one; io.Copy and
+// io.CopyN call ReadFrom. From other readers, including a program's own type around one of these,
+// it reads in this process. While ReadFrom waits for r, other goroutines may write, and close the
+// connection.
 func (h *Conn) ReadFrom(r io.Reader) (int64, error) {
 	source, most := r, int64(noLimit)
 	limited, _ := r.(*io.LimitedReader)
@@ -46,13 +47,13 @@ func (h *Conn) readFrom(r io.Reader, most int64) (int64, error) {
 	return h.rest(m, onlyWriter{h}, r, most)
 }
 
-// WriteTo writes all received bytes to w, until the peer ends. On Linux the kernel copies them
-// alone if w is a file or another connection (splice(2)); io.Copy calls WriteTo. While WriteTo
+// WriteTo writes all received bytes to w, until the peer ends. On Linux the kernel copies them by
+// itself if w is a file or another connection (splice(2)); io.Copy calls WriteTo. While WriteTo
 // waits for w, other goroutines may read, and close the connection.
 func (h *Conn) WriteTo(w io.Writer) (int64, error) { return h.writeTo(w, noLimit) }
 
 func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
-	var ahead []byte // bytes received before
+	var ahead []byte // bytes that an earlier call received
 	var m kernelCopy
 	err := h.call("read", func(c *conns.Conn) error {
 		return c.Reads(most, func(b []byte) error {

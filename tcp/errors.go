@@ -51,7 +51,7 @@ var (
 type CongestionError struct {
 	Name string   // the requested name
 	Has  []string // the available names; empty if unknown
-	Err  error    // of the system: fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
+	Err  error    // the system's error: fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
 }
 
 // maxCongestion is the longest name of a congestion control, in bytes: Linux's TCP_CA_NAME_MAX

@@ -33,8 +33,8 @@ func listen(ctx context.Context, network, addr string, o Options) ([]*kernel, ne
 	return []*kernel{k}, l.Addr(), err
 }
 
-// checkSupported returns an error for options that this system lacks and that a program must not
-// miss.
+// checkSupported returns an error for options that this system lacks, if a program must notice
+// their absence.
 func (o Options) checkSupported() error {
 	if o.Congestion != "" {
 		return &CongestionError{Name: o.Congestion, Err: errors.ErrUnsupported}

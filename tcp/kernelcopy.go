@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// copySize is how much is copied at once if the kernel does not copy alone.
+// copySize is how many bytes are copied at once if the kernel cannot copy by itself.
 const copySize = 64 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}

@@ -40,9 +40,9 @@ func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 	return l, nil
 }
 
-// maxPending is how many connections of a Listener may wait for Accept. At that number no more are
-// taken from the kernel's queue. Connections in a handshake do not count, or slow clients would
-// keep out others.
+// maxPending is how many connections of a Listener may wait for Accept. When that many wait, no
+// more are taken from the kernel's queue. Connections in a handshake do not count. Otherwise slow
+// clients would keep out others.
 const maxPending = 1024
 
 // A Listener is a [net.Listener] that gives out the connections of a [Server].
@@ -53,7 +53,7 @@ type Listener struct {
 	helpers  sync.WaitGroup
 	drains   atomic.Bool   // Accept fails only after Close
 	closed   chan struct{} // closed by Close
-	given    chan struct{} // closed when no more are accepted, and all were returned by Accept
+	given    chan struct{} // closed when accepting has ended and Accept has returned all connections
 	over     chan struct{} // closed when the last connection has ended
 	closing  sync.Once     // for Close
 	stopping sync.Once     // for stop

@@ -89,8 +89,8 @@ func (g *opener) reject(c *conns.Conn, h *Conn, err error) {
 	}
 }
 
-// opened waits for the PROXY header and for TLS. A connection that Allow or Deny refuses, or whose
-// client has too many, ends after the header.
+// opened waits for the PROXY header and for TLS. It ends a connection after the header if Allow or
+// Deny refuses it, or if its client has too many connections.
 func (g *opener) opened(c *conns.Conn, h *Conn) (net.Conn, error) {
 	var client netip.Addr // as the proxy's header names it
 	if g.HasProxies() && g.IsProxy(c.PeerIP()) {

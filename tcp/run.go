@@ -27,7 +27,7 @@ type run struct {
 	left0  chan struct{} // closed when no acceptor accepts any more
 	mu     sync.Mutex
 	accept int   // mu: acceptors that still accept
-	err    error // mu: of the first acceptor that failed
+	err    error // mu: the error of the first acceptor that failed
 }
 
 // newRun takes over the sockets. driver serves them, if it is not nil.
@@ -146,7 +146,7 @@ func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 			a.start()
 		}
 	}
-	if !loops { // with loops, there is no worker with a role to take
+	if !loops { // loops have no workers, so there is no role for the watch to take away
 		helpers.Go(func() { r.watch.loop(over) })
 	}
 	helpers.Go(func() { r.keepTime(over) })
@@ -227,7 +227,7 @@ func (r *run) halt() {
 	}
 }
 
-// totals returns the number of live connections, and of all so far.
+// totals returns the number of live connections, and the number of all connections so far.
 func (r *run) totals() (live int, accepted uint64) {
 	for _, a := range r.acceptors {
 		n, m := a.roster.Counts()

@@ -66,7 +66,8 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 // Serve serves the connections of sockets until ctx ends or all sockets are closed. Then it closes
 // the sockets, gives the handlers the Grace to return, ends the connections of handlers that have
 // not returned, and returns when the last handler has. It still serves clients that were connected
-// when ctx ended. The error is one of accepting, or ErrCut if Serve had to end connections.
+// when ctx ended. It returns the error that ended accepting, and ErrCut if it had to end
+// connections.
 //
 // A socket can be served once. If one of sockets is already served, Serve fails at once and closes
 // the others.
@@ -77,7 +78,7 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	}
 	driver := s.Driver
 	if s.TLS != nil {
-		driver = nil // the goroutines of the handshakes call it
+		driver = nil // with TLS, each connection has a goroutine for its handshake, and that goroutine calls the Driver
 	}
 	r, err := s.newRun(ctx, sockets, driver)
 	if err != nil {

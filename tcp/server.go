@@ -128,7 +128,7 @@ type shared struct {
 type runs struct {
 	mu     sync.Mutex
 	all    map[*run]bool // mu
-	halted bool          // mu: by Halt
+	halted bool          // mu: Halt was called
 	past   uint64        // mu: connections accepted by earlier runs
 }
 
@@ -229,7 +229,7 @@ func (rs *runs) halt() {
 	}
 }
 
-// totals returns the number of live connections, and of all so far.
+// totals returns the number of live connections, and the number of all connections so far.
 func (rs *runs) totals() (live int, accepted uint64) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

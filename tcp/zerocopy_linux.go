@@ -41,7 +41,7 @@ func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
 // sourceOf returns the descriptor that r reads from if r is a plain file or connection, and nil
 // otherwise.
 func sourceOf(r io.Reader) syscall.RawConn {
-	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") { // IsFile says why
+	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") { // see IsFile for the reason
 		return nil
 	}
 	return sendfile.RawOf(r)

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/tcp/internal/conns"
 )
 
-// joins says that kernelReadFrom would wait for its source itself, so it is called for regular
-// files only.
+// joins is false because kernelReadFrom would itself wait for its source. So it is called for
+// regular files only.
 const joins = false
 
 // kernelReadFrom lets package net copy, which uses the kernel if it can.

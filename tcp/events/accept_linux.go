@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// acceptBatch is how many connections are accepted in a round, so that the others get their
-	// turn.
+	// acceptBatch is how many connections are accepted in a round. It is bounded so that open
+	// connections get their turn.
 	acceptBatch = 64
 
 	// listenSlot is the slot of the listening socket.

@@ -75,8 +75,8 @@ func (l *loop) handle() {
 		if slot == listenSlot {
 			l.accept()
 		} else if e := l.table[slot]; e != nil {
-			// The slot may have been reused since the event. Then there is nothing to read, or no
-			// more room.
+			// The slot may have been reused since the event. That does no harm: there is then
+			// nothing to read, or no room to send.
 			e.ready = e.ready || events&^unix.EPOLLOUT != 0
 			e.closed = e.closed || events&^(unix.EPOLLIN|unix.EPOLLOUT) != 0
 			l.serve(e)

@@ -17,5 +17,5 @@ type loopState struct {
 	queued bool      // in the loop's list for its next round
 	header bool      // its PROXY header is still to come
 
-	late *time.Timer // while the connection lingers: ends it. The program is done with it, and further bytes of the client are discarded
+	late *time.Timer // ends the connection while it lingers: the program is done with it, and further bytes from the client are discarded
 }

@@ -56,8 +56,8 @@ type loop struct {
 	out []byte // scratch memory for the handlers' writes
 
 	listens   bool          // the listening socket is in the epoll
-	accepts   bool          // it accepts, or will again
-	delay     time.Duration // of the latest wait after accepting failed
+	accepts   bool          // the loop accepts connections, or will accept them again
+	delay     time.Duration // the latest wait after accepting failed
 	idleEnded bool          // the end has begun: connections no longer stay idle
 	lateEnded bool          // connections that have sent nothing end as well
 	drainedAt time.Time

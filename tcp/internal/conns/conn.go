@@ -15,7 +15,7 @@ type Conn struct {
 	sock // the connection of the system
 
 	leave      func(*Conn) // returns it to its roster
-	next, prev *Conn       // of the roster: neighbours among the live connections, or next free one
+	next, prev *Conn       // in the roster: the neighbours among the live connections, or the next free one
 
 	prefix []byte // reading: bytes received but not yet read by the handler
 

@@ -84,7 +84,7 @@ func (o *Roster) leave(c *Conn) {
 	o.left(source)
 }
 
-// Counts returns the number of live connections, and of all so far.
+// Counts returns the number of live connections, and the number of all connections so far.
 func (o *Roster) Counts() (live int, accepted uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,7 +103,7 @@ func (o *Roster) held(f func(*Conn) bool) (all []*Conn) {
 	return all
 }
 
-// Cut ends all connections, and returns their number without those that linger.
+// Cut ends all connections, and returns how many of them did not linger.
 func (o *Roster) Cut(err error) (n int) {
 	for _, c := range o.held(func(c *Conn) bool { e := c.ended.Load(); return e == nil || e == lingering }) {
 		if c.End(err, &o.group.Counts.Cut) {

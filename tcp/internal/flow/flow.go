@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	// ErrHeld says that the handler used none of the bytes when as many were held as allowed.
+	// ErrHeld says that as many bytes were held as allowed and the handler used none of them.
 	ErrHeld = errors.New("tcp: a request is longer than Handler.MaxHeld")
 
 	// ErrUnsent says that the handler wrote more bytes than may be unsent.
@@ -54,9 +54,9 @@ type Driver interface {
 // A Next says what a connection waits for.
 type Next uint8
 
-// A connection may wait for these.
+// A connection waits for one of these.
 const (
-	Idle    Next = iota // bytes; it has none
+	Idle    Next = iota // bytes; none are held
 	Partial             // a part of a request is held; more bytes are needed
 	Blocked             // the peer must read unsent bytes
 	Again               // another turn, without an event

@@ -22,8 +22,8 @@ const (
 	maxLine = 107
 
 	// MaxLength is the longest header of version 2 that is accepted. The protocol allows 64 KiB,
-	// and says that a header fits into a segment (§2). Balancers add a few hundred bytes to the
-	// addresses; 4 KiB also leaves room for a client's certificate.
+	// and says that a header fits into a segment (§2). Load balancers add a few hundred bytes to
+	// the addresses. A limit of 4 KiB also leaves room for a client's certificate.
 	MaxLength = 4 << 10
 )
 
@@ -316,7 +316,7 @@ func Read(c io.Reader, buf []byte) (h Header, rest []byte, err error) {
 	}
 }
 
-// Failed returns the error of a connection whose header could not be read.
+// Failed returns the error for a connection whose header could not be read because of err.
 func Failed(err error) error {
 	if errors.Is(err, ErrHeader) {
 		return err

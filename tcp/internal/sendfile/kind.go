@@ -9,10 +9,11 @@ import (
 	"syscall"
 )
 
-// IsFile reports whether r is a plain file of package os. A program's own type around a file may
-// return bytes other than the file's.
+// IsFile reports whether r is a plain file of package os. A program's own type around a file does
+// not count, because it may return bytes other than the file's.
 //
-// The WriteTo of a file may call io.Copy with a value of a hidden type without that method.
+// The WriteTo of a file may call io.Copy with a value of an unexported type that lacks WriteTo.
+// That type counts as a file.
 func IsFile(r io.Reader) bool {
 	_, ok := r.(*os.File)
 	return ok || IsOf(r, "os", "fileWithoutWriteTo")
