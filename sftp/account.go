@@ -27,7 +27,7 @@ type Account struct {
 
 	// Resolve returns an absolute path without symbolic links and "..", as realpath(3) does, but
 	// the last element need not exist. The server uses it to answer REALPATH and to resolve ".."
-	// behind a link. Without it, paths are taken as text.
+	// after a link. Without it, paths are taken as text.
 	Resolve func(path string) (string, error)
 
 	// CreateOnly reduces full access: the user may not change or remove what existed before the

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxRefusals is how many refusals are reported for one connection. It counts refusals together
-	// with refused Operations that only read.
+	// maxRefusals is how many refusals are reported for one connection. Refused Operations that
+	// only read count as refusals too.
 	maxRefusals = 32
 
 	// maxRefusal is the length to which a reported text is cut, in bytes.

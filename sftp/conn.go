@@ -26,7 +26,7 @@ const maxWait = sshconn.Linger + 4*time.Second
 // A serverConn is one SSH connection of a server.
 type serverConn struct {
 	userConn
-	nc    *sshconn.Conn // Close sends what was written first
+	nc    *sshconn.Conn // its Close first sends the data written before
 	visit *penalty.Visit
 
 	entered chan struct{} // closed when the login has set the account

@@ -56,8 +56,8 @@ type Transfer struct {
 	Part bool
 
 	// Published is the written file as it was when this handle was closed. It is nil if the file
-	// was only read, was not published, or is ended by another handle, and if the store cannot
-	// describe it.
+	// was only read or was not published, if another handle ends the upload, or if the store cannot
+	// describe the file.
 	Published *store.Published
 
 	traffic

@@ -50,8 +50,8 @@ func (h *sessionHandle) writeAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// delivered reports whether the client was sent all of a file that it only reads. flushes is
-// that of the session. A missing CLOSE does not matter then.
+// delivered reports whether the client was sent all of a file that it only reads. If so, a missing
+// CLOSE does not matter. flushes is the session's.
 func (h *sessionHandle) delivered(flushes int64) bool {
 	if h.file == nil || h.transfer.Write || flushes <= h.readAt {
 		return false

@@ -49,7 +49,7 @@ func parseHashCommand(text string) (cmd hashCommand, ok bool) {
 
 // splitWords splits a command into words, as a POSIX shell does with a command in which it has
 // nothing to expand and nothing else to run. It refuses any text that a shell might read
-// differently: a special character must be in single quotes or behind a backslash.
+// differently: a special character must be in single quotes or follow a backslash.
 func splitWords(text string) (words []string, ok bool) {
 	if len(text) > maxCommand || strings.IndexByte(text, 0) >= 0 {
 		return nil, false

@@ -23,8 +23,8 @@ type passwordGuard struct {
 	end    func() // ends the check of the current password; nil if none is being checked
 }
 
-// guard has passwords checked only while the peer's source has not sent too many wrong
-// ones. During a lockout they are not offered either, if the client can log in by a key, so that a
+// guard lets passwords be checked only while the peer's source has not sent too many wrong ones.
+// During a lockout, passwords are not even offered if the client can log in by a key, so that the
 // client does not ask the user for one.
 func (g *passwordGuard) guard(config *ssh.ServerConfig) {
 	all := g.guarded(ssh.ServerAuthCallbacks{
@@ -44,8 +44,8 @@ func (g *passwordGuard) guard(config *ssh.ServerConfig) {
 	}
 }
 
-// guarded wraps callbacks so that passwords are checked only when they may be, also as the second
-// of two authentication steps.
+// guarded wraps callbacks so that passwords are checked only while that is allowed, even in the
+// second of two authentication steps.
 func (g *passwordGuard) guarded(a ssh.ServerAuthCallbacks) ssh.ServerAuthCallbacks {
 	if check := a.PasswordCallback; check != nil {
 		a.PasswordCallback = func(m ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {

@@ -35,7 +35,7 @@ func (p *paths) resolve(path []byte) (string, error) {
 	return p.join(string(path)), nil
 }
 
-// lastParent returns the index behind the last element ".." of a path, or 0.
+// lastParent returns the index after the last element ".." of a path, or 0.
 func lastParent(p []byte) int {
 	for at := len(p); ; {
 		at = bytes.LastIndex(p[:at], []byte(".."))
@@ -45,7 +45,7 @@ func lastParent(p []byte) int {
 		case (at == 0 || p[at-1] == '/') && (end == len(p) || p[end] == '/'):
 			return end
 		}
-		at++ // in "..." it may overlap
+		at++ // the next match may overlap this one, as in "..."
 	}
 }
 

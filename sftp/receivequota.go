@@ -10,10 +10,10 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// The windows of its channels bound how much data a peer can send before the server has read it.
-// But windows count only bytes of data, and x/crypto keeps each packet as it arrived: a packet with
-// a single byte of data takes about fifty bytes in memory, and 36 on the wire. So bytes on the wire
-// are counted too.
+// The windows of a connection's channels bound how much data a peer can send before the server has
+// read it. But windows count only bytes of data, and x/crypto keeps each packet as it arrived: a
+// packet with a single byte of data takes about fifty bytes in memory, and 36 on the wire. So bytes
+// on the wire are counted too.
 const (
 	// quotaSlack is how many bytes on the wire may wait beyond the windows of the open channels.
 	// With a kilobyte in each packet, full windows take a twentieth more than their size on the
@@ -45,10 +45,10 @@ var (
 // have taken. It ends the connection when the difference grows too large.
 //
 // x/crypto does not report how many bytes are waiting for one channel. If the channel was empty at
-// some moment, at most the bytes that have since arrived on the whole connection, and were not
-// taken, are waiting for it. There are two signs of such a moment. If a read returned less than it
+// some moment, then at most those bytes are waiting for it that have since arrived on the whole
+// connection and were not taken. Two signs reveal such a moment. If a read returned less than it
 // had room for, the channel was empty then. And if a whole window has been read since some moment,
-// none of the data that was waiting at that moment remains.
+// all data that was waiting at that moment has been read.
 type receiveQuota struct {
 	came  atomic.Int64 // bytes that arrived on the wire
 	known atomic.Bool  // set when the login has succeeded
@@ -155,15 +155,15 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 		over := r.excess() - q.base - most
 		switch {
 		// A read that waits for data means that the channel is empty. But after a read, x/crypto
-		// sends the peer more window, and that write may be what waits, if the peer reads nothing
-		// or does not complete a key exchange. Then nothing at all is written.
+		// sends the peer more window, and the read may be waiting for that write, if the peer reads
+		// nothing or does not complete a key exchange. In this case no write completes at all.
 		case q.waits && moves:
 			q.empty(r.excess())
 		case over <= 0:
 		case len(q.buffered) == maxMoved, over >= quotaSlack && !q.waits:
 			r.stop(errFlood)
 			return nil, errFlood
-		case q.waits: // perhaps there was only nothing to write
+		case q.waits: // there may simply have been nothing to write
 			if r.trying == nil {
 				r.trying = make(chan struct{})
 				r.run(r.tryWrite)

@@ -100,7 +100,7 @@ func (s *session) close(q *wire.Request) error {
 	return s.release(h, nil)
 }
 
-// read answers READ. The data is read into the reply, behind the space for its header, and never
+// read answers READ. The data is read into the reply, after the space for its header, and never
 // copied.
 func (s *session) read(q *wire.Request) error {
 	n, err := s.appendData(q)
@@ -117,8 +117,9 @@ func (s *session) read(q *wire.Request) error {
 // packet, up to 32 KiB, has arrived.
 const firstFlight = 10 * 1460
 
-// awayPause is how long reads of a handle fail at once after one failed because the files were
-// unavailable. Clients have many reads under way, and each would wait as long as the first did.
+// awayPause is how long all reads of a handle fail at once after a read has failed because the
+// files were unavailable. Clients have many reads under way, and each would wait as long as the
+// first did.
 const awayPause = time.Second
 
 // appendData appends the DATA that answers a READ, and returns its number of bytes.

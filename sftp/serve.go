@@ -91,9 +91,9 @@ func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)
 	}
 }
 
-// isTemporary reports whether accepting may continue after an error: no descriptors are left, or a
-// peer left before its connection was accepted. Nothing else in the standard library distinguishes
-// these from a broken listener.
+// isTemporary reports whether accepting may continue after an error: the process has no descriptors
+// left, or a peer left before its connection was accepted. The standard library offers no other way
+// to tell these errors from a broken listener.
 func isTemporary(err error) bool {
 	t, ok := errors.AsType[interface {
 		error

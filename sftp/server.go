@@ -54,11 +54,11 @@ const (
 	defaultUmask       = 0o022
 )
 
-// A Server serves files over SFTP, and nothing else: there are no shells, no
-// terminals and no forwarding. The only commands are md5sum, sha1sum and sha256sum,
-// by which clients such as rclone check copies; the server computes the hashes
-// itself, for accounts that may read. SSH and Login must be set; all else is ready
-// for use as it is. Its fields must not change once it serves.
+// A Server serves files over SFTP, and nothing else: there are no shells, no terminals and no
+// forwarding. The only commands are md5sum, sha1sum and sha256sum, by which clients such as rclone
+// check copies; the server computes the hashes itself, for accounts that may read. SSH and Login
+// must be set. The zero values of all other fields are ready for use. Its fields must not change
+// once it serves.
 //
 // With the users of package users:
 //
@@ -111,12 +111,12 @@ type Server struct {
 	Umask       int           // bits that new files and directories do not get; 0 means 0o022, below 0 none
 	Rate        int64         // bytes a second each way, for all connections together; 0 means no limit
 
-	// Limits on connections, like MaxStartups and PerSourcePenalties of sshd_config(5). A
-	// source is an IPv4 address or an IPv6 network of 64 bits. After too many wrong
-	// passwords, a source may log in by other means only, for a time that grows. A source
-	// that connects again and again without a login is refused. Both extend in part to the
-	// networks around the source. Connections beyond MaxHandshakes and MaxHandshakesPerSource
-	// wait for their turn, for LoginGrace at most: 64 of one source, and 512 in all.
+	// Limits on connections, like MaxStartups and PerSourcePenalties of sshd_config(5). A source is
+	// an IPv4 address or an IPv6 network of 64 bits. After too many wrong passwords, a source may
+	// log in by other means only, for a time that grows. A source that connects again and again
+	// without a login is refused. Both extend in part to the networks around the source.
+	// Connections beyond MaxHandshakes and MaxHandshakesPerSource wait for their turn, at most for
+	// LoginGrace. At most 64 of one source, and 512 in all, may wait.
 	MaxConns               int            // at a time; 0 means 4096
 	MaxConnsPerSource      int            // of one source; 0 means 256
 	MaxHandshakes          int            // not logged in yet; 0 means 100
@@ -135,7 +135,7 @@ type Counters struct {
 	Failures   int64 // connections that ended without a login
 	TurnedAway int64 // connections refused by a limit
 	Panics     int64 // each has ended a connection
-	Stuck      int64 // connections that left a goroutine and a few MB at most in x/crypto
+	Stuck      int64 // connections that left a goroutine, and at most a few MB, in x/crypto
 	Sent       int64 // bytes of files read by clients
 	Received   int64 // bytes of files written by them
 }

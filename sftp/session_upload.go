@@ -310,7 +310,7 @@ func (u *hiddenUpload) publish() error {
 	tree := u.conn.account.Tree
 	err := tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, late, true)
 	if errors.Is(err, errors.ErrUnsupported) && store.CapabilitiesOf(tree).OwnTimes {
-		return nil // files of that store never have attributes that were set, and this file is complete
+		return nil // that store never keeps the attributes that clients set, and this file is complete
 	}
 	if err != nil {
 		return fmt.Errorf("the file is published, but not as it should be: %w", err)

@@ -17,8 +17,8 @@ const (
 	smallBuffer = 4 << 10
 	bigBuffer   = 272 << 10 // the longest request, or the longest reply and some more
 
-	// bulk is the length from which a request is read only up to its end. Otherwise the bytes
-	// behind it would have to be moved to the front.
+	// bulk is the length from which a request is read only up to its end. Otherwise the bytes after
+	// it would have to be moved to the front.
 	bulk = 64 << 10
 
 	// smallReply is enough for a reply of fixed size or a STATUS.
@@ -126,8 +126,8 @@ func (s *stream) fill(n int) error {
 }
 
 // flush sends the replies. No more requests are read until the peer has read them. When the peer
-// has left, replies are discarded, and only those of its remaining requests are executed that
-// complete its uploads: many clients send CLOSE and leave.
+// has left, replies are discarded. Of its remaining requests, only those that complete its uploads
+// are executed: many clients send CLOSE and leave.
 func (s *stream) flush() {
 	if len(s.out.b) == 0 {
 		return

@@ -41,7 +41,7 @@ func (t *throttles) sent(n int) time.Duration {
 	return max(t[0].Sent.Take(now, n), t[1].Sent.Take(now, n))
 }
 
-// received is sent for bytes of files that were received.
+// received counts bytes of files that the client has sent, and returns how long to wait after them.
 func (t *throttles) received(n int) time.Duration {
 	now := time.Now()
 	return max(t[0].Received.Take(now, n), t[1].Received.Take(now, n))

@@ -73,7 +73,7 @@ func (c *userConn) recover(err *error) {
 }
 
 // reason returns the cause if the server has ended the connection, and err otherwise. Errors that
-// closing causes are not of interest.
+// result from closing the connection are not of interest.
 func (c *userConn) reason(err error) error {
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
@@ -136,7 +136,7 @@ func (c *userConn) leave() {
 	}
 }
 
-// finish ends the connection at once if nothing is open, or as soon as nothing is.
+// finish ends the connection as soon as nothing is open on it, which may be at once.
 func (c *userConn) finish() {
 	c.ending.Store(true)
 	c.endIfIdle()

@@ -22,8 +22,8 @@ type Call struct {
 	// data.
 	Behind bool
 
-	// Orphan is called instead of then if the call succeeds and nobody waits for it any more. It
-	// runs under the lock of the mux.
+	// Orphan is called instead of the function then if the call succeeds and nobody waits for it
+	// any more. It runs under the lock of the mux.
 	Orphan func()
 
 	// Under mu:

@@ -17,7 +17,7 @@ import (
 // data moving.
 const maxReopen = 3
 
-// A fileUser uses a file: it is a transfer. Its methods run under mu.
+// A fileUser is a transfer that uses a file. Its methods run under mu.
 type fileUser interface {
 	// fail ends the transfer because the file is open in no session.
 	fail(err error)
@@ -399,9 +399,9 @@ func (f *handleSet) endGuess(g *guess, right bool) {
 }
 
 // compare finds out whether a handle belongs to this file, or to another file that has taken its
-// name. Version 3 has no file ids, so compare uses size, owner, mode and times: those from when the
-// file was opened. If they have changed since, it uses the present ones of a handle that is known
-// to be right.
+// name. Version 3 has no file ids, so compare uses size, owner, mode and times, as they were when
+// the file was opened. If they have changed since then, it uses the present ones, which it requests
+// with a handle that is known to be right.
 func (f *handleSet) compare(h Handle) {
 	now := new(wire.Attrs)
 	f.fstat(h, now, func(err error) { f.described(h, *now, err) })

@@ -16,8 +16,8 @@ const (
 	// calmTime is the time after which one loss no longer counts.
 	calmTime = 30 * time.Second
 
-	// maxLosses is how many losses in a row the client tolerates. For each calmBytes that move, one
-	// loss less counts. Moved bytes do not shorten the pauses.
+	// maxLosses is how many losses in a row the client tolerates. Each time calmBytes have moved,
+	// one loss less counts. Moved bytes do not shorten the pauses.
 	maxLosses = 10
 	calmBytes = 1 << 20
 )

@@ -14,8 +14,9 @@ import (
 // answered. After that, the client begins another session with a sequential handshake.
 const eagerTime = 5 * time.Second
 
-// loginGrace is how long a login under way may still take after the mux has ended; on a long path,
-// loginTrips round trips if that is longer. It is short, as a user may have interrupted a copy.
+// loginGrace is how long a login under way may still take after the mux has ended. On a long path
+// it is loginTrips round trips, if that is longer. It is short, because a user may have interrupted
+// a copy.
 const loginGrace = 2 * time.Second
 
 // openerEvents receives the events of an opener. All methods are called under mu.

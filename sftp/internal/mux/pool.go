@@ -103,8 +103,8 @@ func (p *pool) outstandingOn(conn *connection) int {
 // worth returns how many connections to open even before the channels of the first are used up, and
 // the least number of sessions for each. left is how many bytes remain, and want is how many
 // sessions would help. Several connections help on a long path, where the peers' TCP windows limit
-// each of them, often to less than four sessions have room for. They help on a fast path because
-// one core encrypts each connection.
+// each connection, often to less data than four sessions have room for. They help on a fast path
+// because one core encrypts each connection.
 func (p *pool) worth(want int, left int64) (conns, each int) {
 	trip := p.trip()
 	most := p.maxConns

@@ -21,8 +21,8 @@ const (
 	// maxSend is the largest number of bytes in one Write to a channel.
 	maxSend = 256 << 10
 
-	// maxGather is the length in bytes up to which a packet of data is copied behind other packets
-	// so that one Write sends them all.
+	// maxGather is the length in bytes up to which a packet of data is copied to the end of other
+	// packets so that one Write sends them all.
 	maxGather = 16 << 10
 
 	// maxSpare is the size in bytes up to which a buffer for requests is kept for reuse.
@@ -83,7 +83,7 @@ type Session struct {
 	sending bool            // the writer is sending what was in text
 	bulk    queue[outgoing] // packets of data, and requests that must not overtake them; sent after text
 	pending int             // requests that wait for an answer
-	slow    int             // those of them that may take long
+	slow    int             // those of the pending requests that may take long
 	running int             // running goroutines
 	timer   *time.Timer     // calls look
 	err     error           // the reason that the session ends

@@ -25,8 +25,8 @@ type request struct {
 	next    *request // the next free one
 }
 
-// A requestTable finds requests by their ids. An id is reused after the request was answered or its
-// session has ended, and only when all other ids of the same slot have been used.
+// A requestTable finds requests by their ids. An id is reused only after the request was answered
+// or its session has ended, and only when all other ids of the same slot have been used.
 type requestTable struct {
 	all  []*request
 	free *request
