@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// checks are the personas that each test one rule.
+// checks has the personas that each test one rule.
 var checks = []persona{
 	{name: "unknown option", get: download{
 		asks: []string{"blksize", "1024", "x-haul-doctor", "1", "tsize", "0"},
@@ -62,7 +62,7 @@ func checkUnknown(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// malformed are options that no server can confirm.
+// malformed has options that no server can confirm.
 var malformed = [][2]string{
 	{"blksize", "abc"}, {"blksize", "7"}, {"blksize", ""},
 	{"windowsize", "0"}, {"windowsize", "70000"},
@@ -91,8 +91,8 @@ func checkMalformed(v *visit, _ *download) {
 	}
 }
 
-// believed reports whether an OACK confirms a malformed option. A smaller window is a valid answer to a
-// window that is too large, and the size is one to any tsize.
+// believed reports whether an OACK confirms a malformed option. A smaller window is a valid answer
+// to a window that is too large, and the file's size is a valid answer to any tsize.
 func believed(p packet, name, asked string) bool {
 	a := oackOf(p)
 	value, ok := a.get(name)
@@ -188,7 +188,7 @@ func checkRepeat(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// begin starts a lockstep transfer and returns its block 1.
+// begin starts a lock-step transfer and returns its block 1.
 func (v *visit) begin(d *download) (packet, agreed, bool) {
 	a := plain()
 	p, ok := v.answer(d)
@@ -205,15 +205,16 @@ func (v *visit) begin(d *download) (packet, agreed, bool) {
 	return p, a, true
 }
 
-// After the repeated ACK, checkApprentice follows up to maxFollowed blocks. It needs minFollowed to distinguish
-// a server that doubles each block from a server whose timer expired once.
+// After the repeated ACK, checkApprentice follows the transfer for up to maxFollowed blocks. It
+// needs at least minFollowed blocks to distinguish a server that doubles each block from a server
+// whose timer expired once.
 const (
 	maxFollowed = 40
 	minFollowed = 6
 )
 
-// checkApprentice repeats one ACK, and then acknowledges each DATA as often as it comes, as iPXE and
-// GRUB do. A server that answers repeated ACKs sends everything twice from then on.
+// checkApprentice repeats one ACK, and then acknowledges each DATA as often as it arrives, as iPXE
+// and GRUB do. A server that answers repeated ACKs sends everything twice from then on.
 func checkApprentice(v *visit, d *download) {
 	p, a, ok := v.begin(d)
 	if !ok {
@@ -264,7 +265,7 @@ func checkStray(v *visit, d *download) {
 		}
 	}
 	v.sendStray()
-	// A server that accepted the stray ACK sends block 2; any other sends block 1 again.
+	// A server that has accepted the stray ACK sends block 2; any other server sends block 1 again.
 	repeats := 0
 	for until := time.Now().Add(v.env.rewind); repeats < 2; {
 		p, ok := v.receive(time.Until(until))
@@ -295,7 +296,7 @@ func (v *visit) sendStray() {
 		v.skip("open a second socket: %v", err)
 		return
 	}
-	_, _ = stranger.WriteToUDPAddrPort(ack(1), v.peer) // if it is lost, there is no answer
+	_, _ = stranger.WriteToUDPAddrPort(ack(1), v.peer) // if the packet is lost, there is no answer
 	stranger.SetReadDeadline(time.Now().Add(min(v.env.retry, time.Until(v.deadline))))
 	buf := make([]byte, maxPacket)
 	n, err := stranger.Read(buf)

@@ -11,9 +11,9 @@ import (
 // A persona imitates a client, or checks a single rule. A new persona is a new row of a table.
 type persona struct {
 	name  string
-	sends string                      // what it does; "" means the description of get
+	sends string                      // description of what it does; "" means the description of get
 	get   download                    // how it fetches the file
-	act   func(v *visit, d *download) // nil means d.run(v)
+	act   func(v *visit, d *download) // runs the persona; nil means d.run(v)
 	stage stage
 }
 
@@ -22,13 +22,13 @@ type stage uint8
 
 // The stages, in order. The personas of one stage run at the same time.
 const (
-	together stage = iota // a few at a time
-	waiting               // all at once, beside the first stage: they mostly wait
-	alone                 // after all others: the server may not survive
+	together stage = iota // run a few at a time
+	waiting               // run all at once, beside the first stage, because they mostly wait
+	alone                 // run one at a time after all others, because the server may not survive
 )
 
-// The programs that people use. Each requests the options of the real program, with its values and in
-// its order.
+// clients has the programs that people use. Each persona requests the options of the real program,
+// with the same values and in the same order.
 var clients = []persona{
 	{name: "curl 7.88", get: download{
 		asks:  []string{"tsize", "0", "blksize", "512", "timeout", "1"},
@@ -56,7 +56,7 @@ var clients = []persona{
 	}, act: actMulticast},
 }
 
-// The programs that machines boot with.
+// firmware has the programs that machines boot with.
 var firmware = []persona{
 	// The value of tsize is the size of the file that U-Boot loaded last.
 	{name: "U-Boot 2023", get: download{
@@ -146,7 +146,8 @@ func actMulticast(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// askToOpen requests a file. If no answer opens it, it reports the fault and returns false.
+// askToOpen requests a file. If the server does not open the file, askToOpen records the fault and
+// returns false.
 func askToOpen(v *visit, d *download) (p packet, ok bool) {
 	p, ok = v.ask(d.request(v))
 	switch {
@@ -159,8 +160,8 @@ func askToOpen(v *visit, d *download) (p packet, ok bool) {
 	return p, ok
 }
 
-// probe requests a file's size and ends the transfer with the given ERROR. It returns -1 if no answer
-// has the size.
+// probe requests a file's size and ends the transfer with the given ERROR. It returns -1 if the
+// answer does not contain the size.
 func probe(v *visit, d *download, end []byte) {
 	p, ok := askToOpen(v, d)
 	switch {
@@ -176,8 +177,8 @@ func probe(v *visit, d *download, end []byte) {
 	v.send(end)
 }
 
-// actBareboxLookup opens a file only to learn its size: it acknowledges the OACK, and ends the transfer
-// with an ERROR without a code or a text.
+// actBareboxLookup requests a file only to learn its size. It acknowledges the OACK, and ends the
+// transfer with an ERROR without a code or a text.
 func actBareboxLookup(v *visit, d *download) {
 	p, ok := askToOpen(v, d)
 	switch {
@@ -202,7 +203,7 @@ func actGRUB(v *visit, d *download) {
 	for range grubOpens {
 		p, ok := v.ask(d.request(v))
 		if !ok || p.op != transfer.OptionAck {
-			break // run reports the fault
+			break // run records the fault
 		}
 		v.send(ack(0))
 		v.receive(v.env.retry)
@@ -258,19 +259,19 @@ func actRaspberry(v *visit, d *download) {
 	}
 }
 
-// repeatAfter is how soon an impatient ROM repeats its request. The pause belongs to the ROM's behaviour,
-// and nothing else waits for it.
+// repeatAfter is how soon an impatient ROM repeats its request. The pause is part of the ROM's
+// behaviour.
 const repeatAfter = 2 * time.Millisecond
 
-// countTransfers reports a server that answers a repeated request by two transfers.
+// countTransfers records a fault if the server answers a repeated request with two transfers.
 func (v *visit) countTransfers() {
 	for from := range v.others {
 		v.breaks(ruleRepeat, Warning, "a request sent twice was answered from %v and from %v", v.peer, from)
 	}
 }
 
-// actReset abandons a transfer and sends a new request from the same port. Its tsize differs, because
-// U-Boot forgets at a reset which file it has loaded.
+// actReset abandons a transfer and sends a new request from the same port. The value of tsize
+// differs, because U-Boot forgets at a reset which file it has loaded.
 func actReset(v *visit, d *download) {
 	before := download{asks: []string{"timeout", "5", "tsize", "4711", "blksize", "1468"}}
 	p, ok := v.ask(before.request(v))
@@ -286,7 +287,7 @@ func actReset(v *visit, d *download) {
 	old := v.peer
 	if p, ok = v.restart(d); ok {
 		d.judge(v, p)
-		if v.peer != old { // otherwise the server has forgotten it
+		if v.peer != old { // otherwise the server has forgotten the old transfer
 			_, _ = v.conn.WriteToUDPAddrPort(fault(transfer.NotDefined, "closed"), old)
 		}
 	} else {
@@ -317,7 +318,7 @@ func (v *visit) restart(d *download) (packet, bool) {
 	return packet{}, false
 }
 
-// actROM never sends its last ACK, and then sends another request.
+// actROM fetches the file without sending the last ACK, and then sends another request.
 func actROM(v *visit, d *download) {
 	v.homeOnly = true
 	if !d.run(v) {
@@ -327,8 +328,8 @@ func actROM(v *visit, d *download) {
 		v.skip("the file was not fetched to its end, so no last ACK was due")
 		return
 	}
-	// End the transfer now that it is judged. Otherwise the server would keep sending the last block to
-	// the next program that has this port.
+	// End the transfer when it has been judged. Otherwise the server would keep sending the last
+	// block to the next program that uses this port.
 	defer func(conn *net.UDPConn, peer netip.AddrPort) {
 		_, _ = conn.WriteToUDPAddrPort(fault(transfer.NotDefined, "closed"), peer)
 	}(v.conn, v.peer)

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// compare compares the contents that the visits have fetched. A visit has wrong content if it differs
-// from most others, or if its OACK had another size than the file.
+// compare compares the contents that the visits have fetched. A visit breaks a rule if its content
+// differs from that of most others, or if the size in its OACK differs from that of the file.
 func compare(visits []*visit) {
 	reference := majority(visits)
 	for _, v := range visits {
@@ -35,7 +35,7 @@ func compare(visits []*visit) {
 	}
 }
 
-// majority returns the visit whose content agrees with most others.
+// majority returns the visit whose content agrees with that of most others.
 func majority(visits []*visit) *visit {
 	var best *visit
 	most := -1
@@ -49,7 +49,7 @@ func majority(visits []*visit) *visit {
 				n++
 			}
 		}
-		// Between equals, prefer a whole file.
+		// If two visits agree with equally many others, prefer a whole file.
 		if n > most || n == most && v.report.Whole && !best.report.Whole {
 			best, most = v, n
 		}
@@ -57,7 +57,8 @@ func majority(visits []*visit) *visit {
 	return best
 }
 
-// agrees reports whether two visits may have seen the same file. Either may have only its beginning.
+// agrees reports whether two visits may have seen the same file. Either of them may have only the
+// beginning.
 func (v *visit) agrees(w *visit) bool {
 	n := min(len(v.content), len(w.content))
 	return bytes.Equal(v.content[:n], w.content[:n]) &&

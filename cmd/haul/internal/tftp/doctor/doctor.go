@@ -1,7 +1,7 @@
 // Package doctor examines a TFTP server. It imitates curl, GRUB, U-Boot, UEFI firmware and other
-// clients packet by packet, and reports what each of them would see and which rules the server breaks.
-// It only looks at the server's answers, so it can examine any server. It writes nothing to the server
-// unless [Config.Upload] is set.
+// clients packet by packet, and reports what each of them would see and which rules the server
+// breaks. It only needs the server's answers, so it can examine any server. It writes nothing to
+// the server unless [Config.Upload] is set.
 //
 //	d, err := doctor.Examine(ctx, doctor.Config{Target: target})
 //	if err != nil {
@@ -11,11 +11,12 @@
 //
 // # How it works
 //
-// A persona (clients.go, checks.go, hostile.go) is a row of a table: its request, and how it judges the
-// answer. Most personas fetch the whole file by a download (download.go, fetch.go), which follows the
-// logic of one client. A persona sends and receives through its visit (visit.go), which has its own
-// socket. Each fault becomes a [Finding] that names a [Rule] (rules.go). In the end, all personas that
-// have fetched the file must have the same bytes.
+// A persona (clients.go, checks.go, hostile.go) is a row of a table. The row has its request, and
+// says how it judges the answer. Most personas fetch the whole file by a download (download.go,
+// fetch.go), which follows the logic of one client. A persona sends and receives through its visit
+// (visit.go), which has its own socket. Each fault becomes a [Finding] that names a [Rule]
+// (rules.go). In the end, all personas that have fetched the file must have received the same
+// bytes.
 package doctor
 
 import (
@@ -36,22 +37,22 @@ import (
 
 // Defaults and bounds of a run.
 const (
-	DefaultTimeout  = 10 * time.Second // of one persona
-	DefaultMaxBytes = 1 << 20          // that each persona fetches
-	MaxMaxBytes     = 1 << 30          // what each fetches is kept in memory until the end
+	DefaultTimeout  = 10 * time.Second // time for one persona
+	DefaultMaxBytes = 1 << 20          // bytes that each persona fetches
+	MaxMaxBytes     = 1 << 30          // the bytes that personas fetch stay in memory until the end
 
-	maxTogether = 4  // personas at the same time; boards and small servers have no more clients
-	maxRun      = 12 // timeouts that a whole run may take
+	maxTogether = 4  // personas at the same time; boards and small servers cannot serve more clients
+	maxRun      = 12 // how many timeouts a whole run may take
 
-	defaultMTU = 1500 // if the MTU of the route is unknown
+	defaultMTU = 1500 // used if the MTU of the route is unknown
 )
 
 // Config says which server to examine, and bounds the effort.
 type Config struct {
 	Target   tftpclient.Target // an existing file on the server; its Mode is not used
-	Timeout  time.Duration     // of each persona; 0 means DefaultTimeout
-	MaxBytes int64             // that each persona fetches, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
-	MTU      int               // of the path, in bytes; 0 means the MTU of the route to the server
+	Timeout  time.Duration     // time for each persona; 0 means DefaultTimeout
+	MaxBytes int64             // bytes that each persona fetches, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
+	MTU      int               // MTU of the path, in bytes; 0 means the MTU of the route to the server
 	Upload   string            // name of a file to upload, fetch and compare; "" uploads nothing
 
 	waits waits // for tests; zero means defaultWaits
@@ -72,11 +73,11 @@ func (c *Config) Check() error {
 	return c.Target.Check()
 }
 
-// Examine runs all personas against a server. It takes a few seconds with a good server, and at most
-// twelve times Timeout.
+// Examine runs all personas against a server. That takes a few seconds with a good server, and at
+// most twelve times Timeout.
 //
-// It returns an error and no diagnosis if the server does not even answer a plain request for the file:
-// the *[transfer.Error] of the server, or an error that wraps [transfer.ErrSilent].
+// If the server does not even answer a plain request for the file, Examine returns no diagnosis but
+// an error: the *[transfer.Error] of the server, or an error that wraps [transfer.ErrSilent].
 func Examine(ctx context.Context, c Config) (*Diagnosis, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("doctor: %v: %w", c.Target, err)
@@ -102,7 +103,7 @@ func Examine(ctx context.Context, c Config) (*Diagnosis, error) {
 	return conclude(c.Target.String(), e, visits), nil
 }
 
-// env finds the server and fills in defaults.
+// env looks up the server and fills in defaults.
 func (c *Config) env(ctx context.Context) (*env, error) {
 	server, err := netip.ParseAddr(c.Target.Host) // the resolver would drop the zone
 	if err != nil {
@@ -142,7 +143,7 @@ func checkAnswers(ctx context.Context, e *env) (empty bool, err error) {
 	case p.op == transfer.ErrorPacket:
 		return false, &transfer.Error{Code: transfer.ErrorCode(p.block), Message: p.text(), Remote: true}
 	case p.op == transfer.OptionAck:
-		v.sendAbort("closed") // the tftp-hpa persona reports this fault
+		v.sendAbort("closed") // the tftp-hpa persona will report this fault
 		return false, nil
 	case p.op != transfer.Data:
 		return false, fmt.Errorf("%v came to a plain read request", p)

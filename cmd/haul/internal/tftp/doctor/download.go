@@ -8,7 +8,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A download is how one client fetches a file: its request, and how it differs from other clients.
+// A download describes how one client fetches a file: its request, and how its behaviour differs
+// from that of other clients.
 type download struct {
 	mode string   // "" means octet
 	asks []string // option names and values in turn, exactly as this client sends them
@@ -17,10 +18,10 @@ type download struct {
 	refusal    string                                   // the rule that a refusal breaks; "" means options-refused
 	needsOACK  bool                                     // ignores DATA as the first answer
 	exactNames bool                                     // compares the case of option names, too
-	trustsSize bool                                     // reads as many bytes as tsize says; others only show it
+	trustsSize bool                                     // reads as many bytes as tsize says; other clients only show the size
 	repeats    bool                                     // sends each request twice
 	everyAck   bool                                     // acknowledges each DATA, even repeated ones
-	noNACK     bool                                     // keeps blocks that come out of order, and reports no gap
+	noNACK     bool                                     // keeps blocks that arrive out of order, and reports no gap
 	noLastAck  bool                                     // runs the file instead of sending the last ACK
 	loses      int64                                    // the block to lose once; 0 for none
 	most       int64                                    // bytes to fetch; 0 means all
@@ -28,7 +29,7 @@ type download struct {
 	failed bool // set by run: the client has no file
 }
 
-// request returns the read request.
+// request returns the read request packet.
 func (d *download) request(v *visit) []byte {
 	return request(transfer.ReadRequest, append([]string{v.env.name, cmp.Or(d.mode, "octet")}, d.asks...)...)
 }
@@ -42,7 +43,8 @@ func (d *download) describe() string {
 	return strings.Join(words, " ")
 }
 
-// answer sends the request, and reports it if there is no answer. The caller judges the answer.
+// answer sends the request and returns the answer, which the caller judges. If there is no answer,
+// it records that and returns false.
 func (v *visit) answer(d *download) (packet, bool) {
 	p, ok := v.ask(d.request(v))
 	if !ok {
@@ -51,8 +53,8 @@ func (v *visit) answer(d *download) (packet, bool) {
 	return p, ok
 }
 
-// judge interprets an OACK as d's client does, and reports its faults. It returns false if the client
-// gives up.
+// judge interprets an OACK as the client of d does, and records its faults. It returns false if the
+// client gives up.
 func (d *download) judge(v *visit, p packet) (a agreed, ok bool) {
 	a = plain()
 	a.options, ok = parseOACK(p.data)
@@ -93,7 +95,7 @@ func (d *download) take(v *visit, a *agreed, o option, p packet) bool {
 	}
 	if d.exactNames && !exact {
 		v.breaks(ruleOACKCase, Failed, "%v: this client looks for lower-case names and overlooks %s", p, printable([]byte(o.name)))
-		return false // the client would assume another block size, and take the first block for the file
+		return false // the client would assume another block size, and take the first block for the whole file
 	}
 	n, err := strconv.ParseInt(o.value, 10, 64)
 	if err != nil || n < 0 {
@@ -126,8 +128,8 @@ func (d *download) take(v *visit, a *agreed, o option, p packet) bool {
 	return true
 }
 
-// asked returns the value of an option in the request, and whether the answer has the name in the same
-// case.
+// asked returns the value of the option in the request with the given name. The result exact
+// reports whether the name is in the same case.
 func (d *download) asked(name string) (value string, exact, ok bool) {
 	for i := 0; i+1 < len(d.asks); i += 2 {
 		if strings.EqualFold(d.asks[i], name) {
@@ -137,7 +139,8 @@ func (d *download) asked(name string) (value string, exact, ok bool) {
 	return "", false, false
 }
 
-// exactTimeout is the rule of U-Boot and of edk2.
+// exactTimeout returns the check of U-Boot and edk2: a timeout in the OACK must be the requested
+// one.
 func exactTimeout(asked string) func(*visit, *agreed) (rule, saw string) {
 	return func(_ *visit, a *agreed) (rule, saw string) {
 		if a.timeout != "" && a.timeout != asked {
@@ -147,7 +150,7 @@ func exactTimeout(asked string) func(*visit, *agreed) (rule, saw string) {
 	}
 }
 
-// noSizeZero is curl's rule.
+// noSizeZero is the check of curl, which rejects a tsize of 0.
 func noSizeZero(v *visit, a *agreed) (rule, saw string) {
 	switch {
 	case a.size != 0:
@@ -167,7 +170,7 @@ func needsSize(v *visit, a *agreed) (rule, saw string) {
 	return "", ""
 }
 
-// notTiny is busybox's rule: it has its own lower bound.
+// notTiny is the check of busybox, which has its own lower bound for block sizes.
 func notTiny(_ *visit, a *agreed) (rule, saw string) {
 	if a.blockSize <= transfer.MinBlockSize {
 		return ruleBlockSize, "busybox says \"bad blocksize\" and gives up"

@@ -7,7 +7,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// run fetches the file, up to the bound, into v.content. It reports whether this client has succeeded.
+// run fetches the file into v.content, up to the bound. It reports whether this client has
+// succeeded.
 func (d *download) run(v *visit) bool {
 	d.failed = false
 	f := &fetch{download: d, visit: v, agreed: plain(), want: 1, early: map[int64][]byte{}}
@@ -34,18 +35,18 @@ type fetch struct {
 	*download
 	*visit
 	agreed
-	want      int64 // the block that comes next, from 1
+	want      int64 // the next block, from 1
 	acked     int64
 	last      []byte // the packet to repeat after a timeout
 	nacked    int64  // the block whose gap was reported; 0 for none
 	nackedAt  time.Time
-	lost      bool // d.loses has been lost
+	lost      bool // the block d.loses has been lost
 	recovered bool
-	early     map[int64][]byte // blocks out of order, for clients that keep them
-	since     time.Time        // the last progress, or the last packet that a timeout sent
-	moved     time.Time        // the last progress
-	wrapToOne int              // times that block 1 came instead of 0
-	short     int              // windows that were not filled
+	early     map[int64][]byte // blocks that arrived out of order, for clients that keep them
+	since     time.Time        // time of the last progress, or of the last packet that a timeout sent
+	moved     time.Time        // time of the last progress
+	wrapToOne int              // how often block 1 arrived instead of 0
+	short     int              // number of windows that were not filled
 	ended     bool
 }
 
@@ -82,7 +83,7 @@ func (f *fetch) start() (packet, bool) {
 	return p, true
 }
 
-// reply sends a packet, and keeps it for a repeat.
+// reply sends a packet, and keeps it so that a timeout can repeat it.
 func (f *fetch) reply(b []byte) {
 	f.last = b
 	f.send(b)
@@ -123,7 +124,7 @@ func (f *fetch) loop() {
 	}
 }
 
-// patience is how long the client waits for the next packet.
+// patience returns how long the client waits for the next packet.
 func (f *fetch) patience() time.Duration {
 	if f.loses > 0 && f.nacked == f.want {
 		return f.env.rewind // like U-Boot, which reports a gap only once
@@ -131,7 +132,7 @@ func (f *fetch) patience() time.Duration {
 	return f.env.retry
 }
 
-// again does what the client does when its timer expires.
+// again does what this client does when its timer expires.
 func (f *fetch) again() {
 	if f.want > 1 {
 		f.acked = f.want - 1
@@ -140,7 +141,7 @@ func (f *fetch) again() {
 	f.send(f.last)
 }
 
-// data takes a block.
+// data handles a block.
 func (f *fetch) data(p packet) {
 	ahead := int64(int16(p.block - uint16(f.want)))
 	switch {
@@ -174,19 +175,19 @@ func (f *fetch) data(p packet) {
 	}
 }
 
-// serverTimer is shorter than any server's wait for an acknowledgement, but longer than the delay of a
-// copy of a block that the network makes.
+// serverTimer is shorter than any server's wait for an acknowledgement. It is longer than the delay
+// between a block and a copy of it that the network makes.
 const serverTimer = 100 * time.Millisecond
 
-// windowEnded records that the server waits for an acknowledgement before the window is full: it sends
-// nothing, or its latest block again.
+// windowEnded records that the server waits for an acknowledgement before the window is full. Such
+// a server sends nothing, or sends its latest block again.
 func (f *fetch) windowEnded() {
 	if f.window > 1 && f.nacked != f.want && f.want-1 > f.acked {
 		f.short++
 	}
 }
 
-// nack acknowledges the last block that came in order, to report a gap.
+// nack acknowledges the last block that arrived in order, to report a gap.
 func (f *fetch) nack() {
 	f.nacked, f.nackedAt = f.want, time.Now()
 	f.since = f.nackedAt
@@ -194,7 +195,7 @@ func (f *fetch) nack() {
 	f.reply(ack(f.acked))
 }
 
-// accept takes the expected block.
+// accept handles the expected block.
 func (f *fetch) accept(b []byte) {
 	if f.nacked == f.want && f.want == f.loses {
 		f.recovered = true
@@ -220,7 +221,7 @@ func (f *fetch) accept(b []byte) {
 	}
 }
 
-// finish takes the end of the file.
+// finish handles the end of the file.
 func (f *fetch) finish() {
 	f.ended = true
 	f.report.Whole = true
@@ -229,7 +230,7 @@ func (f *fetch) finish() {
 	}
 }
 
-// cut ends the transfer when it has fetched enough.
+// cut ends the transfer when enough bytes are fetched.
 func (f *fetch) cut() {
 	f.ended = true
 	f.sendAbort("closed")
@@ -241,8 +242,8 @@ func (f *fetch) fail(rule, format string, args ...any) {
 	f.sendAbort("closed")
 }
 
-// timeIsUp ends the transfer at the visit's deadline. If the server was still sending, that is no fault,
-// and only the beginning is judged.
+// timeIsUp ends the transfer at the visit's deadline. If the server is still sending, that is not a
+// fault, and only the beginning of the file is judged.
 func (f *fetch) timeIsUp() {
 	switch {
 	case f.ctx.Err() != nil:
@@ -257,7 +258,7 @@ func (f *fetch) timeIsUp() {
 	f.cut()
 }
 
-// stalled gives up a transfer and reports why it stalled.
+// stalled gives up a transfer and records why it stalled.
 func (f *fetch) stalled() {
 	switch {
 	case len(f.others) > 0:
@@ -274,7 +275,7 @@ func (f *fetch) stalled() {
 	}
 }
 
-// slow records that the server ignored a NACK.
+// slow records that the server ignored a NACK, a repeated ACK that reports a gap.
 func (f *fetch) slow(took time.Duration) {
 	f.breaks(ruleRewind, Failed, "block %d was lost; after one repeated ACK %d it took %.1f s to come, or longer",
 		f.want, f.want-1, took.Seconds())

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// outside are names of files that no server should serve. Only the first answer counts.
+// outside has names of files that no server should serve. Only the first answer counts.
 var outside = []struct {
 	name string
 	bad  Verdict
@@ -20,7 +20,7 @@ var outside = []struct {
 
 func checkTraversal(v *visit, _ *download) {
 	for _, o := range outside {
-		// One request suffices: a server that does not answer has not served the file.
+		// One request suffices, because a server that does not answer has not served the file.
 		v.send(request(transfer.ReadRequest, o.name, "octet"))
 		p, ok := v.receive(v.env.retry)
 		if ok && p.op != transfer.ErrorPacket {
@@ -39,7 +39,8 @@ func checkTraversal(v *visit, _ *download) {
 // the doctor listens.
 const maxAnswers = 6
 
-// checkSilent requests a file and never sends another packet, like a request with a forged address.
+// checkSilent requests a file and never sends another packet, as if the request had a forged
+// address.
 func checkSilent(v *visit, d *download) {
 	b := d.request(v)
 	v.send(b)
@@ -95,7 +96,7 @@ func checkLostOACK(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// badPackets are packets that a server must survive.
+// badPackets has packets that a server must survive.
 var badPackets = [][]byte{
 	{},
 	{0},

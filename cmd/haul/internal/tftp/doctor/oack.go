@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// agreed has the values in force after an OACK, as a client understands it.
+// agreed holds the values in force after an OACK, as a client understands them.
 type agreed struct {
 	blockSize int   // 512 without the option
 	window    int   // 1 without the option

@@ -21,7 +21,7 @@ type Report struct {
 	Verdict  Verdict       `json:"verdict"`
 	Findings []Finding     `json:"findings,omitempty"`
 	Notes    []string      `json:"notes,omitempty"` // remarks besides the findings
-	Bytes    int64         `json:"bytes"`           // of the file that were fetched
+	Bytes    int64         `json:"bytes"`           // bytes of the file that were fetched
 	Whole    bool          `json:"whole"`           // the whole file was fetched
 	SHA256   string        `json:"sha256,omitempty"`
 	Took     time.Duration `json:"took_ns"`
@@ -33,13 +33,13 @@ type Report struct {
 type Diagnosis struct {
 	Target  string   `json:"target"`
 	Server  string   `json:"server"`  // the server's address
-	Verdict Verdict  `json:"verdict"` // the worst of all reports, or ok
+	Verdict Verdict  `json:"verdict"` // the worst verdict of all reports, or ok
 	Reports []Report `json:"reports"`
 	Broken  []Rule   `json:"broken,omitempty"` // each rule that a finding names, once
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// WriteText writes a diagnosis for people: a line for each persona, and then the observations and the
+// WriteText writes a diagnosis as text: a line for each persona, and then the observations and the
 // advice for each broken rule.
 func (d *Diagnosis) WriteText(w io.Writer) error {
 	var b strings.Builder
@@ -78,7 +78,7 @@ func (d *Diagnosis) WriteText(w io.Writer) error {
 	return err
 }
 
-// remark is the last column of a persona's line.
+// remark returns the last column of a persona's line.
 func (r *Report) remark() string {
 	if len(r.Findings) == 0 {
 		return r.Sends
@@ -101,7 +101,7 @@ func (d *Diagnosis) notes() []string {
 	return notes
 }
 
-// summary counts the verdicts.
+// summary returns how many reports have each verdict.
 func (d *Diagnosis) summary() string {
 	var n [len(verdictNames)]int
 	for _, r := range d.Reports {

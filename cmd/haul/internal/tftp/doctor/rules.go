@@ -2,14 +2,14 @@ package doctor
 
 import "fmt"
 
-// A Verdict is the result of a persona, or how bad a broken rule is for it.
+// A Verdict is the result of a persona, or says how bad a broken rule is for that persona.
 type Verdict uint8
 
 // The verdicts, from good to bad.
 const (
 	OK      Verdict = iota // there is no fault
-	Skipped                // could not be judged; the notes give the reason
-	Warning                // works, but something is wrong
+	Skipped                // the persona could not judge the server; the notes give the reason
+	Warning                // the client works, but something is wrong
 	Failed                 // this client does not get its file, or worse
 )
 
@@ -18,10 +18,10 @@ var verdictNames = [...]string{OK: "ok", Skipped: "skipped", Warning: "warning",
 // String returns the verdict in one word.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// MarshalText returns the word for JSON.
+// MarshalText returns the word of String. JSON uses it.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText parses the word of MarshalText.
+// UnmarshalText parses a word that MarshalText returns.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	for i, name := range verdictNames {
 		if name == string(text) {
@@ -32,14 +32,15 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is no verdict", text)
 }
 
-// A Rule is a rule that a server should follow.
+// A Rule describes a rule that a server should follow.
 type Rule struct {
 	Name   string `json:"name"`
 	Source string `json:"source"` // the RFC, or the client that requires it
 	Advice string `json:"advice"` // for the server's administrator
 }
 
-// The rules. A finding names one of them, so a cause has the same name for all personas.
+// The names of the rules. A finding has one of these names, so a cause has the same name for all
+// personas.
 const (
 	ruleNoAnswer       = "no-answer"
 	ruleStalls         = "stalls"
@@ -89,7 +90,7 @@ const (
 	ruleUploadRepeat   = "upload-last-block"
 )
 
-// rules explains every rule, in the order in which they are printed.
+// rules explains all rules, in the order in which they are printed.
 var rules = []Rule{
 	{ruleNoAnswer, "RFC 1350 §4", "The request was not answered within several tries. Look for a firewall that lets only port 69 through, and at the server's log."},
 	{ruleStalls, "RFC 1350 §2", "The server stopped in the middle. Look for lost packets, and at whether the server sends again after a timeout."},

@@ -54,5 +54,5 @@ func readBack(v *visit, content []byte) {
 	if get.run(v) && !bytes.Equal(v.content, content[:min(len(content), len(v.content))]) {
 		v.breaks(ruleUpload, Failed, "the upload came back changed: %s where %d were sent", v.amount(), len(content))
 	}
-	v.content, v.size = nil, -1 // it is not the file of the other personas
+	v.content, v.size = nil, -1 // the content is not from the file that the other personas fetch
 }

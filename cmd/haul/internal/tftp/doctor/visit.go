@@ -24,8 +24,8 @@ const (
 // seconds.
 type waits struct {
 	retry  time.Duration // until a packet is sent again
-	quiet  time.Duration // for packets that should not come
-	rewind time.Duration // for the window after a NACK: half of U-Boot's timeout
+	quiet  time.Duration // for packets that should not arrive
+	rewind time.Duration // for the blocks after a NACK: half of U-Boot's timeout
 	lost   time.Duration // for a repeated OACK
 	silent time.Duration // how long the silent requester listens
 }
@@ -41,18 +41,18 @@ var defaultWaits = waits{
 // An env has the settings that all personas of a run share. It does not change.
 type env struct {
 	server   netip.AddrPort
-	name     string // of the file, as it is sent
+	name     string // name of the file, as it is sent
 	empty    bool   // the file has no bytes
 	maxBytes int64
 	timeout  time.Duration
-	mtu      int // of the route to the server
+	mtu      int // MTU of the route to the server
 	upload   string
 	sockets  *sockets
 	waits
 }
 
-// sockets has all sockets of a run. They stay open until it ends, because a reused port might receive
-// late packets of an earlier transfer.
+// sockets has all sockets of a run. They stay open until the run ends, because a reused port might
+// receive late packets of an earlier transfer.
 type sockets struct {
 	mu  sync.Mutex
 	all []*net.UDPConn
@@ -70,7 +70,7 @@ func (s *sockets) close() {
 	}
 }
 
-// listen opens a socket of the server's family.
+// listen opens a socket for IPv4 or IPv6, depending on the server's address.
 func (e *env) listen(port uint16) (*net.UDPConn, error) {
 	network := "udp4"
 	if e.server.Addr().Is6() {
@@ -94,16 +94,16 @@ type visit struct {
 	buf      []byte
 	strange  int
 
-	peer     netip.AddrPort         // the transfer's other end; zero until it has answered
-	homeOnly bool                   // drop packets from other addresses than the server's, as NIC ROMs do
+	peer     netip.AddrPort         // the server's address for the transfer; zero until it has answered
+	homeOnly bool                   // drop packets from all addresses but the server's, as NIC ROMs do
 	foreign  int                    // datagrams that were dropped because of homeOnly
-	others   map[netip.AddrPort]int // packets from others than the peer, except ERRORs
+	others   map[netip.AddrPort]int // how many packets arrived from each address but the peer's, without ERRORs
 
 	report  *Report
-	content []byte // of the file; nil if it was not fetched
-	size    int64  // from an OACK; -1 for none
+	content []byte // content of the file; nil if the file was not fetched
+	size    int64  // size from an OACK; -1 if no OACK has it
 	trusts  bool   // the client uses the size for more than a progress bar
-	differs string // the rule that is broken if the content differs from that of the others
+	differs string // the rule that is broken if the content differs from that of the other visits
 }
 
 func newVisit(ctx context.Context, e *env, name, sends string) (*visit, error) {
@@ -129,7 +129,7 @@ func (v *visit) open(port uint16) error {
 	return nil
 }
 
-// close leaves the socket, which stays open until the run ends.
+// close stops using the socket, which stays open until the run ends.
 func (v *visit) close() {
 	if v.conn != nil {
 		v.unhook()
@@ -140,11 +140,11 @@ func (v *visit) close() {
 // port returns the port that the visit sends from.
 func (v *visit) port() uint16 { return v.conn.LocalAddr().(*net.UDPAddr).AddrPort().Port() }
 
-// over reports whether the visit must end because its time, or that of the run, is up.
+// over reports whether the visit must end, because its time or the time of the run is up.
 func (v *visit) over() bool { return v.ctx.Err() != nil || !time.Now().Before(v.deadline) }
 
-// send sends a packet to the peer, or to the server's port for requests as long as there is no peer. A
-// packet that cannot be sent is lost, as on any link.
+// send sends a packet to the peer, or to the server's port for requests as long as there is no
+// peer. A packet that cannot be sent is lost, as it may be on any link.
 func (v *visit) send(b []byte) {
 	to := v.peer
 	if !to.IsValid() || isRequest(b) {
@@ -158,9 +158,9 @@ func isRequest(b []byte) bool {
 	return op == transfer.ReadRequest || op == transfer.WriteRequest
 }
 
-// receive returns the peer's next packet, or false if none comes within wait or the visit is over. The
-// sender of the first answer becomes the peer. Packets from others are counted and get ERROR 5 (RFC
-// 1350 §4).
+// receive returns the peer's next packet, or false if no packet arrives within wait or the visit is
+// over. The sender of the first answer becomes the peer. Packets from other addresses are counted
+// and answered with ERROR 5 (RFC 1350 §4).
 func (v *visit) receive(wait time.Duration) (packet, bool) {
 	until := time.Now().Add(wait)
 	for {
@@ -217,7 +217,8 @@ func (v *visit) turnAway(p packet) {
 	}
 }
 
-// ask sends a request until it is answered, and returns false if it is not.
+// ask sends a request up to maxTries times, until there is an answer. It returns false if there is
+// no answer.
 func (v *visit) ask(b []byte) (packet, bool) {
 	for range maxTries {
 		v.send(b)
@@ -231,7 +232,8 @@ func (v *visit) ask(b []byte) (packet, bool) {
 	return packet{}, false
 }
 
-// next sends b to the peer until a matching packet comes. It ignores others.
+// next sends b to the peer, up to maxTries times, until a matching packet arrives. It ignores other
+// packets.
 func (v *visit) next(b []byte, fits func(packet) bool) (packet, bool) {
 	for range maxTries {
 		v.send(b)
@@ -269,7 +271,8 @@ func (v *visit) breaks(rule string, bad Verdict, format string, args ...any) {
 	v.report.Findings = append(v.report.Findings, Finding{Rule: rule, Verdict: bad, Saw: saw})
 }
 
-// misses records that a packet which a rule requires did not come, unless the visit ran out of time.
+// misses records that a packet which a rule requires did not arrive, unless the visit ran out of
+// time.
 func (v *visit) misses(rule string, bad Verdict, format string, args ...any) {
 	if v.over() {
 		v.skip("the time was up before something came")
@@ -289,7 +292,7 @@ func (v *visit) skip(format string, args ...any) {
 	v.report.skipped = true
 }
 
-// unanswered records that a request had no answer that the persona accepts.
+// unanswered records that the persona got no answer that it accepts.
 func (v *visit) unanswered(what string) {
 	switch {
 	case v.ctx.Err() != nil:
@@ -316,7 +319,8 @@ func (v *visit) endAndReopen() bool {
 	return v.reopen(0) == nil
 }
 
-// renamed changes the rule of a finding if the persona knows a more exact one.
+// renamed changes the rule of a finding from one name to another, because the persona knows a more
+// exact rule. It reports whether there is such a finding.
 func (v *visit) renamed(from, to string) bool {
 	for i := range v.report.Findings {
 		if f := &v.report.Findings[i]; f.Rule == from {
@@ -327,7 +331,7 @@ func (v *visit) renamed(from, to string) bool {
 	return false
 }
 
-// amount describes how much of the file a visit has.
+// amount describes how much of the file the visit has fetched.
 func (v *visit) amount() string {
 	if v.report.Whole {
 		return fmt.Sprintf("%d bytes", len(v.content))

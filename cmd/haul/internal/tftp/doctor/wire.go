@@ -14,7 +14,7 @@ import (
 type packet struct {
 	op    transfer.Opcode
 	block uint16 // of DATA and ACK; the code of an ERROR
-	data  []byte // after the header: bytes, text, or an OACK's options
+	data  []byte // the data after the header: a file's bytes, an ERROR's text, or an OACK's options
 	from  netip.AddrPort
 	at    time.Time
 }
@@ -69,7 +69,8 @@ func printable(b []byte) string {
 	}, string(b))
 }
 
-// request makes a request packet of the name, the mode, and the options with their values, all unchanged.
+// request returns a request packet with the given fields, all unchanged: the name, the mode, and
+// the options with their values.
 func request(op transfer.Opcode, fields ...string) []byte {
 	b := binary.BigEndian.AppendUint16(nil, uint16(op))
 	for _, f := range fields {
@@ -94,6 +95,6 @@ func fault(code transfer.ErrorCode, text string) []byte {
 	return append(append(b, text...), 0)
 }
 
-// fromNetascii decodes netascii as tftp-hpa does on Unix. It keeps a CR that precedes anything but LF and
-// NUL.
+// fromNetascii decodes netascii as tftp-hpa does on Unix. It keeps a CR that is not followed by LF
+// or NUL.
 var fromNetascii = strings.NewReplacer("\r\n", "\n", "\r\x00", "\r")

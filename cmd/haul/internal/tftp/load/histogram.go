@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A histogram counts durations in buckets whose width is at most 1/128 of their value. It takes any
-// number of durations in 58 KB, and the error of its percentiles is below 1 %.
+// A histogram counts durations in buckets, whose width is at most 1/128 of their value. It needs 58
+// KB for any number of durations, and the error of its percentiles is below 1 %.
 type histogram struct {
 	counts []int64
 	total  int64
@@ -14,7 +14,7 @@ type histogram struct {
 }
 
 const (
-	fineBits = 7 // of a value, below its highest, that select a bucket
+	fineBits = 7 // how many bits of a value, below its highest bit, select a bucket
 	buckets  = (64 - fineBits) << fineBits
 )
 
@@ -41,7 +41,8 @@ func middle(bucket int) uint64 {
 	return uint64(bucket-shift<<fineBits)<<shift + 1<<shift>>1
 }
 
-// at returns the percentile for the given part, 0 to 1.
+// at returns the duration below which the given part of all durations lies. The part is between 0
+// and 1.
 func (h *histogram) at(part float64) time.Duration {
 	rank := max(1, int64(part*float64(h.total)+0.999999))
 	for i, n := range h.counts {

@@ -8,13 +8,14 @@
 //	}
 //	report, err := l.Run(ctx)
 //
-// It works with any server. Each transfer has its own port, like that of a real client, and a
-// [tftpclient.Pool] drives it. The files are not stored, but every byte is compared with the expected
-// content.
+// It works with any server. Each transfer has its own port, like the transfer of a real client. A
+// [tftpclient.Pool] runs the transfers. The files are not stored, but every byte is compared with
+// the expected content.
 //
-// The generator often shares its processors with the server. The pool needs little time: a few loops,
-// each with one epoll and one receive buffer, make two system calls for a packet in lock-step, and
-// one for many packets of a window. The [Report] has the processor time that the generator used.
+// The generator often shares its processors with the server, so the pool is made to need little
+// time. It has a few loops, each with one epoll and one receive buffer. A loop makes two system
+// calls for each packet in lock-step, and one for many packets of a window. The [Report] has the
+// processor time that the generator used.
 package load
 
 import (
@@ -39,32 +40,34 @@ const (
 
 	maxMinTimer = 10 * time.Second
 
-	// unheard is how long the run waits for the first packet of a server. Requests have been repeated
-	// three times by then.
+	// unheard is how long the run waits for the first packet of a server. By then requests have
+	// been repeated three times.
 	unheard = 8 * time.Second
 )
 
-// A Load describes the transfers. Only Target is required.
+// A Load describes the transfers of a run. Only Target is required.
 type Load struct {
-	// Target is the server and the file. In its Name, "{}" stands for the number of the transfer,
-	// which counts from 0 to Names - 1 and then starts over. The mode must be octet.
+	// Target says which file to transfer, and with which server. In its Name, "{}" stands for the
+	// number of the transfer, which counts from 0 to Names - 1 and then starts at 0 again. The mode
+	// must be octet.
 	Target tftpclient.Target
 	Names  int // how many different names; 0 means one for each transfer
 
 	Concurrency int // transfers under way at once, 1 to MaxConcurrency; 0 means 1
-	Transfers   int // in all; 0 means Concurrency, or no limit with a Duration
+	Transfers   int // total number of transfers; 0 means Concurrency, or no limit if Duration is set
 
-	// Duration is how long transfers begin; at least one does. Transfers that are under way then are
-	// completed. 0 means until Transfers have begun.
+	// Duration is how long the run begins new transfers; it begins at least one. Transfers that are
+	// under way then are completed. 0 means that the run begins transfers until there are as many
+	// as Transfers.
 	Duration time.Duration
 
-	// Rate is how many transfers begin in a second, whether or not earlier ones are done, as with
-	// independent clients. Concurrency still bounds the transfers under way. A transfer that must wait
-	// for another one to end is late, and its latency includes the wait. 0 means that a transfer
-	// begins when another one ends.
+	// Rate is how many transfers begin per second, whether or not earlier ones are done, as with
+	// independent clients. Concurrency still bounds the transfers under way. A transfer that must
+	// wait for another one to end is late, and its latency includes the wait. 0 means that a
+	// transfer begins when another one ends.
 	Rate float64
 
-	// Warmup is how many transfers run first without being counted.
+	// Warmup is how many transfers run first and are not counted.
 	Warmup int
 
 	// Write sends files of Size bytes of test content (see [Pattern]).
@@ -84,17 +87,18 @@ type Load struct {
 	Window    int  // the window to request, 1 to 65535 blocks; 0 requests none, which means 1
 	NoOptions bool // request no options; otherwise tsize is always requested
 
-	// Loss is the part of datagrams that are dropped in each direction, 0 to 0.9. Seed selects them.
+	// Loss is the part of all datagrams that is dropped in each direction, 0 to 0.9. Seed
+	// determines which ones.
 	Loss float64
 	Seed uint64
 
 	// Timeout is how long one transfer may take; 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// MinTimer is the shortest time to wait for an answer before a packet is sent again, for downloads
-	// and for a window of 1. With 0, the measured round trips decide, but it is at least 10 ms, as in
-	// haul's client. Few other clients are as quick, and on an overloaded machine some of these
-	// repeats are needless.
+	// MinTimer is the shortest time to wait for an answer before a packet is sent again, for
+	// downloads and for a window of 1. With 0, the time depends on the measured round trips, but is
+	// at least 10 ms, as in haul's client. Few other clients repeat packets that quickly, and on an
+	// overloaded machine some of these repeats are needless.
 	MinTimer time.Duration
 
 	// Loops is how many threads drive the transfers, 1 to MaxLoops. 0 means 1, which suffices until a
@@ -104,17 +108,17 @@ type Load struct {
 	// Progress, if set, is called several times a second, but not after Run has returned.
 	Progress func(Progress)
 
-	unheard time.Duration // for tests; 0 means the constant
+	unheard time.Duration // for tests; 0 means the constant unheard
 }
 
-// A Progress is how far a run is.
+// A Progress says how far a run is.
 type Progress struct {
 	Elapsed   time.Duration
-	Warmup    bool  // the fields below are those of the warm-up
+	Warmup    bool  // the fields below are about the warm-up
 	Done      int64 // transfers that have ended, including failed ones
 	Failed    int64
 	Transfers int64 // how many there will be; 0 if there is no limit
-	Bytes     int64 // of file content moved
+	Bytes     int64 // bytes of file content moved
 }
 
 // Check returns an error if l is invalid. Run calls it too.
@@ -159,7 +163,7 @@ func (l *Load) Check() error {
 	return offer.Check()
 }
 
-// withDefaults returns l with its zero values replaced.
+// withDefaults returns a copy of l with defaults in place of zero values.
 func (l *Load) withDefaults() Load {
 	e := *l
 	e.Concurrency = max(1, e.Concurrency)
@@ -188,8 +192,7 @@ func (l *Load) withDefaults() Load {
 // placeholder stands for a transfer's number in a name.
 const placeholder = "{}"
 
-// dueAt returns when the transfer with the given number begins, from the
-// start of the run.
+// dueAt returns when the transfer with the given number is due, counted from the start of the run.
 func dueAt(i int64, rate float64) time.Duration {
 	return time.Duration(float64(i) / rate * float64(time.Second))
 }

@@ -17,8 +17,8 @@ import (
 // block size divides it, and the content differs if a block is missing or repeated.
 const PatternPeriod = 1<<20 + 7
 
-// pattern returns one period of the test content, followed by as many bytes as the longest block has,
-// so that a block never wraps around.
+// pattern returns one period of the test content, followed by the first bytes of the next one, as
+// many as the longest block has. So a block is always a slice of it.
 var pattern = sync.OnceValue(func() []byte {
 	b := make([]byte, PatternPeriod+transfer.MaxBlockSize)
 	for i := 0; i < PatternPeriod; i += 8 {
@@ -37,7 +37,7 @@ func patternAt(off int64, n int) []byte {
 	return pattern()[at : at+n]
 }
 
-// scramble returns a value each bit of which depends on all bits of x. It is the last step of the
+// scramble returns a value in which each bit depends on all bits of x. It is the last step of the
 // generator splitmix64.
 func scramble(x uint64) uint64 {
 	x ^= x >> 30

@@ -12,10 +12,10 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Run makes the transfers, and reports on them. The Report counts failed transfers; they are no error
-// of Run. Run fails if it could not begin or complete the load: ctx has ended, no server answers
-// ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or the process may not open enough
-// sockets. The Report then covers the transfers up to that point.
+// Run makes the transfers, and reports on them. The Report counts failed transfers; they are not an
+// error of Run. Run returns an error if it could not begin or complete the load: ctx has ended, no
+// server answers ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or the process may not
+// open enough sockets. The Report then covers the transfers up to that point.
 func (l *Load) Run(ctx context.Context) (Report, error) {
 	if err := l.Check(); err != nil {
 		return Report{}, err
@@ -62,7 +62,8 @@ func (l *Load) at(ctx context.Context, server netip.AddrPort) (report Report, he
 	return report, r.heard(), err
 }
 
-// verify fetches the uploaded files, and adds all differences to the report.
+// verify fetches the uploaded files, and adds the number of correct ones and the failures to the
+// report.
 func (l *Load) verify(ctx context.Context, server netip.AddrPort, report *Report) error {
 	back := *l
 	back.Write, back.Pattern, back.Rate, back.Duration = false, true, 0, 0
@@ -85,7 +86,7 @@ func (l *Load) verify(ctx context.Context, server netip.AddrPort, report *Report
 func lookUp(ctx context.Context, t tftpclient.Target) ([]netip.AddrPort, error) {
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
 	if err != nil {
-		return nil, err // it names the host
+		return nil, err // the error names the host
 	}
 	servers := make([]netip.AddrPort, len(ips))
 	for i, ip := range ips {

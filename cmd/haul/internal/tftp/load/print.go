@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// String describes in a line how far a run is.
+// String describes in one line how far a run is.
 func (p Progress) String() string {
 	what := ""
 	if p.Warmup {
@@ -26,7 +26,7 @@ func (p Progress) String() string {
 		console.FormatBytes(p.Bytes), console.FormatBytes(console.PerSecond(p.Bytes, p.Elapsed)), p.Elapsed.Round(time.Second))
 }
 
-// A result is a report as JSON: names only ever join.
+// A result is a report as JSON. Names may be added to it, but never change or disappear.
 type result struct {
 	Seconds          float64          `json:"seconds"`
 	Transfers        int64            `json:"transfers"`
@@ -53,7 +53,7 @@ type result struct {
 	settings
 }
 
-// settings are the settings of the load, which a result repeats.
+// settings holds the settings of the load, which a result repeats.
 type settings struct {
 	Concurrency int     `json:"concurrency"`
 	Size        int64   `json:"size"`
@@ -65,7 +65,7 @@ type settings struct {
 	Loops       int     `json:"loops"`
 }
 
-// percentiles are a [Latency] in milliseconds.
+// percentiles holds a [Latency] in milliseconds.
 type percentiles struct {
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
@@ -117,7 +117,7 @@ func (r *Report) WriteJSON(out io.Writer, l *Load) error {
 	})
 }
 
-// WriteText writes a report for people.
+// WriteText writes a report as text.
 func (r *Report) WriteText(out io.Writer) error {
 	bytes, packets := r.PerSecond()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

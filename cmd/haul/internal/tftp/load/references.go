@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// references remembers the content of the first download of each file as the sum of the hashes of its
-// blocks. The sum takes 8 bytes for a file of any size, and does not depend on the order of the
+// references remembers the content of the first download of each file, as the sum of the hashes of
+// its blocks. The sum has 8 bytes for a file of any size, and does not depend on the order of the
 // blocks.
 type references struct {
 	seed maphash.Seed
@@ -14,7 +14,8 @@ type references struct {
 	sums map[reference]digest
 }
 
-// A reference names downloads that must have the same sum. Blocks of another size have other hashes.
+// A reference identifies downloads that must have the same sum. It includes the block size, because
+// blocks of another size have other hashes.
 type reference struct {
 	name  int64
 	block int
@@ -34,7 +35,7 @@ func (r *references) block(off int64, data []byte) uint64 {
 	return scramble(maphash.Bytes(r.seed, data) + scramble(uint64(off)))
 }
 
-// compare reports whether a whole file equals the first one of its name.
+// compare reports whether a whole file equals the first download with the same reference.
 func (r *references) compare(k reference, c digest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

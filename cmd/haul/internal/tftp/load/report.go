@@ -12,20 +12,20 @@ import (
 // includes only Verified, Failed and Errors.
 type Report struct {
 	Duration  time.Duration
-	Transfers int64 // that have ended
-	Failed    int64 // of these, the ones that failed
-	Cut       int64 // that were under way when the run was aborted; not in Transfers
+	Transfers int64 // transfers that have ended
+	Failed    int64 // how many of these failed
+	Cut       int64 // transfers that were under way when the run was aborted; Transfers does not include them
 	Verified  int64 // uploads that were fetched again and are correct
 
-	// Errors counts the failed transfers by reason. It has at most maxErrors reasons; one more counts
-	// all others.
+	// Errors counts the failed transfers by reason. It has at most maxErrors reasons, and one more
+	// entry that counts all others.
 	Errors map[string]int64
 
-	Bytes      int64 // of file content moved, without repeats; failed transfers count
+	Bytes      int64 // bytes of file content moved, without repeats, but with those of failed transfers
 	Packets    int64 // DATA packets that carried it, without repeats
 	Resent     int64 // packets that were sent again
-	Duplicates int64 // packets that came again
-	Timeouts   int64 // times that a timer of the generator expired
+	Duplicates int64 // packets that were received again
+	Timeouts   int64 // how often a timer of the generator expired
 	Late       int64 // transfers that began more than 1 ms after they were due, if there is a Rate
 
 	Latency Latency // of successful transfers, from the request to the last packet
@@ -43,18 +43,19 @@ type Report struct {
 	Loops int // the number of loops
 }
 
-// A Latency has percentiles with an error below 1 %, and the exact maximum.
+// A Latency holds percentiles with an error below 1 %, and the exact maximum.
 type Latency struct {
 	P50, P90, P99, Max time.Duration
 }
 
 const (
-	// A loop that is busier than saturatedAt measures itself, in a run of longEnough or more.
+	// If a loop is busier than saturatedAt, in a run of at least longEnough, the run measures the
+	// generator itself.
 	saturatedAt = 0.9
 	longEnough  = 100 * time.Millisecond
 
-	// atWork is the least part of the time for which a saturated loop has a processor. With less, it
-	// mostly waits for a processor.
+	// atWork is the smallest part of the time during which a saturated loop has a processor. A loop
+	// that has one for less time mostly waits for a processor.
 	atWork = 0.75
 )
 
@@ -62,11 +63,11 @@ const (
 // rather than the server. It is false if the generator was slow only because a server used the same
 // processors.
 func (r *Report) Saturated() bool {
-	worked := r.CPU == 0 || r.CPUShare() > atWork*float64(r.Loops) // 0 if it is unknown
+	worked := r.CPU == 0 || r.CPUShare() > atWork*float64(r.Loops) // the CPU time is 0 if it is unknown
 	return r.Busy > saturatedAt && worked && r.Duration >= longEnough
 }
 
-// silent reports whether each transfer timed out without an answer.
+// silent reports whether all transfers timed out without an answer.
 func (r *Report) silent() bool {
 	if r.Transfers == 0 || r.Failed < r.Transfers || r.First != (Latency{}) {
 		return false
@@ -79,7 +80,7 @@ func (r *Report) silent() bool {
 	return true
 }
 
-// PerSecond returns the bytes and DATA packets per second.
+// PerSecond returns how many bytes and DATA packets were moved per second.
 func (r *Report) PerSecond() (bytes, packets float64) {
 	if r.Duration <= 0 {
 		return 0, 0

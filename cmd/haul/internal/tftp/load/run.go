@@ -21,11 +21,12 @@ const (
 	// maxErrors is how many different reasons a Report names.
 	maxErrors = 32
 
-	// otherErrors counts the rest.
+	// otherErrors is the name under which a Report counts the rest.
 	otherErrors = "other errors"
 
-	// maxRefusals is how many transfers in a row, for each one that may be under way, fail because no
-	// socket is open at the server, before the server counts as gone.
+	// maxRefusals is how many transfers in a row must fail because the server has no open socket,
+	// before the server counts as gone. It is multiplied by the number of transfers that may be
+	// under way.
 	maxRefusals = 10
 
 	progressEvery = 200 * time.Millisecond
@@ -43,9 +44,9 @@ type run struct {
 	references  *references
 	warmup      bool
 	pool        *tftpclient.Pool
-	poolContext context.Context // of each transfer of pool
+	poolContext context.Context // context of each transfer of pool
 	dice        *rand.Rand      // mu: decides which datagrams are lost
-	slots       chan struct{}   // transfers under way, if there is a Rate
+	slots       chan struct{}   // holds an element for each transfer under way, if there is a Rate
 
 	began time.Time
 	begun atomic.Int64  // number of the transfer to begin next
@@ -53,14 +54,14 @@ type run struct {
 
 	mu       sync.Mutex
 	count    counts           // mu
-	refusals int64            // mu: in a row
+	refusals int64            // mu: refused transfers in a row
 	errors   map[string]int64 // mu
 	agreed   transfer.Options // mu
 	broken   error            // mu: why the run cannot continue
 	free     []*task          // mu
 }
 
-// counts are the counters of a run.
+// counts holds the counters of a run.
 type counts struct {
 	done, failed, cut, late      int64
 	packets                      int64
@@ -122,14 +123,14 @@ func (r *run) do(ctx context.Context) (Report, error) {
 	}()
 	r.show(over)
 	report := r.report(ownprocess.CPUTime() - cpu)
-	_ = r.pool.Close() // there is nothing left to lose
+	_ = r.pool.Close() // no transfer is left, so its error does not matter
 	if err := ctx.Err(); err != nil {
 		return report, err
 	}
 	return report, r.broken
 }
 
-// next begins the next transfer, unless there are no more to begin.
+// next begins the next transfer, unless all have begun.
 func (r *run) next(now time.Time) {
 	if i, due, ok := r.claim(now); ok {
 		r.start(i, due)
@@ -186,7 +187,7 @@ func (r *run) pace() {
 // show calls Progress until the transfers are over. It closes the pool if the run is aborted.
 func (r *run) show(over chan struct{}) {
 	broke := r.broke
-	var tick <-chan time.Time // never, without Progress
+	var tick <-chan time.Time // nil without Progress, so it never fires
 	if r.load.Progress != nil {
 		t := time.NewTicker(progressEvery)
 		defer t.Stop()
@@ -199,7 +200,7 @@ func (r *run) show(over chan struct{}) {
 			return
 		case <-broke:
 			broke = nil
-			_ = r.pool.Close() // which ends the transfers
+			_ = r.pool.Close() // closing the pool ends the transfers
 		case <-tick:
 			r.load.Progress(r.progress())
 		}
@@ -236,7 +237,7 @@ func (r *run) stop() {
 	r.halt()
 }
 
-// halt is stop. The caller holds mu.
+// halt is like stop. The caller holds mu.
 func (r *run) halt() {
 	if !r.stopped() {
 		close(r.broke)
@@ -260,7 +261,7 @@ func (r *run) breakOff(err error) {
 	r.breakOffLocked(err)
 }
 
-// breakOffLocked is breakOff. The caller holds mu.
+// breakOffLocked is like breakOff. The caller holds mu.
 func (r *run) breakOffLocked(err error) {
 	if r.broken == nil {
 		r.broken = err
@@ -268,8 +269,8 @@ func (r *run) breakOffLocked(err error) {
 	r.halt()
 }
 
-// claim returns the number of the next transfer, and when it is due, unless
-// there are no more to begin.
+// claim returns the number of the next transfer, and when it is due. It returns false if no more
+// transfers should begin.
 func (r *run) claim(now time.Time) (i int64, due time.Time, ok bool) {
 	l := r.load
 	i = r.begun.Add(1) - 1
@@ -311,7 +312,7 @@ func (r *run) absent(why error) error {
 		r.server, r.load.unheard, why)
 }
 
-// report makes a Report of the counters.
+// report returns a Report with the values of the counters.
 func (r *run) report(cpu time.Duration) Report {
 	st := r.pool.Stats()
 	r.mu.Lock()

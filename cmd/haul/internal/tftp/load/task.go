@@ -20,12 +20,12 @@ var (
 // A task is one transfer of a run. Tasks are reused.
 type task struct {
 	run  *run
-	done func(tftpclient.Result, error) // t.finish, bound once
+	done func(tftpclient.Result, error) // t.finish, as a function that is allocated once
 
 	name int64     // number in the name
 	due  time.Time // when it should begin
-	sum  uint64    // of the content
-	size int64     // of a whole download
+	sum  uint64    // sum of the hashes of the blocks
+	size int64     // size of a whole download
 }
 
 // begin starts t as the transfer with the given number.
@@ -42,7 +42,7 @@ func (t *task) begin(index int64, due time.Time) error {
 	return t.run.pool.GetBlocks(t.run.poolContext, to, t, t.done)
 }
 
-// WriteBlock compares a part of a file with the expected content.
+// WriteBlock compares a part of a file with the expected content, or adds its hash to the sum.
 func (t *task) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	l := t.run.load
 	if l.Pattern {
@@ -58,7 +58,7 @@ func (t *task) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	return nil
 }
 
-// compare compares a whole file with the first one of its name.
+// compare compares a whole file with the first download of the same name.
 func (t *task) compare(block int) error {
 	if !t.run.references.compare(reference{t.name, block}, digest{t.sum, t.size}) {
 		return errDiffers
@@ -71,7 +71,7 @@ func (t *task) finish(res tftpclient.Result, err error) {
 	r, now := t.run, time.Now()
 	l := r.load
 	if err != nil {
-		err = errors.Unwrap(err) // the target is the run's
+		err = errors.Unwrap(err) // drop the part that names the target, which is the same for the whole run
 	}
 	block := res.Options.BlockSize
 	if block == 0 {
@@ -79,7 +79,7 @@ func (t *task) finish(res tftpclient.Result, err error) {
 	}
 	packets := res.Bytes / int64(block)
 	if err == nil {
-		packets++ // the last one is not full
+		packets++ // the last packet has no full block
 		if !l.Write && !l.Pattern {
 			err = t.compare(block)
 		}
@@ -94,7 +94,8 @@ func (t *task) finish(res tftpclient.Result, err error) {
 	if res.First > 0 {
 		c.first.add(res.First)
 	}
-	// The pool reads the clock once for many packets, so its times may be earlier.
+	// The pool reads the clock once for many packets, so its times may be earlier than the present
+	// time.
 	latency := max(now.Sub(t.due), res.Duration)
 	if l.Rate > 0 && latency-res.Duration > time.Millisecond {
 		c.late++

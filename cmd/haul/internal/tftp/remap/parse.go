@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// The bounds of a file. [Parse] refuses what is larger.
+// The bounds of a map file. [Parse] refuses a file that exceeds one.
 const (
-	MaxFile  = 1 << 20  // bytes of a file
-	MaxRules = 4096     // rules of a file
-	maxLine  = 16 << 10 // bytes of a line, as in tftp-hpa 5.2
+	MaxFile  = 1 << 20  // largest file, in bytes
+	MaxRules = 4096     // most rules in a file
+	maxLine  = 16 << 10 // longest line in bytes, as in tftp-hpa 5.2
 
-	maxTotalSize = 1 << 18 // of all regexes of a file, in instructions, approximately
+	maxTotalSize = 1 << 18 // approximate size of all regexes of a file together, in instructions
 
-	maxFaults = 20 // faulty lines reported at once
+	maxFaults = 20 // most faulty lines reported at once
 )
 
 // A SyntaxError is a line of a map file that cannot be used.
@@ -50,24 +50,24 @@ func Parse(text string) (*Rules, error) {
 
 type parser struct {
 	rules  *Rules
-	line   int // number and
+	line   int // number of the current line
 	text   string
-	size   int // of all regexes so far
+	size   int // size of all regexes so far, in instructions
 	faults []error
 }
 
-// fault adds an error of the current line, if there is one.
+// fault adds err as an error of the current line, if err is not nil.
 func (p *parser) fault(err error) {
 	if err != nil && len(p.faults) < maxFaults {
 		p.faults = append(p.faults, &SyntaxError{Line: p.line, Text: strings.Trim(p.text, space), Reason: err.Error()})
 	}
 }
 
-// space has the white space of isspace(3) in the C locale.
+// space has the characters that isspace(3) accepts in the C locale.
 const space = " \t\n\v\f\r"
 
-// word splits off the first word of a line, with its backslashes. The word is "" at the end of the line
-// or before a comment.
+// word splits off the first word of a line, and keeps its backslashes. The word is "" at the end of
+// the line and before a comment.
 func word(line string) (word, rest string) {
 	line = strings.TrimLeft(line, space)
 	for i := 0; i < len(line); i++ {
@@ -136,8 +136,8 @@ func (p *parser) label(name string) error {
 	return nil
 }
 
-// checkJumps reports missing labels. A label that depends on the match is checked only when a rule
-// jumps to it.
+// checkJumps records jumps to missing labels. A label that depends on the match is checked only
+// when a rule jumps to it.
 func (p *parser) checkJumps() {
 	for _, r := range p.rules.rules {
 		if r.ops&opJump == 0 || strings.Contains(r.replace, `\`) {
@@ -157,8 +157,8 @@ var letterOps = map[rune]op{
 	'G': opRead, 'P': opWrite, '4': opIPv4, '6': opIPv6, '~': opInvert, 'i': opFold,
 }
 
-// Letters that cannot be combined. tftp-hpa 5.2 accepts some other combinations that 6.0 refuses; one of
-// the letters then has no effect: see effectiveOps.
+// conflicts lists letters that cannot be combined. Some other combinations, which tftp-hpa 6.0
+// refuses, are accepted as in 5.2. One of their letters has no effect: see effectiveOps.
 var conflicts = []struct {
 	ops     op
 	letters string
@@ -170,7 +170,7 @@ var conflicts = []struct {
 	{opRead | opWrite, "G and P"}, {opIPv4 | opIPv6, "4 and 6"},
 }
 
-// parseOps reads the operation, the first word of a rule.
+// parseOps parses the operation, which is the first word of a rule.
 func parseOps(letters string) (op, error) {
 	var ops op
 	for _, c := range letters {

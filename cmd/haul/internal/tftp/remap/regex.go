@@ -27,7 +27,7 @@ func compile(pattern string, fold bool) (*regexp.Regexp, int, error) {
 	tree, err := syntax.Parse(flags+goPattern, syntax.Perl)
 	if err != nil {
 		if e, ok := errors.AsType[*syntax.Error](err); ok {
-			err = errors.New(e.Code.String()) // the full text has the translated pattern
+			err = errors.New(e.Code.String()) // the full text shows the translated pattern
 		}
 		return nil, 0, fmt.Errorf("regex %s: %w", brief(pattern), err)
 	}
@@ -40,13 +40,13 @@ func compile(pattern string, fold bool) (*regexp.Regexp, int, error) {
 		return nil, 0, fmt.Errorf("regex %s: %w", brief(pattern), err)
 	}
 	re.Longest()
-	return re, size * (1 + re.NumSubexp()), nil // each group adds work to each step
+	return re, size * (1 + re.NumSubexp()), nil // each group adds work to each step of matching
 }
 
-// sizeOf estimates the number of instructions of a regex. Above maxSize it may return any larger
-// number.
+// sizeOf estimates the number of instructions of a regex. If there are more than maxSize, it may
+// return any number above maxSize.
 func sizeOf(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/8 // runes, or the pairs of a class, for which the matcher uses a binary search
+	n := 1 + len(re.Rune)/8 // the runes of a literal, or the ranges of a class, in which the matcher uses a binary search
 	if re.Op == syntax.OpLiteral {
 		n = len(re.Rune)
 	}

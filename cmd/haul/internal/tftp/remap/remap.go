@@ -1,7 +1,7 @@
-// Package remap applies the rules of tftpd-hpa's map file (its option -m) to file names. Such a file
-// works without changes.
+// Package remap applies the rules of tftpd-hpa's map file (its option -m) to file names. Such a
+// file works without changes.
 //
-// A file is parsed once, and its rules apply to each request:
+// A file is parsed once, and then its rules are applied to each request:
 //
 //	rules, err := remap.Parse(text)
 //	if err != nil {
@@ -11,9 +11,9 @@
 //
 // # The file
 //
-// A line has a label, a rule, or neither. Words end at white space. An unescaped # begins a comment,
-// even inside a word. A backslash makes the next character part of the word. No line continues on the
-// next one.
+// A line has a label, a rule, or neither. Words end at white space. An unescaped # begins a
+// comment, even inside a word. A backslash makes the next character part of the word. No line
+// continues on the next one.
 //
 //	:label
 //	operation regex replacement
@@ -35,28 +35,28 @@
 //	4 6 only for clients with IPv4, with IPv6
 //	~   if the regex does not match
 //
-// In a replacement, \0 is the matched text, \1 to \9 are its groups, \i is the client's address, and \x
-// is the address in hexadecimal. \U and \L convert the letters that follow to upper or lower case, and
-// \E ends that. A backslash before any other character is dropped.
+// In a replacement, \0 is the matched text, \1 to \9 are its groups, \i is the client's address,
+// and \x is the address in hexadecimal. \U and \L convert the letters that follow to upper or lower
+// case, and \E ends that. A backslash before any other character is dropped.
 //
-// tftp-hpa 5.2 has everything except gg, E, j and labels, which came with 6.0. If the two versions
-// differ, the package follows their common manual: s begins at the first rule, not at the second as in
-// 5.2, and the message of an a rule is only its replacement, without the parts of the name around the
-// match. GP, 46 and jumps to missing labels are refused.
+// tftp-hpa 5.2 has all of this except gg, E, j and labels, which version 6.0 added. Where the two
+// versions differ, the package follows their common manual: s begins at the first rule, not at the
+// second as in 5.2, and the message of an a rule is only its replacement, without the parts of the
+// name around the match. GP, 46 and jumps to missing labels are refused.
 //
 // # Regular expressions
 //
-// They are POSIX extended regular expressions as in glibc: leftmost-longest, but matched in linear
-// time. [Parse] refuses what linear time excludes: back references, \< and \>. It also refuses escaped
-// letters and digits without a meaning, such as \d. If a match can be divided among groups in several
-// ways, Go's choice may differ from that of POSIX: in (a|ab)(c|bcd) on "abcd", \1 is "a". \U, \L and
-// the named classes apply only to ASCII.
+// The regular expressions are POSIX extended regular expressions as in glibc: leftmost-longest, but
+// matched in linear time. [Parse] refuses back references, \< and \>, because they cannot be
+// matched in linear time. It also refuses escaped letters and digits that have no meaning, such as
+// \d. If a match can be divided among groups in several ways, Go's choice may differ from that of
+// POSIX: in (a|ab)(c|bcd) on "abcd", \1 is "a". \U, \L and the named classes apply only to ASCII.
 //
 // # Bounds
 //
-// There are bounds for the size of a file, the number of its rules, and, for each request, the number
-// of steps, the length of the name and the work of matching. So neither a file nor a name can make a
-// server loop or run out of memory.
+// The size of a file and the number of its rules are bounded. So are the number of steps, the
+// length of the name and the work of matching for each request. So neither a file nor a name can
+// make a server loop or run out of memory.
 package remap
 
 import (
@@ -66,10 +66,10 @@ import (
 	"strings"
 )
 
-// The bounds of one request. A request beyond one fails with [ErrLimit].
+// The bounds of one request. A request that exceeds one fails with [ErrLimit].
 const (
-	// MaxSteps is how many rules may be tried for one request. Each further replacement of a g or gg
-	// rule counts too. It is tftpd-hpa's --map-steps.
+	// MaxSteps is how many rules may be tried for one request. Each further replacement of a g or
+	// gg rule counts too. tftpd-hpa has the same bound, which its option --map-steps sets.
 	MaxSteps = 4096
 
 	// MaxName is the greatest length of a name in bytes, after any step.
@@ -83,16 +83,16 @@ const (
 // ErrLimit says that the rules did not end within the bounds. tftpd-hpa refuses such a request too.
 var ErrLimit = errors.New("remap limit reached")
 
-// ErrLabel says that a j rule led to a label that does not exist.
+// ErrLabel says that a j rule jumped to a label that does not exist.
 var ErrLabel = errors.New("no such label")
 
-// An Abort is the error of a request that an a rule refuses.
+// An Abort is the error for a request that an "a" rule refuses.
 type Abort struct {
-	Line    int    // of the rule in its file, from 1
-	Message string // for the client; at most MaxName bytes, and may be empty
+	Line    int    // line of the rule in its file, from 1
+	Message string // message for the client; at most MaxName bytes, and may be empty
 }
 
-// Error says which rule refused the request, and with which message.
+// Error says which rule refused the request, and gives the message if there is one.
 func (a *Abort) Error() string {
 	if a.Message == "" {
 		return fmt.Sprintf("refused by the map file, line %d", a.Line)
@@ -109,20 +109,21 @@ type Query struct {
 	Hex  string // the same in upper-case hexadecimal, for \x: "C0000207"
 	IPv6 bool   // it is an IPv6 address
 
-	// Exists reports whether the request could use a name, for E rules. nil means that it never could.
+	// Exists reports whether the request could use a name, for E rules. A nil Exists means that it
+	// never could.
 	Exists func(name string) bool
 }
 
 // A Step is one rule that matched.
 type Step struct {
-	Line int    // of the rule in its file, from 1
-	Rule string // its text
-	Name string // the name after it
-	Then string // where it leads, if not to the next rule: "end", "restart", "jump to x", "abort", "undone: no such file"
+	Line int    // line of the rule in its file, from 1
+	Rule string // text of the rule
+	Name string // the name after the rule
+	Then string // what follows, if not the next rule: "end", "restart", "jump to x", "abort", "undone: no such file"
 }
 
-// Rules are the rules of one file. They never change, and any goroutine may use them. The zero value
-// has no rules and changes no name.
+// Rules holds the rules of one file. They never change, and any goroutine may use them. The zero
+// value has no rules and changes no name.
 type Rules struct {
 	rules  []rule
 	labels map[string]int // index of the rule after the label
@@ -160,7 +161,7 @@ type rule struct {
 // Len returns the number of rules, not counting labels.
 func (r *Rules) Len() int { return len(r.rules) }
 
-// brief quotes the beginning of a text for an error.
+// brief quotes the beginning of a string for an error.
 func brief(s string) string {
 	const most = 60
 	if len(s) > most {

@@ -9,8 +9,8 @@ import (
 // each case the request must be refused.
 func (r *Rules) Apply(q Query) (string, error) { return r.Trace(q, nil) }
 
-// Trace is like [Rules.Apply], and calls step for each rule that matches, in order. A nil step is not
-// called.
+// Trace is like [Rules.Apply], and calls step for each rule that matches, in order. The function
+// step may be nil.
 func (r *Rules) Trace(q Query, step func(Step)) (string, error) {
 	run := run{rules: r, q: q, name: q.Name, report: step}
 	if len(q.Name) > MaxName {
@@ -50,7 +50,8 @@ func (u *run) applies(ops op) bool {
 	return ops&not == 0
 }
 
-// spend counts n steps with a regex of the given cost over a name of the given length.
+// spend counts n steps with a regex of the given cost over a name of the given length. It returns
+// an error if that exceeds a bound.
 func (u *run) spend(n, cost, length int) error {
 	u.steps += n
 	u.work += n * cost * (length + 1)
@@ -91,7 +92,9 @@ func (u *run) try(i int) (next int, err error) {
 	return u.then(i, matched, m)
 }
 
-// then does the operations of rule i after its replacement. m is its match in matched.
+// then does the operations of rule i other than its replacement, which has already been made. The
+// argument m is the rule's match in matched, the name before the replacement. It returns the index
+// of the next rule.
 func (u *run) then(i int, matched string, m []int) (next int, err error) {
 	r := &u.rules.rules[i]
 	text := ""
@@ -154,8 +157,8 @@ func (u *run) rewrite(r *rule, m []int) (string, error) {
 
 // rewriteAll replaces all matches of r from left to right.
 func (u *run) rewriteAll(r *rule) (string, error) {
-	// Each match may cost a pass over the rest of the name. If there is one more match than the bounds
-	// allow, spend fails.
+	// Each match may cost a pass over the rest of the name. So find at most one match more than the
+	// bounds allow; then spend fails.
 	most := 2 + min(MaxSteps-u.steps, (maxWork-u.work)/(r.cost*(len(u.name)+1)))
 	all := r.regex.FindAllStringSubmatchIndex(u.name, most)
 	if err := u.spend(len(all)-1, r.cost, len(u.name)); err != nil {
@@ -164,7 +167,7 @@ func (u *run) rewriteAll(r *rule) (string, error) {
 	return u.substitute(r, u.name, all)
 }
 
-// substitute returns name with the replacement of r in place of its matches.
+// substitute returns name with the replacement of r in place of the given matches.
 func (u *run) substitute(r *rule, name string, matches [][]int) (string, error) {
 	var b []byte
 	end := 0
@@ -186,8 +189,8 @@ func tooLong() error {
 	return fmt.Errorf("the name grows beyond %d bytes: %w", MaxName, ErrLimit)
 }
 
-// expand appends a replacement to b. Its groups come from the match m of name. They are empty after an
-// inverted match, for which m is nil.
+// expand appends a replacement to b. The groups in the replacement come from the match m of name.
+// After an inverted match, m is nil and the groups are empty.
 func (u *run) expand(b []byte, replacement, name string, m []int) ([]byte, error) {
 	var letters func(byte) byte
 	put := func(s string) {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxRepeat  = 1000 // in {n}: Go's own bound
+	maxRepeat  = 1000 // largest number in {n}, which is Go's own bound
 	maxGroups  = 9
-	maxInARow  = 4 // repetitions of one thing: a{2}{3}
+	maxInARow  = 4 // most repetitions of one expression, such as the two in a{2}{3}
 	specialsIn = `.^$*+?{[(|)\`
 )
 
@@ -22,8 +22,8 @@ var errNothing = errors.New("nothing to repeat before *, +, ? or {")
 type translator struct {
 	src    string // the rest of the pattern
 	out    []byte
-	groups []int // where each open ( began in out
-	opened int   // groups so far
+	groups []int // where each open ( begins in out
+	opened int   // number of groups so far
 	atom   int   // where the last repeatable expression begins in out, or -1
 }
 
@@ -97,8 +97,8 @@ func (t *translator) next() error {
 	return nil
 }
 
-// openGroup begins a group. Nothing can refer to a group beyond the ninth, so the translation does not
-// capture those.
+// openGroup begins a group. No replacement can refer to a group beyond the ninth, so the
+// translation does not capture such groups.
 func (t *translator) openGroup() {
 	t.groups = append(t.groups, len(t.out))
 	if t.opened++; t.opened <= maxGroups {
@@ -113,7 +113,7 @@ func (t *translator) closeGroup() {
 	t.take(1)
 	last := len(t.groups) - 1
 	if last < 0 {
-		t.unit(`\)`) // glibc: an ordinary character
+		t.unit(`\)`) // in glibc, this is an ordinary character
 		return
 	}
 	t.out = append(t.out, ')')
@@ -153,7 +153,7 @@ func (t *translator) escape() error {
 	return nil
 }
 
-// repeat reads one or more repetitions in a row.
+// repeat translates one or more repetitions in a row.
 func (t *translator) repeat() error {
 	if t.atom < 0 {
 		return errNothing
@@ -174,7 +174,7 @@ func (t *translator) repeat() error {
 	return nil
 }
 
-// interval reads {n}, {n,}, {,m} or {n,m}.
+// interval translates {n}, {n,}, {,m} or {n,m}.
 func (t *translator) interval() error {
 	end := strings.IndexByte(t.src, '}')
 	if end < 0 {
@@ -212,11 +212,11 @@ var (
 	errRange    = errors.New("in [ ] a - that is not between two characters must come first or last")
 )
 
-// The named classes of POSIX. Go has the same classes, for ASCII.
+// classes has the names of the classes of POSIX. Go has the same classes, for ASCII.
 const classes = " alnum alpha blank cntrl digit graph lower print punct space upper xdigit "
 
-// class reads a bracket expression and returns it in Go's syntax. A backslash is an ordinary character
-// there.
+// class reads a bracket expression and returns it in Go's syntax. A backslash in it is an ordinary
+// character.
 func (t *translator) class() (string, error) {
 	t.take(1)
 	var out strings.Builder
@@ -236,7 +236,7 @@ func (t *translator) class() (string, error) {
 	return out.String(), nil
 }
 
-// classItem reads a character, a range or a named class.
+// classItem reads a character, a range or a named class, and returns it in Go's syntax.
 func (t *translator) classItem(first bool) (string, error) {
 	if rest, ok := strings.CutPrefix(t.src, "[:"); ok {
 		name, after, ok := strings.Cut(rest, ":]")

@@ -16,7 +16,7 @@ const (
 	blockPacket     = 6
 
 	byteOrderMagic = 0x1a2b3c4d
-	linkTypeRaw    = 101 // packets begin with an IP header, of either version
+	linkTypeRaw    = 101 // packets begin with an IPv4 or IPv6 header
 
 	optEnd           = 0
 	optComment       = 1
@@ -31,7 +31,7 @@ const (
 	flagOutbound = 2
 )
 
-// comment says in the capture that its headers are not genuine.
+// comment is stored in the capture. It says that the headers are not genuine.
 const comment = "Recorded by haul at its sockets. IP and UDP headers are made up: addresses, ports and lengths are right, " +
 	"an address that was not known is unspecified, and everything else is a default."
 
@@ -66,7 +66,7 @@ func (pcapng) begin(b []byte) []byte {
 	b, start = openBlock(b, blockInterface)
 	b = le.AppendUint16(b, linkTypeRaw)
 	b = le.AppendUint16(b, 0)
-	b = le.AppendUint32(b, 0) // packets are not cut
+	b = le.AppendUint32(b, 0) // packets are not cut off
 	b = appendPcapOption(b, optName, "haul")
 	b = appendPcapOption(b, optResolution, "\x09") // units of 1e-9 s
 	return closeBlock(b, start)
@@ -80,8 +80,8 @@ func (pcapng) packet(b []byte, q *queued) []byte {
 	b = le.AppendUint64(b, 0)
 	at := len(b)
 	b = appendDatagram(b, &q.Packet)
-	le.PutUint32(b[size:], uint32(len(b)-at))   // captured
-	le.PutUint32(b[size+4:], uint32(len(b)-at)) // on the wire
+	le.PutUint32(b[size:], uint32(len(b)-at))   // length captured
+	le.PutUint32(b[size+4:], uint32(len(b)-at)) // length on the wire
 	b = pad(b, len(b)-at)
 	flags := uint32(flagInbound)
 	if q.Sent {
@@ -131,16 +131,16 @@ func appendCounter(b []byte, code uint16, n int64) []byte {
 	return le.AppendUint64(b, uint64(n))
 }
 
-// pad fills up what n bytes leave of the last 32 bits.
+// pad appends zeros after n bytes, up to a multiple of 4.
 func pad(b []byte, n int) []byte {
 	return append(b, "\x00\x00\x00"[:-n&3]...)
 }
 
-// appendTime appends nanoseconds since 1970, the upper half first.
+// appendTime appends the nanoseconds since 1970, with the upper half first.
 func appendTime(b []byte, t time.Time) []byte {
 	ns := uint64(max(t.UnixNano(), 0))
 	if t.IsZero() {
-		ns = 0 // its UnixNano is undefined
+		ns = 0 // UnixNano is undefined for the zero time
 	}
 	b = le.AppendUint32(b, uint32(ns>>32))
 	return le.AppendUint32(b, uint32(ns))
@@ -172,7 +172,8 @@ func appendDatagram(b []byte, p *Packet) []byte {
 	return b
 }
 
-// addresses returns both ends of a packet. Both are of the peer's family.
+// addresses returns the source and the destination of a packet. Both are IPv4 or both IPv6
+// addresses, as the peer's is.
 func addresses(p *Packet) (from, to netip.AddrPort) {
 	peer, local := p.Peer.Addr().Unmap(), p.Local.Addr().Unmap()
 	unknown := netip.IPv4Unspecified()
@@ -192,13 +193,12 @@ func addresses(p *Packet) (from, to netip.AddrPort) {
 	return from, to
 }
 
-// appendIPv4 appends a header (RFC 791 §3.1). MaxDatagram ensures that the
-// length fits.
+// appendIPv4 appends a header (RFC 791 §3.1). Because of MaxDatagram, the length fits.
 func appendIPv4(b []byte, from, to netip.Addr, payload int) []byte {
 	start := len(b)
 	b = append(b, 0x45, 0) // version 4, five words
 	b = binary.BigEndian.AppendUint16(b, uint16(ipv4Header+payload))
-	b = append(b, 0, 0, 0x40, 0) // no identification: not to be fragmented (RFC 6864 §4.1)
+	b = append(b, 0, 0, 0x40, 0) // no identification, and not to be fragmented (RFC 6864 §4.1)
 	b = append(b, hopLimit, protocolUDP, 0, 0)
 	src, dst := from.As4(), to.As4()
 	b = append(append(b, src[:]...), dst[:]...)
@@ -215,8 +215,8 @@ func appendIPv6(b []byte, from, to netip.Addr, payload int) []byte {
 	return append(append(b, src[:]...), dst[:]...)
 }
 
-// sumAddr adds an address. An IPv4 address in 16 bytes begins with 0xffff, which is zero in one's
-// complement.
+// sumAddr adds an address to a checksum. An IPv4 address in 16 bytes begins with zeros and 0xffff,
+// which is zero in one's complement.
 func sumAddr(sum uint64, a netip.Addr) uint64 {
 	b := a.As16()
 	return sumBytes(sum, b[:])
@@ -236,7 +236,7 @@ func sumBytes(sum uint64, b []byte) uint64 {
 	return sum + carry
 }
 
-// fold reduces a sum to 16 bits.
+// fold reduces a one's complement sum to 16 bits.
 func fold(sum uint64) uint16 {
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff

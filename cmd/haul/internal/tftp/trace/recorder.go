@@ -13,20 +13,20 @@ import (
 // A Recorder is a Tracer that owns its pcapng file, if it writes one.
 type Recorder struct {
 	*Tracer
-	file *os.File // nil without one
+	file *os.File // nil if there is no such file
 	path string
 }
 
 // A Setup says what a [Recorder] records, and where.
 type Setup struct {
-	Text     bool           // lines for people
+	Text     bool           // write the trace as text
 	Pcap     string         // the file to write as pcapng; "" means none
-	Only     []netip.Prefix // the peers to trace; none means all
+	Only     []netip.Prefix // the peers to trace; empty means all
 	HexBytes int            // how many bytes of each packet the text shows in hexadecimal
 }
 
-// Open begins a trace, and writes its text to out. It returns nil if there is nothing to record. Its
-// error concerns the file.
+// Open begins a trace, and writes its text to out. It returns nil if there is nothing to record. An
+// error means that the file cannot be created.
 func (s Setup) Open(out io.Writer) (*Recorder, error) {
 	if !s.Text && s.Pcap == "" {
 		return nil, nil
@@ -52,7 +52,7 @@ func (r *Recorder) Datagram(at time.Time, sent bool, peer, local netip.AddrPort,
 	r.Record(Packet{Time: at, Sent: sent, Peer: peer, Local: local, Data: data})
 }
 
-// Finish ends the trace. Its error says what is missing from the trace.
+// Finish ends the trace. Its errors say why the trace is not complete.
 func (r *Recorder) Finish() (problems []error) {
 	if err := r.Close(); err != nil {
 		problems = append(problems, fmt.Errorf("trace: %w", err))

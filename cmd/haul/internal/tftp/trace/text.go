@@ -9,22 +9,22 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Bounds of a line, in bytes of the packet. Longer strings are cut. A byte may take four characters,
-// as \x00 does.
+// How much of a packet a line shows, in bytes of the packet. Longer strings are cut off. A byte may
+// take four characters in the line, as \x00 does.
 const (
-	maxName    = 1024 // of a file name
-	maxMessage = 256  // of an ERROR's text
-	maxField   = 64   // of a mode, and of an option's name and value
-	maxOptions = 16   // options; haul knows six
+	maxName    = 1024 // bytes of a file name
+	maxMessage = 256  // bytes of an ERROR's text
+	maxField   = 64   // bytes of a mode, and of an option's name or value
+	maxOptions = 16   // number of options; haul knows six
 )
 
-// maxLine is more than the length of any line, in bytes: a name and options that consist of escapes
-// take 12.5 KiB.
+// maxLine is longer than any line, in bytes. A name and options that consist only of escapes take
+// 12.5 KiB.
 const maxLine = 16 << 10
 
-const hexColumns = 16 // bytes in a line of the dump
+const hexColumns = 16 // bytes in each line of the dump
 
-// text is the form for people.
+// text is the form for people to read.
 type text struct {
 	hexBytes int
 }
@@ -52,9 +52,9 @@ func (text) end(b []byte, lost int64) []byte {
 // fields, in the order of the packet. The result is printable ASCII and shorter than 16 KiB for any
 // datagram.
 //
-// Unknown options, repeated options and values that are not decimal are quoted. Describe knows no
-// earlier packets, so it calls a DATA the last one only if it is shorter than any block size (RFC
-// 2348).
+// Unknown options, repeated options and values that are not decimal are quoted. Describe does not
+// know earlier packets, so it calls a DATA the last one only if it is shorter than any block size
+// (RFC 2348).
 func Describe(datagram []byte) string {
 	return string(appendPacket(nil, datagram))
 }
@@ -111,7 +111,7 @@ func appendPacket(b, d []byte) []byte {
 	}
 }
 
-// cutOff marks a packet that ends too early.
+// cutOff marks a packet that ends before its last field does.
 const cutOff = " (cut off)"
 
 func appendRequest(b, d []byte) []byte {
@@ -138,7 +138,7 @@ func appendOptions(b, d []byte) []byte {
 	var seen [maxOptions][]byte
 	for i := 0; len(d) > 0; i++ {
 		if len(bytes.Trim(d, "\x00")) == 0 {
-			return appendExtra(b, len(d)) // requests of a fixed size exist
+			return appendExtra(b, len(d)) // some requests are padded to a fixed size
 		}
 		if i == maxOptions {
 			b = append(b, " and more options in "...)
@@ -230,8 +230,8 @@ func appendExtra(b []byte, n int) []byte {
 }
 
 // appendQuoted appends at most limit bytes of s as a Go string in ASCII, followed by dots if s is
-// longer. It escapes all bytes beyond ASCII, even letters: a terminal without UTF-8 may interpret a
-// part of one as a control character.
+// longer. It escapes all bytes beyond ASCII, even letters, because a terminal without UTF-8 may
+// interpret a part of a letter as a control character.
 func appendQuoted(b, s []byte, limit int) []byte {
 	if len(s) <= limit {
 		return strconv.AppendQuoteToASCII(b, string(s))
@@ -251,8 +251,9 @@ func appendCount(b []byte, n int64, one, many string) []byte {
 	return append(b, many...)
 }
 
-// isOneOf ignores case. It accepts only ASCII, because other letters that fold to ASCII have more
-// bytes.
+// isOneOf reports whether s is one of the given words in upper or lower case. The comparison of
+// lengths excludes letters beyond ASCII that EqualFold takes for ASCII letters, because they have
+// more bytes.
 func isOneOf(s []byte, words ...string) bool {
 	for _, w := range words {
 		if len(s) == len(w) && bytes.EqualFold(s, []byte(w)) {
@@ -271,7 +272,7 @@ func contains(names [][]byte, name []byte) bool {
 	return false
 }
 
-// isDecimal reports whether s consists of digits, no more than an int64 has.
+// isDecimal reports whether s consists only of digits, and has no more of them than an int64.
 func isDecimal(s []byte) bool {
 	for _, c := range s {
 		if c < '0' || c > '9' {

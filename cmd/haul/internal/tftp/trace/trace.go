@@ -8,8 +8,8 @@
 //	t.Record(trace.Packet{Time: now, Peer: peer, Local: local, Data: datagram})
 //	err := t.Close() // the trace is complete, unless it says otherwise
 //
-// Packets that arrive faster than they can be written are dropped and counted. A slow trace must not
-// slow the transfers, or it would change what it records.
+// Packets that arrive faster than they can be written are dropped and counted. A slow trace must
+// not slow the transfers down, because it would change what it records.
 package trace
 
 import (
@@ -25,8 +25,9 @@ import (
 
 // A Config says what to trace, and where to write it.
 type Config struct {
-	// Text and Pcap receive the two forms; nil omits a form. Each Write has whole lines, or whole
-	// blocks. The tracer's goroutine calls it. The tracer closes neither.
+	// Text and Pcap receive the two forms of the trace; a form whose writer is nil is omitted. Each
+	// Write has whole lines, or whole blocks. The tracer's goroutine calls it. The tracer does not
+	// close the writers.
 	Text, Pcap io.Writer
 
 	// Only lists the peers to trace; an empty list means all. IPv4 prefixes match IPv4 peers in both
@@ -37,22 +38,22 @@ type Config struct {
 	// its line; MaxDatagram shows all. Pcap always has the whole packet.
 	HexBytes int
 
-	// Queue is how many bytes may wait to be written, where each packet counts as 128 bytes more than
-	// it has. 0 means 4 MiB. The least is the length of the longest datagram, and a smaller value
-	// means that. The tracer uses at most four times as much memory.
+	// Queue is how many bytes may wait to be written, where each packet counts as its length and
+	// 128 bytes more. 0 means 4 MiB. A value below the length of the longest datagram means that
+	// length. The tracer uses at most four times as much memory.
 	Queue int
 }
 
 const (
-	defaultQueue = 4 << 20 // bytes: 34 ms at 1 Gb/s, thousands of packets of any other size
-	packetCost   = 128     // bytes that count for a queued packet besides its data: about its memory
+	defaultQueue = 4 << 20 // in bytes: 34 ms at 1 Gb/s, thousands of packets of any size but the largest
+	packetCost   = 128     // bytes that a queued packet counts besides its data; it needs about as much memory
 
-	// flushBytes is how many bytes a sink buffers while the queue is not empty: a large part of what
-	// a pipe takes at once.
+	// flushBytes is how many bytes a sink buffers while the queue is not empty. It is a large part
+	// of the bytes that a pipe takes at once.
 	flushBytes = 32 << 10
 
 	// closeGrace is how long Close waits for a writer that blocks, such as a stopped terminal or a
-	// pipe that nothing reads.
+	// pipe from which no process reads.
 	closeGrace = 5 * time.Second
 )
 
@@ -67,14 +68,14 @@ func (c Config) queue() int {
 type Tracer struct {
 	only  []netip.Prefix
 	bound int           // of each batch, in bytes
-	wake  chan struct{} // holds one: the batch is no longer empty, or Close was called
+	wake  chan struct{} // has room for one signal: the batch is no longer empty, or Close was called
 	done  chan struct{} // closed when the goroutine ends
 
-	stopped   atomic.Bool // nothing more is traced: the tracer is closed, or no sink is left
-	abandoned atomic.Bool // Close has given up: the rest is not written
+	stopped   atomic.Bool // no more packets are traced, because the tracer is closed or no sink is left
+	abandoned atomic.Bool // Close has given up, so the remaining packets are not written
 
 	mu     sync.Mutex
-	filled batch // the goroutine takes it next
+	filled batch // the goroutine will take it next
 	lost   int64 // packets dropped since New
 	unsaid int64 // packets dropped since the last one queued
 	closed bool
@@ -90,10 +91,10 @@ type Tracer struct {
 // nothing once they have grown.
 type batch struct {
 	packets []queued
-	data    []byte // of all packets
+	data    []byte // data of all packets
 }
 
-// size returns how much of the bound the batch uses.
+// size returns how many bytes of the bound the batch uses.
 func (b *batch) size() int { return len(b.data) + packetCost*len(b.packets) }
 
 func (b *batch) reset() { b.packets, b.data = b.packets[:0], b.data[:0] }
@@ -106,8 +107,8 @@ func New(c Config) *Tracer {
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
 	}
-	// Allocate all of it now: if the slice grew, the data of queued packets would move. The system
-	// provides the memory only when it is used.
+	// Allocate the whole bound now. If the slice grew, the data of queued packets would move. The
+	// system provides the memory only when it is used.
 	t.filled.data = make([]byte, 0, t.bound)
 	t.taken.data = make([]byte, 0, t.bound)
 	if c.Text != nil {
@@ -201,9 +202,9 @@ func (t *Tracer) Lost() int64 {
 }
 
 // Close writes all queued packets and ends the trace, with the number of dropped packets if there
-// are any. Its error reports all writes that have failed. It waits at most 5 s for the writers; then
-// it gives up and returns an error, and a writer may be in use until its blocked Write returns.
-// Further calls do nothing.
+// are any. Its error reports all writes that have failed. Close waits at most 5 s for the writers;
+// then it gives up and returns an error. A writer may then still be in use, until its blocked Write
+// returns. Further calls do nothing.
 func (t *Tracer) Close() error {
 	t.stopped.Store(true)
 	t.mu.Lock()
@@ -250,7 +251,7 @@ func (t *Tracer) run() {
 	t.each(func(s *sink) { s.buf = s.form.end(s.buf, lost) })
 }
 
-// take swaps the batches, and reports whether no more will come.
+// take swaps the batches, and reports whether no more packets will be added.
 func (t *Tracer) take() (closed bool) {
 	t.taken.reset()
 	t.mu.Lock()
@@ -291,8 +292,8 @@ type sink struct {
 	name string
 	w    io.Writer
 	form form
-	buf  []byte // whole lines or blocks not yet written
-	err  error  // the first failure: nothing is written after it
+	buf  []byte // whole lines or blocks that are not yet written
+	err  error  // the first failure, after which nothing is written
 }
 
 var errAbandoned = errors.New("given up by Close")
