@@ -28,7 +28,7 @@ func (p *Program) addCompletion(root *cobra.Command) {
 		for _, shell := range cmd.Commands() {
 			shell.Short, shell.Example = "Print completions for "+shell.Name(), completionExamples[shell.Name()]
 			shell.Long = shell.Short + "."
-			shell.RunE = printCompletion // cobra's own function would print to the output that was set when the command was made
+			shell.RunE = printCompletion // cobra's own function would print to the output that was set when the command was created
 		}
 	}
 }
@@ -67,9 +67,8 @@ func printCompletion(cmd *cobra.Command, _ []string) error {
 }
 
 // completeFlags sets the completions of all commands' flags: their own words if they have any, or
-// else file names for FILE, directory names for DIR, and nothing for other values. Only the
-// commands that complete words need this, since cobra keeps registered functions until the process
-// ends.
+// else file names for FILE, directory names for DIR, and nothing for other values. Only commands
+// that complete words call it, because cobra keeps registered functions until the process ends.
 func completeFlags(of *cobra.Command) {
 	of.Flags().VisitAll(func(f *pflag.Flag) {
 		if words, ok := f.Annotations[wordsOfFlag]; ok {

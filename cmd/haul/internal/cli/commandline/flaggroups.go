@@ -27,7 +27,7 @@ func Group(cmd *cobra.Command, flag string, name ...string) {
 	cobra.CheckErr(cmd.Flags().SetAnnotation(flag, flagGroups, name))
 }
 
-// groupOf returns the name of a flag's groups, or "" if it belongs to none.
+// groupOf returns the name of a flag's groups, or "" if it belongs to no group.
 func groupOf(f *pflag.Flag) string { return GroupName(Groups(f)) }
 
 // Groups returns the groups of a flag.

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Annotations of a command, used by printHelp.
+// printHelp uses these annotations of a command.
 const (
 	commonFlags = "common flags" // flags that --help shows
 	helpTopics  = "topics"       // related topics
@@ -36,7 +36,7 @@ func addHelp(cmd *cobra.Command) {
 		if _, err := strconv.ParseBool(value); err != nil {
 			return err
 		}
-		return cmd.Flags().Set("help", value) // cobra has not checked the arguments yet, and looks at no other flag
+		return cmd.Flags().Set("help", value) // cobra has not checked the arguments yet, and checks no other flag
 	})
 	for _, c := range cmd.Commands() {
 		addHelp(c)
@@ -87,7 +87,8 @@ func printCommands(out io.Writer, cmd *cobra.Command) {
 // IsListed reports whether the help of the parent command lists a command.
 func IsListed(c *cobra.Command) bool { return c.IsAvailableCommand() || c.Name() == "help" }
 
-// CommonFlags returns the names of the flags that --help shows, or none if it shows all.
+// CommonFlags returns the names of the flags that --help shows. If it shows all flags, the result
+// is empty.
 func CommonFlags(cmd *cobra.Command) []string { return strings.Fields(cmd.Annotations[commonFlags]) }
 
 // printCommon prints the common flags of a command, and reports whether there are any.
@@ -182,7 +183,7 @@ func (p *Program) printMore(out io.Writer, cmd *cobra.Command) {
 }
 
 // newHelp returns the command "haul help". Cobra's own help command reports no error for an unknown
-// command, and has no topics.
+// command, and does not support topics.
 func (p *Program) newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",
@@ -202,8 +203,8 @@ func (p *Program) newHelp() *cobra.Command {
 	}
 }
 
-// noHelp returns the error for words that name no command or topic. rest holds the words after the
-// last known command.
+// noHelp returns the error for words that do not name a command or a topic. rest holds the words
+// after the last known command.
 func (p *Program) noHelp(cmd *cobra.Command, words, rest []string) error {
 	last := len(words) - 1
 	above := strings.Join(words[:last], " ")

@@ -19,7 +19,7 @@ type Topic struct {
 	Short string
 	Text  string
 
-	Of    string // command whose flags follow the text; "" for none
+	Of    string // command whose flags follow the text; "" if no flags follow
 	Flags string // group of these flags
 }
 

@@ -55,8 +55,8 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
 }
 
-// FlagError returns the error for a wrong flag. Package pflag's own error would quote the error
-// of the value's parser, which is in words for programmers.
+// FlagError returns the error for a wrong flag. Package pflag's own error would quote the error of
+// the value's parser, which is worded for programmers.
 func FlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return unknownFlag(cmd, unknown)
@@ -77,8 +77,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 }
 
 // NoCommand returns an error if args begins with a word that is not a command of cmd. If another
-// program has a command of that name, the error suggests ours with the same meaning (SuggestFor),
-// or else the nearest command.
+// program has a command of that name, the error suggests haul's command with the same meaning
+// (SuggestFor), or else the nearest command.
 func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -114,7 +114,8 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// lacking returns an error that names the missing argument. Package cobra only counts them.
+// lacking returns an error that names the missing argument. Package cobra's error only counts the
+// arguments.
 func lacking(cmd *cobra.Command, args []string, err error) error {
 	words := strings.Fields(cmd.Use)[1:] // words in capitals are required
 	n := 0

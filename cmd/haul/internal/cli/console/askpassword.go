@@ -39,7 +39,7 @@ func AskPassword(ctx context.Context, in *os.File, out io.Writer, prompt string)
 		}
 		return a.password, nil
 	case <-ctx.Done():
-		_ = term.Restore(fd, before) // there is nothing else to try
+		_ = term.Restore(fd, before) // if this fails, nothing else can be tried
 		return nil, ctx.Err()
 	}
 }

@@ -38,7 +38,7 @@ func TypeName(m fs.FileMode) string {
 	return "unknown"
 }
 
-// ModeString formats type and permissions as ls -l does.
+// ModeString formats the type and the permissions of a file as ls -l does.
 func ModeString(m fs.FileMode) string {
 	letter := map[string]byte{"file": '-', "dir": 'd', "symlink": 'l', "fifo": 'p', "socket": 's', "char device": 'c', "block device": 'b'}
 	b := []byte("?rwxrwxrwx")

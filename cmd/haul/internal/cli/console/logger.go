@@ -16,8 +16,8 @@ func NewLogger(out io.Writer, json bool, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: forPeople}))
 }
 
-// forPrograms writes durations in seconds. JSON must be UTF-8, so it escapes other text, under a
-// key that says so: "file_escaped" for "file".
+// forPrograms writes durations in seconds. JSON must be UTF-8, so forPrograms escapes text that is
+// not, under a key that says so: "file_escaped" for "file".
 func forPrograms(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:

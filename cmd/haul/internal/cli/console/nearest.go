@@ -2,7 +2,7 @@ package console
 
 import "strings"
 
-// nearestWithin is the largest distance of a word from the names suggested for it.
+// nearestWithin is the largest distance of a word from the names that are suggested for it.
 const nearestWithin = 2
 
 // Nearest returns the names that the user probably meant by a word.

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// A PlainWriter escapes text so that it cannot control a terminal, even if it contains names chosen
-// by strangers. Each character that is not printable, except line breaks, becomes \u and its
-// number, which in JSON stands for the same character. Package slog itself escapes such characters
-// in ASCII.
+// A PlainWriter escapes text so that it cannot control a terminal, even if it contains names that
+// strangers have chosen. Each character that is not printable, except line breaks, becomes \u and
+// its number, which in JSON stands for the same character. Package slog itself escapes such
+// characters in ASCII.
 type PlainWriter struct {
 	out io.Writer
 	buf []byte
@@ -47,7 +47,7 @@ func (w *PlainWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteJSON writes a value on a line of its own, and escapes characters that could control a
+// WriteJSON writes a value on a separate line, and escapes characters that could control a
 // terminal.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(NewPlainWriter(w))

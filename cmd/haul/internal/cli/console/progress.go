@@ -8,14 +8,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// LineEvery is the time between two lines about a transfer if there is no terminal.
+// LineEvery is the time between two lines about a transfer if the output is not a terminal.
 const LineEvery = 5 * time.Second
 
 // minLabel and maxLabel bound the label of a bar, in columns.
 const minLabel, maxLabel = 8, 30
 
-// BarLabel shortens a name to a width of columns, bounded by minLabel and maxLabel. A long name
-// loses its middle, because files of one directory often begin alike.
+// BarLabel shortens a name to a width of columns, bounded by minLabel and maxLabel. It removes the
+// middle of a long name, because the names of files in one directory often begin alike.
 func BarLabel(name string, columns int) string {
 	label := Visible(path.Base(name))
 	columns = min(max(columns, minLabel), maxLabel)

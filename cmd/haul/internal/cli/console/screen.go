@@ -15,7 +15,7 @@ import (
 type screenMode int
 
 const (
-	plain   screenMode = iota // no terminal, or one that cannot move its cursor: nothing is redrawn
+	plain   screenMode = iota // not a terminal, or one that cannot move its cursor: nothing is redrawn
 	oneLine                   // one line, redrawn after a carriage return: no escape sequences
 	full                      // several lines, with colour
 )
@@ -36,7 +36,8 @@ func modeOf(out io.Writer, getenv func(string) string) screenMode {
 	return full
 }
 
-// A Screen shows lines at the bottom of a terminal that it redraws, below lines that stay.
+// A Screen shows lines at the bottom of a terminal. It redraws these lines, below other lines that
+// stay.
 type Screen struct {
 	mode screenMode
 	size func() (columns, rows int)
@@ -106,14 +107,14 @@ func (s *Screen) Printf(format string, args ...any) {
 	}
 }
 
-// Clear clears the redrawn lines.
+// Clear removes the redrawn lines.
 func (s *Screen) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clear()
 }
 
-// Pause clears the redrawn lines for a question, until resume is called.
+// Pause removes the redrawn lines for a question, until resume is called.
 func (s *Screen) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +127,7 @@ func (s *Screen) Pause() (resume func()) {
 	})
 }
 
-// clear clears the redrawn lines, and returns the width of the terminal, or 0 if there were no
+// clear removes the redrawn lines, and returns the width of the terminal, or 0 if there were no
 // lines. The caller holds mu.
 func (s *Screen) clear() (columns int) {
 	if len(s.shown) == 0 {
@@ -143,13 +144,13 @@ func (s *Screen) replace(lines []string, columns int) {
 	if s.mode == oneLine {
 		frame = nextLine
 	}
-	_, _ = io.WriteString(s.out, frame(s.shown, lines, columns)) // after an error the reader is gone, or the next frame follows
+	_, _ = io.WriteString(s.out, frame(s.shown, lines, columns)) // after an error, the reader has left, or the next frame follows
 	s.shown = lines
 }
 
-// nextFrame returns the text that replaces the old lines with others. The cursor is at the
-// beginning of the line below the old ones. If the terminal has become narrower, it has wrapped
-// them.
+// nextFrame returns the text that replaces the old lines by others. The cursor is at the beginning
+// of the line below the old lines. If the terminal has become narrower, it has wrapped the old
+// lines.
 func nextFrame(old, lines []string, columns int) string {
 	var b strings.Builder
 	up := 0

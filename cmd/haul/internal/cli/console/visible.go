@@ -1,5 +1,5 @@
-// Package console formats text for people to read on a terminal: names chosen by strangers, made
-// safe to print; sizes, rates and times; columns. It does not depend on protocols.
+// Package console formats text for people to read on a terminal: names that strangers have chosen,
+// made safe to print; sizes, rates and times; columns. It does not depend on protocols.
 package console
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // Visible escapes a name or other text from a stranger, so that it can neither control a terminal
 // nor look like another name. A character that is not printable becomes \n, \t, \x and the byte, or
-// \u and its number. In an escaped text backslashes are doubled, so that the result is unambiguous.
+// \u and its number. In escaped text, backslashes are doubled, so that the result is unambiguous.
 func Visible(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
 		return s

@@ -25,7 +25,7 @@ const (
 	// emits events waits.
 	maxQueue = 256
 
-	// maxBatch bounds the bytes of one write, not counting its last line.
+	// maxBatch bounds the bytes of one write, without its last line.
 	maxBatch = 64 << 10
 
 	// grace is how long an interrupted command waits for its reader.
@@ -106,8 +106,8 @@ func isEssential(e Event) bool {
 	return false
 }
 
-// Offer writes an event if no other events are waiting. Otherwise it drops the event, since the
-// next one of its kind is more recent.
+// Offer writes an event if no other events are waiting. Otherwise it drops the event, because the
+// next event of its kind will be more recent.
 func (l *Log) Offer(e Event) {
 	if l == nil || l.Quiet || len(l.lines) > 0 {
 		return
@@ -248,7 +248,7 @@ func (l *Log) queue(line []byte) {
 	}
 }
 
-// write writes the queued lines, in batches of those that are waiting. After a write error it
+// write writes the queued lines, in batches of the lines that are waiting. After a write error it
 // discards the rest, and the command continues.
 func (l *Log) write() {
 	defer close(l.done)

@@ -58,7 +58,7 @@ type Progress struct {
 	Rate       int64     `json:"rate"`
 	Remaining  *float64  `json:"remaining,omitempty"` // seconds
 	Active     int       `json:"active"`              // number of active files
-	Current    []Current `json:"current"`             // some of them
+	Current    []Current `json:"current"`             // some of the active files
 }
 
 func (*Progress) name() string { return "progress" }
@@ -147,7 +147,7 @@ type Made struct {
 
 func (*Made) name() string { return "made" }
 
-// Unchanged says that a file was not copied since the target has it already.
+// Unchanged says that a file was not copied because the target has it already.
 type Unchanged struct {
 	head
 	Entry
@@ -178,12 +178,12 @@ func (*Removed) name() string { return "removed" }
 type Renamed struct {
 	head
 	Entry
-	Was      string `json:"was"` // in the form of Entry.To
+	Was      string `json:"was"` // in the same form as Entry.To
 	WasBytes []byte `json:"was_bytes,omitempty"`
 	DryRun   bool   `json:"dry_run,omitempty"`
 }
 
-// NewRenamed returns the event for a file that had the name was in the target.
+// NewRenamed returns the event for a file whose old name was was in the target.
 func NewRenamed(e Entry, was string, dryRun bool) *Renamed {
 	return &Renamed{Entry: e, Was: was, WasBytes: exactBytes(was), DryRun: dryRun}
 }
@@ -270,7 +270,7 @@ func (c *counts) add(e Event) {
 	}
 }
 
-// The results of a command.
+// These are the results of a command.
 const (
 	resultOK          = "ok"          // everything was done
 	resultIncomplete  = "incomplete"  // some entries failed

@@ -19,7 +19,7 @@ const (
 	Remote Kind = "remote failure" // a server cannot or will not do something
 	Dial   Kind = "no connection"  // no server answers, or it refuses the login
 	Listen Kind = "cannot listen"  // a server cannot open its sockets
-	Said   Kind = "printed before" // the user has read the message, so the error only decides the exit code
+	Said   Kind = "printed before" // the user has read the message already, so the error only decides the exit code
 )
 
 // Error implements error, for [errors.Is].
@@ -42,7 +42,7 @@ func (k Kind) Errorf(format string, args ...any) error {
 type Error struct {
 	Kind Kind
 
-	// Setting is the wrong setting; "" if there is no single one.
+	// Setting is the wrong setting, or "" if there is no single one.
 	Setting Flag
 
 	Err error
@@ -72,7 +72,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is the error's kind.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
-// A Note is not a failure itself: it gives advice, and is printed after the errors.
+// A Note is not a failure itself. It gives advice, and is printed after the errors.
 type Note string
 
 // Error implements error.

@@ -40,9 +40,9 @@ func (m *message) Error() string { return m.err.Error() }
 // Unwrap returns the error of [fmt.Errorf], which wraps the arguments.
 func (m *message) Unwrap() error { return m.err }
 
-// In returns the text of an error of this package. It writes each [Flag] in the text under the
-// name that the function name returns. It does the same for wrapped errors of this package. Other
-// errors keep their text.
+// In returns the text of an error of this package. It writes each [Flag] in the text under the name
+// that the function name returns. It does the same for wrapped errors of this package. Other errors
+// keep their text.
 func In(err error, name func(Flag) string) string {
 	switch e := err.(type) { //nolint:errorlint // only the outermost error has the whole text
 	case *Error:

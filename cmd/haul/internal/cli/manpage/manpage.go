@@ -1,5 +1,5 @@
 // Package manpage writes manual pages in the language of man(7). Its input is plain text in the
-// form of help texts. No input text becomes a request to the formatter.
+// form of help texts. It ensures that no input text becomes a request to the formatter.
 package manpage
 
 import (
@@ -12,7 +12,7 @@ import (
 type Page struct{ b strings.Builder }
 
 // New begins a page. name is the name of the page, such as haul-get. The date is shown unchanged;
-// "" shows none. source is the program with its version.
+// "" means that no date is shown. source is the program with its version.
 func New(name string, section int, date, source, title string) *Page {
 	p := &Page{}
 	p.macro("TH", strings.ToUpper(name), fmt.Sprint(section), date, source, title)
@@ -54,9 +54,9 @@ func (p *Page) Verbatim(lines ...string) {
 	p.b.WriteString(".fi\n")
 }
 
-// Text writes paragraphs separated by empty lines. Indented lines become a list if each has a
-// term, two spaces and a text. Otherwise they become paragraphs if they are long, and are written
-// verbatim if not.
+// Text writes paragraphs that are separated by empty lines. Indented lines become a list if each
+// has a term, two spaces and a text. Otherwise they become paragraphs if they are long, and are
+// written verbatim if they are not.
 func (p *Page) Text(text string) {
 	for block := range strings.SplitSeq(text, "\n\n") {
 		lines := strings.Split(strings.Trim(block, "\n"), "\n")
@@ -105,8 +105,8 @@ func listOf(lines []string) (list [][2]string) {
 	return list
 }
 
-// proseWidth is the smallest length that the longest line of indented prose has. Lines of
-// examples are shorter.
+// proseWidth is the least length of the longest line of indented prose. Lines of examples are
+// shorter.
 const proseWidth = 60
 
 // paragraphsOf returns the paragraphs of indented prose, or nil if the lines are not prose. If

@@ -1,5 +1,5 @@
-// Package screentest is for tests. It checks a program's output on terminals of several sizes, and
-// compares it with a file in testdata.
+// Package screentest is for tests. It checks the output of a program on terminals of several sizes,
+// and compares it with a file in testdata.
 package screentest
 
 import (

@@ -32,9 +32,9 @@ const (
 // DefaultURL is the default URL of a server's status page.
 const DefaultURL = "http://127.0.0.1:9070"
 
-// A Config says which server to show, and where to show it.
+// A Config says which server to show, and where.
 type Config struct {
-	URL    string       // of the status page; "" means DefaultURL
+	URL    string       // URL of the status page; "" means DefaultURL
 	Client *http.Client // nil means http.DefaultClient
 	Every  time.Duration
 	Out    io.Writer
@@ -51,8 +51,8 @@ type top struct {
 }
 
 // Run shows the server until ctx ends. Without a terminal, or with NO_COLOR, lines cannot be
-// redrawn, so it shows the server once. It returns an error if the first request fails; after that
-// it tries again.
+// redrawn, so it shows the server only once. If the first request fails, it returns an error; after
+// that it retries failed requests.
 func Run(ctx context.Context, c Config) error {
 	t, err := newTop(ctx, c)
 	if err != nil {
@@ -175,5 +175,5 @@ type state struct {
 	transfers status.Transfers
 	failures  status.Failures
 	machines  status.Machines
-	lost      string // why the last request failed; "" if it did not
+	lost      string // why the last request failed; "" if it succeeded
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// plainColumns and plainRows are the size of a screen that is printed once. It has room for
-	// all rows.
+	// plainColumns and plainRows are the size of a screen that is printed only once. It has room
+	// for all rows.
 	plainColumns = 120
 	plainRows    = 1000
 
@@ -52,8 +52,8 @@ func (s state) lines(c console.Canvas) []string {
 	if c.Rows < plainRows {
 		machines, failures = first(machines, maxMachines), first(failures, maxFailures)
 	}
-	// Users look for the transfers first. So the other lines are dropped until there is room for
-	// four transfers.
+	// Users look for the transfers first. So other lines are dropped until there is room for four
+	// transfers.
 	for len(head)+len(machines)+len(failures)+6 > c.Rows && len(machines)+len(failures) > 0 {
 		if len(failures) > 0 {
 			failures = failures[:len(failures)-1]
@@ -185,7 +185,8 @@ func (s state) transferLines(width, rows int) (lines []string) {
 	return lines
 }
 
-// label shortens a name at its beginning, since files of one directory often begin alike.
+// label removes the beginning of a long name, because the names of files in one directory often
+// begin alike.
 func label(name string, width int) string {
 	name = console.Visible(name)
 	if console.Columns(name) <= width {

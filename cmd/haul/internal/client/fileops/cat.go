@@ -16,7 +16,8 @@ type CatConfig struct {
 	Count  int64 // bytes; negative means up to the end
 }
 
-// Cat writes files to out, one after the other. It continues after a file that cannot be read.
+// Cat writes files to out, one after the other. If a file cannot be read, it continues with the
+// next one.
 func Cat(ctx context.Context, s *remote.Servers, at []remote.Location, cfg CatConfig, out io.Writer) error {
 	var p problems
 	for _, l := range at {

@@ -15,11 +15,11 @@ import (
 // A ChmodConfig says what haul chmod changes and prints.
 type ChmodConfig struct {
 	Mode      Mode
-	Recursive bool // directories with everything in them
+	Recursive bool // change directories with everything in them
 	Verbose   bool // print the names of changed files
 }
 
-// A permit is one run of haul chmod.
+// A permit is one execution of haul chmod.
 type permit struct {
 	ChmodConfig
 	problems
@@ -49,9 +49,9 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 	return p.err()
 }
 
-// change changes an entry and, with inside, everything in it. A directory that loses read or
-// execute bits is changed after its contents, and any other directory before them. Otherwise haul
-// could lack the rights to reach the contents.
+// change changes an entry and, with inside, everything in it. If a directory loses read or execute
+// bits, its contents are changed first; otherwise the directory is. In the other order, haul could
+// lack the rights to reach the contents.
 func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bool, depth int) {
 	const enter = readAll | executeIt
 	old := console.UnixBits(e.Mode())

@@ -25,12 +25,13 @@ type entry struct {
 	fs.FileInfo
 	path   string // on the server
 	shown  string // for output: the name, or the path that the user gave
-	target string // of a symbolic link
+	target string // target of a symbolic link
 
 	modeless bool // the protocol has no modes
 }
 
-// sized reports whether the size of an entry is known. The size of a directory over HTTP is not.
+// sized reports whether the size of an entry is known. Over HTTP, the sizes of directories are not
+// known.
 func (e entry) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
 
 // entries describes everything that a location stands for. With follow it describes the targets
@@ -59,13 +60,13 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 	return c, list, errs
 }
 
-// asTyped makes an error about a match name it as a user types it: a location without a pattern as
-// the user did, and another match with its server.
+// asTyped changes an error about a match so that it names the match as a user would type it: a
+// location without a pattern as the user has typed it, and any other match with its server.
 func asTyped(l remote.Location, m glob.Match, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case m.Info == nil: // no listing has the name
+	case m.Info == nil: // no listing contains the name
 		return fmt.Errorf("%v: %w", l, console.WithoutPath(err))
 	}
 	return fmt.Errorf("%s: %w", console.Visible(l.At(strings.TrimPrefix(m.Name, "/"))), console.WithoutPath(err))
@@ -94,7 +95,7 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	}
 	users, groups, err := names(ctx, u, g)
 	if err != nil {
-		return owners{} // the output shows numbers then
+		return owners{} // then the output shows numbers
 	}
 	for i, id := range u {
 		uids[id] = users[i]
@@ -132,8 +133,8 @@ type described struct {
 	Target    string     `json:"target,omitempty"`
 }
 
-// fileSize returns the size to sort by. Directories sort after all files: the sizes that some
-// servers report for directories do not describe their contents, and HTTP reports none.
+// fileSize returns the size to sort by. Directories come after all files, because the sizes that
+// some servers report for directories do not describe their contents, and HTTP reports no sizes.
 func (e entry) fileSize() int64 {
 	if e.IsDir() {
 		return math.MinInt64
@@ -171,7 +172,7 @@ func describe(e entry, o owners) described {
 	return d
 }
 
-// sftpColumns is the number of columns of ls -l without the name. HTTP has only three of them:
+// sftpColumns is the number of columns of ls -l without the name. HTTP has only three of these:
 // type, size and time.
 const sftpColumns = 6
 
@@ -197,7 +198,7 @@ func longRow(e entry, o owners, now time.Time, human bool) []string {
 	return []string{mode, links, owner, group, size, changed}
 }
 
-// writeJSON writes a value on a line of its own.
+// writeJSON writes a value on a separate line.
 func writeJSON(w io.Writer, v any) []error {
 	if err := console.WriteJSON(w, v); err != nil {
 		return []error{failure.Local.Wrap(err)}

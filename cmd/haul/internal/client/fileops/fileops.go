@@ -18,7 +18,7 @@ func below(dir, name string) string {
 	case strings.HasSuffix(dir, "/"):
 		return dir + name
 	}
-	return dir + "/" + name // not cleaned, because the meaning of .. depends on links
+	return dir + "/" + name // not cleaned, because the meaning of .. depends on symbolic links
 }
 
 // lacks returns the error for an operation that a location's protocol does not support.
@@ -34,7 +34,7 @@ func checkPrecious(command string, l remote.Location) error {
 	return nil
 }
 
-// isPrecious reports whether a location is one that nobody would remove on purpose.
+// isPrecious reports whether nobody would remove a location on purpose.
 func isPrecious(l remote.Location) bool {
 	name := strings.TrimRight(l.Path, "/")
 	if l.Protocol == remote.SFTP && strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {

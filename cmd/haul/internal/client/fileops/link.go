@@ -54,7 +54,7 @@ func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Lo
 	return errors.Join(errs...)
 }
 
-// linksGoInto reports whether name is a directory that the links are made in.
+// linksGoInto reports whether name is a directory in which the links are to be made.
 func linksGoInto(ctx context.Context, c remote.Server, name string, noDeref bool) (bool, error) {
 	look := c.Stat
 	if noDeref {
@@ -67,8 +67,7 @@ func linksGoInto(ctx context.Context, c remote.Server, name string, noDeref bool
 	return err == nil && fi.IsDir(), err
 }
 
-// linkText returns the text of a symbolic link, or the name of the file that a hard link is made
-// to.
+// linkText returns the text of a symbolic link, or the name of the target of a hard link.
 func linkText(ctx context.Context, s *remote.Servers, text string, at remote.Location, symbolic bool) (string, error) {
 	l, err := remote.Parse(text)
 	switch {
@@ -102,8 +101,8 @@ type link struct {
 	c remote.Server
 }
 
-// make makes one link. With Force it makes the link under a temporary name and renames it, so
-// that the name always leads to the old file or the new one.
+// make makes one link. With Force it makes the link under a temporary name and renames it, so that
+// the name always leads to either the old file or the new one.
 func (l link) make(ctx context.Context, target, name string) error {
 	err := l.create(ctx, target, name)
 	if !l.Force || !errors.Is(err, fs.ErrExist) {
@@ -129,8 +128,7 @@ func (l link) make(ctx context.Context, target, name string) error {
 			err = l.c.Rename(ctx, temp, name, true)
 		}
 	}
-	// If both names already lead to the same file, rename does nothing, and the temporary name
-	// remains: rename(2).
+	// If both names lead to the same file, rename(2) does nothing, so the temporary name remains.
 	if err != nil || !l.Symbolic {
 		if e := l.c.Remove(context.WithoutCancel(ctx), temp); err == nil && !errors.Is(e, fs.ErrNotExist) {
 			err = e

@@ -36,7 +36,7 @@ const (
 	BySize       // largest first, directories after all files
 )
 
-// A lister is one run of haul ls.
+// A lister is one execution of haul ls.
 type lister struct {
 	ListConfig
 	problems
@@ -70,7 +70,7 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 		for _, e := range list {
 			if e.Mode().Type() == fs.ModeSymlink && !l.Long {
 				if to, err := c.Stat(ctx, e.path); err == nil && to.IsDir() {
-					e.FileInfo = to // as in ls, a link to a directory is listed as the directory
+					e.FileInfo = to // as in ls, a link to a directory is listed as that directory
 				}
 			}
 			if e.IsDir() {
@@ -81,7 +81,7 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 		}
 	}
 	l.titles = l.Recursive || len(files)+len(dirs) > 1 || len(locations) > 1
-	for len(files) > 0 { // one server after the other
+	for len(files) > 0 { // each iteration prints the files of one server
 		c := files[0].c
 		var same []entry
 		for len(files) > 0 && files[0].c == c {

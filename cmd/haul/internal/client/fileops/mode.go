@@ -29,11 +29,11 @@ type Mode struct {
 // A modeStep is one part of a Mode, such as go=rX.
 type modeStep struct {
 	op        byte   // '+', '-' or '='
-	affected  uint32 // the bits of u, g, o and a in front; 0 for none, in which case the umask applies
+	affected  uint32 // the bits of u, g, o and a in front of the operator; 0 if there are no such letters, in which case the umask applies
 	value     uint32
 	mentioned uint32 // bits named explicitly, which directories would otherwise keep
 	copied    bool   // value is u, g or o, whose permissions are copied
-	ifAny     bool   // X: execute for directories, and for files that somebody may execute
+	ifAny     bool   // for X: execute permission for directories, and for files that somebody may execute
 }
 
 // ParseMode parses a mode. umask limits symbolic modes without u, g, o or a. Errors are usage
@@ -68,7 +68,8 @@ func badMode(text string) error {
 
 func isOctal(c byte) bool { return '0' <= c && c <= '7' }
 
-// cutOctal reads the octal number at the start of text. If it is too large, bits is above allBits.
+// cutOctal reads the octal number at the start of text. If the number is too large, bits is above
+// allBits.
 func cutOctal(text string) (bits uint32, digits int, rest string) {
 	for digits < len(text) && isOctal(text[digits]) {
 		digits++
@@ -80,8 +81,8 @@ func cutOctal(text string) (bits uint32, digits int, rest string) {
 	return uint32(n), digits, text[digits:]
 }
 
-// parseClause parses the part between two commas: the letters for whose permissions change, and
-// one or more changes.
+// parseClause parses the part between two commas: the letters that say whose permissions change,
+// and one or more changes.
 func parseClause(s string) (steps []modeStep, ok bool) {
 	var affected uint32
 	for s != "" && strings.IndexByte("ugoa", s[0]) >= 0 {

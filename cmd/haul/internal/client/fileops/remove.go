@@ -27,13 +27,13 @@ type RemoveConfig struct {
 	Events *events.Log
 }
 
-// A removal is one run of haul rm.
+// A removal is one execution of haul rm.
 type removal struct {
 	RemoveConfig
 	out  io.Writer
 	name func(string) string // formats names for output
 	errs []error
-	walk      // used by sayAll
+	walk      // only sayAll uses it
 	mute bool // the output could not be written
 }
 
@@ -58,8 +58,8 @@ func (m *removal) note(err error) {
 	}
 }
 
-// gone reports that a file or a directory was removed, or in a dry run would be. It prints the
-// name, unless it could not print an earlier one.
+// gone reports that a file or a directory was removed, or would be removed if this were not a dry
+// run. It prints the name, unless it could not print an earlier one.
 func (m *removal) gone(name string, t fs.FileMode) {
 	switch {
 	case m.Events != nil:
@@ -72,7 +72,7 @@ func (m *removal) gone(name string, t fs.FileMode) {
 	}
 	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
 		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
-		m.ended = m.DryRun // a dry run has no other effect than printing
+		m.ended = m.DryRun // a dry run has no effect other than printing
 	}
 }
 
@@ -160,9 +160,9 @@ func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) e
 	return nil
 }
 
-// sayAll prints the names of a directory and everything in it, sorted. A directory's name ends in a
-// slash. It returns the first error. It keeps no names, and stops after maxListDirs directories,
-// since a server can invent directories without end.
+// sayAll prints the names of a directory and everything in it, sorted. The name of a directory ends
+// in a slash. It returns the first error. It keeps no names, and stops after maxListDirs
+// directories, because a server can invent directories without end.
 func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth int) error {
 	list, errs := m.list(ctx, c, dir, depth, false)
 	var first error

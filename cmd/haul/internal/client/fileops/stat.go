@@ -42,7 +42,7 @@ func stat(ctx context.Context, s *remote.Servers, l remote.Location, follow, asJ
 // printStat prints an entry for people.
 func printStat(out io.Writer, e entry, o owners) error {
 	name := console.NameFormat(out)
-	var text bytes.Buffer // written at once, so that there is at most one error
+	var text bytes.Buffer // written in one call, so that there is at most one error
 	line := func(key, format string, args ...any) {
 		fmt.Fprintf(&text, "%9s  %s\n", key, fmt.Sprintf(format, args...))
 	}

@@ -22,7 +22,7 @@ const maxSums = 8
 // A SumConfig says which sums haul sum computes, and how it prints or checks them.
 type SumConfig struct {
 	Algorithm string // such as "sha256"; "" means sha256, or with Check any algorithm
-	Recursive bool   // directories with everything in them
+	Recursive bool   // hash directories with everything in them
 	Read      bool   // compute each sum here instead of asking the server
 	Tag       bool   // print lines in the format of BSD
 	Zero      bool   // end lines with a NUL, and do not escape names
@@ -59,7 +59,7 @@ type sumJob struct {
 	err   error
 }
 
-// A summer is one run of haul sum.
+// A summer is one execution of haul sum.
 type summer struct {
 	SumConfig
 	problems
@@ -135,7 +135,7 @@ func (s *summer) named(ctx context.Context, servers *remote.Servers, l remote.Lo
 }
 
 // yieldAll yields entries and, with Recursive, the contents of directories. In directories it
-// leaves out the same files as get -r.
+// leaves out the same files as get -r does.
 func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []entry, errs []error, depth int, yield func(sumJob) bool) bool {
 	for _, err := range errs {
 		if !yield(sumJob{err: err}) {
@@ -157,8 +157,8 @@ func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []e
 	return true
 }
 
-// sum returns the sum of a file. It uses the server's sum if the server computes one by that
-// algorithm, and otherwise reads the file.
+// sum returns the sum of a file. If the server can compute a sum by that algorithm, it returns the
+// server's sum; otherwise it reads the file.
 func (s *summer) sum(ctx context.Context, j sumJob, a algorithm) ([]byte, error) {
 	if j.err != nil {
 		return nil, j.err
@@ -221,7 +221,7 @@ func sideOf(place dirLister) failure.Kind {
 	return failure.Remote
 }
 
-// serverFiles represents the files of a server.
+// serverFiles provides the files of a server.
 type serverFiles struct{ remote.Server }
 
 func (p serverFiles) open(ctx context.Context, name string, fi fs.FileInfo) (_ store.File, err error) {
@@ -244,11 +244,11 @@ func (serverFiles) read(ctx context.Context, f store.File, w io.Writer) error {
 	return err
 }
 
-// localFiles represents the files of this machine.
+// localFiles provides the files of this machine.
 type localFiles struct{}
 
-// maxLocalEntries bounds the entries of a local directory. Directories on servers have such a
-// bound too.
+// maxLocalEntries bounds the entries of a local directory. There is such a bound for directories on
+// servers too.
 const maxLocalEntries = 1 << 20
 
 // List lists a directory. It always includes details.
@@ -280,9 +280,9 @@ func (localFiles) read(_ context.Context, f store.File, w io.Writer) error {
 	return err
 }
 
-// inOrder calls work for up to maxSums jobs at once, and calls use for each result, in the order
-// of the jobs. It returns false if use returns false, or if the context ends. In these cases it
-// does not wait for running work: a pipe may never deliver more data.
+// inOrder calls work for up to maxSums jobs at once, and calls use for each result, in the order of
+// the jobs. If use returns false, or the context ends, it returns false, and does not wait for
+// running work, because a pipe may never deliver more data.
 func (s *summer) inOrder(ctx context.Context, jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(sumJob, []byte, error) bool) bool {
 	type task struct {
 		sumJob

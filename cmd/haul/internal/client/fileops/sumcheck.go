@@ -145,7 +145,7 @@ func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error
 // printVerdict prints the result for a file, and reports whether that succeeded.
 func (s *summer) printVerdict(name, verdict string) bool {
 	mark := ""
-	if strings.Contains(name, "\n") { // as in sha256sum, other names are not escaped
+	if strings.Contains(name, "\n") { // as in sha256sum, only such names are escaped
 		name, mark = escapeSumName(name)
 	}
 	return s.print(fmt.Sprintf("%s%s: %s\n", mark, s.name(name), verdict))

@@ -12,8 +12,8 @@ type algorithm struct {
 	bytes     int // length of a sum
 }
 
-// sumAlgorithms lists the algorithms of sha256sum and its siblings. The sums of each have a
-// different length.
+// sumAlgorithms lists the algorithms of sha256sum and its siblings. Each has sums of a different
+// length.
 var sumAlgorithms = []algorithm{
 	{"md5", "MD5", 16}, {"sha1", "SHA1", 20}, {"sha224", "SHA224", 28},
 	{"sha256", "SHA256", 32}, {"sha384", "SHA384", 48}, {"sha512", "SHA512", 64},
@@ -62,7 +62,7 @@ func unescapeSumName(s string) (name string, ok bool) {
 	return string(b), true
 }
 
-// formatSum returns the line of a file as sha256sum writes it, without the line's end. With tag
+// formatSum returns the line of a file in the form of sha256sum, without the line's end. With tag
 // it uses the BSD format; with raw it does not escape the name.
 func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
 	mark := ""
@@ -86,7 +86,7 @@ type sumLine struct {
 type sumParser struct {
 	only *algorithm // accepted algorithm; nil means that the tag or the length decides
 
-	// All lines of a list have the same separator between sum and name: one space, or two
+	// All lines of a list have the same separator between sum and name: either one space, or two
 	// characters. Otherwise a leading space of a name would be ambiguous.
 	oneSpace, twoSpaces bool
 }

@@ -22,7 +22,7 @@ type TreeConfig struct {
 	Human    bool // short sizes
 }
 
-// A drawing is one run of haul tree.
+// A drawing is one execution of haul tree.
 type drawing struct {
 	TreeConfig
 	problems

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Bounds of listings, since a server can invent directories without end: the depth of
+// These constants bound listings, because a server can invent directories without end: the depth of
 // directories, the number of directories that a command lists, and the number of errors that it
 // prints.
 const (
@@ -25,13 +25,13 @@ const (
 	maxListErrors = 1000
 )
 
-// A problems collects the errors of one run, to be printed at the end.
+// problems collects the errors of one command, which are printed at the end.
 type problems struct {
 	errs []error
 	more int // number of further errors
 }
 
-// failed records errors; it ignores nil.
+// failed records errors. It ignores nil.
 func (p *problems) failed(errs ...error) {
 	for _, err := range errs {
 		switch {
@@ -58,19 +58,19 @@ type dirLister interface {
 	Capabilities() store.Capabilities
 }
 
-// A walk lists the directories of one run, up to the bounds.
+// A walk lists the directories of one command, up to the bounds.
 type walk struct {
-	// flush writes the output of the run. It is nil for a run that continues after its output has
-	// failed.
+	// flush writes the output of the command. It is nil for a command that continues after its
+	// output has failed.
 	flush func() error
 
-	dirs  int       // number of directories asked for
+	dirs  int       // number of directories listed so far
 	ended bool      // list no more directories
 	lost  dirLister // the server whose connection was lost
 }
 
-// over reports whether no more directories of c are to be listed. The reason has been reported
-// before.
+// over reports whether no more directories of c are to be listed. In that case, the reason has been
+// reported before.
 func (w *walk) over(c dirLister) bool { return w.ended || w.lost != nil && c == w.lost }
 
 // write writes the output of the run. The first error ends the walk, and is returned once.
@@ -86,8 +86,8 @@ func (w *walk) write() error {
 }
 
 // list returns the entries of a directory, sorted by name, and the errors of single entries. The
-// list is nil if the directory cannot be listed. A name that is not valid for an entry is an error,
-// since a hostile listing may contain any text.
+// list is nil if the directory cannot be listed. A name that no entry may have is an error, because
+// a hostile listing may contain any text.
 func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, details bool) ([]entry, []error) {
 	if w.over(c) {
 		return nil, nil
@@ -130,7 +130,7 @@ func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, det
 	return list, errs
 }
 
-// lose records that a server is lost, if the error says so.
+// lose records that the connection to a server is lost, if the error says so.
 func (w *walk) lose(c dirLister, err error) {
 	if remote.IsLost(err) {
 		w.lost = c

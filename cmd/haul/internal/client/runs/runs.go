@@ -1,6 +1,7 @@
-// Package runs finds out whether a run of haul that left temporary files on a server is still alive.
-// Each run has an ID, which is part of the names of its temporary files, and locks a local file
-// named after the ID. The next run on this machine thus knows which temporary files are in use.
+// Package runs finds out whether an earlier execution of haul, a run, that left temporary files on
+// a server is still alive. Each run has an ID, which is part of the names of its temporary files,
+// and locks a local file that is named after the ID. So the next run on this machine knows which
+// temporary files are in use.
 package runs
 
 import (
@@ -17,20 +18,20 @@ import (
 )
 
 const (
-	// keepFor is how long the file of a run is kept that was killed or left temporary files
-	// behind.
+	// keepFor is how long the file of a run that was killed, or that left temporary files behind,
+	// is kept.
 	keepFor = 30 * 24 * time.Hour
 
-	// maxRuns bounds the files. The oldest files of ended runs make room for new ones. If maxRuns
-	// runs are alive, further runs have no ID.
+	// maxRuns bounds the number of files. The oldest files of ended runs make room for new files.
+	// If maxRuns runs are alive, further runs have no ID.
 	maxRuns = 1000
 )
 
-// Runs represents the runs of one user on this machine, including this process. Its methods are
-// safe for concurrent use.
+// Runs gives access to the runs of one user on this machine, including this process. Its methods
+// are safe for concurrent use.
 type Runs struct {
 	dir  string
-	host string // name of this machine, since others may share the directory
+	host string // name of this machine, because other machines may share the directory
 	most int    // maximum number of files in dir
 
 	begin sync.Once
@@ -97,7 +98,7 @@ func (r *Runs) make(id string) (*os.File, error) {
 }
 
 // tidy removes the files of runs that ended long ago and, if there are too many files, the oldest
-// files of ended runs. It fails if too many runs are alive.
+// files of ended runs. If too many runs are alive, it returns an error.
 func (r *Runs) tidy() error {
 	list, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -136,13 +137,13 @@ func free(name string) bool {
 	return err == nil && locked
 }
 
-// Ended reports whether a run was on this machine and has ended. It returns false for runs on
-// other machines, and for runs that left nothing behind.
+// Ended reports whether a run was on this machine and has ended. It returns false for runs on other
+// machines, and for runs that left no file behind.
 func (r *Runs) Ended(id string) bool {
 	if len(id) != tempname.RunBytes || r.dir == "" {
 		return false
 	}
-	r.mu.Lock() // otherwise a concurrent call would mistake our lock for that of a live run
+	r.mu.Lock() // otherwise a concurrent call would take this lock for the lock of a live run
 	defer r.mu.Unlock()
 	if !r.ended[id] && free(r.name(id)) {
 		r.ended[id] = true
@@ -150,15 +151,15 @@ func (r *Runs) Ended(id string) bool {
 	return r.ended[id]
 }
 
-// NoteLeftover records that this run may leave a temporary file on a server. The next run can
-// then find out that this one has ended.
+// NoteLeftover records that this run may leave a temporary file on a server. Then a later run can
+// find out that this one has ended.
 func (r *Runs) NoteLeftover() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left = true
 }
 
-// End ends this run. Call it when nothing is in progress.
+// End ends this run. Call it when no operation is in progress.
 func (r *Runs) End() {
 	r.begin.Do(func() {})
 	if r.file == nil {

@@ -32,7 +32,7 @@ func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// Of returns the line that has f as one end. The caller closes both.
+// Of returns the line of which f is one end. The caller closes both.
 func Of(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {
@@ -51,8 +51,8 @@ func Of(f *os.File) (*net.UnixConn, error) {
 func Send(line *net.UnixConn, text string, files []*os.File) error {
 	fds := make([]int, len(files))
 	for i, f := range files {
-		// Fd would make reads of a socket block. That would affect this process too, because its
-		// duplicates share the setting.
+		// Calling Fd would make reads of a socket block. That would affect this process too,
+		// because its duplicates share the setting.
 		raw, err := f.SyscallConn()
 		if err == nil {
 			err = raw.Control(func(fd uintptr) { fds[i] = int(fd) })
@@ -68,8 +68,8 @@ func Send(line *net.UnixConn, text string, files []*os.File) error {
 	return err
 }
 
-// Receive returns the next line, without its line feed, and the files sent with it. The text may
-// include other lines that were sent at about the same time.
+// Receive returns the next line, without its line feed, and the files that were sent with it. The
+// text may include other lines that were sent at about the same time.
 func Receive(line *net.UnixConn) (texts string, files []*os.File, err error) {
 	var all []byte
 	b := make([]byte, MaxLine)

@@ -7,5 +7,5 @@ import "time"
 // CPUTime returns 0, because the processor time of this process is not known here.
 func CPUTime() time.Duration { return 0 }
 
-// OpenFiles returns how many descriptors this process may have. No limit is known here.
+// OpenFiles returns how many descriptors this process may have. On this system, no limit is known.
 func OpenFiles() int { return 1 << 30 }

@@ -15,8 +15,8 @@ const (
 	readFile = landlock.AccessFSSet(ll.AccessFSReadFile)
 	readDir  = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSReadDir)
 
-	// writeDir holds the accesses of the store and its callers below an upload directory. They do
-	// not include running programs, devices, sockets, pipes and symbolic links.
+	// writeDir holds the accesses that the store and its callers need below an upload directory.
+	// They do not include running programs, nor making devices, sockets, pipes and symbolic links.
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
@@ -27,7 +27,7 @@ const (
 	makeLink = landlock.AccessFSSet(ll.AccessFSMakeSym)
 
 	// moveDir allows moving or linking a file to another directory. The first ABI always denies
-	// that, and does not support a rule set that grants it.
+	// that, and does not support a rule set that allows it.
 	moveDir    = landlock.AccessFSSet(ll.AccessFSRefer)
 	moveABI    = 2
 	networkABI = 4 // TCP
@@ -36,25 +36,25 @@ const (
 // restricted lists the accesses for which a confined process needs a rule.
 //
 // UDP is left out, although ABI 10 supports it, because a server answers any port of any peer.
-// Signals are left out too. haul sends none, and its user limits them already. Also, some kernels
-// (Landlock's erratum 2) treat the threads of one process as strangers, while Go's runtime must be
-// able to signal them.
+// Signals are left out too. haul does not send signals, and its user already limits them. Also,
+// some kernels (Landlock's erratum 2) treat the threads of one process as different processes,
+// while Go's runtime must be able to signal them.
 var restricted = landlock.MustConfig(
 	landlock.V9.HandledAccessFS,
 	landlock.AccessNetSet(ll.AccessNetBindTCP|ll.AccessNetConnectTCP),
 	landlock.ScopedSet(ll.ScopeAbstractUnixSocket),
 ).BestEffort()
 
-// Confine uses Landlock to take access to the file system from all threads, except to the paths
+// Confine uses Landlock to remove access to the file system from all threads, except to the paths
 // in c. After that, no program can be run, no TCP port bound, and no TCP connection opened except
-// to the ports in c. Sockets bound before continue to listen and accept. Connections to systemd,
-// to a resolver or to any other Unix socket that c does not name have to be open already.
+// to the ports in c. Sockets that were bound before continue to listen and accept. Connections to
+// systemd, to a resolver or to any other Unix socket that c does not name have to be open already.
 //
 // Confine restricts as much as the kernel supports, and returns a description: "Landlock ABI 7:
-// files, TCP", or that Landlock is not available, which is not an error. It returns an error if a
-// path cannot be found or the kernel refuses; nothing is restricted then. With
-// [Confinement.Trees] the first ABI (Linux 5.13 to 5.18) counts as not available, because it
-// forbids moving a file to another directory.
+// files, TCP", or that Landlock is not available, which is not an error. If a path cannot be found
+// or the kernel refuses, it returns an error, and nothing is restricted. With [Confinement.Trees]
+// the first ABI (Linux 5.13 to 5.18) counts as not available, because it forbids moving a file to
+// another directory.
 //
 // Confine does not cover Multipath TCP (a limit of the kernel, as of ABI 7), nor calls that only
 // access names and attributes, such as stat and chmod.
@@ -70,8 +70,8 @@ func Confine(c Confinement) (what string, err error) {
 	case tooOld(c, abi):
 		return fmt.Sprintf("Landlock not available: its ABI %d forbids to move files to other directories (that of Linux 5.19 does not)", abi), nil
 	}
-	// Package time reads /etc/localtime when it first needs a local time. After the confinement it
-	// would fall back to UTC.
+	// Package time reads /etc/localtime when it needs a local time for the first time. After the
+	// confinement it would use UTC instead.
 	_, _ = time.Now().Zone()
 	rules, err := rulesFor(c, abi)
 	if err != nil {

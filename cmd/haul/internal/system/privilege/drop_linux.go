@@ -21,7 +21,7 @@ const maxCapability = 63
 // running a set-user-ID program does not restore any rights. At the end it tries to become root
 // again, which must fail.
 //
-// A process that runs as u already keeps its groups and loses its capabilities. One that runs
+// A process that already runs as u keeps its groups and loses its capabilities. A process that runs
 // neither as u nor as root gets an error that wraps [syscall.EPERM].
 //
 // After an error the process may be in any state in between, and must end.
@@ -37,14 +37,14 @@ func drop(u User) error {
 		return err
 	}
 	if !is(u) {
-		// This takes CAP_SETPCAP, which is lost with the change of user.
+		// This requires CAP_SETPCAP, which is lost when the user changes.
 		if err := dropBounding(); err != nil {
 			return err
 		}
 		if err := become(u); err != nil {
 			return err
 		}
-		// The kernel also does this, unless fs.suid_dumpable is 1. The memory may contain root's
+		// The kernel does this too, unless fs.suid_dumpable is 1. The memory may contain root's
 		// secrets.
 		if err := Hide(); err != nil {
 			return err
@@ -122,7 +122,7 @@ func become(u User) error {
 	return nil
 }
 
-// explain returns the reason why root may be refused.
+// explain returns the reason why even root may be refused.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM):
@@ -133,13 +133,13 @@ func explain(err error) string {
 	return ""
 }
 
-// DropCapabilities takes all capabilities from all threads and sets no_new_privs, so that running
-// another program restores none. If the process has no capabilities, it makes no call that a system
-// call filter might refuse.
+// DropCapabilities removes all capabilities from all threads and sets no_new_privs, so that running
+// another program does not restore any. If the process has no capabilities, it makes no call that a
+// system call filter might refuse.
 //
-// It empties the bounding set as well if CAP_SETPCAP allows that. If not, it does not matter: the
-// set only limits the rights that a program may gain when it is run, and with no_new_privs it gains
-// none.
+// If CAP_SETPCAP allows that, it also empties the bounding set. If not, that does not matter: the
+// set only limits the rights that a program may gain when it is run, and with no_new_privs a
+// program gains none.
 //
 // Root without capabilities still owns root's files. After an error the process must end.
 func DropCapabilities() error {
@@ -199,9 +199,9 @@ func capabilities() (s sets, err error) {
 
 // setNone empties the three sets of all threads.
 //
-// Package psx runs a system call on each thread. This also works with cgo, where
-// syscall.AllThreadsSyscall refuses. The Landlock library needs psx anyway. libcap's package cap,
-// which builds on it, would add a language for capability sets, but only the empty set is needed
+// Package psx runs a system call on each thread. This works with cgo too, where
+// syscall.AllThreadsSyscall does not. The Landlock library needs psx anyway. libcap's package cap,
+// which is built on psx, would add a language for capability sets, but only the empty set is needed
 // here.
 func setNone() error {
 	h := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -221,7 +221,7 @@ func dropBounding() error {
 			return nil // one past the kernel's last capability
 		}
 		if errors.Is(err, syscall.EPERM) {
-			return nil // root in a container; DropCapabilities says why this does not matter
+			return nil // this happens to root in a container; DropCapabilities says why it does not matter
 		}
 		if err != nil {
 			return fmt.Errorf("bounding set: %w", err)
@@ -232,7 +232,7 @@ func dropBounding() error {
 
 // Hide prevents other processes of the same user from reading the memory, the environment and the
 // descriptors of this process, and from tracing it. Core files do not contain its memory either.
-// Programs that it runs are not hidden. Root may still do all of this.
+// Programs that it runs are not hidden. Root can still do all of this.
 func Hide() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // for all threads
 		return fmt.Errorf("hide the memory of the process from its user: %w", err)

@@ -1,6 +1,6 @@
-// Package privilege gives up the rights that a running server no longer needs: those of root,
-// capabilities, and the file system outside the served directories. Nothing in the process can
-// restore them.
+// Package privilege gives up the rights that a running server no longer needs: the rights of root,
+// capabilities, and access to the file system outside the served directories. Nothing in the
+// process can restore them.
 //
 // A server calls it after opening everything and before the first request:
 //
@@ -11,8 +11,8 @@
 //	err = privilege.DropCapabilities()          // or, started without root, what systemd or setcap gave
 //
 // Confine comes first, because its rules name directories by path, and u may not be allowed to
-// reach them. If u is allowed, the other order works as well. Open files and sockets stay open. An
-// [os.Root] opened before keeps its access below a directory that Confine was given.
+// reach them. If u is allowed to, the other order works as well. Open files and sockets stay open.
+// An [os.Root] that was opened before keeps its access below a directory that Confine was given.
 //
 // Everything here acts on the whole process, which in Go means all of its threads, because Linux
 // keeps credentials per thread.
@@ -38,9 +38,9 @@ type User struct {
 }
 
 // Give makes u the owner of a directory and of everything in it that belongs to root. It is for
-// files that root has created for a process that becomes u. It does not follow symbolic links,
-// and leaves files with several names unchanged. A file of another user is an error. If the
-// process is not root, Give does nothing.
+// files that root has created for a process that becomes u. It does not follow symbolic links, and
+// leaves files with several names unchanged. If a file belongs to another user, Give returns an
+// error. If the process is not root, it does nothing.
 func Give(dir string, u User) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -56,7 +56,7 @@ func Give(dir string, u User) error {
 			info, err = root.Lstat(name)
 		}
 		if errors.Is(err, fs.ErrNotExist) && name != "." {
-			return nil // removed meanwhile by the predecessor
+			return nil // the predecessor has removed it meanwhile
 		}
 		if err != nil {
 			return err
@@ -80,16 +80,16 @@ func Give(dir string, u User) error {
 // name, that is a different file, without a rule. So for a file that is read again when it
 // changes, name its directory.
 type Confinement struct {
-	// Read names directories and files. Below the directories, files may be read and directories
-	// listed. The files may be read.
+	// Read names files and directories. The files may be read. Below the directories, files may be
+	// read and directories listed.
 	Read []string
 
 	// Write names directories below which files and directories may also be created, written,
 	// linked, renamed and removed.
 	Write []string
 
-	// Trees names directories below which symbolic links may be created, in addition to the
-	// rights of Write. They are for users who arrange trees of their own.
+	// Trees names directories below which symbolic links may be created, in addition to the rights
+	// of Write. They are for users who arrange their own trees.
 	Trees []string
 
 	// Logs names directories in which files may only be created, read and written. They are for a

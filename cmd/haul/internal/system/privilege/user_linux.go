@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// LookUp finds the user that spec names. It is one of
+// LookUp finds the user that spec names. spec has one of these forms:
 //
 //	haul        the user, with that user's groups, as initgroups(3) would
 //	haul:tftp   the user with this group and no other
@@ -56,8 +56,8 @@ func lookUp(spec string) (User, error) {
 	return u, err
 }
 
-// findUser returns the entry of a user by name, or otherwise by number; nil for a number without an
-// entry.
+// findUser returns the entry of a user by name, or otherwise by number. For a number without an
+// entry it returns nil.
 func findUser(name string) (*user.User, error) {
 	if name == "" {
 		return nil, errors.New("it is NAME, NAME:GROUP or UID:GID")

@@ -1,5 +1,4 @@
-// Package smallfile reads files that have to be small and regular, such as files with rules or
-// keys.
+// Package smallfile reads files that must be small and regular, such as files with rules or keys.
 package smallfile
 
 import (
@@ -15,8 +14,8 @@ import (
 func Read(path string, most int64) ([]byte, error) { return read(path, most, 0) }
 
 // ReadTrusted does the same as Read, for a file that controls the program. It refuses a file that
-// users other than its owner and group may write to. It does not check this on Windows, where the
-// mode of a file does not show these rights.
+// users other than its owner and group may write to. On Windows it does not check this, because the
+// mode of a file does not show these rights there.
 func ReadTrusted(path string, most int64) ([]byte, error) { return read(path, most, 0o002) }
 
 func read(path string, most int64, forbidden fs.FileMode) ([]byte, error) {

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup makes a program start a process group of its own, and reports whether the system
-// supports that.
+// ownGroup gives a program its own process group, and reports whether the system supports that.
 func ownGroup(cmd *exec.Cmd) bool {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return true

@@ -21,7 +21,7 @@ const (
 	// SIGHUP. After that it is killed.
 	endTime = 2 * time.Second
 
-	// statusTime is how long Read waits for the program to end when the program's output has
+	// statusTime is how long Read waits for the end of the program after the program's output has
 	// ended.
 	statusTime = endTime / 8
 )
@@ -47,10 +47,10 @@ type Process struct {
 // Start starts a program. Its standard input and output must not be set.
 func Start(cmd *exec.Cmd) (*Process, error) { return start(cmd, false) }
 
-// StartGroup does the same as Start, for a program with its own process group, if the system
+// StartGroup does the same as Start, but gives the program its own process group, if the system
 // supports that. Signals from the terminal do not reach the program, and ending it also ends the
-// processes that it has started. The program must not prompt on the terminal: the system would
-// stop it.
+// processes that it has started. The program must not prompt on the terminal, because the system
+// would stop it.
 func StartGroup(cmd *exec.Cmd) (*Process, error) { return start(cmd, ownGroup(cmd)) }
 
 func start(cmd *exec.Cmd, group bool) (*Process, error) {
@@ -97,7 +97,7 @@ func cannotStart(cmd *exec.Cmd, err error) error {
 }
 
 // SetGrace sets how long Close waits for a program to end by itself after its input has ended,
-// before it sends SIGHUP. The default is 0.
+// before Close sends SIGHUP. The default is 0.
 func (p *Process) SetGrace(d time.Duration) { p.grace.Store(int64(d)) }
 
 // Read reads data that the program has written to its standard output.
@@ -119,7 +119,7 @@ func (p *Process) Write(b []byte) (int, error) {
 }
 
 // explain returns the error for a program that has closed its end of a pipe. It waits briefly for
-// the program to end, because the exit status is useful in the error.
+// the end of the program, because the exit status makes the error more useful.
 func (p *Process) explain(err error) error {
 	select {
 	case <-p.done:
@@ -159,7 +159,7 @@ func (p *Process) awaitEnd(limit time.Duration) bool {
 	}
 }
 
-// signal sends a signal to the program and its group, unless the program has ended. In that case
+// signal sends a signal to the program and its group, unless the program has ended, because then
 // another process may have its ID.
 func (p *Process) signal(sig syscall.Signal) (ended bool) {
 	select {

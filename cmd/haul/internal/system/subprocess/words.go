@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Split splits a command line into words, as a shell does without expansions. White space separates
-// words, quotes of both kinds group characters, and a backslash makes the next character literal.
-// In double quotes it does so only before a double quote, a backslash, a dollar sign or a
+// Split splits a command line into words, as a shell does, but without expansions. White space
+// separates words, quotes of both kinds group characters, and a backslash makes the next character
+// literal. In double quotes it does so only before a double quote, a backslash, a dollar sign or a
 // backquote; in single quotes it is an ordinary character.
 func Split(line string) (words []string, err error) {
 	var word []byte
@@ -43,8 +43,8 @@ func Split(line string) (words []string, err error) {
 	return words, nil
 }
 
-// unquote returns the text before a quotation mark. It also returns the length of that text in s,
-// including the mark; the length is negative if there is no mark.
+// unquote returns the text before a quotation mark. n is the length of that text in s, including
+// the mark; it is negative if there is no mark.
 func unquote(s string, mark byte) (text []byte, n int) {
 	for i := 0; i < len(s); i++ {
 		switch {
