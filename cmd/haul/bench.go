@@ -55,7 +55,7 @@ const benchTFTPExamples = `  haul bench tftp tftp://192.0.2.1/boot/kernel -c 100
   haul bench tftp tftp://192.0.2.1/up{} --put --size 10MB -c 3 --verify
   haul bench tftp tftp://192.0.2.1/small --rate 2000 -c 1000 --duration 30s --json`
 
-// errBenchFailed reports that some transfers failed. The report has the reasons.
+// errBenchFailed reports that some transfers failed. The report contains the reasons.
 var errBenchFailed = errors.New("some transfers failed")
 
 func newBenchTFTP() *cobra.Command {
@@ -128,7 +128,7 @@ func checkLoad(l *load.Load, url string) error {
 		return failure.Usage.Errorf("--verify fetches again what --put has sent; downloads are compared anyway")
 	}
 	if err := l.Check(); err != nil {
-		return failure.Usage.Errorf("--%w", err) // it begins with the flag's name and value
+		return failure.Usage.Errorf("--%w", err) // the error begins with the flag's name and value
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Wri
 	if l.Progress != nil {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	// If there was no server, the error says enough.
+	// If there was no server, the error alone is enough.
 	if report.Duration > 0 && (err == nil || report.Bytes > 0 || errors.Is(err, context.Canceled)) {
 		var failed error
 		if asJSON {

@@ -41,7 +41,7 @@ const benchBootExamples = `  haul bench boot --machines 1000 --loader tftp://192
   haul bench boot -n 500 --lost 2 --image http://192.0.2.1/root.img --image http://192.0.2.2/root.img --svg up.svg
   haul bench boot --simulate --machines 10000 --arrival linear:5m --replicas 3 --link 10 --image-size 60MB`
 
-// errBenchBoot reports that some machines did not come up. The report has the reasons.
+// errBenchBoot reports that some machines did not come up. The report contains the reasons.
 var errBenchBoot = errors.New("some machines did not come up")
 
 // bootFlags are the flags of "haul bench boot".
@@ -59,7 +59,7 @@ type bootFlags struct {
 	link, store, ofMachine  float64 // Gb/s
 	loaderSize, imageSize   console.ByteSize
 	noCache                 bool
-	forServers, forSimulate []string // flags that only apply to real servers, or only to a simulation
+	forServers, forSimulate []string // flags that apply only to real servers, or only to a simulation
 }
 
 func newBenchBoot() *cobra.Command {
@@ -177,7 +177,7 @@ func (b *bootFlags) resolve(cmd *cobra.Command) error {
 		b.config.Images = append(b.config.Images, u)
 	}
 	if err := b.config.Check(); err != nil {
-		return failure.Usage.Errorf("--%w", err) // it begins with the flag's name
+		return failure.Usage.Errorf("--%w", err) // the error begins with the flag's name
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (b *bootFlags) boot(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.Progress != nil {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	// If there was no server, the error says enough.
+	// If there was no server, the error alone is enough.
 	if report.Duration > 0 && (err == nil || report.Bytes() > 0 || errors.Is(err, context.Canceled)) {
 		write := report.WriteText
 		if b.asJSON {

@@ -110,7 +110,7 @@ func runningServer(pid int) ([]string, error) {
 	return words[2:], nil
 }
 
-// isProcess reports whether there is a process with a number.
+// isProcess reports whether there is a process with this ID.
 func isProcess(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -50,7 +50,7 @@ func newConfigConvert() *cobra.Command {
 			return convertWords(cmd, args)
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // flags after "serve" belong to it
+	cmd.Flags().SetInterspersed(false) // flags after "serve" belong to serve
 	cmd.Flags().StringVar(&tftpd, "tftpd-hpa", "", "convert the variables of tftpd-hpa in `FILE`")
 	cmd.Flags().StringVar(&dnsmasq, "dnsmasq", "", "convert what dnsmasq's `FILE` says about TFTP")
 	return cmd
@@ -85,7 +85,7 @@ func convertWords(cmd *cobra.Command, words []string) error {
 	}
 	_, err = f.settings.Resolve(config.Sources{
 		Dirs: serve.Flags().Args(), Given: serve.Flags().Changed, File: f.file,
-		Lookup: func(string) (string, bool) { return "", false }, // the server may have other variables
+		Lookup: func(string) (string, bool) { return "", false }, // the server may have other variables than this process
 	})
 	if err != nil {
 		return mistakes(err)

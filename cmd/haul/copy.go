@@ -112,8 +112,8 @@ func localSource(l remote.Location) error {
 	return failure.Usage.Errorf("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or tftp://HOST/FILE, or HOST:PATH", l)
 }
 
-// noTarget returns an error if the last source was probably meant as the target: without -r
-// nobody names a directory as a source.
+// noTarget returns an error if the last source was probably meant as the target: a directory cannot
+// be a source without -r.
 func noTarget(from []remote.Location, to remote.Location, recursive bool) error {
 	last := from[len(from)-1]
 	if to.Text != "" || len(from) < 2 || recursive || last.Protocol == remote.TFTP || !last.IsDirName() || glob.HasMeta(last.Path) {

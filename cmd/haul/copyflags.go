@@ -43,7 +43,7 @@ type copyFlags struct {
 }
 
 // addCopying adds the common flags of get, put and sync. add adds further flags for all protocols
-// but TFTP.
+// except TFTP.
 func (f *copyFlags) addCopying(cmd *cobra.Command, add func(*cobra.Command)) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.parallel, "parallel", copying.DefaultParallel, "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP, HTTP/2 and S3")
@@ -54,7 +54,7 @@ func (f *copyFlags) addCopying(cmd *cobra.Command, add func(*cobra.Command)) {
 	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
 }
 
-// add adds the flags of get and put for all protocols but TFTP.
+// add adds the flags of get and put for all protocols except TFTP.
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
@@ -65,7 +65,7 @@ func (f *copyFlags) add(cmd *cobra.Command) {
 	f.addShared(cmd)
 }
 
-// addShared adds the flags of get, put and sync for all protocols but TFTP.
+// addShared adds the flags of get, put and sync for all protocols except TFTP.
 func (f *copyFlags) addShared(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.resume, "continue", false, "resume where an earlier run with --continue was cut off; keep the received part if this one is")
@@ -207,15 +207,15 @@ func (l *linksFlag) String() string { return linkWords[*l] }
 func (l *linksFlag) Type() string { return "HOW" }
 
 // copyGarbage is how far the heap of a copy over SFTP may grow before a garbage collection, in
-// percent of the live heap. x/crypto allocates for each packet, and little stays live, so by
-// default a collection would run for every few megabytes transferred.
+// percent of the live heap. x/crypto allocates memory for each packet, and little of it stays live,
+// so by default a collection would run for every few megabytes transferred.
 const copyGarbage = 400
 
 // relaxCollector makes the garbage collector run less often during a copy of files over SFTP.
-// Little memory is live during such a copy: the data in flight, at most 128 MiB, and some names.
-// relaxCollector does not apply to trees. A tree may have millions of directories, so four times
-// the live memory would be too much, and a collector with a fixed limit would run all the time.
-// GOGC, if set, has precedence.
+// Little memory is live during such a copy: the data in flight, at most 128 MiB, and some names. It
+// does not apply to trees. A tree may have millions of directories, so four times the live memory
+// would be too much, and a collector with a fixed limit would run all the time. If GOGC is set, it
+// has precedence.
 func relaxCollector(over remote.Protocol, recursive bool) {
 	if over == remote.SFTP && !recursive && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(copyGarbage)

@@ -132,7 +132,7 @@ func (d *doctorPXE) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// errWouldNotBoot reports that a machine would not boot, or would boot only by luck.
+// errWouldNotBoot reports that a machine would not boot, or would boot only by chance.
 var errWouldNotBoot = errors.New("not all kinds of machines would boot")
 
 // writeDiagnosis prints a diagnosis for people.

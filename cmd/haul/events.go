@@ -13,8 +13,8 @@ import (
 
 const eventsFlagHelp = "print a JSON object for each event: see haul help json"
 
-// withEvents runs a command. It passes a log of its events if on is set, and nil otherwise. c has
-// the values from the command line.
+// withEvents runs a command. It passes a log of the command's events to run if on is set, and nil
+// otherwise. c contains the values from the command line.
 func withEvents(cmd *cobra.Command, on bool, c events.Config, run func(*events.Log) error) error {
 	if !on {
 		return run(nil)

@@ -26,7 +26,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// Exit codes, listed in "haul help exit-codes".
+// These exit codes are listed in "haul help exit-codes".
 const (
 	exitFailed      = 1
 	exitUsage       = 2
@@ -37,7 +37,7 @@ const (
 	exitInterrupted = 130
 )
 
-// causes are the words for the exit codes in events.
+// causes maps the exit codes to their words in events.
 var causes = map[int]string{
 	exitFailed: "failed", exitUsage: "usage", exitNotFound: "not-found", exitRefused: "refused",
 	exitNoAnswer: "no-answer", exitLocal: "local", exitInterrupted: "interrupted",
@@ -49,12 +49,13 @@ func classify(err error) (code int, cause string) {
 	return code, causes[code]
 }
 
-// gravest lists the exit codes, the gravest first. Errors that the user can correct on this
-// machine, or that concern all files, come first; errors that concern one file come last.
+// gravest lists the exit codes, the gravest first. Codes of errors that the user can correct on
+// this machine, or that concern all files, come first; codes of errors that concern one file come
+// last.
 var gravest = []int{exitUsage, exitInterrupted, exitLocal, exitNoAnswer, exitRefused, exitNotFound, exitFailed}
 
-// exitCode maps an error to the exit code that the help text promises. For errors joined by
-// [errors.Join], the gravest code counts. For one error, the first matching case counts.
+// exitCode maps an error to the exit code that the help text promises. For errors that are joined
+// by [errors.Join], it returns the gravest code. For one error, the first matching case decides.
 func exitCode(err error) int {
 	if several := failure.Joined(err); len(several) > 0 {
 		code := exitFailed
@@ -97,7 +98,7 @@ func sshCode(err error) int {
 	run, ofCopy := errors.AsType[*copying.Error](err)
 	missing := errors.Is(err, fs.ErrNotExist)
 	server := errors.Is(err, failure.Remote) || sftpclient.IsRemote(err)
-	// This error of the copy concerns its sources: neither side has refused anything.
+	// This error of the copy concerns its sources, so neither side has refused anything.
 	ofSource := ofCopy && !server && !isLocal(err)
 	switch {
 	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), errors.Is(err, openssh.ErrRefused), algorithms:
@@ -170,14 +171,14 @@ func isLocal(err error) bool {
 	return path || link
 }
 
-// isRefusal reports whether an SFTP server has refused something.
+// isRefusal reports whether an SFTP server has refused a request.
 func isRefusal(err error) bool {
 	_, ok := errors.AsType[*sftpclient.StatusError](err)
 	return ok
 }
 
-// codeOfSide maps an error by its side: the server's, or for a transfer, this machine's. It returns
-// 0 for other errors.
+// codeOfSide maps an error by the side that it concerns: the server or, for a transfer, this
+// machine. For other errors it returns 0.
 func codeOfSide(err error, server, local bool) int {
 	switch {
 	case server && errors.Is(err, fs.ErrNotExist):
@@ -192,7 +193,7 @@ func codeOfSide(err error, server, local bool) int {
 	return 0
 }
 
-// printFailure prints why a command failed, and advice or where to read more.
+// printFailure prints why a command failed, and advice or the name of a help topic.
 func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	printError(out, err)
 	if exitCode(err) == exitUsage {
@@ -203,8 +204,8 @@ func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	}
 }
 
-// printError prints an error, or each of several, on one line. Line breaks in file names or in a
-// server's words do not begin a new line.
+// printError prints an error on one line, or each of several errors. Line breaks in file names or
+// in a server's words do not begin a new line.
 func printError(out io.Writer, err error) {
 	if several := failure.Joined(err); len(several) > 0 {
 		for _, err := range several {

@@ -16,7 +16,7 @@ const (
 	filterFrom filterKind = "filter-from"
 )
 
-// usage returns the flag's line in the help.
+// usage returns the flag's text in the help.
 func (k filterKind) usage() string {
 	switch k {
 	case exclude:

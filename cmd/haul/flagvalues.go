@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 )
 
-// A filledFlag is a string that must not be empty. Otherwise an empty shell variable would make
-// haul trust every certificate that the system trusts.
+// A filledFlag is a string that must not be empty. If it could be, an empty shell variable would
+// make haul trust every certificate that the system trusts.
 type filledFlag string
 
 // Set sets the text.
@@ -37,7 +37,8 @@ func sizeVar(flags *pflag.FlagSet, to *int64, name string, value int64, usage st
 	flags.Var((*console.ByteSize)(to), name, usage)
 }
 
-// humanFlag adds -h with the meaning that ls and df give it. Help remains under its long name.
+// humanFlag adds -h with the meaning that it has for ls and df. Help remains available under its
+// long name.
 func humanFlag(cmd *cobra.Command, to *bool, usage string) {
 	cmd.Flags().BoolVarP(to, "human-readable", "h", false, usage)
 	cmd.Flags().Bool("help", false, "help for "+cmd.Name())

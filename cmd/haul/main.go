@@ -54,8 +54,8 @@ func haulMain() int {
 	return exitCode(err)
 }
 
-// execute runs a command line. A successful command still fails if some of its output could not be
-// written.
+// execute runs a command line. If some of the output could not be written, a successful command
+// fails nevertheless.
 func execute(ctx context.Context, root *cobra.Command, stdout *os.File) (*cobra.Command, error) {
 	out := &checkedOutput{File: stdout}
 	root.SetOut(out)
@@ -72,7 +72,7 @@ func newRoot() *cobra.Command {
 		Short:         "Move files fast, by SFTP, HTTP and TFTP",
 		Long:          rootHelp,
 		Example:       rootExamples,
-		SilenceErrors: true, // main prints them, once
+		SilenceErrors: true, // main prints each error once
 		SilenceUsage:  true,
 		Args:          program.NoCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -86,18 +86,18 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// sameSignal is the time within which a second signal counts as the first: some programs, such as
-// timeout(1), signal both a process and its group.
+// sameSignal is the time within which a second signal counts as the same signal, because some
+// programs, such as timeout(1), signal both a process and its group.
 const sameSignal = 100 * time.Millisecond
 
 // interruptible returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second
-// ends the process. A SIGHUP that makes a server reload does not count. A signal that was ignored
-// when haul started, as under nohup(1) or in the background of a shell, stays ignored; Notify
-// would change that.
+// signal ends the process. A SIGHUP that makes a server reload does not count. A signal that was
+// ignored when haul started, as under nohup(1) or in the background of a shell, stays ignored;
+// Notify would change that.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	hangups := make(chan os.Signal, 1) // a separate channel, so that many SIGHUPs leave room for the others
+	hangups := make(chan os.Signal, 1) // a separate channel, so that many SIGHUPs leave room for the other signals
 	for s, c := range map[os.Signal]chan os.Signal{os.Interrupt: signals, syscall.SIGTERM: signals, syscall.SIGHUP: hangups} {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
@@ -127,8 +127,8 @@ func interruptible() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); signal.Stop(hangups); cancel(nil) }
 }
 
-// A caughtSignal is the error with which [interruptible]'s context ends. Code that does not ask
-// for the signal sees a [context.Canceled].
+// A caughtSignal is the error with which the context of [interruptible] ends. For code that does
+// not look for the signal, it is a [context.Canceled].
 type caughtSignal struct{ signal os.Signal }
 
 // Signal returns the signal, for a server's log.
@@ -138,8 +138,8 @@ func (caughtSignal) Error() string { return context.Canceled.Error() }
 
 func (caughtSignal) Unwrap() error { return context.Canceled }
 
-// A checkedOutput is standard output that records write errors. Help and most commands do not check
-// them.
+// A checkedOutput is standard output, and records write errors, because help and most commands do
+// not check them.
 type checkedOutput struct {
 	*os.File
 	failed atomic.Pointer[error] // the first error, an *fs.PathError

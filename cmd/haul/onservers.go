@@ -26,8 +26,8 @@ func onServersOrHere(cmd *cobra.Command, f *sshFlags, w *webFlags, words []strin
 	return run(cmd.Context(), nil, list)
 }
 
-// onServers runs a command on locations of one protocol. w is nil for a command that HTTP does not
-// support.
+// onServers runs a command on locations of one protocol. w is nil for a command that does not
+// support HTTP.
 func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
 	list, err := serverLocations(cmd, w != nil, words)
 	if err != nil {
@@ -49,8 +49,8 @@ func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run
 	return run(cmd.Context(), s, list)
 }
 
-// serverLocations parses locations on servers, which must have one protocol. HTTP is allowed only
-// with overHTTP, and TFTP only for probe.
+// serverLocations parses locations on servers, which must have the same protocol. HTTP is allowed
+// only with overHTTP, and TFTP only for probe.
 func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remote.Location, error) {
 	list, err := remote.ParseAll(words)
 	if err != nil {

@@ -43,7 +43,7 @@ type sshFlags struct {
 	options    []string
 	command    commandFlag
 
-	// Only for get and put; 0 means automatic.
+	// These fields are only for get and put; 0 means automatic.
 	requests    int
 	requestSize console.ByteSize
 
@@ -92,7 +92,7 @@ func (f *sshFlags) check() error {
 	return nil
 }
 
-// commandFlag is the value of --ssh: the words of a command, or none if haul speaks SSH itself.
+// commandFlag is the value of --ssh: the words of a command, or nothing if haul speaks SSH itself.
 type commandFlag []string
 
 // Set splits the command into words.
@@ -125,7 +125,7 @@ func (f *webFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
 }
 
-// These are the groups of flags that several protocols share, but not all.
+// These are the groups of flags that several protocols share, but not all of them.
 var loginGroup, webGroup = commandline.GroupName([]string{"SFTP", "HTTP"}), commandline.GroupName([]string{"HTTP", "S3"})
 
 // addServers adds the flags for each kind of server.
@@ -136,7 +136,7 @@ func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 	commandline.Group(cmd, "password-file", "SFTP", "HTTP")
 }
 
-// sshConfig replaces ~/.ssh/config if --ssh-config is not set. Tests set it: ~ is the home
+// sshConfig replaces ~/.ssh/config if --ssh-config is not set. Tests set it, because ~ is the home
 // directory in the user database, whatever $HOME says.
 var sshConfig string
 

@@ -100,13 +100,13 @@ func (f *serveFlags) addSettings(cmd *cobra.Command, s *config.Settings) {
 	commandline.Group(cmd, "config", "ops")
 }
 
-// parse parses a command line of "haul serve", without these two words. The returned command has
-// the flags and the DIRs.
+// parse parses a command line of "haul serve", without these two words. The returned command
+// contains the flags and the DIRs.
 func (f *serveFlags) parse(words []string) (*cobra.Command, error) {
 	haul, serve := &cobra.Command{Use: "haul"}, &cobra.Command{Use: "serve"}
 	haul.AddCommand(serve)
 	f.add(serve)
-	serve.Flags().BoolP("dry-run", "n", false, "") // it is not a setting
+	serve.Flags().BoolP("dry-run", "n", false, "") // this flag is not a setting
 	if err := serve.ParseFlags(words); err != nil {
 		return nil, failure.Usage.Wrap(commandline.FlagError(serve, err))
 	}
@@ -123,7 +123,7 @@ func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (settings.Config
 	return cfg, err
 }
 
-// mistakes appends the number of mistakes if there are several.
+// mistakes appends the number of mistakes to an error if there are several.
 func mistakes(err error) error {
 	if n := len(failure.Joined(err)); n > 1 {
 		return errors.Join(err, fmt.Errorf("%d mistakes", n))

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// tftpFlags are the flags of get, put and probe that only TFTP has.
+// tftpFlags holds the flags of get, put and probe that only TFTP has.
 type tftpFlags struct {
 	blksize, windowsize int
 	timeout, utimeout   time.Duration
@@ -37,7 +37,7 @@ func (f *tftpFlags) add(cmd *cobra.Command) {
 	addTrace(cmd, &f.trace)
 }
 
-// addDownloads adds these flags and those that only downloads have.
+// addDownloads adds these flags, and the flags that only downloads have.
 func (f *tftpFlags) addDownloads(cmd *cobra.Command) {
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.noReorder, "no-reorder", false, "drop packets that arrive out of order, for measurements")

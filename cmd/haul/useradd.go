@@ -89,7 +89,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkNew(path, name); err != nil { // before the user types a password
+	if err := checkNew(path, name); err != nil { // checked before the user types a password
 		return err
 	}
 	if f.needsPassword {
@@ -119,7 +119,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 func checkNew(path, name string) error {
 	d, err := users.Open(path)
 	if err != nil {
-		return nil // Add reports the error
+		return nil // Add will report the error
 	}
 	if _, ok := d.User(name); ok {
 		return fmt.Errorf("user %s is in %s already; \"haul user set\", \"key\" and \"password\" change it", name, path)
@@ -135,7 +135,7 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 	}
 	var err error
 	if u.Access, err = users.ParseAccess(f.access); err != nil {
-		return u, failure.Usage.Errorf("--%w", err) // it begins with the flag's name
+		return u, failure.Usage.Errorf("--%w", err) // the error begins with the flag's name
 	}
 	if u.From, err = parseNetworks("from", f.from); err != nil {
 		return u, err
@@ -162,8 +162,8 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 		}
 		u.Keys = append(u.Keys, keys...)
 	}
-	// The users file makes these checks before it is written, but the user would have typed a
-	// password by then.
+	// The users file makes these checks too before it is written, but by then the user would have
+	// typed a password.
 	if _, err := users.New(u); err != nil {
 		return u, failure.Usage.Wrap(err)
 	}
@@ -299,8 +299,8 @@ func newUserPassword() *cobra.Command {
 // passwordFlags says where to read a password.
 type passwordFlags struct{ ask, stdin bool }
 
-// leastPassword is the shortest password, in bytes. Anybody can try to log in to a server, and
-// shorter passwords can be guessed.
+// leastPassword is the shortest length of a password, in bytes. Anybody can try to log in to a
+// server, and shorter passwords can be guessed.
 const leastPassword = 8
 
 // read reads a password, and returns its hash.
@@ -344,7 +344,7 @@ func (p *passwordFlags) get(cmd *cobra.Command, name string) ([]byte, error) {
 	return first, nil
 }
 
-// readPassword reads one line. A second line is an error, since it is probably a mistake.
+// readPassword reads one line. A second line is an error, because it is probably a mistake.
 func readPassword(in io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(in, users.MaxPassword+3))
 	if err != nil {

@@ -43,7 +43,7 @@ func (f *usersFlag) path() (string, error) {
 	return settings.DefaultUsersFile()
 }
 
-// change makes cmd a command that changes the users file. It calls run with the path.
+// change makes cmd a command that changes the users file. The command calls run with the path.
 func (f *usersFlag) change(cmd *cobra.Command, run func(cmd *cobra.Command, path string, args []string) error) {
 	f.add(cmd)
 	cmd.ValidArgsFunction = f.complete
@@ -86,8 +86,8 @@ func explainUsers(err error, path string) error {
 	return err
 }
 
-// makeUsersDir creates the directory of the default users file. The directory of a file that the
-// user named must exist, since the name may be a mistake.
+// makeUsersDir creates the directory of the default users file. If the user has named the file, its
+// directory must exist, because the name may be a mistake.
 func makeUsersDir(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return failure.Local.Errorf("make the directory of the users file: %w; name another place with --users FILE", err)

@@ -186,7 +186,7 @@ func loginMethods(u users.User) string {
 	case u.Disabled:
 		return "disabled"
 	case text == "":
-		return "no password, no key" // a certificate may do
+		return "no password, no key" // a certificate may be enough
 	}
 	return text
 }
@@ -200,7 +200,7 @@ func describeKey(k users.Key) string {
 	return strings.TrimSpace(options + k.Public.Type() + " " + k.Fingerprint() + " " + k.Comment)
 }
 
-// findKey returns the one key of a user that has a fingerprint or a comment.
+// findKey returns the only key of a user that has a given fingerprint or comment.
 func findKey(u users.User, word string) (found users.Key, err error) {
 	for _, k := range u.Keys {
 		if k.Public == nil || k.Fingerprint() != word && k.Comment != word {
@@ -222,8 +222,8 @@ func looksLikeKey(word string) bool { return keyType.MatchString(word) }
 
 var keyType = regexp.MustCompile(`(?:^|\s)(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+\s`)
 
-// parseKeys reads the lines of an authorized_keys file. Unlike a file that a users file
-// names, every line must be right: the user is there to correct it.
+// parseKeys reads the lines of an authorized_keys file. Unlike in a file that a users file names,
+// every line must be valid, because the user can correct it at once.
 func parseKeys(text string) (keys []users.Key, err error) {
 	if strings.Contains(text, "PRIVATE KEY-----") {
 		return nil, errors.New("that is a private key, which only its owner should have; the public key is in the file with .pub behind its name")

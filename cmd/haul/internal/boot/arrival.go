@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// An Arrival is the curve by which machines are switched on. The zero Arrival switches on all of
-// them at once.
+// An Arrival is the curve by which machines are switched on. The zero Arrival switches on all
+// machines at once.
 type Arrival struct {
-	Over time.Duration // the machines are spread evenly over this time
-	Rate float64       // or this many machines a second on average, independent of each other
+	Over time.Duration // time over which the machines are spread evenly
+	Rate float64       // or the average number of machines a second, which arrive independently of each other
 }
 
 // maxArrival is the longest time over which machines arrive.
@@ -68,7 +68,7 @@ func (a Arrival) Times(n int, seed uint64) []time.Duration {
 	return times
 }
 
-// When returns the time by which the given fraction (0 to 1) of n machines was up. up has the
+// When returns the time by which the given fraction (0 to 1) of n machines was up. up holds the
 // sorted times at which machines came up; ok is false if fewer machines came up.
 func When(up []time.Duration, n int, part float64) (at time.Duration, ok bool) {
 	need := int(math.Ceil(part*float64(n) - 1e-9))

@@ -1,10 +1,10 @@
 // Package boot models a machine that boots over the network. It needs no network itself: it decides
 // which server to ask, when to give up, and where to continue.
 //
-// A [Machine] fetches a loader by TFTP and then an image by HTTP, as firmware does. A
-// driver moves the bytes: it does what [Machine.Order] says, and reports what happens
-// to Moved, Ended and Expire. Package bootload does so with sockets, and [Simulate] with
-// figures, for as many machines as a data center has.
+// A [Machine] fetches a loader by TFTP and then an image by HTTP, as firmware does. A driver
+// transfers the bytes: it does what [Machine.Order] says, and reports what happens to Moved, Ended
+// and Expire. Package bootload does so with sockets. [Simulate] does so by calculation, for as many
+// machines as a data center has.
 //
 // Nothing here reads a clock or opens a socket. All randomness follows from a seed.
 package boot
@@ -17,8 +17,8 @@ import (
 // A Firmware describes how a machine fetches its loader by TFTP.
 type Firmware struct {
 	Name      string
-	BlockSize int // the blksize it asks for, in bytes
-	Window    int // the windowsize it asks for; 0 means that it does not ask, and the window is 1
+	BlockSize int // the blksize that it requests, in bytes
+	Window    int // the windowsize that it requests; 0 means that it requests none, and the window is 1
 
 	// Repeat is the shortest wait before a packet is sent again. Silence is how long the firmware
 	// waits without an answer before it gives up.
@@ -36,9 +36,9 @@ var (
 	// PcdPxeTftpWindowSize 4.
 	EDK2 = Firmware{Name: "edk2", BlockSize: 1468, Window: 4, Repeat: 4 * time.Second, Silence: 24 * time.Second, Pause: time.Second}
 
-	// IPXE is iPXE: tftp.h has TFTP_MAX_BLKSIZE 1432, and it asks for no window. Its
-	// timer (retry.c, DEFAULT_MIN_TIMEOUT and DEFAULT_MAX_TIMEOUT in retry.h) begins
-	// with 0.25 s, doubles, and fails above 10 s: after 0.25 + 0.5 + 1 + 2 + 4 + 8 s.
+	// IPXE is iPXE: tftp.h has TFTP_MAX_BLKSIZE 1432, and it requests no window. Its timer
+	// (retry.c, DEFAULT_MIN_TIMEOUT and DEFAULT_MAX_TIMEOUT in retry.h) begins with 0.25 s,
+	// doubles, and fails above 10 s: after 0.25 + 0.5 + 1 + 2 + 4 + 8 s.
 	IPXE = Firmware{Name: "ipxe", BlockSize: 1432, Repeat: 250 * time.Millisecond, Silence: 15750 * time.Millisecond, Pause: time.Second}
 )
 
@@ -47,11 +47,11 @@ func Firmwares() []Firmware { return []Firmware{EDK2, IPXE} }
 
 // These constants describe how a machine fetches its image by HTTP. iPXE (httpcore.c) uses one
 // connection, and waits HTTP_RETRY_SECONDS, 5, if the server is busy. It reads the ranges that a
-// SAN device needs (httpblock.c), and so resumes after a loss. Its imgfetch starts over instead,
-// which Plan.NoResume models.
+// SAN device needs (httpblock.c), so it can resume after a loss. Its imgfetch starts again from the
+// beginning, which Plan.NoResume models.
 const (
 	busyPause  = 5 * time.Second
-	firstPause = 250 * time.Millisecond // the start of iPXE's timer; doubled for each loss in a row
+	firstPause = 250 * time.Millisecond // the first wait of iPXE's timer; doubled for each consecutive loss
 	longPause  = 8 * time.Second
 
 	// DefaultStall is how long a machine waits for more of its image before it gives up.
@@ -64,7 +64,7 @@ const (
 	DefaultTries = 10
 )
 
-// A Plan has the settings that all machines of a fleet share.
+// A Plan holds the settings that all machines of a fleet share.
 type Plan struct {
 	Firmware Firmware
 	Loaders  int // number of servers with the loader, from which a machine chooses one; 0 means that there is no loader
@@ -111,7 +111,7 @@ func (d *dice) part() float64 { return float64(d.next()>>11) / (1 << 53) }
 func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
 
 // other returns one of n servers. If there are several, it does not return the server not. A
-// negative not excludes none.
+// negative not excludes no server.
 func (d *dice) other(n, not int) int {
 	if n == 1 || not < 0 {
 		return d.below(n)

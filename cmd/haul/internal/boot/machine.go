@@ -8,19 +8,19 @@ type Step uint8
 // The steps of a machine. A machine is Off before PowerOn.
 const (
 	Off    Step = iota
-	Wait        // until Order.Until
-	Load        // the loader, by TFTP
-	Fetch       // the image, by HTTP, from Order.Offset
+	Wait        // wait until Order.Until
+	Load        // fetch the loader, by TFTP
+	Fetch       // fetch the image, by HTTP, from Order.Offset
 	Up          // it has booted
-	Failed      // it gave up: see Machine.Cause
+	Failed      // it has given up: see Machine.Cause
 )
 
 // An Order says what a driver has to do for a machine.
 type Order struct {
 	Step   Step
-	Server int       // of Load and Fetch: the index of the server, below Plan.Loaders or Plan.Images
-	Offset int64     // of Fetch: the first byte that is missing
-	Until  time.Time // of Wait
+	Server int       // for Load and Fetch: the index of the server, below Plan.Loaders or Plan.Images
+	Offset int64     // for Fetch: the first byte that is missing
+	Until  time.Time // for Wait: the end of the wait
 }
 
 // An Outcome is the result of a transfer.
@@ -33,7 +33,7 @@ const (
 	Busy             // the server is busy: HTTP 429 or 503
 	Denied           // the server refuses to send the file
 	Wrong            // the content differs from the content that other machines received
-	Vanished         // Moved reported that the machine loses power
+	Vanished         // Moved has reported that the machine loses power
 )
 
 // A Machine is one machine that boots. [Plan.Machine] makes one.
@@ -44,7 +44,7 @@ type Machine struct {
 	next   Step // the step after Wait
 	got    int64
 	heard  time.Time // when data last arrived, or the transfer began
-	loses  Step      // the step in which it loses power; Off for none
+	loses  Step      // the step in which it loses power; Off if it does not lose power
 	losesA float64   // the part of that file, 0 to 1, at which it loses power
 
 	failures int // number of failures in a row
@@ -60,7 +60,7 @@ type Count struct {
 	Reloads int   // loaders that were fetched again from their start
 	Resumes int   // images that were resumed after a loss
 	Again   int   // images that were fetched again from their start
-	Loader  int64 // bytes of loaders that arrived, including bytes of broken transfers
+	Loader  int64 // bytes of loaders that were received, including bytes of broken transfers
 	Image   int64 // the same for images
 }
 
@@ -87,7 +87,7 @@ func (m *Machine) PowerOn(now time.Time) {
 	m.begin(now, Fetch, -1)
 }
 
-// begin begins a transfer, if possible from another server than not.
+// begin begins a transfer, if possible from a server other than not.
 func (m *Machine) begin(now time.Time, s Step, not int) {
 	servers := m.plan.Loaders
 	if s == Fetch {
@@ -120,7 +120,7 @@ func (m *Machine) Deadline() time.Time {
 }
 
 // Expire ends a pause that is over. During a transfer, it returns true if no data has arrived for
-// too long. The driver then breaks the transfer off, and reports Broken to Ended.
+// too long. Then the driver breaks the transfer off, and reports Broken to Ended.
 func (m *Machine) Expire(now time.Time) (breakOff bool) {
 	due := m.Deadline()
 	switch {
@@ -138,7 +138,7 @@ func (m *Machine) Expire(now time.Time) (breakOff bool) {
 
 // Moved records that the first got of size bytes have arrived; size is 0 if it is not known. It
 // reports whether the machine loses power now. In that case the driver drops the transfer without
-// telling the server, and reports Vanished to Ended.
+// notifying the server, and reports Vanished to Ended.
 func (m *Machine) Moved(now time.Time, got, size int64) (vanish bool) {
 	m.heard = now
 	came := max(0, got-m.got)
@@ -160,8 +160,8 @@ func (m *Machine) Restarted(now time.Time) {
 	m.count.Again++
 }
 
-// Ended records how a transfer ended. cause is the reason for a failure; there must be only few
-// different causes.
+// Ended records how a transfer has ended. cause is the reason for a failure; there must be only a
+// few different causes.
 func (m *Machine) Ended(now time.Time, how Outcome, cause string) {
 	at := m.order.Step
 	switch how {

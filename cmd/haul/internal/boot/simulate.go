@@ -12,7 +12,7 @@ type Simulated struct {
 	Failed   int
 	Failures map[string]int
 	Count    Count
-	CPU      time.Duration // of all replicas
+	CPU      time.Duration // CPU time of all replicas
 
 	StoreReads int   // files that replicas fetched from the store
 	StoreBytes int64 // bytes that left the store
@@ -51,8 +51,8 @@ type replica struct {
 type kind struct {
 	flows  heap    // machines, by the value of served at which their transfer ends
 	served float64 // bytes that a machine would have received if it had been connected from the start
-	rate   float64 // bytes a second, for each machine
-	filled float64 // when the cache has the whole file; never until someone requests it
+	rate   float64 // bytes a second for each machine
+	filled float64 // when the cache contains the whole file; never until someone requests it
 }
 
 // Simulate boots the machines of a site in virtual time, with the same [Machine] that runs against
@@ -143,7 +143,7 @@ func (s *site) over() bool { return len(s.out.Up)+s.out.Failed == len(s.machines
 func (s *site) time() time.Time { return epoch.Add(seconds(s.now)) }
 
 // nextTransfer returns the time and place of the next event of a transfer: the end of a transfer,
-// or the moment when a cache has the whole file.
+// or the moment when a cache contains the whole file.
 func (s *site) nextTransfer() (at float64, replica, which int) {
 	at = never
 	for i := range s.replicas {
@@ -164,7 +164,7 @@ func (s *site) nextTransfer() (at float64, replica, which int) {
 	return at, replica, which
 }
 
-// change handles the event of nextTransfer: it ends a transfer, if one is due.
+// change handles the event that nextTransfer returned. It ends a transfer, if one is due.
 func (s *site) change(r, k int) {
 	s.advance(&s.replicas[r])
 	q := &s.replicas[r].kinds[k]
@@ -192,8 +192,8 @@ func (s *site) size(k int) int64 {
 	return s.Image
 }
 
-// target returns the byte at which a machine's transfer ends: the end of the file, or where the
-// machine loses power.
+// target returns the byte at which a machine's transfer ends: the end of the file, or the byte at
+// which the machine loses power.
 func (s *site) target(m *Machine, k int) int64 {
 	size := s.size(k)
 	if m.loses == m.order.Step {
@@ -222,8 +222,8 @@ func (s *site) follow(n int) {
 	}
 }
 
-// route returns the replica that answers for a server, or -1 if none does. Replica 0 is the one
-// that may be lost.
+// route returns the replica that answers for a server, or -1 if no replica does. Replica 0 is the
+// one that may be lost.
 func (s *site) route(server int) int {
 	if !s.replicas[server].down {
 		return server
@@ -273,7 +273,7 @@ func (s *site) share(r *replica) {
 	for k := range r.kinds {
 		n[k], limit[k] = float64(len(r.kinds[k].flows)), s.cap[k]
 		if s.Cache && s.now < r.kinds[k].filled {
-			limit[k] = min(limit[k], s.fillRate()) // the replica passes on the bytes that the store sends
+			limit[k] = min(limit[k], s.fillRate()) // the replica can only pass on the bytes that the store sends
 		}
 	}
 	x := min(fair(n, limit, s.wire, s.Link), fair(n, limit, s.cpu, s.Cores))
@@ -288,9 +288,9 @@ func (s *site) share(r *replica) {
 	}
 }
 
-// fair returns the rate that each transfer may have when all share a resource fairly. For each
-// kind k, there are n[k] transfers, none faster than limit[k], and a byte takes each[k] of the
-// resource. have is the size of the resource.
+// fair returns the rate that each transfer may have if all share a resource fairly. For each kind
+// k, there are n[k] transfers, of which none is faster than limit[k], and a byte takes each[k] of
+// the resource. have is the size of the resource.
 func fair(n, limit, each [2]float64, have float64) float64 {
 	low, high := 0, 1
 	if limit[1] < limit[0] {
@@ -302,7 +302,7 @@ func fair(n, limit, each [2]float64, have float64) float64 {
 	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high]) // +Inf if there are no such transfers
 }
 
-// lose takes the first replica away. Its machines get no more data.
+// lose removes the first replica. Its machines receive no more data.
 func (s *site) lose() {
 	r := &s.replicas[0]
 	s.advance(r)
@@ -321,7 +321,7 @@ func (s *site) lose() {
 	s.shareAll()
 }
 
-// restore brings the lost replica back.
+// restore returns the lost replica to service.
 func (s *site) restore() {
 	r := &s.replicas[0]
 	if !r.down {
@@ -354,8 +354,8 @@ type entry struct {
 	machine int
 }
 
-// A heap has the entry with the smallest at first. Of equal entries, the entry of the machine
-// with the lowest number is first.
+// A heap has the entry with the smallest at first. Of equal entries, the one with the lowest number
+// of a machine is first.
 type heap []entry
 
 func (h heap) less(i, j int) bool {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// These constants are haul's costs according to measurements: see docs/benchmarks.md, two cores
-// of a virtual machine, loopback.
+// These constants are measured costs of haul: see docs/benchmarks.md, two cores of a virtual
+// machine, loopback.
 const (
 	// PacketCPU is the server's CPU time for a DATA packet of TFTP and its ACK, with
 	// 10,000 transfers at once in lock-step, in seconds. In a window a packet costs less.
@@ -18,9 +18,9 @@ const (
 	ByteCPU = 0.097e-9
 )
 
-// These constants are the bytes that Ethernet, IP and UDP or TCP add to a packet: Ethernet 38 with
-// preamble and gap, IP 20, UDP 8 and TFTP 4; or TCP 20 and 12 for its time stamps, with 1448 bytes
-// of content in a packet.
+// These constants are the numbers of bytes that Ethernet, IP and UDP or TCP add to a packet. For
+// TFTP, these are Ethernet 38 with preamble and gap, IP 20, UDP 8 and TFTP 4. For HTTP, TCP 20 and
+// 12 for its time stamps take the place of UDP and TFTP, with 1448 bytes of content in a packet.
 const (
 	tftpOverhead = 38 + 20 + 8 + 4
 	tcpSegment   = 1448
@@ -37,7 +37,7 @@ const (
 )
 
 // maxContent bounds the bytes that all machines together fetch, and maxSpan the time that a site
-// takes. Since machines fetch lost files again, both leave ample room before an overflow.
+// takes. Both leave ample room before an overflow, because machines fetch lost files again.
 const (
 	maxContent = 1 << 56
 	maxSpan    = 10 * 365 * 24 * time.Hour
@@ -53,15 +53,15 @@ type Site struct {
 
 	Replicas int
 	Link     float64 // the rate of one replica's link
-	Cores    float64 // of one replica
+	Cores    float64 // cores of one replica
 
 	Loader, Image int64 // bytes; 0 means that there is no such file
 
 	Store float64 // the rate of the store's link, for all replicas together
 	Cache bool    // replicas keep the files that they have fetched
 
-	// LostAt is when one replica is lost, and BackAt when it returns with an empty cache. 0 means
-	// never. Withdraw is how long after the loss machines still try its address.
+	// LostAt is when one replica is lost, and BackAt is when it returns with an empty cache. 0
+	// means never. Withdraw is how long after the loss machines still try its address.
 	LostAt, BackAt, Withdraw time.Duration
 
 	Plan Plan // Simulate sets its Loaders and Images
@@ -132,8 +132,8 @@ func (s *Site) span() float64 {
 // A Bound holds lower bounds for the time of a site, computed without a simulation. Simulate
 // cannot be faster.
 type Bound struct {
-	Bytes   int64         // of content, for all machines
-	Link    time.Duration // until the links of all replicas have carried it
+	Bytes   int64         // bytes of content, for all machines
+	Link    time.Duration // until the links of all replicas have carried that content
 	CPU     time.Duration // until the cores of all replicas have sent it
 	Arrival time.Duration // until the last machine is switched on
 }

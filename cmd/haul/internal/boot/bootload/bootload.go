@@ -1,6 +1,6 @@
-// Package bootload simulates machines that boot from real servers: each fetches a loader by TFTP
-// and an image by HTTP, as package boot decides. It does not keep the files, but checks that all
-// machines get the same content.
+// Package bootload simulates machines that boot from real servers: each machine fetches a loader by
+// TFTP and an image by HTTP, as package boot decides. The package does not keep the files, but
+// checks that all machines get the same content.
 package bootload
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Bounds of a [Config].
+// These constants bound a [Config].
 const (
 	MaxMachines = 10_000
-	MaxServers  = 64 // of the loader, and of the image
+	MaxServers  = 64 // servers of the loader, and of the image
 
 	// maxCauses is how many different reasons a Report lists; failures for further reasons are
 	// counted as otherCauses.
@@ -50,9 +50,9 @@ type Config struct {
 	// Plan describes the machines. Run sets its Loaders and Images.
 	Plan boot.Plan
 
-	// Loaders and Images are the URLs of the files. Several URLs stand for one address with
-	// several servers behind it: a machine gets one of these servers. Either list may be empty,
-	// but not both.
+	// Loaders and Images are the URLs of the files. Several URLs stand for one address with several
+	// servers behind it: a machine gets one of these servers. One of the lists may be empty, but
+	// not both.
 	Loaders []tftpclient.Target
 	Images  []*url.URL // of http or https
 
@@ -60,10 +60,10 @@ type Config struct {
 	Progress func(Progress)
 }
 
-// A Progress says how far a run is.
+// Progress says how far a run has progressed.
 type Progress struct {
 	Elapsed              time.Duration
-	Machines, On         int // On: machines switched on so far
+	Machines, On         int // On: number of machines switched on so far
 	Up, Failed           int
 	LoaderBytes, ImBytes int64
 }
@@ -104,8 +104,8 @@ type run struct {
 	http   *http.Transport
 	seed   maphash.Seed
 	began  time.Time
-	heard  atomic.Bool  // a server has answered
-	loader atomic.Int64 // the size of the loader; 0 until a machine has all of it
+	heard  atomic.Bool  // whether a server has answered
+	loader atomic.Int64 // size of the loader; 0 until a machine has received all of it
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
@@ -114,10 +114,10 @@ type run struct {
 	want   [2]*digest // mu: the loader and the image that the first machine received
 }
 
-// Run boots the machines, and reports how they came up. Failed machines are not an error. It
-// returns an error if the run could not be started or finished: ctx has ended, no server answers
-// ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or the process may not open enough
-// sockets. The Report then covers the time until the error.
+// Run boots the machines, and reports how they came up. Failed machines are not an error. Run
+// returns an error if the run could not be started or finished: because ctx has ended, no server
+// answers ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or the process is not allowed
+// to open enough sockets. The Report then covers the time until the error.
 func (c *Config) Run(ctx context.Context) (Report, error) {
 	if err := c.Check(); err != nil {
 		return Report{}, err
@@ -136,7 +136,7 @@ func (c *Config) Run(ctx context.Context) (Report, error) {
 	stop := r.show()
 	r.boot(life)
 	stop()
-	_ = r.pool.Close() // nothing is under way
+	_ = r.pool.Close() // no transfer is under way
 	r.http.CloseIdleConnections()
 	r.report.finish(time.Since(r.began), ownprocess.CPUTime()-cpu)
 	if err := ctx.Err(); err != nil {

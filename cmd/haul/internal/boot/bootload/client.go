@@ -28,7 +28,7 @@ var (
 type client struct {
 	run     *run
 	on, up  time.Duration // times since the run began
-	content content       // owned by the goroutine or the pool's loop that moves the file
+	content content       // owned by the goroutine or the pool's loop that transfers the file
 
 	mu      sync.Mutex
 	machine boot.Machine // mu, while a transfer is under way
@@ -135,8 +135,8 @@ type loaderWriter struct {
 }
 
 // WriteBlock takes a block, and returns poolhooks.ErrVanish if the machine loses power. A writer
-// learns the size only at the end. So the position at which a machine loses power is computed
-// from the size of the file that the first machine received.
+// learns the size of a file only at its end, so the position at which a machine loses power is
+// computed from the size of the file that the first machine received.
 func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	w.got += int64(len(data))
 	w.client.content.writeAt(off, data)
@@ -175,8 +175,8 @@ func (c *client) fetch(ctx context.Context, o boot.Order) error {
 	return c.read(resp.Body, size)
 }
 
-// answered handles the header of a response, and returns the size of the whole file; 0 if it is not
-// known.
+// answered handles the header of a response, and returns the size of the whole file, or 0 if the
+// size is not known.
 func (c *client) answered(resp *http.Response, offset int64) (size int64, err error) {
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && offset > 0:
@@ -227,7 +227,7 @@ func (e statusError) Error() string {
 }
 
 // judge returns the outcome of a transfer, and the cause in a few words, so that causes can be
-// counted. end is the cause with which the transfer's context ended.
+// counted. end is the cause with which the transfer's context has ended.
 func judge(err, end error) (boot.Outcome, string) {
 	if err == nil {
 		return boot.Whole, ""
@@ -259,8 +259,8 @@ func judge(err, end error) (boot.Outcome, string) {
 	return boot.Broken, reason(err)
 }
 
-// reason returns the innermost error of a chain, without addresses, because each address would
-// make a different reason.
+// reason returns the text of the innermost error of a chain, without addresses, because otherwise
+// each address would make a different reason.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -11,11 +11,11 @@ type digest struct {
 	size int64
 }
 
-// A content hashes a file of any size in the order of its bytes, in little memory.
+// A content hashes a file of any size in the order of its bytes, with little memory.
 type content struct {
 	hash  maphash.Hash
 	at    int64
-	ahead []piece // pieces that arrived too early, in all less than a window
+	ahead []piece // pieces that arrived too early; together they are smaller than a window
 }
 
 type piece struct {

@@ -73,7 +73,7 @@ func writeAgain(line func(name, format string, args ...any), failures map[string
 	line("again", "%d lost power, %d loaders began again, %d images continued, %d images began again", c.Cycles, c.Reloads, c.Resumes, c.Again)
 }
 
-// A result is a report as JSON. Later versions may add names, and never remove any.
+// A result is a report in the form of JSON. Later versions may add names, and never remove any.
 type result struct {
 	Seconds          float64        `json:"seconds"`
 	Machines         int            `json:"machines"`
@@ -102,7 +102,7 @@ type result struct {
 	Seed             uint64         `json:"seed"`
 }
 
-// upSeconds are the times at which parts of the machines were up; null for never.
+// upSeconds holds the times at which parts of the machines were up; null means never.
 type upSeconds struct {
 	P50  *float64 `json:"p50"`
 	P95  *float64 `json:"p95"`
@@ -120,7 +120,7 @@ func upSecondsOf(up []time.Duration, machines int) upSeconds {
 	return upSeconds{all[0], all[1], all[2]}
 }
 
-// bootSeconds are percentiles of the time that machines took.
+// bootSeconds holds percentiles of the time that machines took.
 type bootSeconds struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`

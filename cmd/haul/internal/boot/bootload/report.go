@@ -13,14 +13,14 @@ type Report struct {
 	Duration time.Duration
 	Machines int
 	Failed   int // machines that gave up
-	Cut      int // machines that were not done when the run was interrupted
+	Cut      int // machines that were not up when the run was interrupted
 
 	// Failures counts the machines that failed, by reason. Retried counts the transfers that
 	// failed, by reason, whether or not the machine came up later. Each has at most maxCauses
-	// reasons, and one for the rest.
+	// reasons, and one more for all other reasons.
 	Failures, Retried map[string]int
 
-	Count                 boot.Count // of all machines together
+	Count                 boot.Count // counts of all machines together
 	LoaderSize, ImageSize int64      // bytes; 0 if no machine got the whole file
 	Loaders, Images       []Server
 
@@ -30,10 +30,10 @@ type Report struct {
 	took        []time.Duration // times from switching on until coming up, sorted at the end
 }
 
-// A Server has the counts of one server.
+// A Server holds the counts of one server.
 type Server struct {
 	URL       string `json:"url"`
-	Transfers int    `json:"transfers"` // that have ended
+	Transfers int    `json:"transfers"` // transfers that have ended
 	Failed    int    `json:"failed"`
 	Bytes     int64  `json:"bytes"` // bytes of content
 }
@@ -62,14 +62,15 @@ func (r *Report) When(part float64) (at time.Duration, ok bool) {
 	return boot.When(r.up, r.Machines, part)
 }
 
-// Took considers the machines that came up, and the time that each took since it was switched on.
-// It returns the time within which a fraction of them, 0 to 1, came up. It is 0 if none came up.
+// Took returns the time within which a fraction, 0 to 1, of the machines that came up did so. The
+// time of each machine is counted from when it was switched on. If no machine came up, Took returns
+// 0.
 func (r *Report) Took(part float64) time.Duration {
 	at, _ := boot.When(r.took, len(r.took), part)
 	return at
 }
 
-// Bytes returns the bytes of content that arrived, including bytes of broken transfers.
+// Bytes returns the bytes of content that were received, including bytes of broken transfers.
 func (r *Report) Bytes() int64 { return r.Count.Loader + r.Count.Image }
 
 // PerSecond returns the average rate of the whole run, in bytes a second.

@@ -11,7 +11,7 @@ import (
 )
 
 // WriteSiteText writes, for people, how the machines of a site came up in the simulation, and the
-// bounds computed without it.
+// bounds that are computed without a simulation.
 func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
@@ -28,8 +28,8 @@ func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	return w.Flush()
 }
 
-// A siteResult is the result of a simulation as JSON. Later versions may add names, and never
-// remove any.
+// A siteResult is the result of a simulation in the form of JSON. Later versions may add names, and
+// never remove any.
 type siteResult struct {
 	Machines     int            `json:"machines"`
 	Up           int            `json:"up"`

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Lengths in the picture, in pixels.
+// These are lengths in the picture, in pixels.
 const (
 	svgWidth, svgHeight  = 640, 320
 	svgLeft, svgRight    = 60, 16

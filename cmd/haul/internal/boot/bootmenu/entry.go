@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// Bounds of an entry.
+// These constants bound an entry.
 const (
 	maxEntryFile = 16 << 10 // bytes of a file of loader/entries
 	maxTitle     = 100      // bytes of a title; the rest is cut off
@@ -34,8 +34,8 @@ var entryArchs = map[string]pxe.Arch{
 }
 
 // parseEntry reads a file of loader/entries (UAPI.1, Boot Loader Specification, type #1). Some
-// distributions put GRUB variables there. parseEntry ignores those of tuned, which may be empty,
-// and all variables in initrd. Any other variable in options is an error.
+// distributions use GRUB variables in these files. parseEntry ignores the variables of tuned, which
+// may be empty, and all variables in initrd. Any other variable in options is an error.
 func parseEntry(name string, text []byte) (e Entry, err error) {
 	e.Name = name
 	version := ""

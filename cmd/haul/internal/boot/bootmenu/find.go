@@ -1,5 +1,5 @@
-// Package bootmenu finds kernels in a tree, and writes a menu to boot a machine from them: a script
-// for iPXE, and one for GRUB. [Read] makes the menu.
+// Package bootmenu finds kernels in a tree, and writes menus from which a machine can boot them: a
+// script for iPXE, and one for GRUB. [Read] makes the menu.
 package bootmenu
 
 import (
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Bounds of the search for entries.
+// These constants bound the search for entries.
 const (
 	// MaxEntries is the largest number of entries of a menu.
 	MaxEntries = 256
 
-	maxSearched = 1024 // bounds the directories, and the files of loader/entries, to look at
+	maxSearched = 1024 // bounds the number of directories, and of files of loader/entries, that are examined
 	maxDepth    = 6    // levels of directories
 	maxProblems = 32
 )
@@ -28,13 +28,13 @@ type Files interface {
 	// the top of the tree. The caller may change the slice.
 	Names(dir string) ([]string, error)
 
-	// Read returns the content of a file. It fails if the file has more than max bytes.
+	// Read returns the content of a file. It returns an error if the file has more than max bytes.
 	Read(name string, max int) ([]byte, error)
 }
 
 // Read makes a menu of the entries in loader/entries, in the order of their names. If none of them
-// is usable, each directory that holds one kernel and one initrd becomes an entry. Problems with
-// single entries are listed in [Menu.Problems], and do not affect the others.
+// is usable, each directory that contains one kernel and one initrd becomes an entry. Problems with
+// single entries are listed in [Menu.Problems], and do not affect the other entries.
 func Read(files Files) Menu {
 	m := Menu{Timeout: 10 * time.Second}
 	m.readEntries(files)
@@ -44,7 +44,7 @@ func Read(files Files) Menu {
 	return m
 }
 
-// problem records what is wrong with the file or directory name.
+// problem records an error about the file or directory with that name.
 func (m *Menu) problem(name string, err error) {
 	if len(m.Problems) < maxProblems {
 		m.Problems = append(m.Problems, fmt.Errorf("%s: %w", name, err))
@@ -135,8 +135,8 @@ func dirEntry(dir, prefix string, names []string) (Entry, bool) {
 	return e, len(e.Linux) <= maxPath && len(e.Initrds[0]) <= maxPath
 }
 
-// only returns the name for which is returns true. ok is false unless there is exactly one such
-// name.
+// only returns the name for which the function is returns true. If there is not exactly one such
+// name, ok is false.
 func only(names []string, is func(string) bool) (found string, ok bool) {
 	for _, name := range names {
 		if is(strings.ToLower(name)) {

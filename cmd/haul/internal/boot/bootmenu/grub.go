@@ -16,14 +16,14 @@ import (
 const GRUBName = "grub/grub.cfg"
 
 // AppendGRUB appends the menu as a script for GRUB, to be served as [GRUBName]. With Secure Boot,
-// GRUB can boot signed kernels, which iPXE may not.
+// GRUB can boot signed kernels, which iPXE may not be able to boot.
 //
 // Titles, names and options may have any content, as in [Menu.AppendScript]. Entries that GRUB
 // cannot boot are left out: see [Menu.GRUBProblems]. An example is an entry with a backslash or a
-// single quote in its options, because GRUB puts a backslash in front of these.
+// single quote in its options, because GRUB puts a backslash in front of these characters.
 func (m *Menu) AppendGRUB(b []byte) []byte {
-	// After HTTP boot, a GRUB without an HTTP driver loads this script by TFTP. These lines make
-	// it fetch the other files by TFTP as well.
+	// After HTTP boot, a GRUB without an HTTP driver loads this script by TFTP. These lines make it
+	// fetch the other files by TFTP as well.
 	b = append(b, `if [ "$config_directory" = "(tftp,$net_default_server)/grub" ]; then
 	set root="tftp,$net_default_server"
 fi
@@ -58,7 +58,7 @@ func (m *Menu) GRUBProblems() (all []error) {
 	return all
 }
 
-// grubDisk boots the disk. When GRUB exits, firmware may show its setup instead of trying the
+// grubDisk boots from the disk. When GRUB exits, firmware may show its setup instead of trying the
 // next device. So GRUB looks for the boot loaders of distributions itself, and then for UEFI's
 // default loader. The name of that loader contains UEFI's name of the architecture (UEFI 2.10
 // §3.5.1.1). A GRUB that loads its modules from the network cannot read partitions without the
@@ -88,7 +88,7 @@ const grubDisk = `menuentry 'Disk of this machine' --id local {
 `
 
 // grubConditions maps architectures to conditions that are true on machines that can run a kernel
-// of that architecture, as conditions does for iPXE.
+// of that architecture, like conditions for iPXE.
 var grubConditions = map[pxe.Arch]string{
 	pxe.IA32:        `"$grub_cpu" = i386`,
 	pxe.X64:         `"$grub_cpu" = x86_64 -o "$grub_platform" = pc`,
@@ -117,7 +117,7 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	}
 	title := printable(e.Title)
 	if strings.HasPrefix(title, "-") {
-		title = " " + title // otherwise menuentry may take it for an option
+		title = " " + title // otherwise menuentry may interpret it as an option
 	}
 	b = appendQuoted(append(b, "menuentry"...), title)
 	b = append(appendLabel(append(b, " --id "...), i), " {\n"...)
@@ -126,8 +126,8 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	if bytes.Equal(asIs, encoded) {
 		b = append(b, asIs...)
 	} else {
-		// GRUB does not encode names: a name that it requests by HTTP has to be part of a URL
-		// already.
+		// GRUB does not encode names, so a name that it requests by HTTP must already be valid in a
+		// URL.
 		b = append(b, "\tif [ \"$root\" = \"tftp,$net_default_server\" ]; then\n"...)
 		b = append(append(append(b, asIs...), "\telse\n"...), encoded...)
 		b = append(b, "\tfi\n"...)
@@ -164,8 +164,8 @@ func appendQuoted(b []byte, word string) []byte {
 	return append(b, '\'')
 }
 
-// kernelWords splits options into words as a kernel does: white space between double quotes is
-// part of a word. GRUB quotes such a word again.
+// kernelWords splits options into words in the same way as a kernel: white space between double
+// quotes is part of a word. GRUB quotes such a word again.
 func kernelWords(options string) []string {
 	quoted := false
 	words := strings.FieldsFunc(options, func(r rune) bool {

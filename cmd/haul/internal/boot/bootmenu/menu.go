@@ -19,8 +19,8 @@ const AutoexecName = "autoexec.ipxe"
 type Menu struct {
 	Entries []Entry
 
-	// Default is the Name of the entry that boots after Timeout, or empty for the disk of the
-	// machine. A Timeout of 0 waits forever.
+	// Default is the Name of the entry that boots after Timeout, or "" for the disk of the machine.
+	// With a Timeout of 0, the menu waits forever.
 	Default string
 	Timeout time.Duration
 
@@ -36,9 +36,9 @@ func (m *Menu) Check() error {
 	return nil
 }
 
-// IPXEProblems returns, for the first such entries, why iPXE of early 2019, the version in Debian
-// 12, cannot load them. By HTTP, such an iPXE requests a wrong name if the name in the script is
-// not ASCII.
+// IPXEProblems returns, for the first entries that iPXE of early 2019 cannot load, the reasons.
+// That is the version in Debian 12. By HTTP, such an iPXE requests a wrong name if the name in the
+// script is not ASCII.
 func (m *Menu) IPXEProblems() (all []error) {
 	for _, e := range m.Entries {
 		if len(all) < maxProblems && strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
@@ -115,8 +115,8 @@ func AppendAutoexec(b []byte) []byte {
 		"chain --autofree --replace /"+pxe.ScriptName+"\n"...)
 }
 
-// conditions maps architectures to iPXE commands that succeed on machines that can run a kernel
-// of that architecture. On a BIOS, iPXE has 32 bits, and starts 64-bit kernels as well.
+// conditions maps architectures to iPXE commands that succeed on machines that can run a kernel of
+// that architecture. On a BIOS, iPXE has 32 bits, and starts 64-bit kernels as well.
 var conditions = map[pxe.Arch]string{
 	pxe.IA32:        "iseq ${buildarch} i386",
 	pxe.X64:         "iseq ${buildarch} x86_64 || iseq ${platform} pcbios",
@@ -140,7 +140,7 @@ func (e *Entry) appendItem(b []byte, i int) []byte {
 }
 
 // appendBoot appends the commands that boot an entry. A UEFI kernel finds its initrds by their
-// names on its command line. Since 2020, iPXE also passes them itself.
+// names on its command line. Since 2020, iPXE also passes the initrds itself.
 func (e *Entry) appendBoot(b []byte, i int) []byte {
 	b = append(appendLabel(append(b, ':'), i), "\nimgfree ||\nkernel /"...)
 	b = urlpath.Append(b, e.Linux)
@@ -165,14 +165,14 @@ func appendInitrd(b []byte, n int) []byte {
 
 // nothing refers to an iPXE setting that does not exist. iPXE expands settings only after it has
 // split a line into words and commands. So this setting can separate characters that iPXE would
-// join, and hide words that it would interpret.
+// otherwise join, and hide words that it would otherwise interpret.
 const nothing = "${nothing}"
 
 // appendWords appends each word of text after a space, written so that iPXE passes it to the
 // command unchanged. The text must not contain control characters or "${".
 //
-// iPXE has no quotes. It ends a command at the words ||, && and ;, treats a word that begins with
-// # as a comment, and joins a line that ends with a backslash to the next.
+// iPXE does not support quotes. It ends a command at the words ||, && and ;, treats a word that
+// begins with # as a comment, and joins a line that ends with a backslash to the next line.
 func appendWords(b []byte, text string) []byte {
 	for word := range strings.FieldsSeq(text) {
 		b = append(b, ' ')

@@ -11,13 +11,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// An advice is the content of a server's configuration lines.
+// An advice holds the content of a server's configuration lines.
 type advice struct {
 	addr   string
 	all    []Offering
-	hosts  []dhcp.MAC // machines with their own offerings
+	hosts  []dhcp.MAC // machines that have their own offerings
 	archs  []pxe.Arch
-	noHTTP bool // iPXE without HTTP gets a different offering
+	noHTTP bool // whether iPXE without HTTP gets a different offering
 }
 
 func newAdvice(addr string, all []Offering) *advice {
@@ -61,8 +61,8 @@ func colons(b []byte) string {
 	return s.String()
 }
 
-// about returns an explanation of the lines. others names the existing lines for boot files that
-// the administrator must remove.
+// about returns lines that explain the configuration. others names the existing lines for boot
+// files that the administrator must remove.
 func (a *advice) about(kind, others string) []string {
 	lines := []string{
 		"Boot files for boot clients, as \"haul boot\" offers them: from haul boot --advise " + kind + ".",

@@ -3,7 +3,7 @@
 // "haul boot --advise".
 //
 // The offerings come from [Offerings], which asks a [pxe.Server]. dnsmasq.go, isc.go and kea.go
-// each write for one server, and advice.go has the parts that are common to them.
+// each write lines for one server, and advice.go contains their common parts.
 package dhcpadvice
 
 import (

@@ -94,7 +94,7 @@ func (a *advice) tags(o Offering) string {
 	return "tag:" + strings.Join(tags, ",tag:")
 }
 
-// dnsmasqText quotes a string if it has a character with a meaning in dnsmasq's file.
+// dnsmasqText quotes a string if it contains a character that has a meaning in dnsmasq's file.
 func dnsmasqText(s string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~/:%", r)

@@ -30,7 +30,7 @@ func isc(a *advice) string {
 		word = "elsif"
 	}
 	var host dhcp.MAC
-	// A machine with its own rule gets nothing else.
+	// A machine that has its own rule gets nothing else.
 	last := func() {
 		if host != (dhcp.MAC{}) {
 			when(iscHost(host))

@@ -15,30 +15,30 @@ import (
 // An Offering holds the options that certain clients get under [pxe.Rules]. A DHCP server that
 // offers the same options lets them boot without this server: see [Offerings].
 type Offering struct {
-	MAC dhcp.MAC // of the client; zero for all clients whose MAC has no other Offering
+	MAC dhcp.MAC // MAC of the client; zero for all clients that have no Offering with their own MAC
 
 	// Class is the class of the clients; PXEClient stands for UBoot as well. With NoClass the
 	// clients get nothing.
 	Class pxe.Class
-	Arch  pxe.Arch // of the clients; UnknownArch for all
+	Arch  pxe.Arch // architecture of the clients; UnknownArch for all
 
-	// NoHTTP marks the Offering for iPXE without HTTP. If no Offering has this mark, such an iPXE gets the
-	// same options as any other.
+	// NoHTTP marks the Offering for iPXE without HTTP. If no Offering has this mark, such an iPXE
+	// gets the same options as any other iPXE.
 	NoHTTP bool
 
-	File        string // option 67: a name on this server, or a URL; empty for none
+	File        string // option 67: a name on this server, or a URL; empty if there is no file
 	TFTPServer  string // option 66
-	VendorClass string // option 60; empty if the clients need none from a DHCP server
-	Vendor      []byte // option 43; empty if the clients need none from a DHCP server
+	VendorClass string // option 60; empty if the clients do not need it from a DHCP server
+	Vendor      []byte // option 43; empty if the clients do not need it from a DHCP server
 }
 
 // Offerings returns the options that clients of each kind get from a [pxe.Server] with this
-// address. The offerings for single machines come first, in the order of their MACs. A machine
-// that gets the same as all others is left out.
+// address. The offerings for single machines come first, in the order of their MACs. A machine that
+// gets the same options as all others is left out.
 //
-// A Server first sends an iPXE that lacks a feature to a better iPXE. The Offering holds the
-// options that the client gets after that, because a DHCP server does not remember which clients
-// it has redirected.
+// A Server sends an iPXE that lacks a feature to a better iPXE first. The Offering holds the
+// options that the client gets after that, because a DHCP server does not remember which clients it
+// has redirected.
 func Offerings(r pxe.Rules, server dhcp.Addr) ([]Offering, error) {
 	s, err := pxe.NewServer(r)
 	if err != nil {
@@ -68,7 +68,7 @@ func Offerings(r pxe.Rules, server dhcp.Addr) ([]Offering, error) {
 	return append(all, common...), nil
 }
 
-// strangerMAC returns a MAC that has no rule.
+// strangerMAC returns a MAC for which there is no rule.
 func strangerMAC(r pxe.Rules) dhcp.MAC {
 	for n := uint32(0); ; n++ {
 		mac := dhcp.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, n))
@@ -85,7 +85,7 @@ type asker struct {
 	now  time.Time
 }
 
-// all returns the offerings for a machine that asks as each kind in turn.
+// all returns the offerings for a machine that sends requests as each kind in turn.
 func (q *asker) all(mac dhcp.MAC) (all []Offering) {
 	starts := dhcp.AppendOption(nil, dhcp.FeatureEFI, []byte{1})
 	without := q.class(pxe.IPXE, starts, mac)
@@ -130,7 +130,7 @@ func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MA
 		number = numbers[0]
 	}
 	var a pxe.Answer
-	// The second answer counts: the first may send iPXE to a better iPXE.
+	// The second answer is used, because the first may send iPXE to a better iPXE.
 	for h.XID = range uint32(2) {
 		request := dhcp.AppendOption(dhcp.AppendHeader(nil, &h), dhcp.OptionMessageType, []byte{dhcp.Discover})
 		request = dhcp.AppendOption(request, dhcp.OptionArchitecture, binary.BigEndian.AppendUint16(nil, number))
@@ -138,7 +138,7 @@ func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MA
 		if class == pxe.IPXE {
 			request = dhcp.AppendOption(request, dhcp.OptionIPXE, features)
 		}
-		q.now = q.now.Add(time.Second) // stays within the server's bounds on requests per second
+		q.now = q.now.Add(time.Second) // so that the server's bounds on requests per second are not reached
 		a = q.Handle(q.now, dhcp.AppendEnd(request, 0), pxe.Arrival{Port: dhcp.PortServer, FromPort: dhcp.PortClient, Server: q.addr}, nil)
 	}
 	if a.Reason != pxe.Answered {

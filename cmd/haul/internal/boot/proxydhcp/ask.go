@@ -31,12 +31,12 @@ const (
 type Offer struct {
 	Server  netip.Addr     // the server that the answer names: option 54, or else its source
 	From    netip.AddrPort // its source
-	Address netip.Addr     // the address that it gives to the machine; zero for none
+	Address netip.Addr     // the address that the answer gives to the machine; zero if it gives no address
 	Next    netip.Addr     // the server of the boot file: siaddr, option 66, or the source
-	File    string         // the boot file, or its URL; "" for none
+	File    string         // the boot file, or its URL; "" if the answer names no file
 	Class   string         // "PXEClient", "HTTPClient", or ""
-	Direct  bool           // it directs the machine to its file: option 43.6 has bit 3 (PXE 2.1, table 2-1)
-	Menu    bool           // option 43 has a boot menu
+	Direct  bool           // whether it directs the machine to its file: option 43.6 has bit 3 (PXE 2.1, table 2-1)
+	Menu    bool           // whether option 43 contains a boot menu
 }
 
 // Boots reports whether the answer is for boot clients.
@@ -46,8 +46,8 @@ func (o *Offer) Boots() bool { return o.Class != "" || o.File != "" }
 func (o *Offer) Redirects() bool { return o.Class == "PXEClient" && !o.Direct }
 
 // Ask broadcasts a DISCOVER as a machine would, on the interface by, and returns the answers that
-// arrive within the time wait. It needs root, or CAP_NET_BIND_SERVICE; while a DHCP client runs,
-// also CAP_NET_RAW.
+// arrive within the time wait. It requires root, or CAP_NET_BIND_SERVICE and, while a DHCP client
+// runs, also CAP_NET_RAW.
 func Ask(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, wait time.Duration) ([]Offer, error) {
 	s, err := openSocket(ctx, clientPort, true)
 	if err != nil {
@@ -81,7 +81,7 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server net
 	packet := k.appendRequest(nil, dhcp.Request, mac, xid, own.As4())
 	d := departure{from: own, to: netip.AddrPortFrom(server, dhcp.PortPXE)}
 	if by.contains(server) {
-		d.index = by.Index // otherwise the packet would reach a server on this computer by loopback
+		d.index = by.Index // otherwise a packet to a server on this computer would be sent by loopback
 	}
 	send := func() error { return s.sendOne(packet, d) }
 	return collect(ctx, s, wait, 1, send, func(p *dhcp.Packet, _ arrival) bool {
@@ -89,9 +89,9 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server net
 	})
 }
 
-// collect sends a packet, and gathers matching answers until the time is over or it has limit of
-// them. It sends the packet again until the first answer arrives. After that it does not, because
-// a server may answer the same machine differently the second time.
+// collect sends a packet, and gathers matching answers until the time is over or it has gathered
+// limit of them. It sends the packet again until the first answer arrives, but not after that,
+// because a server may answer the same machine differently the second time.
 func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send func() error, fits func(*dhcp.Packet, arrival) bool) (offers []Offer, err error) {
 	again := time.Now()
 	end := again.Add(wait)

@@ -12,7 +12,7 @@ const headerLen = 8
 // network the network cards may not have filled it in.
 type header struct {
 	from, to uint16
-	length   int // of the header and the data after it
+	length   int // length of the header and the data after it
 }
 
 // parseHeader reads the header of a datagram, and reports whether the datagram is complete.

@@ -26,8 +26,8 @@ type Interface struct {
 	Prefixes []netip.Prefix
 }
 
-// address returns the address of this machine that a peer can reach. If the peer is in none of
-// the networks, address returns the first address.
+// address returns an address of this machine that a peer can reach. If the peer is in none of the
+// networks, it returns the first address.
 func (i Interface) address(peer netip.Addr) netip.Addr {
 	for _, p := range i.Prefixes {
 		if p.Contains(peer) {
@@ -48,7 +48,7 @@ func (i Interface) broadcasts(a netip.Addr) bool {
 }
 
 // isBroadcast reports whether an address reaches all hosts of its network (RFC 919 §7). Some
-// kernels treat the lowest address of a network as one as well.
+// kernels treat the lowest address of a network as a broadcast address as well.
 func isBroadcast(p netip.Prefix, a netip.Addr) bool {
 	hosts := uint32(1)<<(32-p.Bits()) - 1
 	if p.Bits() > 30 {
@@ -59,8 +59,8 @@ func isBroadcast(p netip.Prefix, a netip.Addr) bool {
 	return host == 0 || host == hosts
 }
 
-// These constants say how often the list of interfaces is read. newInterface applies while
-// packets arrive on an interface that is not in the list.
+// These constants say how often the list of interfaces is read. newInterface applies while packets
+// arrive on an interface that is not in the list.
 const (
 	interfacesEvery = 5 * time.Second
 	newInterface    = time.Second
@@ -69,7 +69,7 @@ const (
 // interfaces holds the interfaces on which a server answers. They may disappear and reappear. Any
 // goroutine may call the methods; only refresh and follow wait for the system.
 type interfaces struct {
-	names []string // empty: all but loopback
+	names []string // empty means all but loopback
 	list  func() ([]Interface, error)
 
 	mu      sync.Mutex
@@ -78,8 +78,9 @@ type interfaces struct {
 	reading bool        // mu
 }
 
-// find returns an interface by its index. If it is not in the list, find starts to read the list in
-// the background, so the first packet on a new interface finds no interface.
+// find returns an interface by its index. If the interface is not in the list, find starts to read
+// the list in the background and returns false, so it does so for the first packet on a new
+// interface.
 func (t *interfaces) find(index int, now time.Time) (Interface, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,8 +92,8 @@ func (t *interfaces) find(index int, now time.Time) (Interface, bool) {
 	return found, ok
 }
 
-// follow reads the list again and again until done is closed, so that the first packet after a
-// quiet time gets a current address of this machine.
+// follow reads the list again and again until done is closed. Without that, the first packet after
+// a quiet time could get an outdated address of this machine.
 func (t *interfaces) follow(done <-chan struct{}) {
 	for {
 		select {
@@ -104,7 +105,7 @@ func (t *interfaces) follow(done <-chan struct{}) {
 	}
 }
 
-// refresh reads the list, unless another goroutine is doing so.
+// refresh reads the list, unless another goroutine is reading it.
 func (t *interfaces) refresh() {
 	t.mu.Lock()
 	busy := t.reading
@@ -118,7 +119,7 @@ func (t *interfaces) refresh() {
 	all, err := t.list()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.reading = false; err == nil { // otherwise the old list stays
+	if t.reading = false; err == nil { // after an error the old list stays
 		t.all = all
 	}
 }
@@ -139,9 +140,9 @@ func (t *interfaces) broadcasts(a netip.Addr) bool {
 	return slices.ContainsFunc(t.all, func(i Interface) bool { return i.broadcasts(a) })
 }
 
-// Interfaces returns the interfaces with these names that are up and have an IPv4 address;
-// without names, it returns all but loopback. It returns an error for a name that does not exist,
-// and if there is no interface.
+// Interfaces returns the interfaces with these names that are up and have an IPv4 address; without
+// names, it returns all but loopback. If a name does not exist, or there is no interface, it
+// returns an error.
 func Interfaces(names []string) ([]Interface, error) {
 	all, err := listInterfaces()
 	if err != nil {
@@ -185,7 +186,7 @@ func listInterfaces() ([]Interface, error) {
 	return all, nil
 }
 
-// linkNames lists interfaces with their addresses.
+// linkNames returns a list of interfaces with their addresses.
 func linkNames(links []Interface) string {
 	var names []string
 	for _, l := range links {

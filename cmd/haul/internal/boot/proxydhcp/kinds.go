@@ -8,20 +8,20 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A Kind is a kind of machine that boots, as a server sees it in the machine's packets.
+// A Kind is a kind of machine that boots, as the machine's packets show it to a server.
 type Kind struct {
 	Name string // in settings, such as "x64"
 	Text string // for people, such as "UEFI x64"
 
-	vendor string // option 60; empty for none
+	vendor string // option 60; empty if it is not sent
 	arch   uint16 // option 93
 	id     string // option 97 after its type; "" means 16 zero bytes
 	ipxe   []byte // option 175
 }
 
 // Kinds lists the kinds of machines that [Ask] can imitate. Their classes are those that firmware
-// sends (PXE 2.1 §2.2.3, UEFI 2.10 §24.7.3), and their iPXE features are those of a build with
-// HTTP.
+// sends (PXE 2.1 §2.2.3, UEFI 2.10 §24.7.3), and their iPXE features are the features of a build
+// with HTTP.
 var Kinds = []Kind{
 	{Name: "bios", Text: "BIOS", vendor: "PXEClient:Arch:00000:UNDI:002001", arch: 0},
 	{Name: "x64", Text: "UEFI x64", vendor: "PXEClient:Arch:00007:UNDI:003016", arch: 7},
@@ -60,7 +60,7 @@ func (k Kind) appendRequest(b []byte, kind uint8, mac dhcp.MAC, xid uint32, addr
 	h.HLen = uint8(copy(h.HardwareAddr[:], mac.Bytes()))
 	b = dhcp.AppendHeader(b, &h)
 	b = append(b, dhcp.OptionMessageType, 1, kind)
-	// The machine asks for mask, router, DNS, name, vendor options, server name and boot file.
+	// The machine requests mask, router, DNS, name, vendor options, server name and boot file.
 	b = dhcp.AppendOption(b, 55, []byte{1, 3, 6, 12, 43, 54, 60, 66, 67})
 	b = dhcp.AppendOption(b, 57, []byte{0x05, 0xc0}) // the machine accepts 1472 bytes
 	id := []byte(k.id)

@@ -22,8 +22,8 @@ var loaderNames = map[pxe.Arch][]string{
 	pxe.LoongArch64: {"ipxe-loong64.efi"},
 }
 
-// findLoaders returns the boot file that a store has for each architecture. If the search for
-// some architectures fails, it returns an error, and the files in before for these.
+// findLoaders returns the boot file that a store has for each architecture. If the search fails for
+// some architectures, it returns an error, and for these architectures the files in before.
 func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]string) (found map[pxe.Arch]string, failed error) {
 	found = map[pxe.Arch]string{}
 	for arch, names := range loaderNames {
@@ -41,7 +41,7 @@ func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]str
 // secondStages are files that boot files load from their own directory.
 var secondStages = []string{"grubx64.efi", "grubaa64.efi", "grubia32.efi"}
 
-// bootFiles returns a view of a store that shows only boot files: the files of the settings, and
+// bootFiles returns a view of a store that shows only boot files: the files in the settings, and
 // files with the known names.
 func (s *Settings) bootFiles(files store.Store) store.Store {
 	b := &bootFiles{files: files, names: map[string]bool{}}
@@ -92,7 +92,8 @@ func (b *bootFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return b.files.Stat(ctx, name)
 }
 
-// firstFile returns the first of the names that is a regular file of a store, or "" if none of the names is.
+// firstFile returns the first of the names that is a regular file of a store, or "" if there is no
+// such file.
 func firstFile(ctx context.Context, files store.Store, names []string) (string, error) {
 	for _, name := range names {
 		info, err := files.Stat(ctx, name)
@@ -109,7 +110,7 @@ func firstFile(ctx context.Context, files store.Store, names []string) (string, 
 // unlisted implements the methods that all read-only stores without a listing share.
 type unlisted struct{}
 
-// Capabilities contains only a ReadDir that lists an empty directory.
+// Capabilities returns only a ReadDir that lists an empty directory.
 func (u unlisted) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: u.readDir} }
 
 func (unlisted) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {

@@ -14,15 +14,15 @@ import (
 )
 
 // maxLines bounds the log lines per second about boot clients that get no answer, or whose answer
-// cannot be sent. Strangers decide how many clients there are and how often they ask. Further
-// lines are left out, and counted in one line.
+// cannot be sent. Strangers determine how many clients there are and how often they send requests.
+// Further lines are left out, and counted in one line.
 const maxLines = 20
 
 // An eventLog logs and counts the packets of boot clients and their results. It logs other DHCP
 // clients only with trace.
 type eventLog struct {
 	*linequeue.Log
-	left   linequeue.RateLimited // lines that are left out
+	left   linequeue.RateLimited // lines that were left out
 	trace  bool
 	dryRun bool
 
@@ -54,8 +54,8 @@ func (l *eventLog) report(e Event) {
 	default:
 		l.replies[a.Client.Arch][a.Form].Add(1)
 	}
-	// A boot client also sends packets, such as REQUEST, to its DHCP server. They need no answer
-	// from us.
+	// A boot client also sends packets, such as REQUEST, to its DHCP server. These packets need no
+	// answer from this server.
 	boots := a.Client.Class != pxe.NoClass && a.Reason != pxe.NotDiscover
 	if !boots && !l.trace || !l.takes(e) {
 		return
@@ -79,8 +79,8 @@ func (l *eventLog) report(e Event) {
 	l.Say(level, "boot", attrs...)
 }
 
-// staged logs that a machine has reached another stage; file names the requested file that caused
-// it, if any.
+// staged logs that a machine has reached another stage. file names the requested file that caused
+// this, if any.
 func (l *eventLog) staged(m pxe.Machine, file string) {
 	// Whole rooms of machines may become stuck at once. Lines about requested files are not bounded
 	// here.
@@ -100,8 +100,8 @@ func (l *eventLog) staged(m pxe.Machine, file string) {
 	l.Say(level, "boot", attrs...)
 }
 
-// takes reports whether another line is allowed in this second. Lines about answers are always
-// allowed: package pxe bounds the answers.
+// takes reports whether another line may be logged in this second. Lines about answers are always
+// allowed, because package pxe bounds the answers.
 func (l *eventLog) takes(e Event) bool {
 	cause := e.Answer.Reason.String()
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// maxMemory bounds the memory that a successor gets, in bytes. It has room for the latest 3,000
-// machines or so.
+// maxMemory bounds the memory that is passed to a successor, in bytes. It has room for about the
+// latest 3,000 machines.
 const maxMemory = 1 << 20
 
 // appendMemory appends the remembered machines: JSON, one line for each machine, the latest first.
@@ -32,7 +32,7 @@ func (s *Server) appendMemory(b []byte) []byte {
 }
 
 // restore takes over the memory of a predecessor. It skips lines that it cannot read, and returns
-// an error that counts them. A predecessor may be another version, or broken.
+// an error with their number. A predecessor may be another version, or faulty.
 func (s *Server) restore(memory []byte) error {
 	var all []pxe.Memory
 	var wrong error
@@ -60,8 +60,8 @@ func (s *Server) restore(memory []byte) error {
 	return fmt.Errorf("%d of %d machines are not remembered: %w", bad, lines, wrong)
 }
 
-// readMemory reads the file that a predecessor has filled by appendMemory. It reads only a
-// regular file, because another kind of file could block.
+// readMemory reads the file that a predecessor has filled by appendMemory. It reads only a regular
+// file, because reading another kind of file could block.
 func readMemory(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	switch {

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// memoryFile is only supported on Linux.
+// memoryFile returns an error, because it is supported only on Linux.
 func memoryFile([]byte) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// scriptsHold is how long a script is kept. After that time, the menu shows new entries.
+	// scriptsHold is how long a generated script is kept. After that time, the menu shows new
+	// entries.
 	scriptsHold = 2 * time.Second
 
 	// menuTime bounds the time to read files for a menu.
@@ -24,9 +25,9 @@ const (
 )
 
 // AddFiles adds to each served store the other files that boot clients need. These are the boot
-// files from loaders, and the scripts generated from the store's files: the menus for iPXE and
-// GRUB, and autoexec.ipxe. The last element of served is for most clients. Clients with other
-// files get the same boot files, because all offers name these, and scripts for their own files.
+// files from loaders, and the scripts that are generated from the store's files: the menus for iPXE
+// and GRUB, and autoexec.ipxe. The last element of served is for most clients. Clients with other
+// files get the same boot files, because all offers name these, but scripts for their own files.
 func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
 	common := store.Layers(append([]store.Store{*served[len(served)-1]}, loaders...)...)
 	for i, files := range served {
@@ -61,8 +62,8 @@ func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// menu returns the menu with this name. It makes all menus again if they are old. Menus are shared,
-// so making them ignores the cancellation of the client's context.
+// menu returns the menu with this name. If the menus are old, it makes all of them again. Menus are
+// shared, so making them ignores the cancellation of the client's context.
 func (b *scripts) menu(ctx context.Context, name string) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +71,7 @@ func (b *scripts) menu(ctx context.Context, name string) []byte {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), menuTime)
 		defer cancel()
 		menu := readMenu(ctx, b.files)
-		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // otherwise the files could not be read now, and the old menus are kept
+		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // otherwise the files could not be read, and the old menus are kept
 			menu.Default, menu.Timeout = b.standard, b.timeout
 			b.menus = map[string][]byte{pxe.ScriptName: menu.AppendScript(nil), bootmenu.GRUBName: menu.AppendGRUB(nil)}
 		}
@@ -83,7 +84,7 @@ func readMenu(ctx context.Context, files store.Store) bootmenu.Menu {
 	return bootmenu.Read(menuFiles{ctx, files})
 }
 
-// menuFiles is the store that is searched for a menu, as a [bootmenu.Files].
+// menuFiles is the store that is searched for a menu, in the form of a [bootmenu.Files].
 type menuFiles struct {
 	ctx   context.Context
 	files store.Store

@@ -1,11 +1,12 @@
 // Package proxydhcp runs package pxe on sockets: it answers boot clients on ports 67 and 4011 of
 // all interfaces, next to the DHCP server of the network, which may run on the same machine.
 //
-// From top to bottom: service.go puts everything together according to the user's settings, which
-// are in settings.go; log.go has its log and counts. server.go receives, decides and sends.
-// ask.go and kinds.go are the client side, which asks in the same way as machines. scripts.go and
-// loaders.go provide the files that boot clients get besides the served ones. interfaces.go and
-// networks_linux.go list this machine's addresses. socket.go and share_linux.go have the sockets.
+// The files from top to bottom: service.go puts everything together according to the user's
+// settings, which are in settings.go; log.go contains its log and counts. server.go receives,
+// decides and sends. ask.go and kinds.go are the client side, which sends requests in the same way
+// as machines. scripts.go and loaders.go provide the files that boot clients get besides the served
+// ones. interfaces.go and networks_linux.go list this machine's addresses. socket.go and
+// share_linux.go contain the sockets.
 package proxydhcp
 
 import (
@@ -26,9 +27,9 @@ import (
 )
 
 const (
-	// errorPause is how long the server waits after an error of a socket, for example because an
-	// interface disappeared. After maxErrors errors in a row, which take some 10 s, the server
-	// ends.
+	// errorPause is how long the server waits after an error of a socket, which occurs for example
+	// when an interface disappears. After maxErrors errors in a row, which take some 10 s, the
+	// server ends.
 	errorPause = 100 * time.Millisecond
 	maxErrors  = 100
 )
@@ -41,21 +42,21 @@ type Config struct {
 	// all but loopback.
 	Interfaces []string
 
-	// Address is where clients reach this server, for example the address of a router that forwards
-	// their requests. The zero address means the address of the interface.
+	// Address is the address at which clients reach this server, for example the address of a
+	// router that forwards their requests. The zero address means the address of the interface.
 	Address netip.Addr
 
 	// With DryRun the server decides and reports as usual, but sends nothing.
 	DryRun bool
 
 	// Report, if set, is called for each packet. Staged, if set, is called for each machine that
-	// has reached another stage; file names the requested file that caused it, if any. Calls may
+	// has reached another stage; file names the requested file that caused this, if any. Calls may
 	// overlap.
 	Report func(Event)
 	Staged func(m pxe.Machine, file string)
 }
 
-// An Event is a packet, and the answer to it.
+// An Event describes a packet, and the answer to it.
 type Event struct {
 	Answer    pxe.Answer
 	Interface string
@@ -92,8 +93,8 @@ func New(c Config) (*Server, error) {
 	}, nil
 }
 
-// Open opens both ports. Another DHCP server of this machine may own port 67 if this process has
-// CAP_NET_RAW.
+// Open opens both ports. If this process has CAP_NET_RAW, another DHCP server of this machine may
+// own port 67.
 func (s *Server) Open(ctx context.Context) error {
 	first, err := openSocket(ctx, dhcp.PortServer, true)
 	if err != nil {
@@ -130,7 +131,7 @@ func (s *Server) Adopt(files []*os.File) error {
 	return nil
 }
 
-// FileNames are names for the files that [Server.Files] returns, in the same order.
+// FileNames holds names for the files that [Server.Files] returns, in the same order.
 var FileNames = []string{fmt.Sprintf(":%d", dhcp.PortServer), fmt.Sprintf(":%d", dhcp.PortPXE), "memory"}
 
 // ports are the ports of the sockets, in their order.
@@ -147,7 +148,7 @@ func (s *Server) Files() (files []*os.File, err error) {
 		}
 		files = append(files, f)
 	}
-	// If this fails, a successor has to find out again which answers each machine understands.
+	// If this fails, a successor has to find out again which answers each machine accepts.
 	if f, err := memoryFile(s.appendMemory(nil)); err == nil {
 		files = append(files, f)
 	}
@@ -287,7 +288,7 @@ func (s *Server) run(from *socket) error {
 	}
 }
 
-// handle decides about a packet. It returns the event with the answer, if there is one, and how
+// handle decides about a packet. It returns an event with the answer, if there is one, and the way
 // to send that answer.
 func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (Event, departure) {
 	now := time.Now()
@@ -315,7 +316,7 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (E
 	}, buf)
 	s.mu.Unlock()
 	if unicast && came.to.Is4() && !came.to.IsMulticast() {
-		own = came.to // firmware only accepts an answer from the address that it asked
+		own = came.to // firmware accepts an answer only from the address that it has asked
 	}
 	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(e.Answer.To), e.Answer.ToPort)}
 	switch {

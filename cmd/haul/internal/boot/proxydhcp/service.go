@@ -24,8 +24,8 @@ import (
 
 const (
 	// findLoadersEvery is the time between two searches for boot files, and so the longest time
-	// until a new one is offered. If some of the files are on another machine, each search costs
-	// some twenty requests, so findRemoteEvery applies.
+	// until a new boot file is offered. If some of the files are on another machine, each search
+	// costs some twenty requests, so findRemoteEvery applies.
 	findLoadersEvery = 5 * time.Second
 	findRemoteEvery  = time.Minute
 
@@ -43,27 +43,27 @@ type Service struct {
 	links    []Interface // at the start
 	clients  Clients
 	found    map[pxe.Arch]string // boot files, at the latest search
-	failure  string              // the error of the latest search; "" for none
+	failure  string              // the error of the latest search; "" if it succeeded
 
 	// Staged is called when a machine has reached another stage; file names the requested file that
-	// caused it, if any. It must not block. Set it before Serve.
+	// caused this, if any. It must not block. Set it before Serve.
 	Staged func(m pxe.Machine, file string)
 }
 
 // Clients says which files boot clients get, and where they are served.
 type Clients struct {
-	Files  store.Store // the files that they get
+	Files  store.Store // the files that boot clients get
 	Dir    string      // the first directory with these files, for messages
 	Remote bool        // some of the files are on another machine
 
 	// TFTP and HTTP are the addresses at which the files are served; an invalid address means all
-	// addresses of this machine. A client gets URLs with an HTTP address that it can reach:
-	// neither loopback nor an address in another network. TFTP is assumed to be at the address
-	// that answers contain.
+	// addresses of this machine. A client gets URLs with an HTTP address that it can reach: neither
+	// loopback nor an address in another network. TFTP is assumed to be at the address that answers
+	// contain.
 	TFTP, HTTP []netip.AddrPort
 }
 
-// Planned resolves the configured listen addresses. It leaves out those that it cannot resolve.
+// Planned resolves the configured listen addresses. It leaves out addresses that it cannot resolve.
 func Planned(listen []string) (all []netip.AddrPort) {
 	for _, addr := range listen {
 		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
@@ -73,8 +73,8 @@ func Planned(listen []string) (all []netip.AddrPort) {
 	return all
 }
 
-// NewService returns a service for checked settings. With trace it logs each packet. It fails if no
-// interface is ready, which may change later.
+// NewService returns a service for checked settings. With trace the service logs each packet. If no
+// interface is ready, which may change later, NewService returns an error.
 func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	links, err := Interfaces(s.Interfaces)
 	if err != nil {
@@ -103,8 +103,8 @@ func (b *Service) String() string { return "boot clients on " + linkNames(b.link
 // RegisterMetrics adds the counters.
 func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, b.Server) }
 
-// Listen opens the sockets, or takes over the sockets of a predecessor, in the form that
-// [Server.Files] returned, and closes these files.
+// Listen opens the sockets. If a predecessor has passed sockets, in the form that [Server.Files]
+// returned, Listen takes over these instead, and closes the files.
 func (b *Service) Listen(ctx context.Context, passed []*os.File) error {
 	if len(passed) > 0 {
 		defer closeFiles(passed)
@@ -128,7 +128,7 @@ func (b *Service) Close() {
 	b.log.Close()
 }
 
-// Announce looks for boot files. It prints which clients get which of them, by calling say.
+// Announce looks for boot files. It calls say to print which clients get which of them.
 func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	b.clients = c
 	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
@@ -174,7 +174,7 @@ func (b *Service) reachHTTP() bool {
 	return r.HTTPPort != 0 || b.settings.Address.IsValid() && len(r.HTTPPorts) > 0 || slices.ContainsFunc(b.links, func(i Interface) bool { return slices.ContainsFunc(i.Prefixes, reached) })
 }
 
-// announceMenu prints the menu that iPXE will show, by calling say.
+// announceMenu calls say to print the menu that iPXE will show.
 func (b *Service) announceMenu(ctx context.Context, say func(format string, args ...any)) {
 	m := readMenu(ctx, b.clients.Files)
 	m.Default, m.Timeout = b.settings.Default, b.settings.Timeout
@@ -205,8 +205,8 @@ func (b *Service) announceMenu(ctx context.Context, say func(format string, args
 
 const tftpPort = 69
 
-// Advise writes configuration lines for the DHCP server of the settings. With these lines, that
-// server itself sends boot clients here. Advise opens and sends nothing.
+// Advise writes configuration lines for the DHCP server that the settings name. With these lines,
+// that server itself sends boot clients to this machine. Advise opens and sends nothing.
 func (b *Service) Advise(c Clients, out io.Writer) error {
 	addr := b.settings.Address
 	switch {
@@ -255,7 +255,7 @@ func (b *Service) FindLoaders(ctx context.Context) {
 	}
 }
 
-// offer offers the boot files that exist and the boot files of the settings, and returns them. It
+// offer offers the boot files that exist and the boot files in the settings, and returns them. It
 // logs a failed search once for each reason.
 func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 	var err error

@@ -29,21 +29,21 @@ type Settings struct {
 	Advise string
 
 	Interfaces []string       // interfaces whose clients are answered; empty means all but loopback
-	Address    netip.Addr     // where clients reach this machine; the zero address means the address of the interface
+	Address    netip.Addr     // the address at which clients reach this machine; the zero address means the address of the interface
 	Relays     []netip.Prefix // IPv4 networks of relay agents and the clients behind them
 
-	Files     map[pxe.Arch]string // boot files to offer instead of the found ones
+	Files     map[pxe.Arch]string // boot files to offer in place of the files that are found
 	Hosts     map[dhcp.MAC]pxe.Host
-	KnownOnly bool // only machines in Hosts are answered
+	KnownOnly bool // answer only machines in Hosts
 
-	// Default is the menu entry that boots after Timeout if nobody chooses another. It is named by
-	// its file without .conf, or by its directory. "" is the machine's own disk. A Timeout of 0
-	// waits forever.
+	// Default is the menu entry that boots after Timeout if nobody chooses another. Its name is the
+	// name of its file without .conf, or of its directory. "" stands for the machine's own disk.
+	// With a Timeout of 0, the menu waits forever.
 	Default string
 	Timeout time.Duration
 
-	// LoaderDir is a directory with boot files, which is searched for files that the served
-	// directories lack; "" means none.
+	// LoaderDir is a directory with boot files. It is searched for files that the served
+	// directories lack; "" means that there is no such directory.
 	LoaderDir string
 }
 
@@ -101,19 +101,19 @@ func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting failure
 	when(err != nil, "boot-file", "%w", err)
 }
 
-// rules returns the rules for package pxe. found are the boot files that exist, and http are the
+// rules returns the rules for package pxe. found holds the boot files that exist, and http the
 // addresses of HTTP.
 func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.Rules {
 	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPorts: map[dhcp.Addr]uint16{}, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
 	for _, files := range []map[pxe.Arch]string{found, s.Files} {
 		maps.Copy(r.Files, files)
 	}
-	for _, at := range slices.Backward(http) { // of several addresses, the first one counts
+	for _, at := range slices.Backward(http) { // if there are several addresses, the first one is used
 		switch addr := at.Addr().Unmap(); {
 		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // clients cannot reach it
 		case addr.Is4() && !addr.IsUnspecified() && (addr == s.Address || !s.Address.IsValid()):
 			r.HTTPPorts[addr.As4()] = at.Port()
-		default: // all addresses, or one to which a router may forward requests for Address
+		default: // all addresses, or an address to which a router may forward requests for Address
 			r.HTTPPort = at.Port()
 		}
 	}

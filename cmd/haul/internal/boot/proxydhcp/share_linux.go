@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharePort opens a raw socket, which gets a copy of each packet for a port. The program that
-// owns the port still gets all of them. A socket with SO_REUSEADDR would take from that program
-// the packets that are sent to this machine alone, such as renewals of leases.
+// sharePort opens a raw socket, which gets a copy of each packet for a port. The program that owns
+// the port still gets all of these packets. A socket with SO_REUSEADDR would take the packets that
+// are sent to this machine alone, such as renewals of leases, from that program.
 func sharePort(port uint16) (*socket, error) {
 	c, err := net.ListenPacket("ip4:udp", "0.0.0.0")
 	if err != nil {
@@ -38,8 +38,8 @@ func sharePort(port uint16) (*socket, error) {
 	return s, nil
 }
 
-// setBuffer asks for a receive buffer, larger than the system's maximum if that is allowed. It
-// ignores errors: with a smaller buffer packets may be lost, and machines ask again.
+// setBuffer requests a receive buffer, larger than the system's maximum if that is allowed. It
+// ignores errors, because with a smaller buffer packets may be lost, but machines send them again.
 func setBuffer(c syscall.Conn, set func(int) error) {
 	failed := syscall.EPERM
 	if raw, err := c.SyscallConn(); err == nil {

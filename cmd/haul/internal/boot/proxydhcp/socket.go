@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// maxPacket is the length of the longest packet that is read, in bytes. A client's options
-	// take a few hundred. Longer packets are cut, and then malformed.
+	// maxPacket is the length of the longest packet that is read, in bytes. A client's options take
+	// a few hundred bytes. Longer packets are cut off, and are then malformed.
 	maxPacket = 2048
 
 	// receiveBuffer is how many bytes of received packets the kernel is asked to keep: the packets
 	// of some thousand machines that are switched on at once. Without CAP_NET_ADMIN the kernel
-	// keeps no more than the system's maximum, which often has room for 150.
+	// keeps at most the system's maximum, which often has room for 150 packets.
 	receiveBuffer = 4 << 20
 )
 
 var broadcast = netip.AddrFrom4(dhcp.Broadcast)
 
-// A socket exchanges DHCP packets at one port of all interfaces. It knows on which interface a
-// packet arrived, and sends on a given interface.
+// A socket exchanges DHCP packets at one port of all interfaces. It reports the interface on which
+// a packet has arrived, and sends on a given interface.
 type socket struct {
 	conn      *ipv4.PacketConn
 	duplicate func() (*os.File, error)
@@ -43,11 +43,11 @@ type socket struct {
 type arrival struct {
 	peer  netip.AddrPort
 	to    netip.Addr // the destination address, often 255.255.255.255
-	index int        // of the interface
+	index int        // index of the interface
 }
 
 // openSocket opens a port of all interfaces. If another program owns the port and share is set,
-// both get its packets. That needs CAP_NET_RAW, and Linux.
+// both get its packets. That requires CAP_NET_RAW, and Linux.
 func openSocket(ctx context.Context, port uint16, share bool) (s *socket, err error) {
 	var lc net.ListenConfig
 	c, err := lc.ListenPacket(ctx, "udp4", net.JoinHostPort("0.0.0.0", strconv.Itoa(int(port))))
@@ -136,7 +136,7 @@ func (s *socket) receive(in *inbox) ([]received, error) {
 			packet, peer, ok := s.payload(m.Buffers[0][:m.N], m.Addr)
 			var cm ipv4.ControlMessage
 			if !ok || cm.Parse(m.OOB[:m.NN]) != nil || cm.IfIndex == 0 {
-				continue // cut short, or from an unknown interface: we cannot handle it
+				continue // the packet was cut off, or comes from an unknown interface, so it cannot be handled
 			}
 			to, _ := netip.AddrFromSlice(cm.Dst.To4())
 			in.packets = append(in.packets, received{packet, arrival{peer: peer, to: to, index: cm.IfIndex}})
@@ -145,8 +145,8 @@ func (s *socket) receive(in *inbox) ([]received, error) {
 	return in.packets, nil
 }
 
-// payload returns the DHCP packet within the bytes that the kernel delivered, and its sender. A raw
-// socket gets the IP header, too.
+// payload returns the DHCP packet in the bytes that the kernel delivered, and the sender of the
+// packet. A raw socket gets the IP header too.
 func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool) {
 	if !s.raw {
 		at, ok := from.(*net.UDPAddr)
@@ -173,7 +173,7 @@ func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool)
 type departure struct {
 	from  netip.Addr // an address of this machine
 	to    netip.AddrPort
-	index int // of the interface; 0 lets the routes decide
+	index int // index of the interface; 0 means that the routes decide
 }
 
 // An outbox holds the packets that one call sends.
@@ -196,7 +196,8 @@ func newOutbox(size int) *outbox {
 	return out
 }
 
-// add adds a packet, which must not change until it is sent. If sending fails, err is set.
+// add adds a packet, which must not change until it is sent. If sending the packet fails, err is
+// set.
 func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
 	if out.addr == nil || d != out.last {
 		cm := ipv4.ControlMessage{Src: d.from.AsSlice(), IfIndex: d.index}
@@ -215,8 +216,8 @@ func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
 	out.errs = append(out.errs, err)
 }
 
-// send sends the added packets in their order. If one packet cannot be sent, it still sends the
-// others.
+// send sends the added packets in their order. If one packet cannot be sent, it nevertheless sends
+// the others.
 func (s *socket) send(out *outbox) {
 	for at := 0; at < len(out.errs); {
 		n, err := s.conn.WriteBatch(out.messages[at:len(out.errs)], 0)

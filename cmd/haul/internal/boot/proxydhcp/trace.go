@@ -14,8 +14,8 @@ import (
 // maxMalformed is how many bytes of an unreadable packet are shown.
 const maxMalformed = 64
 
-// packetAttr shows a packet for people: the header fields that are not zero, and the options by
-// their numbers. The log escapes unprintable characters.
+// packetAttr returns a description of a packet for people: the header fields that are not zero, and
+// the options by their numbers. The log escapes unprintable characters.
 func packetAttr(key string, b []byte) slog.Attr {
 	p, err := dhcp.Parse(b)
 	if err != nil {
@@ -61,7 +61,7 @@ func messageType(t uint8) string {
 // hexadecimal.
 func optionText(code uint8, value []byte) string {
 	switch code {
-	case 12, dhcp.OptionVendorClass, dhcp.OptionTFTPServer, dhcp.OptionBootFile, dhcp.OptionUserClass: // 12 is the client's name
+	case 12, dhcp.OptionVendorClass, dhcp.OptionTFTPServer, dhcp.OptionBootFile, dhcp.OptionUserClass: // option 12 is the client's name
 		return string(value)
 	case dhcp.OptionAddress, dhcp.OptionServer:
 		if len(value) == 4 {

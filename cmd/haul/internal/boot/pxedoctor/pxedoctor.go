@@ -1,7 +1,9 @@
-// Package pxedoctor asks a network in the same way as a booting machine, follows the answers as
-// firmware does, and reports what the machine would do next. It implements "haul doctor pxe".
+// Package pxedoctor sends requests to a network in the same way as a booting machine, follows the
+// answers as firmware does, and reports what the machine would do next. It implements "haul doctor
+// pxe".
 //
-// From top to bottom: pxedoctor.go asks and evaluates the answers; fetch.go fetches boot files.
+// The files from top to bottom: pxedoctor.go sends requests and evaluates the answers; fetch.go
+// fetches boot files.
 package pxedoctor
 
 import (
@@ -24,33 +26,33 @@ type Diagnosis struct {
 	MAC       string `json:"mac"`
 
 	Offers   []Offer  `json:"offers"`
-	Problems []string `json:"problems"` // each prevents the machine from booting, or leaves it to chance
+	Problems []string `json:"problems"` // each prevents the machine from booting, or means that it boots only by chance
 	File     string   `json:"file,omitempty"`
-	Bytes    int64    `json:"bytes,omitempty"` // of the file; 0 if it was not fetched
+	Bytes    int64    `json:"bytes,omitempty"` // bytes of the file; 0 if it was not fetched
 	Next     string   `json:"next"`
 }
 
 // An Offer is one answer.
 type Offer struct {
 	Server  netip.Addr `json:"server"`
-	Address string     `json:"address,omitempty"` // the address that it gives to the machine
+	Address string     `json:"address,omitempty"` // the address that the server gives to the machine
 	Class   string     `json:"class,omitempty"`   // "PXEClient" or "HTTPClient"
 	File    string     `json:"file,omitempty"`
 	From    string     `json:"from,omitempty"` // the server that has the file
-	Form    string     `json:"form,omitempty"` // of an offer to a PXE client: see [pxe.Form]
-	Port    uint16     `json:"port"`           // of the server: 67 or 4011
+	Form    string     `json:"form,omitempty"` // form of an offer to a PXE client: see [pxe.Form]
+	Port    uint16     `json:"port"`           // port of the server: 67 or 4011
 }
 
-// A Config says how to ask.
+// A Config says how to send the requests.
 type Config struct {
-	By    proxydhcp.Interface // the interface to ask on
-	MAC   dhcp.MAC            // of the machine
-	Wait  time.Duration       // for the answers to each request
+	By    proxydhcp.Interface // the interface to send requests on
+	MAC   dhcp.MAC            // MAC of the machine
+	Wait  time.Duration       // how long to wait for the answers to each request
 	Fetch bool                // whether to fetch the boot file
 }
 
-// Ask asks as one kind of machine, and follows the steps that it would take. It fails if this
-// computer could not ask; it needs root.
+// Ask sends requests as one kind of machine, and follows the steps that the machine would take. It
+// returns an error if this computer could not send the requests, which requires root.
 func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) {
 	offers, err := proxydhcp.Ask(ctx, k, c.By, c.MAC, c.Wait)
 	if err != nil {
@@ -106,9 +108,9 @@ func (d *Diagnosis) add(offers []proxydhcp.Offer, port uint16) {
 	}
 }
 
-// choose returns the answer whose boot file the machine takes, or nil, and records problems.
-// Firmware takes an address from one server, and the file from the same server or from a
-// ProxyDHCP server. If several servers could be chosen, the choice is left to chance.
+// choose returns the answer whose boot file the machine uses, or nil, and records problems.
+// Firmware takes an address from one server, and the file from the same server or from a ProxyDHCP
+// server. If several servers could be chosen, the choice depends on chance.
 func (d *Diagnosis) choose(k proxydhcp.Kind, offers []proxydhcp.Offer) (file *proxydhcp.Offer) {
 	addresses := 0
 	for i := range offers {
@@ -149,8 +151,8 @@ func shownFile(o *proxydhcp.Offer) string {
 	return o.File + " from " + o.Next.String()
 }
 
-// chooseBoot returns the answer from port 4011 that the machine takes. If there is no answer, the
-// machine takes the file of the offer, if the offer has one.
+// chooseBoot returns the answer from port 4011 that the machine uses. If there is no answer, the
+// machine uses the file of the offer, if the offer contains one.
 func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer) *proxydhcp.Offer {
 	switch {
 	case len(answers) > 0:
@@ -163,7 +165,7 @@ func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer
 }
 
 // follow fetches the boot file of an answer if fetches is set, and records what the machine does
-// with it.
+// with the file.
 func (d *Diagnosis) follow(ctx context.Context, k proxydhcp.Kind, o *proxydhcp.Offer, fetches bool) {
 	d.File = o.File
 	switch {
