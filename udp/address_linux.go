@@ -15,7 +15,7 @@ func (b *batch) setPeer(i int, peer netip.AddrPort, v6 bool) {
 	addr := peer.Addr()
 	h, name := &b.headers[i], &b.names[i]
 	if !addr.IsValid() {
-		h.Namelen = 0 // EDESTADDRREQ; a family of zero would mean the local host
+		h.Namelen = 0 // causes EDESTADDRREQ; a family of zero would mean the local host
 		return
 	}
 	port := (*[2]byte)(unsafe.Pointer(&name.Port))
@@ -46,8 +46,8 @@ func (b *batch) peer(i int) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// fromKernel converts an address that the kernel wrote in IPv6's form. The zone is an interface's
-// index, or zero.
+// fromKernel converts an address that the kernel wrote in the form of IPv6. The zone is the index
+// of an interface, or zero.
 func fromKernel(b [16]byte, zone uint32) netip.Addr {
 	addr := netip.AddrFrom16(b).Unmap()
 	if zone == 0 {

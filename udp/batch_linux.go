@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxBatch is the most messages that one system call moves. 64 messages save most of what batching
-// can save, and that many buffers of 64 KiB take 4 MiB.
+// maxBatch is how many messages one system call moves at most. More than 64 messages would save
+// little more, and 64 buffers of 64 KiB already take 4 MiB.
 const maxBatch = 64
 
-// controlSize bounds the control data of one message, in bytes. It has room for an IPv4 and an IPv6
-// packet info (32 and 40) and a segment size (24).
+// controlSize bounds the control data of one message, in bytes. It has room for an IPv4 packet info
+// (32 bytes), an IPv6 packet info (40) and a segment size (24).
 const controlSize = 96
 
 // A header is the kernel's struct mmsghdr.
@@ -24,7 +24,7 @@ type header struct {
 }
 
 // A batch is the memory for recvmmsg and sendmmsg, with one element of each array for each message.
-// It grows to the largest number of messages ever moved at once, and is then reused.
+// It grows to the largest number of messages that are ever moved at once, and its memory is reused.
 type batch struct {
 	headers  []header
 	buffers  []unix.Iovec
@@ -51,8 +51,8 @@ func (b *batch) grow(n int) {
 	}
 }
 
-// reset sets the room for message i's address and control data. The kernel replaces these sizes by
-// the sizes used.
+// reset sets the room for the address and the control data of message i. The kernel replaces these
+// sizes with the sizes that it uses.
 func (b *batch) reset(i int) {
 	b.headers[i].Namelen = unix.SizeofSockaddrInet6
 	b.headers[i].SetControllen(controlSize)
@@ -66,9 +66,10 @@ func (b *batch) setData(i int, data []byte) {
 
 // receiveBatch receives up to len(headers) messages without waiting and returns their number.
 //
-// It bypasses the scheduler's work around a system call, since this one does not wait. That saves a
-// tenth of the CPU time of a packet (docs/decisions/001). The kernel follows the pointers inside
-// headers; they are typed, so the memory they point to stays alive with headers.
+// It bypasses the work of Go's scheduler around a system call, because this call does not wait.
+// That saves a tenth of the CPU time of a packet (docs/decisions/001). The kernel follows the
+// pointers inside headers. They have pointer types, so the memory that they point to stays alive as
+// long as headers.
 func receiveBatch(fd uintptr, headers []header) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, fd,
 		uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), unix.MSG_DONTWAIT, 0, 0)
@@ -78,7 +79,8 @@ func receiveBatch(fd uintptr, headers []header) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// sendBatch sends messages in the same way.
+// sendBatch sends up to len(headers) messages without waiting, in the same way, and returns their
+// number.
 func sendBatch(fd uintptr, headers []header) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, fd,
 		uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), unix.MSG_DONTWAIT, 0, 0)

@@ -33,13 +33,14 @@ func (c *Conn) start(config Config) error {
 		err = e
 	}
 	if err != nil {
-		_ = c.closer.Close() // it is not in use yet
+		_ = c.closer.Close() // the socket is not in use yet, so an error does not matter
 	}
 	c.out.segments.Store(int32(c.most.Segments))
 	return err
 }
 
-// handle returns the socket for system calls, and the deadlines that bound their waits.
+// handle returns the socket for system calls, and the interface that sets the deadlines for their
+// waits.
 func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
 	if !config.Busy {
 		raw, err := c.socket.SyscallConn()
@@ -53,7 +54,7 @@ func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
 	return p, p, nil
 }
 
-// duplicate returns another descriptor of the socket, which is held by a net.UDPConn or an ownPoll.
+// duplicate returns another descriptor of the socket, whether a net.UDPConn or an ownPoll owns it.
 func (c *Conn) duplicate() (f *os.File, err error) {
 	e := c.in.raw.Control(func(fd uintptr) {
 		var n int
@@ -64,7 +65,7 @@ func (c *Conn) duplicate() (f *os.File, err error) {
 	return f, errors.Join(e, err)
 }
 
-// inspect finds out what the socket supports.
+// inspect determines what the socket supports.
 func (c *Conn) inspect(fd int, config Config) error {
 	if !config.Plain && cuts(fd) {
 		c.most.Segments = maxSegments
@@ -81,9 +82,9 @@ func (c *Conn) inspect(fd int, config Config) error {
 	return err
 }
 
-// maxGlued is the most bytes that the kernel glues together: a packet's length is a 16-bit number
-// (net/ipv4/udp_offload.c, udp_gro_receive_segment).
+// maxGlued is how many bytes the kernel glues together at most, because a packet's length is a
+// 16-bit number (net/ipv4/udp_offload.c, udp_gro_receive_segment).
 const maxGlued = 65535
 
-// limit returns how many datagrams a message to send may hold at present.
+// limit returns how many datagrams a message may currently hold when it is sent.
 func (s *sender) limit() int { return int(s.segments.Load()) }

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// CanSharePort reports whether several sockets with [Config.ReusePort] may listen on one port, each
-// receiving from its own share of the peers. On systems other than Linux, one of them would receive
-// everything.
+// CanSharePort reports whether several sockets with [Config.ReusePort] may listen on one port, so
+// that each receives from its own share of the peers. On systems other than Linux, one of them
+// would receive everything.
 const CanSharePort = false
 
-// control sets no option: the options of this path can be set once the socket is open. Package net
-// marks IPv6 sockets as IPv6 only.
+// control sets no options, because on the portable path all options can be set once the socket is
+// open. Package net makes sockets for IPv6 alone accept only IPv6.
 func control(string, syscall.RawConn, netip.Addr, Config) error { return nil }
 
-// setOptionsBound sets nothing either. On Linux it sets, on a socket bound elsewhere, the options
-// that control sets.
+// setOptionsBound sets no options either. On Linux it sets the options of control for a socket that
+// another program has bound.
 func setOptionsBound(syscall.RawConn, Config) error { return nil }
 
 func (c *Conn) start(config Config) error {
@@ -62,7 +62,7 @@ type receiver struct {
 	pause  *pause
 }
 
-// glance is how long a call waits that should not wait. With a deadline in the past, package net
+// glance is how long a call may wait that should not wait. With a deadline in the past, package net
 // would not check the socket at all.
 const glance = 100 * time.Microsecond
 
@@ -87,7 +87,7 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 				return 0, nil
 			}
 		case err != nil:
-			return 0, err // reads like "read udp ...: use of closed network connection"
+			return 0, err // the text is like "read udp ...: use of closed network connection"
 		case whole:
 			return 1, nil
 		case woken:
@@ -96,7 +96,7 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 	}
 }
 
-// one receives a datagram into m, and reports whether m holds all of it.
+// one receives a datagram into m, and reports whether m holds the whole datagram.
 func (r *receiver) one(m *Message) (whole bool, err error) {
 	n, _, flags, peer, err := r.socket.ReadMsgUDPAddrPort(m.Data[:cap(m.Data)], nil)
 	if truncated(flags, err) {
@@ -119,7 +119,7 @@ type sender struct {
 	stalled bool       // the kernel had no room for maxStall, and has accepted nothing since
 }
 
-// limit returns how many datagrams a message to send may hold.
+// limit returns how many datagrams a message may hold when it is sent.
 func (s *sender) limit() int { return 1 }
 
 func (s *sender) send(ms []Message) (int, error) {
@@ -134,8 +134,9 @@ func (s *sender) send(ms []Message) (int, error) {
 	return len(ms), nil
 }
 
-// setDeadline bounds the first wait of the present call, by at least a quarter of maxStall: setting
-// a deadline is too expensive to do it each time.
+// setDeadline bounds the first wait of the present call, by between a quarter and a half of
+// maxStall. It keeps a deadline that is in this range, because setting one for each call costs too
+// much.
 func (s *sender) setDeadline() {
 	bound := maxStall / 2
 	if s.stalled {
@@ -167,7 +168,7 @@ func (s *sender) one(m *Message) error {
 func (s *sender) datagram(b []byte, peer netip.AddrPort) error {
 	_, err := s.socket.WriteToUDPAddrPort(b, peer)
 	if errors.Is(err, os.ErrDeadlineExceeded) && !s.stalled {
-		// The deadline may have passed before the socket was asked. Only a failure under a new
+		// The deadline may have passed before the socket was asked. Only a failure with a new
 		// deadline shows that there is no room.
 		s.arm(maxStall / 2)
 		_, err = s.socket.WriteToUDPAddrPort(b, peer)

@@ -22,7 +22,7 @@ type controlWriter struct {
 	n int // bytes used
 }
 
-// add appends a message and returns its data, size zero bytes.
+// add appends a message with size bytes of data, all zero, and returns that data.
 func (w *controlWriter) add(level, kind int32, size int) []byte {
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&w.b[w.n]))
 	h.Level, h.Type = level, kind
@@ -33,8 +33,8 @@ func (w *controlWriter) add(level, kind int32, size int) []byte {
 	return data
 }
 
-// setControl sets the local address that message i is sent from, and the size of the datagrams that
-// the kernel cuts it into.
+// setControl sets the local address from which message i is sent, and the size of the datagrams
+// into which the kernel cuts it.
 func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
 	h := &b.headers[i]
 	if !local.IsValid() && segment == 0 {
@@ -45,14 +45,14 @@ func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
 	switch {
 	case !local.IsValid():
 	case v6:
-		// struct in6_pktinfo holds address and interface. For an IPv4 peer the kernel accepts the
-		// address in mapped form (net/ipv4/ip_sockglue.c, ip_cmsg_send).
+		// struct in6_pktinfo holds the address and the interface. For an IPv4 peer the kernel
+		// accepts the address in mapped form (net/ipv4/ip_sockglue.c, ip_cmsg_send).
 		info := w.add(unix.SOL_IPV6, unix.IPV6_PKTINFO, unix.SizeofInet6Pktinfo)
 		addr := local.As16()
 		copy(info, addr[:])
 		binary.NativeEndian.PutUint32(info[16:], zones.index(local.Zone()))
 	case local.Unmap().Is4():
-		// struct in_pktinfo holds interface, source address and header address.
+		// struct in_pktinfo holds the interface, the source address and the header's address.
 		info := w.add(unix.SOL_IP, unix.IP_PKTINFO, unix.SizeofInet4Pktinfo)
 		addr := local.As4()
 		copy(info[4:], addr[:])
@@ -81,9 +81,9 @@ func cutControl(b []byte) (level, kind int32, data, rest []byte, ok bool) {
 	return level, kind, data, b[min(align(int(size)), len(b)):], true
 }
 
-// parseControl parses the control data of a received message: the local address that it was sent
-// to, and the size of each datagram if several are glued together, else zero. It ignores data that
-// it does not know or cannot parse.
+// parseControl parses the control data of a received message. It returns the local address to which
+// the message was sent, the size of each datagram if several are glued together or else zero, and
+// whether the message was a broadcast. It ignores data that it does not know or cannot parse.
 func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	for {
 		level, kind, data, rest, ok := cutControl(b)
@@ -103,7 +103,8 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 				broadcast = addr != netip.AddrFrom4([4]byte(data[8:]))
 			}
 		case level == unix.SOL_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
-			// A socket for both families gets this for IPv4 too, with the address of the header.
+			// A socket for both IPv4 and IPv6 gets this message for IPv4 too, with the address from
+			// the header.
 			if !local.IsValid() {
 				local = localAddress([16]byte(data), binary.NativeEndian.Uint32(data[16:]))
 			}
@@ -111,8 +112,8 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	}
 }
 
-// localAddress returns the address at which a datagram arrived on an interface. It is zero for a
-// multicast group, from which no answer can be sent.
+// localAddress returns the address at which a datagram arrived on an interface. It returns the zero
+// address for a multicast group, because no answer can be sent from that.
 func localAddress(b [16]byte, index uint32) netip.Addr {
 	addr := netip.AddrFrom16(b)
 	switch {

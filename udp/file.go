@@ -9,12 +9,12 @@ import (
 
 // FromFile adopts a socket bound by another program, such as one that systemd passed to this
 // process. It must be an unconnected UDP socket for IPv4 or IPv6, bound to a port. An IPv6 socket
-// serves one family or both, as it was bound.
+// serves IPv6 alone or IPv4 as well, depending on how it was bound.
 //
-// The Conn has its own descriptor: the caller still closes f, and may do so at once. Buffers and
-// offloads are set as [Listen] would set them. Datagrams that arrived before are read like any
-// others, but the kernel may not report their [Message.Local]. With [Config.ReusePort] the socket
-// must have been bound with SO_REUSEPORT (ReusePort=yes in a systemd unit).
+// The Conn has its own descriptor: the caller must still close f, and may do so at once. Buffers
+// and offloads are set as [Listen] would set them. Read also returns datagrams that arrived before,
+// but the kernel may not report their [Message.Local]. With [Config.ReusePort] the socket must have
+// been bound with SO_REUSEPORT (ReusePort=yes in a systemd unit).
 func FromFile(f *os.File, c Config) (*Conn, error) {
 	conn, err := fromFile(f, c)
 	if err != nil {
@@ -23,10 +23,10 @@ func FromFile(f *os.File, c Config) (*Conn, error) {
 	return conn, nil
 }
 
-// File returns a duplicate of the socket, for another process to adopt with [FromFile]. The caller
-// closes it. It is still the same socket: each datagram goes to the process that reads first, so
-// one of the two should have stopped. On Windows there are no such files, and the error wraps
-// [errors.ErrUnsupported].
+// File returns a duplicate of the socket, which another process can adopt with [FromFile]. The
+// caller closes it. It is still the same socket: each datagram is received by the process that
+// reads first, so one of the two processes should have stopped. Windows has no such files, and the
+// error wraps [errors.ErrUnsupported].
 func (c *Conn) File() (*os.File, error) {
 	f, err := c.duplicate()
 	if err != nil {
@@ -56,7 +56,7 @@ func fromFile(f *os.File, c Config) (*Conn, error) {
 	return conn, nil
 }
 
-// adopt makes a Conn of an open, bound socket.
+// adopt returns a Conn for an open, bound socket.
 func adopt(socket *net.UDPConn, c Config) (*Conn, error) {
 	local, ok := socket.LocalAddr().(*net.UDPAddr)
 	switch {

@@ -9,10 +9,11 @@ import (
 	"net/netip"
 )
 
-const ethernetMTU = 1500 // bytes; IEEE 802.3's largest payload
+const ethernetMTU = 1500 // bytes; the largest payload of IEEE 802.3
 
-// PathMTU returns the largest IP packet, in bytes, that would reach peer unfragmented as far as
-// this host knows: the MTU of the outgoing interface, or 1500 if that is unknown. It sends nothing.
+// PathMTU returns the length in bytes of the largest IP packet that would reach peer unfragmented,
+// as far as this host knows. That is the MTU of the outgoing interface, or 1500 if that is unknown.
+// It sends nothing.
 func PathMTU(peer netip.Addr) (int, error) {
 	if !peer.IsValid() {
 		return 0, errors.New("path MTU: no peer")

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CanSharePort reports whether several sockets with [Config.ReusePort] may
-// listen on one port, each receiving from its own share of the peers.
+// CanSharePort reports whether several sockets with [Config.ReusePort] may listen on one port, so
+// that each receives from its own share of the peers.
 const CanSharePort = true
 
-// control sets a new socket's options. It runs before bind, so that every datagram comes with the
-// information that the options add.
+// control sets a new socket's options. It runs before bind, so that the kernel adds the requested
+// information to every datagram.
 func control(network string, raw syscall.RawConn, at netip.Addr, c Config) error {
 	var err error
 	if e := raw.Control(func(fd uintptr) { err = setOptions(int(fd), network == "udp6", at, c) }); e != nil {
@@ -55,7 +55,7 @@ func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 		level, name int
 		what        string
 	}
-	// An IPv6 socket takes the IPv4 options too, for its IPv4 peers.
+	// An IPv6 socket accepts the IPv4 options too, for its IPv4 peers.
 	for _, o := range []option{
 		{c.ReusePort, unix.SOL_SOCKET, unix.SO_REUSEPORT, "share the port"},
 		{!fixes(at), unix.SOL_IP, unix.IP_PKTINFO, "learn local addresses"},
@@ -70,34 +70,36 @@ func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 			return fmt.Errorf("%s: %w", o.what, err)
 		}
 	}
-	// A packet that the kernel may fragment needs an ID from a counter shared by all sockets, which
-	// takes a twentieth of the time to send a packet. If this setting is too strict, it is undone:
-	// see sender.allowFragments.
+	// If the kernel may fragment a packet, it needs an ID from a counter that all sockets share.
+	// That takes a twentieth of the time to send a packet, so forbid fragments. If that turns out
+	// to be too strict, sender.allowFragments permits them again.
 	_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 	if !c.Plain {
-		// If the kernel lacks the option, glues finds out.
+		// The function glues detects whether the kernel has the option.
 		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
 	}
 	return nil
 }
 
-// fixes reports whether a socket bound to an address sends and receives with that address only.
-// Then the kernel need not report the address, and the sender need not set it.
+// fixes reports whether a socket bound to this address uses it for all datagrams, sent and
+// received. If so, the kernel need not report the address, and the sender need not set it.
 func fixes(at netip.Addr) bool {
 	at = at.Unmap()
 	return at.IsValid() && !at.IsUnspecified() && !at.IsMulticast() && !at.IsLinkLocalUnicast()
 }
 
-// setBuffer asks for a buffer of size bytes. Only the first option, which needs a privilege, can
-// exceed the system's maximum; the second is silently limited to it.
+// setBuffer asks for a buffer of size bytes. The option force may exceed the system's maximum but
+// needs a privilege. Without it, setBuffer uses the option name, which the kernel silently limits
+// to that maximum.
 func setBuffer(fd, name, force, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size) // Limits reports the result
 	}
 }
 
-// glues reports whether the socket receives datagrams glued together. Kernels before 5.12 support
-// it but cannot report it; their UDP_GRO had bugs, so they are treated as without it.
+// glues reports whether the kernel glues received datagrams together (UDP_GRO). Kernels before 5.12
+// can do that but do not report it. Their UDP_GRO has bugs, so glues treats them as if they did not
+// have it.
 func glues(fd int) bool {
 	on, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO)
 	return err == nil && on == 1

@@ -15,35 +15,35 @@ import (
 )
 
 // An ownPoll is a socket with its own epoll, in which its reader waits; it implements
-// [Config.Busy]. It replaces package net's poller: it is a syscall.RawConn with deadlines.
+// [Config.Busy]. It replaces the poller of package net, and so is a syscall.RawConn with deadlines.
 //
 // The network poller parks the goroutine and makes the scheduler look for other work. That takes
 // three system calls and a few locks for each wait, a tenth of the cost of a packet in lock-step
-// (docs/decisions/001). Here a wait is one epoll_pwait. It has no time limit, since setting and
-// cancelling a timer for each wait costs a virtual machine as much as the wait. Instead, the
-// deadline is a timer that stays set.
+// (docs/decisions/001). With an ownPoll, a wait is one epoll_pwait. The call has no time limit,
+// because setting and cancelling a timer for each wait costs a virtual machine as much as the wait.
+// Instead, the deadline is a timer that stays set.
 type ownPoll struct {
 	fd, epoll    int
 	event, timer int // an eventfd for wakes, a timerfd for the deadline
 
 	readBy  atomic.Int64 // the deadlines, in the form that instant returns
 	writeBy atomic.Int64
-	base    time.Time          // deadlines count from it
+	base    time.Time          // deadlines are counted from it
 	waiting atomic.Bool        // the reader waits, or is about to
 	ticking atomic.Bool        // the timer is set
-	events  [4]unix.EpollEvent // reader only
+	events  [4]unix.EpollEvent // used only by the reader
 
 	mu     sync.RWMutex // held for reading while a descriptor is in use
 	closed atomic.Bool
 }
 
-// Deadlines are nanoseconds since base, except for these values.
+// Deadlines are in nanoseconds since base, except for these values.
 const (
 	never int64 = 0
 	past  int64 = 1
 )
 
-// takeOver makes an ownPoll of a socket, and closes the socket.
+// takeOver returns an ownPoll with a duplicate of a socket, and closes the socket.
 func takeOver(socket *net.UDPConn) (*ownPoll, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -57,7 +57,7 @@ func takeOver(socket *net.UDPConn) (*ownPoll, error) {
 		p.release()
 		return nil, fmt.Errorf("wait for a socket in an epoll: %w", err)
 	}
-	// The network poller would watch the descriptor as long as it is open.
+	// The network poller watches a descriptor as long as it is open, so close it.
 	if err := socket.Close(); err != nil {
 		p.release()
 		return nil, err
@@ -90,7 +90,7 @@ func (p *ownPoll) open(fd int) (err error) {
 func (p *ownPoll) release() {
 	for _, fd := range []int{p.fd, p.epoll, p.event, p.timer} {
 		if fd >= 0 {
-			_ = unix.Close(fd) // closing loses no written data
+			_ = unix.Close(fd) // closing loses no data that was written
 		}
 	}
 }
@@ -111,8 +111,8 @@ func (p *ownPoll) Control(f func(fd uintptr)) error {
 	return p.use(func(fd uintptr) bool { f(fd); return true }, nil)
 }
 
-// use calls f until it reports true. In between it calls wait with the number of times that f has
-// failed.
+// use calls f until it reports true. After each failed call of f it calls wait with the number of
+// failures so far.
 func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -138,7 +138,7 @@ func (p *ownPoll) wait(int) error {
 		return os.ErrDeadlineExceeded
 	}
 	if p.closed.Load() {
-		return nil // the caller handles that
+		return nil // the caller checks closed again
 	}
 	n, err := unix.EpollWait(p.epoll, p.events[:], -1)
 	if err != nil && err != unix.EINTR {
@@ -148,16 +148,17 @@ func (p *ownPoll) wait(int) error {
 		switch int(e.Fd) {
 		case p.event:
 			var count [8]byte
-			_, _ = unix.Read(p.event, count[:]) // not empty here; otherwise the read would do no harm
+			_, _ = unix.Read(p.event, count[:]) // the counter is not 0; if it were, the read would do no harm
 		case p.timer:
-			return os.ErrDeadlineExceeded // every wait returns this until another deadline is set
+			return os.ErrDeadlineExceeded // every wait returns this error until another deadline is set
 		}
 	}
 	return nil
 }
 
 // waitForRoom returns when the kernel may accept a datagram. The kernel may report room and then
-// accept none, so it must not be asked continually.
+// accept no datagram, so waitForRoom sleeps longer after each failure rather than asking
+// continually.
 func (p *ownPoll) waitForRoom(failed int) error {
 	left := maxStall
 	if by := p.writeBy.Load(); by != never {
@@ -182,9 +183,9 @@ func (p *ownPoll) SetReadDeadline(t time.Time) error {
 	at := p.instant(t)
 	p.readBy.Store(at)
 	if at == past && !p.waiting.Load() {
-		return nil // the reader will check before it waits
+		return nil // the reader will check readBy before it waits
 	}
-	// Readers share the lock, so this fails only if Close holds it or waits for it.
+	// Calls share the lock for reading, so this fails only if Close holds the lock or waits for it.
 	if !p.mu.TryRLock() {
 		return net.ErrClosed
 	}
@@ -228,7 +229,7 @@ func (p *ownPoll) instant(t time.Time) int64 {
 // interrupt ends a wait. The caller holds mu.
 func (p *ownPoll) interrupt() {
 	one := [8]byte{1}                  // any number but 0 works, in any byte order
-	_, _ = unix.Write(p.event, one[:]) // fails only if the counter is full, which wakes the reader as well
+	_, _ = unix.Write(p.event, one[:]) // fails only if the counter is full, and a full counter wakes the reader as well
 }
 
 // Close wakes the reader, and closes the socket once no call uses it.

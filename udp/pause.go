@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A pause lets one goroutine wait for its socket and others end that wait. The socket's read
-// deadline does both, so a waiting Conn costs a parked goroutine and no thread.
+// A pause lets one goroutine wait for its socket, and lets others end that wait. It uses the
+// socket's read deadline for both, so a waiting Conn costs a parked goroutine but no thread.
 type pause struct {
 	socket interface{ SetReadDeadline(time.Time) error }
 	state  atomic.Int32 // idle, waiting or woken
-	armed  time.Time    // the socket's deadline, zero for none; reader only
+	armed  time.Time    // the socket's deadline, zero for none; used by the reader only
 }
 
 const (
@@ -21,22 +21,23 @@ const (
 
 var longAgo = time.Unix(1, 0)
 
-// enter prepares to wait until deadline. It reports false if wake was called, so that there is
-// nothing to wait for.
+// enter prepares to wait until deadline. It reports false if wake was called, because then the
+// reader must not wait.
 //
-// If the new deadline is later than the one that is set, enter does not set it: the wait then ends
-// early, and the reader comes back. Servers move their deadline with every packet; this way they
-// touch a timer only once per timeout.
+// If the new deadline is later than the one that is set, enter keeps the old one: the wait then
+// ends early, and the reader calls enter again. Servers move their deadline with every packet. This
+// way they set a timer only once per timeout.
 func (p *pause) enter(deadline time.Time) bool {
 	if !deadline.IsZero() && (p.armed.IsZero() || deadline.Before(p.armed)) {
 		p.arm(deadline)
 	}
-	// wake must not set its own deadline before this point, or it would be overwritten.
+	// Only from this point on may wake set its own deadline, because otherwise enter would
+	// overwrite it.
 	return p.state.CompareAndSwap(idle, waiting) || p.state.Load() == waiting
 }
 
-// leave ends a wait and reports whether wake was called. It also consumes a wake from outside a
-// wait, since this return serves that caller as well.
+// leave ends a wait and reports whether wake was called. This includes a call of wake while no
+// reader waited, because the return of the reader serves that caller as well.
 func (p *pause) leave() bool {
 	return p.state.Load() != idle && p.state.Swap(idle) == woken
 }
@@ -44,11 +45,11 @@ func (p *pause) leave() bool {
 // expired must be called when the socket reports that its deadline has passed. It reports whether
 // the caller's own deadline has passed.
 func (p *pause) expired(deadline time.Time) bool {
-	p.arm(time.Time{}) // a deadline in the past would fail every further read
+	p.arm(time.Time{}) // with a deadline in the past, every further read would fail
 	return !deadline.IsZero() && !time.Now().Before(deadline)
 }
 
-// wake ends the present wait, or else prevents the next one.
+// wake ends the present wait, or prevents the next one if no reader waits.
 func (p *pause) wake() {
 	if p.state.Swap(woken) == waiting {
 		p.socket.SetReadDeadline(longAgo) // fails only on a closed socket, where no reader waits

@@ -17,14 +17,14 @@ import (
 type receiver struct {
 	raw      syscall.RawConn
 	pause    *pause
-	refusals *refusals             // nil unless configured
-	local    netip.Addr            // the destination of all datagrams; zero if it varies
-	ready    func(fd uintptr) bool // r.try, bound once so that a call allocates nothing
+	refusals *refusals             // nil unless Config.Refusals is set
+	local    netip.Addr            // the local address of all datagrams; zero if it varies
+	ready    func(fd uintptr) bool // r.try as a function, stored so that a call allocates nothing
 
 	in       batch
-	wanted   int       // for the present call: most messages to receive
+	wanted   int       // for the present call: how many messages to receive at most
 	deadline time.Time // for the present call
-	count    int       // from the kernel: messages received
+	count    int       // from the kernel: number of messages received
 	errno    syscall.Errno
 }
 
@@ -38,12 +38,13 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			if r.pause.expired(deadline) || woken {
-				// A datagram may have arrived together with the deadline, or the deadline was an
-				// old one and kept the kernel from being asked. Check once more, without waiting.
+				// A datagram may have arrived just as the deadline passed. Or an old deadline has
+				// passed, so the socket was not checked at all. Check it once more, without
+				// waiting.
 				r.deadline = longAgo
 			}
 		case err != nil:
-			return 0, err // reads like "raw-read udp ...: use of closed network connection"
+			return 0, err // the text is like "raw-read udp ...: use of closed network connection"
 		case r.count > 0:
 			if n := r.collect(ms); n > 0 || woken {
 				return n, nil
@@ -56,7 +57,7 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 	}
 }
 
-// prepare gives the kernel the memory for as many messages as ms has.
+// prepare passes the memory of all messages in ms to the kernel.
 func (r *receiver) prepare(ms []Message) {
 	r.wanted = len(ms)
 	r.in.grow(len(ms))
@@ -65,14 +66,16 @@ func (r *receiver) prepare(ms []Message) {
 	}
 }
 
-// maxDrained bounds how often one receive call is repeated because of ICMP errors: more may arrive
-// at any moment.
+// maxDrained bounds how often one receive call is repeated because of ICMP errors, since more of
+// them may arrive at any moment.
 const maxDrained = 16
 
-// try asks the kernel for messages. It reports false if no message is there and waiting makes sense.
+// try asks the kernel for messages. It reports false if no message is there and waiting makes
+// sense.
 //
-// Datagrams are returned before refusals, whichever came first. If a peer's last packet crosses a
-// repeat of ours, the peer's host refuses the repeat, and that refusal must not hide the packet.
+// Datagrams are returned before refusals, whichever arrived first. If a peer sends its last packet
+// and closes its port while a repeated packet of ours is on its way, the peer's host refuses the
+// repeat. That refusal must not hide the last packet.
 func (r *receiver) try(fd uintptr) bool {
 	for drained := 0; ; {
 		r.count, r.errno = receiveBatch(fd, r.in.headers[:r.wanted])
@@ -89,7 +92,8 @@ func (r *receiver) try(fd uintptr) bool {
 	}
 }
 
-// collect describes the received messages in ms, except those that were cut short.
+// collect fills in ms with the received messages, except those that were cut short, and returns how
+// many it has filled in.
 func (r *receiver) collect(ms []Message) int {
 	n := 0
 	for i := range r.count {
@@ -103,7 +107,7 @@ func (r *receiver) collect(ms []Message) int {
 	return n
 }
 
-// describe fills in m, whose Data received message i.
+// describe fills in m, whose Data holds the received message i.
 func (r *receiver) describe(m *Message, i int) {
 	h := &r.in.headers[i]
 	m.Data = m.Data[:h.length]

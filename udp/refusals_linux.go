@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusals keeps ICMP errors about datagrams sent earlier until Read reports them. A nil *refusals
-// has none.
+// refusals keeps the latest ICMP error about a datagram sent earlier, until Read reports it. A nil
+// *refusals never has one.
 //
-// With IP_RECVERR the kernel queues each ICMP error on the socket, and also fails the next send or
-// receive with it, whichever peer it is for (ip(7)).
+// With IP_RECVERR the kernel queues each ICMP error on the socket. It also makes the next send or
+// receive fail with that error, whichever peer the call is for (ip(7)).
 type refusals struct {
 	last atomic.Pointer[net.OpError]
 }
 
-// known reports whether there is a refusal to take.
+// known reports whether take would return a refusal.
 func (r *refusals) known() bool { return r != nil && r.last.Load() != nil }
 
 // take removes and returns the latest refusal. It returns nil if no packet was refused.
@@ -35,9 +35,9 @@ func (r *refusals) take() error {
 	return nil
 }
 
-// drain empties the socket's queue of errors and reports whether there were any. If so, the call
-// that failed before may not be the cause, and is worth another try. The queue must not fill up, as
-// it takes its memory from the receive buffer.
+// drain empties the socket's queue of errors and reports whether it had any. If so, the call that
+// has just failed may not be the cause of the error, and is worth another try. The queue must not
+// fill up, because it takes its memory from the receive buffer.
 func (r *refusals) drain(fd uintptr) bool {
 	if r == nil {
 		return false
@@ -54,8 +54,8 @@ func (r *refusals) drain(fd uintptr) bool {
 	}
 }
 
-// nextError takes one error from a socket's queue. more is false if the queue was empty. refusal is
-// nil if the error was not a refusal.
+// nextError takes one error from a socket's queue. The result more is false if the queue was empty,
+// and refusal is nil if the error was not a refusal.
 func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
 	for {
 		_, n, _, from, err := unix.Recvmsg(int(fd), nil, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
@@ -76,7 +76,8 @@ func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
 }
 
 // refused reports whether control data holds a refusal: an ICMP message of type 3 and code 3, or
-// its IPv6 equivalent (RFC 792, RFC 4443 §3.1). Other unreachable errors may pass within a second.
+// its IPv6 equivalent (RFC 792, RFC 4443 §3.1). Other errors about unreachable hosts may pass
+// within a second.
 func refused(b []byte) bool {
 	for {
 		level, kind, data, rest, ok := cutControl(b)
@@ -93,7 +94,7 @@ func refused(b []byte) bool {
 	}
 }
 
-// udpAddr returns the destination of the datagram an error is about.
+// udpAddr returns the destination of the datagram that an error concerns.
 func udpAddr(from unix.Sockaddr) net.Addr {
 	var peer netip.AddrPort
 	switch a := from.(type) {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deadlines bound the waits for room to send.
+// deadlines sets the deadline for the waits for room to send.
 type deadlines interface {
 	SetWriteDeadline(time.Time) error
 }
@@ -24,25 +24,25 @@ type deadlines interface {
 type sender struct {
 	socket   deadlines
 	raw      syscall.RawConn
-	pause    *pause     // woken when a refusal is found
-	refusals *refusals  // nil unless configured
-	local    netip.Addr // the source of all datagrams; zero if it varies
-	v6       bool       // an IPv6 socket, perhaps for IPv4 peers as well
+	pause    *pause     // woken when there is a refusal
+	refusals *refusals  // nil unless Config.Refusals is set
+	local    netip.Addr // the local address of all datagrams; zero if it varies
+	v6       bool       // it is an IPv6 socket, perhaps for IPv4 peers as well
 	segments atomic.Int32
 	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
-	ready    func(fd uintptr) bool                                   // s.try, bound once so that a call allocates nothing
+	ready    func(fd uintptr) bool                                   // s.try as a function, stored so that a call allocates nothing
 
 	mu          sync.Mutex // guards the fields below, and the order of datagrams
 	out         batch
 	pieces      []part // the pieces that the kernel must send
-	count       int    // its answer: number of pieces sent
+	count       int    // from the kernel: number of pieces sent
 	errno       syscall.Errno
 	hasDeadline bool // for the present call: the write deadline is set
 	cuts        bool // the kernel may fragment datagrams
 	stalled     bool // the kernel had no room for maxStall, and has accepted nothing since
 }
 
-// A part is a piece of one message in a list.
+// A part is a piece of one of several messages.
 type part struct {
 	piece
 	message int // index
@@ -51,8 +51,8 @@ type part struct {
 // A cursor is a position in a list of messages.
 type cursor struct {
 	message int // index
-	offset  int // bytes of its Data
-	apart   int // index of a message that the kernel does not cut up, or -1
+	offset  int // position in the message's Data, in bytes
+	apart   int // index of a message that the kernel cannot cut up, or -1
 }
 
 func (s *sender) send(ms []Message) (int, error) {
@@ -77,7 +77,7 @@ func (s *sender) send(ms []Message) (int, error) {
 	return at.message, nil
 }
 
-// plan lists the pieces after a cursor, as many as one call takes.
+// plan lists the pieces from a cursor on, as many as one call of the kernel takes.
 func (s *sender) plan(ms []Message, at cursor) {
 	s.pieces = s.pieces[:0]
 	for at.message < len(ms) && len(s.pieces) < maxBatch {
@@ -99,7 +99,7 @@ func (at *cursor) pass(p part, ms []Message) {
 	}
 }
 
-// fill passes the planned pieces to the kernel's structures.
+// fill stores the planned pieces in the structures that the kernel reads.
 func (s *sender) fill(ms []Message) {
 	s.out.grow(len(s.pieces))
 	for i, p := range s.pieces {
@@ -114,8 +114,8 @@ func (s *sender) fill(ms []Message) {
 	}
 }
 
-// push sends some or all of the pieces, waiting for room. It sets s.count, and s.errno if no piece
-// was sent. Its error ends the call.
+// push sends some or all of the pieces, and waits for room if necessary. It sets s.count, and
+// s.errno if no piece was sent. If it returns an error, the call of send ends.
 func (s *sender) push() error {
 	s.count, s.errno = 0, 0
 	err := s.raw.Write(s.ready)
@@ -129,8 +129,8 @@ func (s *sender) push() error {
 	return err
 }
 
-// try passes the pieces to the kernel. It reports false if there is no room for any and waiting
-// makes sense.
+// try passes the pieces to the kernel. It reports false if there is no room for any piece and
+// waiting makes sense.
 func (s *sender) try(fd uintptr) bool {
 	for again := false; ; again = true {
 		s.count, s.errno = s.kernel(fd, s.out.headers[:len(s.pieces)])
@@ -139,7 +139,7 @@ func (s *sender) try(fd uintptr) bool {
 		case s.errno == unix.EAGAIN:
 			return s.stalled || !s.setDeadline()
 		case s.errno == unix.EMSGSIZE && again:
-			return true // with each such answer the kernel queues an error
+			return true // do not drain and try again, because the kernel queues an error with each such answer
 		case s.errno != 0 && s.refusals.drain(fd):
 			s.pause.wake()
 		default:
@@ -176,7 +176,7 @@ func (s *sender) allowFragments() bool {
 	return err == nil && s.cuts
 }
 
-// retry decides whether the piece at the cursor, which failed, should be sent in another way.
+// retry decides whether the first piece, which could not be sent, should be sent in another way.
 func (s *sender) retry(at *cursor) bool {
 	if s.pieces[0].segment == 0 {
 		return s.errno == unix.EMSGSIZE && s.allowFragments()
@@ -187,7 +187,8 @@ func (s *sender) retry(at *cursor) bool {
 		// udp_send_skb). That will not change.
 		s.segments.Store(1)
 	case unix.EINVAL, unix.EMSGSIZE:
-		// A segment does not fit the MTU of this path (EINVAL before 6.14). Other paths may differ.
+		// A segment does not fit the MTU of this path (EINVAL before Linux 6.14). Other paths may
+		// differ.
 		at.apart = at.message
 	default:
 		return false

@@ -5,22 +5,22 @@ import "time"
 // SetConfig chooses the kind of sockets that a [Set] opens. The zero value is for peers that send
 // one short datagram at a time.
 type SetConfig struct {
-	// Bulk is for peers that send many datagrams at once. They are received glued together, into
-	// large kernel buffers.
+	// Bulk is for peers that send many datagrams at once. The kernel glues these together, and has
+	// large buffers for them.
 	Bulk bool
 
-	// Buffer is the size of each socket's kernel buffer, each way, in bytes. 0 means the system's
-	// default, or 4 MiB with Bulk. A smaller buffer is accepted.
+	// Buffer is the size in bytes of each socket's kernel buffer in each direction. 0 means the
+	// system's default, or 4 MiB with Bulk. The kernel may provide less.
 	Buffer int
 
-	// Datagram is the length in bytes of the longest datagram expected; longer ones are cut. 0
-	// means 64 KiB. On the fast path sockets share their memory, so only the portable path saves
-	// memory by it.
+	// Datagram is the length in bytes of the longest datagram expected; longer ones are cut off. 0
+	// means 64 KiB. It saves memory only on the portable path, because on Linux sockets share their
+	// memory.
 	Datagram int
 }
 
 const (
-	maxReady      = 256     // members that one Wait returns at most
+	maxReady      = 256     // how many members one Wait returns at most
 	wholeDatagram = 1 << 16 // bytes; no datagram is longer
 )
 

@@ -16,26 +16,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Set is many sockets that one goroutine waits for, for a program that acts for thousands of
-// clients, each with its own port. They have their own epoll, because through that of Go's runtime
-// each datagram would wake the goroutine separately. All memory belongs to the Set rather than to
-// the sockets, and no call allocates memory for a datagram.
+// A Set is a set of many sockets, all of which one goroutine waits for. It is for a program that
+// acts for thousands of clients, each with its own port. The sockets have their own epoll, because
+// with the epoll of Go's runtime each datagram would wake the goroutine separately. All memory
+// belongs to the Set rather than to the sockets, and no call allocates memory for a datagram.
 //
-// All methods but Wake belong to one goroutine.
+// Only one goroutine may call the methods, except Wake.
 type Set struct {
 	config  SetConfig
 	epoll   int
 	wake    int // an eventfd
 	woken   atomic.Bool
-	cuts    bool // the kernel cuts up messages, and no device has refused to
-	coarse  bool // the kernel waits for whole milliseconds only
+	cuts    bool // the kernel cuts up messages, and no device has refused that
+	coarse  bool // the kernel can wait only for whole milliseconds
 	events  []unix.EpollEvent
 	members []*Member // by descriptor
 	ready   []*Member
 	name    unix.RawSockaddrInet6 // for the present call
 	nameLen uint32                // for the present call
 	in      batch                 // for a bulk Read
-	out     batch                 // for a Write that is cut up
+	out     batch                 // for a Write of a message that the kernel cuts up
 	ms      []Message             // returned by Read
 }
 
@@ -71,7 +71,7 @@ func NewSet(c SetConfig) (*Set, error) {
 	return s, nil
 }
 
-// watch makes Wait report a descriptor.
+// watch makes Wait report that a descriptor is ready.
 func (s *Set) watch(fd int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &event))
@@ -112,7 +112,7 @@ func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 }
 
 // prepare sets a new socket's options. Sockets for single datagrams keep the system's defaults,
-// because each saved call counts if a transfer is one packet.
+// because each saved system call counts if a transfer consists of one packet.
 func (s *Set) prepare(fd, family int) error {
 	level, option := unix.SOL_IP, unix.IP_RECVERR
 	if family == unix.AF_INET6 {
@@ -127,14 +127,14 @@ func (s *Set) prepare(fd, family int) error {
 		setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, buffer)
 	}
 	if s.config.Bulk {
-		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) // without it, datagrams are received one by one
+		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) // without the option, datagrams are received one by one
 	}
 	return nil
 }
 
-// Wait waits until members have something to Read, deadline has passed (zero is never), or Wake was
-// called. It returns the members with something to read. The result is valid until the next Wait. A
-// member that was not fully read is returned again.
+// Wait waits until members have something to read, until deadline has passed (zero means never), or
+// until Wake is called. It returns the members that have something to read. The result is valid
+// until the next Wait. Wait returns a member again as long as it still has something to read.
 func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	n, errno := s.poll(deadline)
 	if errno != 0 && errno != unix.EINTR {
@@ -173,7 +173,7 @@ func (s *Set) poll(deadline time.Time) (n int, errno syscall.Errno) {
 		if errno != unix.ENOSYS && errno != unix.EPERM {
 			return count(r, errno), errno
 		}
-		s.coarse = true // before Linux 5.11, or if an old container's filter forbids the call
+		s.coarse = true // the kernel is older than Linux 5.11, or the filter of an old container forbids the call
 	}
 	milliseconds := -1
 	if !deadline.IsZero() {
@@ -190,11 +190,12 @@ func count(r uintptr, errno syscall.Errno) int {
 	return int(r)
 }
 
-// Wake ends the present Wait, or else the next one. Any goroutine may call it until Close.
+// Wake ends the present Wait, or the next one if no goroutine waits. Any goroutine may call it, but
+// not after Close.
 func (s *Set) Wake() {
 	if s.woken.CompareAndSwap(false, true) {
 		one := binary.NativeEndian.AppendUint64(nil, 1)
-		_, _ = unix.Write(s.wake, one) // cannot fail: the counter is 0
+		_, _ = unix.Write(s.wake, one) // cannot fail, because the counter is 0
 	}
 }
 
@@ -214,7 +215,7 @@ type Member struct {
 	fd        int
 	peer      netip.AddrPort
 	connected bool
-	failed    bool // there may be ICMP errors to collect
+	failed    bool // the queue may have ICMP errors
 }
 
 // Close closes the socket. The member may not be used again.
@@ -223,12 +224,12 @@ func (m *Member) Close() {
 		return
 	}
 	m.set.members[m.fd] = nil
-	_ = unix.Close(m.fd) // also removes it from the epoll
+	_ = unix.Close(m.fd) // also removes the socket from the epoll
 	m.fd = -1
 }
 
-// Connect makes the socket send to peer from now on, and receive from peer alone. The kernel
-// answers all others that the port is closed.
+// Connect makes the socket send to peer from now on, and receive only from peer. The kernel answers
+// packets from others with the error that the port is closed.
 func (m *Member) Connect(peer netip.AddrPort) error {
 	m.peer = unmapped(peer)
 	n := m.set.setName(m.peer)
@@ -243,7 +244,7 @@ func (m *Member) Connect(peer netip.AddrPort) error {
 // SetPeer makes the socket send to peer from now on. It still receives from all peers.
 func (m *Member) SetPeer(peer netip.AddrPort) { m.peer = unmapped(peer) }
 
-// setName stores an address where the kernel reads it, and returns its length.
+// setName stores an address in s.name, where the kernel will read it, and returns its length.
 func (s *Set) setName(peer netip.AddrPort) uintptr {
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:], peer.Port())
 	if peer.Addr().Is4() {
@@ -257,7 +258,7 @@ func (s *Set) setName(peer netip.AddrPort) uintptr {
 	return unix.SizeofSockaddrInet6
 }
 
-// peerName returns the address that the kernel has written.
+// peerName returns the address that the kernel has written into s.name.
 func (s *Set) peerName() netip.AddrPort {
 	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:])
 	if s.name.Family == unix.AF_INET {
@@ -268,13 +269,14 @@ func (s *Set) peerName() netip.AddrPort {
 }
 
 // Read returns the messages that have arrived, without waiting; there may be none. The messages are
-// valid until the next Read of any member. The error wraps a syscall.Errno. If a host reports that
-// the port is closed, it is ECONNREFUSED in a *net.OpError whose Addr is the destination of the
-// datagram; Read returns such errors after all received messages, one in each call.
+// valid until the next Read of any member. The error wraps a syscall.Errno. If a host has reported
+// that the port is closed, the error is ECONNREFUSED in a *net.OpError, whose Addr is the
+// destination of the datagram. Read returns such errors after all received messages, one in each
+// call.
 func (m *Member) Read() ([]Message, error) {
 	n, errno := m.receive()
 	if failed(errno) {
-		m.failed = true // received datagrams are queued behind the error
+		m.failed = true // received datagrams may be queued after the error
 		n, errno = m.receive()
 	}
 	if errno == 0 {
@@ -291,14 +293,14 @@ func (m *Member) Read() ([]Message, error) {
 	return nil, transient(errno)
 }
 
-// failed reports whether a call failed, perhaps because of an ICMP error, which the kernel returns
-// once, from the next call. The error itself stays in the queue, and Wait returns the member, until
-// refused takes it.
+// failed reports whether a system call failed. The cause may be an ICMP error about an earlier
+// datagram, which the kernel returns once, from the next call. The error also stays in the queue,
+// and Wait returns the member, until refused takes it from there.
 func failed(errno syscall.Errno) bool {
 	return errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR
 }
 
-// receive reads one message, or with Bulk as many as one call takes.
+// receive reads one message, or with Bulk as many messages as one call takes.
 func (m *Member) receive() (int, syscall.Errno) {
 	if m.set.config.Bulk {
 		return m.readMany()
@@ -306,7 +308,8 @@ func (m *Member) receive() (int, syscall.Errno) {
 	return m.readOne()
 }
 
-// transient drops errors that mean no more than a lost datagram, and returns others.
+// transient returns nil for errors that mean no more than a lost datagram, and returns other errors
+// unchanged.
 func transient(errno syscall.Errno) error {
 	switch errno {
 	case unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EMSGSIZE, unix.EPROTO, unix.ENOBUFS, unix.ENOMEM:
@@ -315,8 +318,8 @@ func transient(errno syscall.Errno) error {
 	return errno
 }
 
-// refused takes the next refusal from the queue of ICMP errors, or nil if the queue is empty. Wait returns
-// the member again while there are more errors.
+// refused takes the next refusal from the queue of ICMP errors and returns it, or nil if the queue
+// has none. Wait returns the member again while there are more errors.
 func (m *Member) refused() error {
 	control := make([]byte, 256)
 	for {
@@ -372,9 +375,10 @@ func (m *Member) readMany() (int, syscall.Errno) {
 }
 
 // Write sends a datagram or, with a segment above zero, datagrams of that many bytes; the last one
-// may be shorter. A datagram for which the kernel has no room is lost, as on any network. But the
-// first Write of a member returns EAGAIN if the system has no port left for it. The error is a
-// syscall.Errno, and never an ICMP error about an earlier datagram: Read returns those.
+// may be shorter. A datagram for which the kernel has no room is lost without an error, as it may
+// be on any network. But the first Write of a member returns EAGAIN if the system has no port left
+// for it. The error is a syscall.Errno, and never an ICMP error about an earlier datagram: Read
+// returns such errors.
 func (m *Member) Write(b []byte, segment int) error {
 	for segment > 0 && len(b) > segment {
 		n, errno := m.writeCut(b, segment)
@@ -389,7 +393,7 @@ func (m *Member) Write(b []byte, segment int) error {
 	return m.explain(m.writeOne(b))
 }
 
-// explain returns the errors of a send that the caller should handle.
+// explain returns the error of a send if the caller should handle it, and nil otherwise.
 func (m *Member) explain(errno syscall.Errno) error {
 	switch errno {
 	case 0:
@@ -422,7 +426,8 @@ func (m *Member) send(b []byte) syscall.Errno {
 	return errno
 }
 
-// writeCut sends the first piece of b that fits one call, and returns its length.
+// writeCut sends as many whole segments from the beginning of b as fit one call, and returns how
+// many bytes it has sent.
 func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
 	s := m.set
 	whole := min(maxSegments, maxPayload/segment)
@@ -445,7 +450,7 @@ func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
 	switch errno {
 	case unix.EIO, unix.EINVAL, unix.EMSGSIZE, unix.EOPNOTSUPP:
 		// The device computes no checksums, a segment does not fit the path, or the kernel is old.
-		// All members have the same path.
+		// The path is the same for all members, so do not try again.
 		s.cuts = false
 		return segment, m.writeOne(b[:segment])
 	}

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A Set is many sockets that one goroutine waits for, for a program that acts for thousands of
-// clients, each with its own port. On this path each socket also has a goroutine that receives its
-// datagrams.
+// A Set is a set of many sockets, all of which one goroutine waits for. It is for a program that
+// acts for thousands of clients, each with its own port. On the portable path each socket also has
+// a goroutine that receives its datagrams.
 //
-// All methods but Wake belong to one goroutine.
+// Only one goroutine may call the methods, except Wake.
 type Set struct {
 	config   SetConfig
 	arrivals chan arrival
 	wake     chan struct{}
-	memory   sync.Pool // of *[]byte, each for a datagram
+	memory   sync.Pool // has *[]byte, each for a datagram
 	readers  sync.WaitGroup
 	timer    *time.Timer
 	members  map[*Member]struct{}
@@ -26,7 +26,7 @@ type Set struct {
 	lent     []*[]byte // memory of the messages of the present Wait
 }
 
-// maxArrivals is how many datagrams wait between the readers and the owner.
+// maxArrivals is how many received datagrams may wait for the goroutine that calls Wait.
 const maxArrivals = 256
 
 // An arrival is a datagram that was received.
@@ -82,12 +82,13 @@ func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 	return m, nil
 }
 
-// Wait waits until members have something to Read, deadline has passed (zero is never), or Wake was
-// called. It returns the members with something to read. The result is valid until the next Wait.
+// Wait waits until members have something to read, until deadline has passed (zero means never), or
+// until Wake is called. It returns the members that have something to read. The result is valid
+// until the next Wait.
 func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	s.reclaim()
 	if later(deadline) {
-		var over <-chan time.Time // never, unless there is a deadline
+		var over <-chan time.Time // nil without a deadline, so it never fires
 		if !deadline.IsZero() {
 			s.timer.Reset(time.Until(deadline))
 			over = s.timer.C
@@ -141,7 +142,7 @@ func (s *Set) take(a arrival) {
 	m.ms = append(m.ms, Message{Peer: a.peer, Data: (*a.memory)[:a.length]})
 }
 
-// Wake ends the present Wait, or else the next one. Any goroutine may call it.
+// Wake ends the present Wait, or the next one if no goroutine waits. Any goroutine may call it.
 func (s *Set) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -160,7 +161,7 @@ type Member struct {
 	connected bool
 	closed    chan struct{}
 	ms        []Message // received in the present Wait
-	taken     int       // number of them returned by Read
+	taken     int       // number of these that Read has returned
 	err       error
 	out       [1]Message
 }
@@ -200,7 +201,7 @@ func (m *Member) Close() {
 	_ = m.conn.Close() // only a second Close would fail
 }
 
-// Connect makes the socket send to peer from now on, and receive from peer alone.
+// Connect makes the socket send to peer from now on, and receive only from peer.
 func (m *Member) Connect(peer netip.AddrPort) error {
 	m.peer, m.connected = unmapped(peer), true
 	return nil

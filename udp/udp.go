@@ -1,11 +1,11 @@
 // Package udp moves datagrams in batches.
 //
-// On Linux a [Conn] uses recvmmsg and sendmmsg, and lets the kernel cut one
-// buffer into many datagrams (UDP_SEGMENT) or glue many into one (UDP_GRO).
-// Elsewhere it moves one datagram per call. Callers need only one version: they read [Conn.Limits],
-// and work the same if every limit is one.
+// On Linux a [Conn] uses recvmmsg and sendmmsg, and lets the kernel cut one buffer into many
+// datagrams (UDP_SEGMENT) or glue many datagrams together in one buffer (UDP_GRO). On other systems
+// it moves one datagram per call. The same code of a caller works on all systems, because it reads
+// [Conn.Limits] and works even if every limit is one.
 //
-// A server's loop owns the memory and one Conn, and repeats:
+// A loop of a server owns the memory and one Conn, and repeats:
 //
 //	for {
 //		n, err := conn.Read(in, earliestDeadline) // wait for data, time or Wake
@@ -20,14 +20,14 @@
 //		send(conn, out)
 //	}
 //
-// The example of the package is a first program. The page
+// The example of this package is a complete program. The page
 // https://github.com/haul-project/haul/blob/main/docs/decisions/001-waiting-for-datagrams.md
 // explains how Read waits.
 //
-// A client that needs thousands of ports opens a [Set]: one goroutine waits for all its sockets.
+// A client that needs thousands of ports uses a [Set]: one goroutine waits for all its sockets.
 //
-// The build tag haul_portable selects the portable path on Linux too, so that
-// one machine can test both.
+// The build tag haul_portable selects the portable path on Linux too, so that one machine can test
+// both.
 //
 // # Stability
 //
@@ -43,12 +43,13 @@ import (
 // A Message is one datagram, or several of one size that share a peer.
 type Message struct {
 	Peer    netip.AddrPort // source or destination; never an IPv4-mapped address
-	Local   netip.Addr     // our address that it was sent to or is sent from; zero lets the kernel choose
+	Local   netip.Addr     // our address, to which the message was sent or from which it is sent; zero lets the kernel choose
 	Data    []byte         // Read fills Data[:cap] and sets the length
 	Segment int            // when above zero, Data holds datagrams of this many bytes; the last may be shorter
 
-	// Broadcast says that Read received a datagram that was sent to all hosts of a network. Each of
-	// several sockets that share a port gets a copy. Only the fast path sets it, and only for IPv4.
+	// Broadcast says that Read received a datagram that was sent to all hosts of a network. If
+	// several sockets share a port, each of them receives a copy. Only the Linux path sets
+	// Broadcast, and only for IPv4.
 	Broadcast bool
 }
 
@@ -58,8 +59,8 @@ func (m *Message) Datagrams() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest := m.Data
 		for m.Segment > 0 && len(rest) > m.Segment {
-			// The capacity ends with the datagram, so that appending to one cannot overwrite the
-			// next.
+			// The capacity ends with the datagram, so that appending to a datagram cannot overwrite
+			// the next one.
 			if !yield(rest[:m.Segment:m.Segment]) {
 				return
 			}
@@ -69,11 +70,11 @@ func (m *Message) Datagrams() iter.Seq[[]byte] {
 	}
 }
 
-// Config chooses how [Listen] opens a socket. The zero value means a port of its own and every
-// offload of the kernel.
+// Config says how [Listen] opens a socket. With the zero value the socket does not share its port,
+// and uses all offloads of the kernel.
 type Config struct {
-	Buffer    int  // bytes of kernel buffer each way; 0 means 4 MiB, and less is accepted
-	ReusePort bool // share the port, if [CanSharePort]; the kernel spreads peers over the sharers
+	Buffer    int  // bytes of kernel buffer in each direction; 0 means 4 MiB; the kernel may provide less
+	ReusePort bool // share the port, if [CanSharePort]; the kernel distributes the peers among the sockets
 	Plain     bool // use no offloads, as if the kernel had none
 	Refusals  bool // Linux: let Read report hosts that answer that the port is closed
 
@@ -87,38 +88,39 @@ const defaultBuffer = 4 << 20 // bytes; 2,900 full Ethernet frames, 23 ms at 1 G
 
 func (c Config) buffer() int { return cmp.Or(c.Buffer, defaultBuffer) }
 
-// Limits is how much one call can move. Messages, Segments and Datagram are 1 on the portable path.
+// Limits says how much one call can move. Messages, Segments and Datagram are 1 on the portable
+// path.
 type Limits struct {
-	Messages int // most messages moved per Read; Write takes any number
-	Segments int // most datagrams worth putting into a message to send; falls to 1 if the device refuses
+	Messages int // how many messages a Read moves at most; Write takes any number
+	Segments int // how many datagrams it makes sense to put into a message that is sent; falls to 1 if the device refuses to cut it up
 
-	// Datagram is the least size of a message's Data, in bytes, for Read to use it: 64 KiB if
-	// datagrams arrive glued together. If it is 1, Data need only hold the longest datagram
-	// expected.
+	// Datagram is how many bytes the Data of a message must have at least for Read: 64 KiB if
+	// datagrams arrive glued together. If it is 1, Data need only have room for the longest
+	// datagram expected.
 	Datagram int
 
-	// Buffer is the kernel's limit for datagrams received but not yet read, in bytes. Linux counts
-	// its own memory against it: about twice the payload of full Ethernet frames, and more for
-	// smaller ones.
+	// Buffer is the kernel's limit for datagrams that are received but not yet read, in bytes.
+	// Linux counts its own memory against it: about twice the payload for full Ethernet frames, and
+	// more for smaller frames.
 	Buffer int
 }
 
-// maxPayload is the most bytes that a UDP datagram carries over IPv4: 65,535 minus an IP header of
-// 20 (RFC 791 §3.1) and a UDP header of 8 (RFC 768). IPv6 has room for 20 more, which no caller
-// needs. The kernel limits a buffer that it cuts up to the same size (net/ipv4/ip_output.c,
+// maxPayload is how many bytes a UDP datagram carries at most over IPv4: 65,535 minus an IP header
+// of 20 (RFC 791 §3.1) and a UDP header of 8 (RFC 768). IPv6 has room for 20 more, which no caller
+// needs. The kernel has the same limit for a buffer that it cuts up (net/ipv4/ip_output.c,
 // __ip_append_data).
 const maxPayload = 65507
 
-// maxSegments is the most datagrams that the kernel cuts from one buffer: UDP_MAX_SEGMENTS in
-// include/linux/udp.h, before 6.9 raised it to 128.
+// maxSegments is how many datagrams the kernel cuts from one buffer at most. It is UDP_MAX_SEGMENTS
+// in include/linux/udp.h, before Linux 6.9 raised that to 128.
 const maxSegments = 64
 
 // A piece is the part of a message that one kernel call takes: as many whole segments as the kernel
 // can cut up at once, or a single datagram.
 type piece struct {
-	offset  int // bytes of Data before it
+	offset  int // bytes of the message's Data before the piece
 	length  int // bytes
-	segment int // datagram size if the kernel must cut it; zero for one datagram
+	segment int // size of each datagram if the kernel must cut the piece; zero for one datagram
 }
 
 // next returns the piece of m that begins at offset and has at most segments datagrams.

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// zones maps the interfaces of link-local addresses. Package net has such a table too, but does not
-// export it.
+// zones maps the names of interfaces to their indexes and back, for link-local addresses. Package
+// net has such a table too, but does not export it.
 var zones zoneTable
 
-// A zoneTable caches the host's interfaces, since asking the kernel takes several calls and there
-// are thousands of packets.
+// A zoneTable caches the host's interfaces. Asking the kernel takes several system calls, which is
+// too slow to do for each packet.
 type zoneTable struct {
 	mu      sync.Mutex
 	read    time.Time
 	names   map[uint32]string
 	indexes map[string]uint32
-	kept    []netip.Addr // one address per zone: netip forgets the names of unused zones
+	kept    []netip.Addr // one address for each zone, because netip forgets the names of unused zones
 }
 
 const zoneLife = time.Minute // how long a renamed interface may go unnoticed
@@ -56,7 +56,7 @@ func (t *zoneTable) index(name string) uint32 {
 	return uint32(index)
 }
 
-// refresh reads the host's interfaces again if the last time was long ago.
+// refresh reads the host's interfaces again, unless it last did so within zoneLife.
 func (t *zoneTable) refresh() {
 	if !t.read.IsZero() && time.Since(t.read) < zoneLife {
 		return
@@ -64,7 +64,7 @@ func (t *zoneTable) refresh() {
 	t.read = time.Now()
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return // keep using the known interfaces for another while
+		return // keep using the known interfaces until the next refresh
 	}
 	t.names = make(map[uint32]string, len(interfaces))
 	t.indexes = make(map[string]uint32, len(interfaces))
