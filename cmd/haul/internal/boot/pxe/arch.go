@@ -8,8 +8,8 @@ import (
 // An Arch is the platform of a boot file: the processor, and the firmware that loads it.
 type Arch uint8
 
-// The architectures. Their numbers in DHCP come from the IANA registry "Processor Architecture
-// Types", which RFC 4578 §2.1 began.
+// The architectures. Their numbers in DHCP are from the IANA registry "Processor Architecture
+// Types", which RFC 4578 §2.1 created.
 const (
 	UnknownArch Arch = iota
 	BIOS
@@ -25,7 +25,7 @@ const (
 	NumArchs // the number of architectures
 )
 
-// archTexts are the names of each architecture in settings and in the log.
+// archTexts has the names of each architecture in settings and in the log.
 var archTexts = [NumArchs]struct{ name, text string }{
 	UnknownArch: {"", "an unknown architecture"},
 	BIOS:        {"bios", "BIOS"},
@@ -40,7 +40,7 @@ var archTexts = [NumArchs]struct{ name, text string }{
 	RaspberryPi: {"pi", "Raspberry Pi"},
 }
 
-// String returns the name for people, such as "UEFI x64".
+// String returns the name for the log, such as "UEFI x64".
 func (a Arch) String() string {
 	if a >= NumArchs {
 		a = UnknownArch
@@ -79,9 +79,10 @@ func (a Arch) Numbers() (all []uint16) {
 	return all
 }
 
-// archOf returns the architecture of a number in option 93. RFC 4578 and the IANA registry disagree
-// about 7 and 9, and firmware uses both for x64. A number for HTTP boot has the same architecture
-// as its PXE counterpart: the client's class shows how it fetches.
+// archOf returns the architecture for a number in option 93. RFC 4578 and the IANA registry
+// disagree about 7 and 9, and firmware uses both for x64. A number for HTTP boot has the same
+// architecture as its PXE counterpart, because the client's class already shows how it fetches
+// files.
 func archOf(number uint16) Arch {
 	switch number {
 	case 0, 20:

@@ -9,15 +9,15 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A Class is the kind of a boot client. It decides how to answer.
+// A Class is the kind of a boot client, which determines the answer.
 type Class uint8
 
 // The classes. A client of NoClass does not boot from the network and gets no answer.
 const (
 	NoClass    Class = iota
-	PXEClient        // firmware that loads by TFTP
-	HTTPClient       // firmware that loads by HTTP (UEFI HTTP boot)
-	IPXE             // a loader, or the ROM of a card
+	PXEClient        // firmware that loads files by TFTP
+	HTTPClient       // firmware that loads files by HTTP (UEFI HTTP boot)
+	IPXE             // iPXE, as a loader or in the ROM of a card
 	UBoot
 	Pi // the first stages of a Raspberry Pi
 )
@@ -32,8 +32,8 @@ func (c Class) String() string {
 	return classTexts[NoClass]
 }
 
-// VendorClass returns the beginning of option 60 for such clients. It is empty for iPXE, which may
-// send any.
+// VendorClass returns the beginning of option 60 for clients of the class. It is empty for iPXE,
+// which may send any vendor class.
 func (c Class) VendorClass() string {
 	switch c {
 	case PXEClient, Pi:
@@ -46,7 +46,7 @@ func (c Class) VendorClass() string {
 	return ""
 }
 
-// begins reports whether option 60 begins with the vendor class of such clients.
+// begins reports whether option 60 begins with the vendor class of c.
 func (c Class) begins(vendor []byte) bool { return bytes.HasPrefix(vendor, []byte(c.VendorClass())) }
 
 // A Client describes the sender of a packet.
@@ -54,12 +54,13 @@ type Client struct {
 	Class Class
 	Arch  Arch
 
-	// For iPXE: whether it can fetch by HTTP, and start the files that its firmware needs.
+	// For iPXE: whether it can fetch files by HTTP, and whether it can start the files that its
+	// firmware needs.
 	HTTP, Starts bool
 }
 
-// classify returns the class and the architecture of a packet's sender. It requires neither the
-// options 94 and 97 of RFC 4578 nor their lengths: some Intel ROMs omit 97.
+// classify returns the class and the architecture of a packet's sender. It does not require the
+// options 94 and 97 of RFC 4578, nor that they have the right length: some Intel ROMs omit 97.
 func classify(p *dhcp.Packet) Client {
 	vendor, _ := p.Option(dhcp.OptionVendorClass)
 	list, hasList := p.Option(dhcp.OptionArchitecture)
@@ -83,8 +84,8 @@ func classify(p *dhcp.Packet) Client {
 	return c
 }
 
-// firstArch returns the first known architecture in option 93, or in a text such as
-// "PXEClient:Arch:00007:UNDI:003016" in option 60 (PXE 2.1, table 2-1).
+// firstArch returns the first known architecture in option 93, or else the one in option 60, whose
+// form is "PXEClient:Arch:00007:UNDI:003016" (PXE 2.1, table 2-1).
 func firstArch(list, vendor []byte) Arch {
 	for ; len(list) >= 2; list = list[2:] {
 		if a := archOf(binary.BigEndian.Uint16(list)); a != UnknownArch {
@@ -135,8 +136,9 @@ func isPi(p *dhcp.Packet) bool {
 		p.HLen == 6 && slices.Contains(dhcp.PiVendors, [3]byte(p.HardwareAddr[:3]))
 }
 
-// suboption returns the value of an option within an option: nil if it is absent, empty if it has
-// no bytes. There is no common way to split such options, so the first one counts.
+// suboption returns the value of an option within an option. It returns nil if that option is
+// absent, and an empty slice if it has no bytes. No rule says how to join several such options with
+// one code, so the first one counts.
 func suboption(area []byte, code uint8) []byte {
 	for {
 		c, value, rest, ok := dhcp.NextOption(area)

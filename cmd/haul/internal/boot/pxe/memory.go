@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A Memory is a [Server]'s memory of one machine, for a server that takes over. Its fields have
-// tags for JSON.
+// A Memory holds what a [Server] remembers of one machine, for a server that takes over. Its fields
+// have tags for JSON.
 type Memory struct {
 	MAC    dhcp.MAC  `json:"mac"`
 	Addr   dhcp.Addr `json:"addr,omitzero"`
@@ -21,14 +21,14 @@ type Memory struct {
 	File   string    `json:"file,omitzero"`
 	Form   Form      `json:"form,omitzero"`
 
-	// These record the form of answers that the machine understands.
+	// These fields record the form of answers that the machine understands.
 	Tried   Form      `json:"tried,omitzero"`
 	Tries   uint8     `json:"tries,omitzero"`
 	Proven  bool      `json:"proven,omitzero"`
 	XID     uint32    `json:"xid,omitzero"`
 	Offered time.Time `json:"offered,omitzero"`
 
-	// These record when an iPXE that lacks a feature was sent to a better one.
+	// These fields record when an iPXE that lacks a feature was sent to a better one.
 	ChainXID uint32    `json:"chain_xid,omitzero"`
 	Chained  time.Time `json:"chained,omitzero"`
 
@@ -55,8 +55,9 @@ func (s *Server) Memories() iter.Seq[Memory] {
 	}
 }
 
-// Restore adds the memory of another server. The machine becomes the newest one, unless the server
-// already knows it: then nothing changes. An error says that m cannot come from a server.
+// Restore adds the memory that another server had of a machine. The machine becomes the newest one.
+// If the server already knows the machine, nothing changes. An error says that m cannot come from a
+// server.
 func (s *Server) Restore(now time.Time, m Memory) error {
 	if err := m.check(now); err != nil {
 		return err

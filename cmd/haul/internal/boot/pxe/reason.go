@@ -1,6 +1,6 @@
 package pxe
 
-// A Reason says why a packet is answered or not.
+// A Reason says that a packet is answered, or why it is not.
 type Reason uint8
 
 // The reasons.
@@ -22,7 +22,7 @@ const (
 	tooLong
 	MachineRate
 	TotalRate
-	OtherLink  // set by a driver: the packet came from an interface whose clients are not answered
+	OtherLink  // set by a driver: the packet arrived on an interface whose clients get no answer
 	NumReasons // the number of reasons
 )
 

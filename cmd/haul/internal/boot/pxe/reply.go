@@ -10,7 +10,7 @@ import (
 // A location is where a client finds its file.
 type location struct {
 	scheme string // "http://", "tftp://", or empty if the client gets only the name
-	port   uint16 // for HTTP
+	port   uint16 // port for HTTP
 	name   string // empty if there is no file
 }
 
@@ -26,9 +26,10 @@ func (l *location) append(b []byte, server dhcp.Addr) []byte {
 	return urlpath.Append(append(b, '/'), l.name)
 }
 
-// These values of option 43 are sent to clients (PXE 2.1, table 2-1).
+// The values of option 43 that are sent to clients (PXE 2.1, table 2-1).
 var (
-	// takeFile is option 6, discovery control, with bit 3: take the file of the offer.
+	// takeFile has suboption 6, discovery control, with bit 3 set: the client takes the file of the
+	// offer.
 	takeFile = []byte{6, 1, 8, dhcp.OptionEnd}
 
 	// piMenu is a PXE menu with one item, which the first stages of a Raspberry Pi look for.
@@ -37,14 +38,15 @@ var (
 		"\x0a\x04\x00PXE\xff")
 )
 
-// pxeBootItem is the option in option 43 with which a client selects an item of a menu. The server
-// repeats it.
+// pxeBootItem is the suboption of option 43 with which a client selects an item of a menu. The
+// server repeats it in the answer.
 const (
 	pxeBootItem     = 71
 	pxeBootItemSize = 4
 )
 
-// appendReply appends an answer: an OFFER to port 67, an ACK to 4011.
+// appendReply appends an answer: an OFFER to a request on port 67, or an ACK to a request on port
+// 4011.
 func appendReply(b []byte, p *dhcp.Packet, from Arrival, a *Answer, loc location) []byte {
 	var space [maxFile + maxURLPath]byte
 	file := loc.append(space[:0], from.Server)
@@ -83,7 +85,7 @@ func appendReply(b []byte, p *dhcp.Packet, from Arrival, a *Answer, loc location
 		// EDK2 writes a NUL after option 67, which must not overwrite the code of the next option.
 		b = append(b, dhcp.OptionPad)
 	}
-	b = echo(b, p, dhcp.OptionRelayAgent) // last (RFC 3046 §2.2)
+	b = echo(b, p, dhcp.OptionRelayAgent) // this option must be last (RFC 3046 §2.2)
 	return dhcp.AppendEnd(b, start)
 }
 

@@ -12,26 +12,27 @@ import (
 
 // Bounds of the names in an answer, in bytes.
 const (
-	// maxFile leaves room for the NUL in the packet's field file.
+	// maxFile leaves room for the NUL in the field "file" of the packet.
 	maxFile = 127
 
-	// maxURLPath leaves room for "http://255.255.255.255:65535/" in a single option 67: firmware
-	// does not join two of them.
+	// maxURLPath leaves room for "http://255.255.255.255:65535/" in a single option 67, because
+	// firmware does not join two such options.
 	maxURLPath = 220
 )
 
-// ScriptName is the script that iPXE gets, unless the rule of its host names another one.
+// ScriptName is the name of the script that iPXE gets, unless the rule of its host names another
+// one.
 const ScriptName = "boot.ipxe"
 
-// A Form is the way in which an answer gives the location of the boot file. Firmware differs in the
-// forms that it understands, so a [Server] tries both.
+// A Form is the way in which an answer contains the location of the boot file. Firmware differs in
+// the forms that it understands, so a [Server] tries both.
 type Form uint8
 
 // The forms.
 const (
 	AnyForm  Form = iota
-	Redirect      // the offer has no option 43: the client asks port 4011
-	Direct        // option 43.6 is 8: the client takes the file of the offer (PXE 2.1, table 2-1)
+	Redirect      // the offer has no option 43, so the client asks port 4011
+	Direct        // suboption 6 of option 43 is 8, so the client takes the file of the offer (PXE 2.1, table 2-1)
 	NumForms      // the number of forms
 )
 
@@ -48,35 +49,36 @@ func (f Form) String() string {
 
 // A Host is the rule for one machine.
 type Host struct {
-	// Ignore makes the server not answer the machine, whose firmware then continues with the next
-	// boot device.
+	// With Ignore, the server does not answer the machine. Its firmware then continues with the
+	// next boot device.
 	Ignore bool
 
-	// File is the boot file, and replaces that of [Rules].Files. If its name ends with .ipxe, it is
-	// a script: iPXE gets it in place of boot.ipxe, and firmware gets the file of Rules.Files. A
-	// Raspberry Pi always asks for its own names.
+	// File is the name of the machine's boot file, which replaces the one in [Rules].Files. If the
+	// name ends with .ipxe, the file is a script: iPXE gets it in place of boot.ipxe, and firmware
+	// gets the file in Rules.Files. File does not affect a Raspberry Pi, which always requests its
+	// own names.
 	File string
 
-	// Form is the form of answers to PXE firmware, if it is known which one works.
+	// Form is the form of answers that works with the machine's PXE firmware, if it is known.
 	Form Form
 }
 
-// Rules decide which machine gets which answer.
+// Rules determine which machine gets which answer.
 type Rules struct {
-	// Files are the boot files by architecture: slash-separated names on this server, without a
-	// leading slash.
+	// Files has the boot file for each architecture: a slash-separated name on this server, without
+	// a leading slash.
 	Files map[Arch]string
 
 	// HTTPPort is the port on which the same files are served by HTTP, at each address of this
-	// server; 0 if they are not. HTTPPorts overrides it for single addresses.
+	// server. It is 0 if they are not served by HTTP. HTTPPorts overrides it for single addresses.
 	HTTPPort  uint16
 	HTTPPorts map[dhcp.Addr]uint16
 
-	// Hosts are the rules for single machines. With KnownOnly, all other machines get no answer.
+	// Hosts has the rules for single machines. With KnownOnly, all other machines get no answer.
 	Hosts     map[dhcp.MAC]Host
 	KnownOnly bool
 
-	// Relays are the networks of the relay agents, and of the clients behind them.
+	// Relays has the networks of the relay agents, and of the clients behind them.
 	Relays []dhcp.Network
 }
 

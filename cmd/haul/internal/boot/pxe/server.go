@@ -19,12 +19,12 @@ type Arrival struct {
 	// the packet arrived, and not the broadcast address.
 	OnLink bool
 
-	// Unicast reports whether the packet was sent to an address of this server alone, so that it
+	// Unicast reports whether the packet was sent only to an address of this server. Such a packet
 	// may come from another network.
 	Unicast bool
 
 	// Server is the address of this server on that interface, or the address that clients must use
-	// instead. URLs begin with it as well.
+	// instead. URLs contain it too.
 	Server dhcp.Addr
 }
 
@@ -56,25 +56,25 @@ func (a *Answer) Why() string {
 // A Machine is a boot client that a [Server] has answered.
 type Machine struct {
 	MAC    dhcp.MAC
-	Addr   dhcp.Addr // the address that it uses; zero if unknown
+	Addr   dhcp.Addr // the address that the machine uses; zero if unknown
 	Client Client
 	Form   Form
 	File   string
 	Stage  Stage
 	Before Stage     // the previous stage, if the stage is Quiet or Stuck
-	Last   time.Time // its latest request
+	Last   time.Time // time of its latest request
 }
 
-// A Server decides which packets to answer, and how. For up to [MaxMachines] machines it remembers
-// the form of answers that each understands, and its stage. It has no lock: only one goroutine at a
-// time may call its methods.
+// A Server decides which packets to answer, and how. For each of up to [MaxMachines] machines it
+// remembers the form of answers that the machine understands, and the machine's stage. It has no
+// lock: only one goroutine at a time may call its methods.
 type Server struct {
 	rules Rules
 	table table
 	rate  window
 }
 
-// NewServer returns a Server with a copy of the rules. The error names the invalid rule.
+// NewServer returns a Server with a copy of the rules. If a rule is invalid, the error names it.
 func NewServer(r Rules) (*Server, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func NewServer(r Rules) (*Server, error) {
 	return &Server{rules: r.clone(), table: newTable(MaxMachines)}, nil
 }
 
-// SetRules replaces the rules. The Server keeps its memory of machines.
+// SetRules replaces the rules. The Server still remembers all machines.
 func (s *Server) SetRules(r Rules) error {
 	if err := r.check(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 		return a.refused(MachineRate)
 	}
 	if s.rate.full(now, MaxTotalRate) {
-		return a.refused(TotalRate) // do not remember it, as that would displace another machine
+		return a.refused(TotalRate) // do not remember the machine, because it would displace another one
 	}
 	m := s.table.use(a.MAC)
 	m.rate.count(now)
@@ -155,7 +155,7 @@ func (s *Server) admit(p *dhcp.Packet, from Arrival, a *Answer, host Host) Reaso
 	return s.admitClass(from, a, host)
 }
 
-// admitType decides by the type of the message and its source.
+// admitType decides whether to answer, by the type of the message and its source.
 func (s *Server) admitType(p *dhcp.Packet, from Arrival, a *Answer) Reason {
 	kind := p.Type()
 	if from.Port == dhcp.PortPXE {
@@ -177,7 +177,7 @@ func (s *Server) admitType(p *dhcp.Packet, from Arrival, a *Answer) Reason {
 		return NotDiscover
 	case p.RelayAddr == dhcp.Addr{}:
 		if from.Unicast && !from.OnLink {
-			return OffLink // the broadcast would reach a network other than the sender's
+			return OffLink // a broadcast answer would reach a network other than the sender's
 		}
 		return Answered
 	case !s.rules.relayed(p.RelayAddr):
@@ -210,7 +210,7 @@ func (s *Server) admitClass(from Arrival, a *Answer, host Host) Reason {
 }
 
 // leased records the address that a boot client requests from the DHCP server, because its requests
-// for files will come from there.
+// for files will come from that address.
 func (s *Server) leased(p *dhcp.Packet) {
 	addr := p.ClientAddr
 	if value, ok := p.Option(dhcp.OptionAddress); ok && len(value) == len(addr) {
@@ -260,7 +260,7 @@ func (s *Server) choose(now time.Time, p *dhcp.Packet, from Arrival, a *Answer, 
 	return loc
 }
 
-// chooseScript sends iPXE its script, or first a better iPXE.
+// chooseScript sets the location of the script that iPXE gets, or first that of a better iPXE.
 func (s *Server) chooseScript(now time.Time, p *dhcp.Packet, c Client, host Host, m *machine, loc *location) {
 	if lacks := !c.Starts || !c.HTTP && loc.port != 0; !lacks {
 		m.chain = chainMemory{}
@@ -292,8 +292,8 @@ func (s *Server) Requested(now time.Time, from dhcp.Addr, name string) (m Machin
 	return at.machine(now), at.changed(now)
 }
 
-// Changes yields the machines whose stage has changed since an answer, Requested or Changes
-// returned it: those that have become Quiet or Stuck.
+// Changes yields the machines that have become Quiet or Stuck since an answer, Requested or Changes
+// returned their stage.
 func (s *Server) Changes(now time.Time) iter.Seq[Machine] {
 	return func(yield func(Machine) bool) {
 		for i := range s.table.machines {
@@ -304,8 +304,8 @@ func (s *Server) Changes(now time.Time) iter.Seq[Machine] {
 	}
 }
 
-// changed reports whether the stage differs from the one that the program last got, and marks the
-// present one as known to it.
+// changed reports whether the stage differs from the one that was last returned to the program, and
+// records that the present one is returned.
 func (m *machine) changed(now time.Time) bool {
 	before := m.shown
 	m.shown = m.boot.at(now)

@@ -8,9 +8,9 @@ import (
 // A Stage is the progress of a machine's boot since its latest power-on.
 type Stage uint8
 
-// The stages. A machine is Stuck if it requested no script or kernel after an offer or a loader. It
-// is Quiet if it requests nothing more after a script or a kernel: it runs the kernel, boots its
-// disk, or waits in a menu.
+// The stages. A machine is Stuck if it requests no script or kernel after an offer or a loader. It
+// is Quiet if it requests nothing more after a script or a kernel: it runs the kernel, boots from
+// its disk, or waits in a menu.
 const (
 	NoStage Stage = iota
 	Offered       // it was answered, and has not requested a file
@@ -33,25 +33,25 @@ func (s Stage) String() string {
 }
 
 const (
-	// stuckAfter is the time without news after an offer or a loader until a machine is stuck.
-	// Firmware gives up on a server after about 30 s, and a loader of a megabyte is loaded in
-	// seconds.
+	// stuckAfter is how long a machine may stay at an offer or a loader until it counts as stuck.
+	// Firmware gives up a server after about 30 s, and a loader of a megabyte is loaded in seconds.
 	stuckAfter = 2 * time.Minute
 
-	// quietAfter is the time since the last request after which a machine has loaded everything.
+	// quietAfter is the time after the last request when a machine counts as having loaded
+	// everything.
 	quietAfter = time.Minute
 )
 
-// A boot is the stage of one machine according to its requests. The zero value is a machine that
-// has not been seen.
+// A boot holds the stage of one machine according to its requests. The zero value is for an unknown
+// machine.
 type boot struct {
 	stage Stage     // without Quiet and Stuck, which depend on the time
-	since time.Time // when it reached the stage
+	since time.Time // when the machine reached the stage
 	last  time.Time // its latest request
 }
 
-// offered returns the boot after a DISCOVER. A DISCOVER from firmware begins a boot. One from iPXE
-// does too, unless iPXE was just loaded.
+// offered returns the boot after a DISCOVER. A DISCOVER from firmware begins a new boot. A DISCOVER
+// from iPXE does too, unless iPXE has just been loaded.
 func (b boot) offered(now time.Time, class Class) boot {
 	same := b.stage == Offered || class == IPXE && b.stage == Loader
 	if same && now.Sub(b.last) < stuckAfter {
@@ -61,8 +61,8 @@ func (b boot) offered(now time.Time, class Class) boot {
 	return boot{stage: Offered, since: now, last: now}
 }
 
-// requested returns the boot after a request for a file by a machine whose answer named the boot
-// file loader.
+// requested returns the boot after the machine has requested the file name. The argument loader is
+// the boot file that its answer contained.
 func (b boot) requested(now time.Time, name, loader string) boot {
 	b.last = now
 	if stage := stageOf(name, loader, b.stage); stage != b.stage {

@@ -8,14 +8,14 @@ import (
 
 // Bounds of a [Server]'s memory and answers.
 const (
-	// MaxMachines is how many machines are remembered. For a further one, the machine that has been
-	// silent for longest is forgotten.
+	// MaxMachines is how many machines are remembered. If there are more, the server forgets those
+	// that have been silent for longest.
 	MaxMachines = 65536
 
-	// MaxRate is how many answers one machine gets in a second.
+	// MaxRate is how many answers one machine gets per second.
 	MaxRate = 8
 
-	// MaxTotalRate is how many answers all machines get in a second.
+	// MaxTotalRate is how many answers all machines together get per second.
 	MaxTotalRate = 5000
 )
 
@@ -36,16 +36,16 @@ func (w *window) count(now time.Time) {
 	w.n++
 }
 
-// holds reports whether now is within the second. If the clock goes back, a new second begins.
+// holds reports whether now is within the second. If the clock is set back, a new second begins.
 func (w *window) holds(now time.Time) bool {
 	since := now.Sub(w.begin)
 	return 0 <= since && since < time.Second
 }
 
-// A machine is the memory of one machine.
+// A machine holds all that is remembered of one machine.
 type machine struct {
 	mac    dhcp.MAC
-	addr   dhcp.Addr // the address that it uses; zero if unknown
+	addr   dhcp.Addr // the address that the machine uses; zero if unknown
 	client Client
 	file   string
 	form   Form
@@ -55,7 +55,7 @@ type machine struct {
 	shown  Stage // the stage that the program knows: see [Server.Changes]
 	rate   window
 
-	newer, older int32 // neighbours in order of use; -1 at the ends
+	newer, older int32 // neighbours in the order of their latest use; -1 at the ends
 }
 
 // A table holds machines by MAC and by address, in order of their latest use.
@@ -130,7 +130,7 @@ func (t *table) unlink(i int32) {
 	}
 }
 
-// setAddr records that a machine, and no other, uses an address.
+// setAddr records that this machine, and no other one, uses an address.
 func (t *table) setAddr(i int32, addr dhcp.Addr) {
 	m := &t.machines[i]
 	if m.addr == addr {
