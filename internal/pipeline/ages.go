@@ -1,16 +1,16 @@
 package pipeline
 
-// ages lists the requests of a plan that may be repeated, by age. The links are in the
+// ages lists the requests of a plan that may be repeated, by age. The links of the list are in the
 // requests, which are in the table of the link.
 type ages struct {
 	table            *table[request]
 	oldest, youngest int32
 }
 
-// add adds a request, the youngest of all.
+// add adds a request, which becomes the youngest.
 func (a *ages) add(x int32) { a.insert(a.youngest, x, none) }
 
-// addBack adds a request again whose repetition has ended. It is the oldest.
+// addBack adds a request again after its repetition has ended. It becomes the oldest.
 func (a *ages) addBack(x int32) { a.insert(none, x, a.oldest) }
 
 func (a *ages) insert(older, x, younger int32) {

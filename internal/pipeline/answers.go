@@ -2,14 +2,14 @@ package pipeline
 
 import "time"
 
-// Reply reports that n bytes of a request have moved, from its Offset on: the
-// driver has stored them, or the server has. Of a short answer the rest is asked
-// for again. Where an answer has no bytes and no end of file either, the range
-// is asked for again too, but only so often; then the plan fails.
+// Reply reports that n bytes of a request have moved, from its Offset on: the driver has stored
+// them, or the server has. If the answer is short, the rest is requested again. If it contains no
+// bytes and no end of file, the range is requested again too, but only a limited number of times;
+// then the plan fails.
 //
-// It reports false, and nothing has changed, if n is not between 0 and the
-// request's Len or if no such request of this plan is outstanding: the server
-// does not keep to the protocol, and its lane is not worth keeping.
+// Reply returns false and changes nothing if n is not between 0 and the request's Len, or if no
+// such request of this plan is outstanding. The server then violates the protocol, and the driver
+// should close the lane.
 func (p *Plan) Reply(now time.Time, id uint32, n int) bool {
 	x := p.find(id)
 	if x == none || n < 0 || int64(n) > p.link.table.at(x).units {
@@ -46,8 +46,8 @@ func (p *Plan) Reply(now time.Time, id uint32, n int) bool {
 	return true
 }
 
-// adapt counts short answers, and shrinks further requests when there are only
-// such.
+// adapt counts short answers, and makes further requests smaller if several answers in a row are
+// short.
 func (p *Plan) adapt(n, asked int64) {
 	switch n {
 	case asked:
@@ -67,10 +67,10 @@ func (p *Plan) adapt(n, asked int64) {
 	}
 }
 
-// EOF reports that a request was answered by the end of the file, or that the
-// source of a write ended and it was not sent. The end is then where the request
-// begins, or before. It is false for an id that is unknown, like Reply. Requests
-// behind the end are still to be answered, and it does not matter how.
+// EOF reports that the end of the file answered a request, or that the source of a write has ended,
+// so that its request was not sent. The file then ends where the request begins, or earlier. EOF
+// returns false for an unknown id, like Reply. Requests after the end are still to be answered, but
+// the content of their answers does not matter.
 func (p *Plan) EOF(id uint32) bool {
 	x := p.find(id)
 	if x == none {
@@ -78,7 +78,7 @@ func (p *Plan) EOF(id uint32) bool {
 	}
 	r := p.ended(x)
 	if r.piece == none {
-		return true // its other answer brought data, or an earlier end
+		return true // its repetition was answered by data, or by an earlier end
 	}
 	end := p.pieces.all[r.piece].off
 	p.giveUp(r.piece)
@@ -86,8 +86,8 @@ func (p *Plan) EOF(id uint32) bool {
 	return true
 }
 
-// EndAt says that the file ends at an offset: the source of a write has come
-// to its end. The end of a file never moves back up, nor below Contiguous.
+// EndAt reports that the file ends at an offset, because the source of a write has ended. The end
+// of a file never moves up again, and never below Contiguous.
 func (p *Plan) EndAt(end int64) {
 	end = max(end, p.Contiguous())
 	if end >= p.end {
@@ -109,12 +109,12 @@ func (p *Plan) EndAt(end int64) {
 	p.end, p.expected = end, min(p.expected, end)
 }
 
-// Failed reports that the server answered a request with an error. No more is
-// asked, what is outstanding is to be drained, and of all errors the one with
-// the lowest offset is kept. It is no failure if the file turns out to end
-// before it, or if another lane has been asked for the same range.
+// Failed reports that the server answered a request with an error. Nothing more is requested, and
+// the driver has to wait for the outstanding answers. Of all errors, the one with the lowest offset
+// is kept. An error does not count if the file turns out to end before its offset, or if another
+// lane has a request for the same range.
 //
-// It is false for an id that is unknown, like Reply.
+// Failed returns false for an unknown id, like Reply.
 func (p *Plan) Failed(now time.Time, id uint32, err error) bool {
 	x := p.find(id)
 	if x == none {
@@ -124,8 +124,8 @@ func (p *Plan) Failed(now time.Time, id uint32, err error) bool {
 	return true
 }
 
-// LocalFailed is Failed for errors on this side: the store refused what came,
-// or the source of a request had none, which was then not sent.
+// LocalFailed is like Failed for an error on this side: the store refused the bytes, or the source
+// had no bytes for a request, which was then not sent.
 func (p *Plan) LocalFailed(id uint32, err error) bool {
 	x := p.find(id)
 	if x == none {
@@ -145,12 +145,11 @@ func (p *Plan) fail(r request, f *failure, err error) {
 	p.giveUp(r.piece)
 }
 
-// Stop ends the plan for a reason of ours: no more is asked, and err is the
+// Stop ends the plan for a reason on this side: nothing more is requested, and err becomes the
 // local error.
 func (p *Plan) Stop(err error) { p.local.note(-1, err) }
 
-// answered takes a request that the server has answered out of all lists and
-// returns it.
+// answered removes a request that the server has answered from all lists, and returns it.
 func (p *Plan) answered(now time.Time, x int32, moved int64) request {
 	r := p.forget(x)
 	p.link.bytes.answered(p.link.bytes.clock(now), r.flight, moved)

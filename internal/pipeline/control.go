@@ -6,80 +6,78 @@ import (
 	"time"
 )
 
-// The control rule: window = 2 x best delivery rate x least round trip, between
-// a floor and a ceiling. While the path is not full each round trip proves a
-// rate near window / round trip, so the rule doubles the window; once the path
-// is full the window stays at two bandwidth-delay products, whatever it was
-// before. Both measures are of the recent past, so that a changed path is
-// followed.
+// The control rule is: window = 2 x best delivery rate x least round trip, between a floor and a
+// ceiling. While the path is not full, each round trip demonstrates a rate near window / round
+// trip, so the rule doubles the window. Once the path is full, the window stays at two
+// bandwidth-delay products, whatever it was before. Both measurements come from the recent past, so
+// that the window follows a path that changes.
 //
-// Best and least have one trap. With two products outstanding every answer
-// waits in a queue of our own making, so that after a while no round trip on
-// record is free of it, and a window computed from such would double again and
-// again. So when the least round trip is old, the window is drained to half a
-// product until one request has made its way through an empty path.
+// The rule has one problem. When two products are outstanding, every answer waits in a queue that
+// we cause ourselves. After a while, all recorded round trips include the time in that queue, and a
+// window computed from them would double again and again. So when the least round trip is old, the
+// window is reduced to half a product, until one request has passed through an empty path.
 const (
-	// leastAge is how long the least round trip is believed, or leastTrips of
-	// them if that is longer: to measure it anew costs about one.
+	// leastAge is how long the least round trip is used, or leastTrips times its length if that is
+	// longer. Measuring it again takes about one round trip.
 	leastAge   = 10 * time.Second
 	leastTrips = 64
 
-	// rateAge is how long the best rate is believed at the least, and twice as
-	// long at most; rateTrips least round trips if that is longer.
+	// rateAge is the least time for which the best rate is used, or rateTrips times the least round
+	// trip if that is longer. The rate is used for at most twice that time.
 	rateAge   = time.Second
 	rateTrips = 8
 
-	// minTrip is the shortest round trip believed, whatever the clock says.
+	// minTrip is the shortest round trip that is assumed, even if the clock shows less.
 	minTrip = time.Microsecond
 )
 
-// A control holds the rule. It counts in units: bytes, or requests.
+// A control implements the rule. It counts in units, which are bytes or requests.
 type control struct {
 	floor, ceiling int64
-	extra          int64 // units on top of the rule: see Link.Widen
+	extra          int64 // units added to the rule: see Link.Widen
 
 	epoch time.Time
-	now   time.Duration // latest time seen, since epoch: it does not go back
+	now   time.Duration // latest time seen, since epoch; it never decreases
 	out   int64         // units outstanding
 
-	// A rate is computed from these, as in draft-cheng-iccrg-delivery-rate-
-	// estimation: a sample spans the longer of the time in which its units were
-	// sent and that in which they came, so that answers that pile up in front
-	// of a late driver prove no rate that the path does not have.
+	// The rate is computed from these, as in draft-cheng-iccrg-delivery-rate-estimation. A sample
+	// spans the time in which its units were sent, or the time in which they were answered,
+	// whichever is longer. So answers that accumulate while the driver is late do not suggest a
+	// rate that the path does not have.
 	delivered   int64         // units answered
-	deliveredAt time.Duration // when the latest of them was
-	sentAt      time.Duration // when the last sent of them was sent
-	refusedAt   time.Duration // when the window, or a lane's, last said no
+	deliveredAt time.Duration // when the latest of them were answered
+	sentAt      time.Duration // when the latest of them were sent
+	refusedAt   time.Duration // when the window, or that of a lane, last refused a request
 
-	best, before int64         // highest rate, units a second, in this period and the one before
-	period       time.Duration // when this one began
+	best, before int64         // highest rate in units per second, in this period and in the one before
+	period       time.Duration // when this period began
 
 	smooth  time.Duration // mean round trip, queues included
 	least   time.Duration // least round trip; 0 before the first
 	leastAt time.Duration // when it was last confirmed
 
-	shortest time.Duration // round trip of all, however old; 0 before the first
+	shortest time.Duration // shortest round trip ever; 0 before the first
 
 	probe  uint32        // number of the latest measurement of least
-	probes bool          // it is under way
-	stale  time.Duration // least when it began
+	probes bool          // that measurement is under way
+	stale  time.Duration // value of least when that measurement began
 }
 
-// A flight is what a control remembers of a request.
+// A flight is the data that a control keeps about a request.
 type flight struct {
 	units       int64
 	sentAt      time.Duration
 	firstSent   time.Duration
 	delivered   int64
 	deliveredAt time.Duration
-	probe       uint32 // sent to measure the least round trip; 0 if not
+	probe       uint32 // number of the measurement that the request is part of; 0 for none
 }
 
 func newControl(floor, ceiling int64) control {
 	return control{floor: min(floor, ceiling), ceiling: ceiling, refusedAt: -1}
 }
 
-// clock returns now as a time since the first.
+// clock converts now to the time since the first call.
 func (c *control) clock(now time.Time) time.Duration {
 	if c.epoch.IsZero() {
 		c.epoch = now
@@ -88,10 +86,10 @@ func (c *control) clock(now time.Time) time.Duration {
 	return c.now
 }
 
-// rate returns the best rate on record, units a second.
+// rate returns the best recorded rate, in units per second.
 func (c *control) rate() int64 { return max(c.best, c.before) }
 
-// target returns the window by the rule.
+// target returns the window according to the rule.
 func (c *control) target() int64 {
 	rule := mulDiv(c.rate(), 2*int64(c.least), int64(time.Second))
 	if rule > 0 {
@@ -100,8 +98,8 @@ func (c *control) target() int64 {
 	return min(max(rule, c.floor), c.ceiling)
 }
 
-// window returns how many units may be outstanding now. One request may always
-// be, however large it is.
+// window returns how many units may be outstanding now. A single request may always be outstanding,
+// however large it is.
 func (c *control) window() int64 {
 	if c.probes {
 		return min(mulDiv(c.rate(), int64(c.least)/2, int64(time.Second)), c.target())
@@ -109,20 +107,20 @@ func (c *control) window() int64 {
 	return c.target()
 }
 
-// room reports whether the window holds so many units more.
+// room reports whether the window has room for more units.
 func (c *control) room(units int64) bool {
 	return c.out == 0 || c.out+units <= c.window()
 }
 
-// refused notes that it was us, and not the want of anything to ask, that kept
-// a request back. Only then is a rate that falls a sign of the path.
+// refused records that the window prevented a request, rather than a lack of things to request.
+// Only then does a falling rate say something about the path.
 func (c *control) refused(now time.Duration) { c.refusedAt = now }
 
-// sent notes a request.
+// sent records a request that is sent.
 func (c *control) sent(now time.Duration, units int64) flight {
 	if c.out == 0 {
 		c.deliveredAt, c.sentAt = now, now
-		c.check(now) // nothing is in the way of a measurement
+		c.check(now) // no other request can disturb a measurement now
 	}
 	c.out += units
 	f := flight{units: units, sentAt: now, firstSent: c.sentAt, delivered: c.delivered, deliveredAt: c.deliveredAt}
@@ -132,7 +130,7 @@ func (c *control) sent(now time.Duration, units int64) flight {
 	return f
 }
 
-// answered notes that a request has its answer, which moved so many units.
+// answered records that a request was answered, and how many units moved.
 func (c *control) answered(now time.Duration, f flight, moved int64) {
 	c.out -= f.units
 	c.delivered += moved
@@ -142,7 +140,7 @@ func (c *control) answered(now time.Duration, f flight, moved int64) {
 	c.check(now)
 }
 
-// lost notes that a request will have no answer.
+// lost records that a request will get no answer.
 func (c *control) lost(f flight) { c.out -= f.units }
 
 func (c *control) measureTrip(now time.Duration, f flight) {
@@ -160,13 +158,12 @@ func (c *control) measureTrip(now time.Duration, f flight) {
 		c.least, c.leastAt = trip, now
 		switch {
 		case trip < c.stale-c.stale/4:
-			// Half a product by the old measure was still a queue.
+			// Half a product, computed from the old value, still caused a queue.
 			c.remeasure()
 		case trip > c.stale+c.stale/4:
-			// The path is longer. Or it is so much slower that half a product
-			// by the old rate is a queue in it. With the rate measured anew as
-			// well the window is the same as before in the latter case, and
-			// doubles from there in the former.
+			// The path is longer. Or it is so much slower that half a product, computed from the
+			// old rate, causes a queue. So the rate is measured again too. In the second case, the
+			// window then stays the same. In the first case, it doubles from there.
 			c.best, c.before = 0, 0
 		}
 	case c.least == 0 || trip < c.least:
@@ -185,20 +182,20 @@ func (c *control) measureRate(now time.Duration, f flight) {
 		return
 	}
 	if c.refusedAt < f.sentAt {
-		return // slow for want of requests
+		return // slow only because there were no requests to send
 	}
 	if now-c.period >= max(rateAge, rateTrips*c.least) {
 		c.before, c.best, c.period = c.best, 0, now
 	}
 	c.best = max(c.best, rate)
 	if c.rate() < known-known/4 {
-		// Is the path slower, or longer? In the latter case a window by the old
-		// round trip would make it slower still.
+		// The path may be slower or longer. If it is longer, a window computed from the old round
+		// trip would reduce the rate further.
 		c.remeasure()
 	}
 }
 
-// check begins to measure the least round trip when it is old.
+// check starts a measurement of the least round trip when the current value is old.
 func (c *control) check(now time.Duration) {
 	if c.least > 0 && now-c.leastAt > max(leastAge, leastTrips*c.least) {
 		c.remeasure()
@@ -212,8 +209,7 @@ func (c *control) remeasure() {
 	}
 }
 
-// mulDiv returns a*b/c for values that are not negative, or the highest int64
-// if that is less.
+// mulDiv returns a*b/c for values that are not negative, or math.MaxInt64 if the result is larger.
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {

@@ -5,44 +5,44 @@ import (
 	"time"
 )
 
-// Limits bound a link. In each field zero stands for the default.
+// Limits bound a link. A field that is zero stands for its default.
 type Limits struct {
 	LaneBytes int // most bytes outstanding on one lane
-	MinBytes  int // the window's floor, and where it begins
-	MaxBytes  int // the window's ceiling: the bound on memory, but for one request of each plan: see Plan.room
-	Lanes     int // most lanes; above MaxLanes means MaxLanes
-	Requests  int // most requests outstanding, 1 to MaxOutstanding, which is the default
+	MinBytes  int // the smallest window, and the first one
+	MaxBytes  int // the largest window. It bounds the memory, except for one request of each plan: see Plan.room
+	Lanes     int // most lanes; values above MaxLanes mean MaxLanes
+	Requests  int // most outstanding requests, from 1 to MaxOutstanding, which is the default
 }
 
-// A Link is the way to one server, shared by the plans that use it.
+// A Link represents the path to one server. The plans that use it share it.
 type Link struct {
 	laneBytes int64
-	most      int // lanes
-	requests  int // most that are outstanding
+	most      int // most lanes
+	requests  int // most outstanding requests
 	bytes     control
 	table     table[request]
-	lanes     [MaxLanes]int64 // bytes outstanding on each
-	heldBytes int64           // of the bytes outstanding, those of requests that are held
-	open      uint64          // lanes that have asked for work, one bit each
+	lanes     [MaxLanes]int64 // bytes outstanding on each lane
+	heldBytes int64           // bytes of outstanding requests that are held
+	open      uint64          // lanes that have requested work, one bit for each
 }
 
-// A request is one that is outstanding.
+// A request is an outstanding request.
 type request struct {
 	flight
 	plan  *Plan
 	off   int64
 	lane  int32
-	piece int32 // what is missing of it; none if nothing is
+	piece int32 // the piece that it is for; none if its answer is not needed any more
 
-	// Its place among the plan's requests by age. Requests that were
-	// repeated, and repetitions, have no place.
+	// These are its links in the list of the plan's requests by age. A request that was repeated,
+	// and its repetition, are not in the list.
 	older, younger int32
 	waits          bool
 
-	held bool // it is not under way: see Config.Held and Hold
+	held bool // it is not on its way: see Config.Held and Hold
 }
 
-// NewLink returns a link with nothing outstanding.
+// NewLink returns a link without outstanding requests.
 func NewLink(l Limits) *Link {
 	ceiling := orDefault(l.MaxBytes, DefaultMaxBytes)
 	return &Link{
@@ -61,12 +61,12 @@ func orDefault(n, otherwise int) int {
 	return n
 }
 
-// Widen adds n bytes to what the rule says of the window: for lanes that take a
-// way of their own, and have yet to show how fast it is. Until then what is
-// outstanding there would be missing on the others.
+// Widen adds n bytes to the window that the rule gives. It is for new lanes with a path of their
+// own, whose rate is not known yet: until it is, the bytes outstanding there would be missing on
+// the other lanes.
 func (k *Link) Widen(n int) { k.bytes.extra = int64(max(n, 0)) }
 
-// SetFloor sets the window's floor, [Limits].MinBytes until then.
+// SetFloor sets the smallest window, which is [Limits].MinBytes at first.
 func (k *Link) SetFloor(n int) { k.bytes.floor = min(int64(n), k.bytes.ceiling) }
 
 // Window returns how many bytes may be outstanding now.
@@ -80,46 +80,45 @@ func (k *Link) Outstanding(lane int) int {
 	return int(k.lanes[lane])
 }
 
-// Full reports whether as many requests are outstanding as may be.
+// Full reports whether no more requests may be outstanding.
 func (k *Link) Full() bool { return k.table.used >= k.requests }
 
-// RoundTrip returns the least round trip of late, or 0 before the first.
+// RoundTrip returns the least recent round trip, or 0 before the first.
 func (k *Link) RoundTrip() time.Duration { return k.bytes.least }
 
-// Shortest returns the shortest round trip ever, or 0 before the first. No distance is
-// longer.
+// Shortest returns the shortest round trip ever, or 0 before the first. It is an upper bound of the
+// distance.
 func (k *Link) Shortest() time.Duration { return k.bytes.shortest }
 
-// Moved returns how many bytes were moved.
+// Moved returns how many bytes have moved.
 func (k *Link) Moved() int64 { return k.bytes.delivered }
 
-// Rate returns the best rate of late, bytes a second.
+// Rate returns the best recent rate, in bytes per second.
 func (k *Link) Rate() int64 { return k.bytes.rate() }
 
-// lanesFor returns how many lanes are worth having for so many bytes: those that the
-// window fills, or soon will, at least 1, and never more than the limit. Lanes that are
-// open already need not be closed when the window falls.
+// lanesFor returns how many lanes are useful when left bytes remain: as many as the window fills,
+// or soon will fill, at least 1 and at most the limit. Lanes that are open already need not be
+// closed when the window shrinks.
 func (k *Link) lanesFor(left int64) int {
 	want := k.bytes.target()
 	if c := &k.bytes; c.delivered >= c.floor && c.smooth-c.least <= c.least/4 && want >= int64(bits.OnesCount64(k.open))*k.laneBytes {
-		// Answers wait for nothing, so the path is not full and the lanes are.
-		// To open one takes some round trips: this is where the window will
-		// be by then.
+		// Answers wait in no queue, so the lanes are full and the path is not. Opening a lane takes
+		// some round trips, so this uses the window that will be reached by then.
 		want = min(lookAhead*want, c.ceiling)
 	}
 	want = min(want, left)
 	return int(min(max((want+k.laneBytes-1)/k.laneBytes, 1), int64(k.most)))
 }
 
-// lookAhead is by how much a window grows while a lane opens.
+// lookAhead is the factor by which a window grows while a lane is opened.
 const lookAhead = 2
 
-// LimitLanes notes that the server grants no more than n lanes.
+// LimitLanes records that the server allows no more than n lanes.
 func (k *Link) LimitLanes(n int) { k.most = min(max(n, 1), k.most) }
 
-// LaneLost gives what is outstanding on a lane back to its plans, for other
-// lanes or for a new one of this number. Answers of the lane that come later
-// are unknown: call it when the last one has been dealt with.
+// LaneLost returns the requests outstanding on a lane to their plans, for other lanes or for a new
+// lane with this number. The ids of later answers on that lane are unknown, so call LaneLost after
+// the last answer was handled.
 func (k *Link) LaneLost(lane int) {
 	if lane < 0 || lane >= MaxLanes {
 		return
@@ -132,26 +131,27 @@ func (k *Link) LaneLost(lane int) {
 	k.open &^= 1 << lane
 }
 
-// Lost is [Link.LaneLost] for one request, whose answer is not used. An id that is not
-// outstanding is passed over.
+// Lost is like [Link.LaneLost] for one request, whose answer is not used. It ignores an id that is
+// not outstanding.
 func (k *Link) Lost(id uint32) {
 	if i := k.table.find(id); i != none {
 		k.table.at(i).plan.lost(i)
 	}
 }
 
-// A Range is the bytes from Start up to, not including, End.
+// A Range is the bytes from Start up to, but not including, End.
 type Range struct{ Start, End int64 }
 
-// A Pending is a request that is outstanding.
+// A Pending describes an outstanding request.
 type Pending struct {
 	Plan    *Plan
 	Request Request
 	Lane    int
-	Missing Range // the part that is yet to be brought; empty if it is not needed any more
+	Missing Range // the part that is still needed; empty if no part is
 }
 
-// Find returns the request of an id, and false if none is outstanding under it.
+// Find returns the outstanding request with an id. It returns false if no outstanding request has
+// that id.
 func (k *Link) Find(id uint32) (Pending, bool) {
 	i := k.table.find(id)
 	if i == none {
@@ -166,8 +166,8 @@ func (k *Link) Find(id uint32) (Pending, bool) {
 	return p, true
 }
 
-// Hold notes that the answer to a request has come, but that its bytes have yet to be stored.
-// An id that is not outstanding is passed over.
+// Hold records that the answer to a request has arrived, but that its bytes are not stored yet. It
+// ignores an id that is not outstanding.
 func (k *Link) Hold(id uint32) {
 	i := k.table.find(id)
 	if i == none {
@@ -179,8 +179,8 @@ func (k *Link) Hold(id uint32) {
 	}
 }
 
-// Sent notes that a request of a plan with [Config].Held has gone out, and is not held any more.
-// An id that is not outstanding is passed over.
+// Sent records that a request of a plan with [Config].Held was sent, so that it is no longer held.
+// It ignores an id that is not outstanding.
 func (k *Link) Sent(id uint32) {
 	i := k.table.find(id)
 	if i == none {
@@ -192,7 +192,7 @@ func (k *Link) Sent(id uint32) {
 	}
 }
 
-// room reports whether the window and a lane hold n bytes more.
+// room reports whether the window and a lane have room for n more bytes.
 func (k *Link) room(now time.Duration, lane int, n int64) bool {
 	if k.lanes[lane]+n > k.laneBytes || !k.bytes.room(n) || k.Full() {
 		k.bytes.refused(now)
@@ -201,7 +201,7 @@ func (k *Link) room(now time.Duration, lane int, n int64) bool {
 	return true
 }
 
-// remove forgets an outstanding request and returns it.
+// remove removes an outstanding request, and returns it.
 func (k *Link) remove(i int32) request {
 	r := *k.table.at(i)
 	if r.held {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Next returns a request for a lane to send. It returns false if the lane may send no request
-// now: outstanding requests must be answered first, the plan waits for [Plan.Limit], or nothing
-// is left to request. Lanes are numbered from 0; one that was not
-// used before counts as open from now on.
+// Next returns a request for a lane to send. It returns false if the lane may send no request now:
+// outstanding requests must be answered first, the plan waits for [Plan.Limit], or nothing is left
+// to request. Lanes are numbered from 0. A lane that was not used before counts as open from now
+// on.
 func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
 	k := p.link
 	if lane < 0 || lane >= MaxLanes || p.failed() {
@@ -38,8 +38,8 @@ func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
 	return r, true
 }
 
-// due returns how many bytes from the first hole the next request is to have,
-// or 0 if there should be none now.
+// due returns how many bytes of the first hole the next request should cover, or 0 if no request
+// should be sent now.
 func (p *Plan) due() int64 {
 	if len(p.pieces.holes) == 0 {
 		return 0
@@ -52,8 +52,8 @@ func (p *Plan) due() int64 {
 		return 0
 	}
 	if s.off+n > p.limit {
-		// Like Nagle's rule (RFC 896): a request shorter than a chunk waits
-		// until there is more, or nothing outstanding.
+		// As with Nagle's rule (RFC 896), a request shorter than a chunk waits until there are more
+		// bytes, or until nothing is outstanding.
 		if s.off >= p.limit || p.asked > 0 && p.limit > p.pushed {
 			return 0
 		}
@@ -78,7 +78,7 @@ func (p *Plan) room(t time.Duration, lane int, n int64) bool {
 	return k.room(t, lane, n)
 }
 
-// ask sends a request for n bytes at off, for a piece.
+// ask makes a request for the n bytes of a piece at off.
 func (p *Plan) ask(t time.Duration, lane int, i int32, off, n int64) (index int32, r Request) {
 	k := p.link
 	index, id := k.table.add(request{
@@ -125,14 +125,14 @@ func (p *Plan) repeat(t time.Duration, lane int) (Request, bool) {
 		}
 		r := k.table.at(x)
 		if t-r.sentAt < p.late() {
-			break // and so are all after it
+			break // all later requests in the list are younger
 		}
-		if int(r.lane) == lane || r.held { // it has this lane, or its answer is here
+		if int(r.lane) == lane || r.held { // the request is on this lane, or its answer has arrived
 			x = r.younger
 			continue
 		}
 		s := &p.pieces.all[r.piece]
-		n := s.end - s.off // all of it, even if chunks have become smaller
+		n := s.end - s.off // the whole range, even if chunks have become smaller
 		if !p.room(t, lane, n) {
 			break
 		}
@@ -146,9 +146,9 @@ func (p *Plan) repeat(t time.Duration, lane int) (Request, bool) {
 
 func (p *Plan) late() time.Duration { return lateTrips * p.link.bytes.smooth }
 
-// Deadline returns when a range will be late that another lane could have;
-// zero means that only an answer can change anything. Once it has passed, Next
-// is worth one more call for each lane; if all say no, wait for an answer.
+// Deadline returns when a request will be late that another lane could repeat. The zero time means
+// that only an answer can change anything. After that time, call Next once more for each lane. If
+// all calls return false, wait for an answer.
 func (p *Plan) Deadline() time.Time {
 	k := p.link
 	if !p.repeats || p.ages.oldest == none || k.bytes.smooth == 0 || p.failed() || bits.OnesCount64(k.open) < 2 || p.due() > 0 {

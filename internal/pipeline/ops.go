@@ -2,10 +2,10 @@ package pipeline
 
 import "time"
 
-// OpsLimits bound an Ops. In each field zero stands for the default.
+// OpsLimits bound an Ops. A field that is zero stands for its default.
 type OpsLimits struct {
-	Min int // the window's floor, and where it begins; 0 means 16 requests
-	Max int // the window's ceiling; 0 means 1024, and MaxOutstanding is the most
+	Min int // the smallest window, and the first one; 0 means 16 requests
+	Max int // the largest window, at most MaxOutstanding; 0 means 1024
 }
 
 const (
@@ -13,26 +13,26 @@ const (
 	defaultMaxOps = 1024
 )
 
-// An Ops decides how many small requests may be outstanding, those that carry
-// no data: stat, open, close, readdir. It is the rule of a Link counted in
-// requests: window = 2 x most requests answered in a time x least round trip.
+// An Ops decides how many requests without data, such as stat, open, close and readdir, may be
+// outstanding. It uses the rule of a Link, and counts in requests: window = 2 x highest rate of
+// answers x least round trip.
 //
-// A driver calls Next until it says no, and after each answer again. The driver
-// knows what a request was for, and which lane it went down.
+// A driver calls Next until it returns false, and again after each answer. The driver has to
+// remember the purpose and the lane of each request.
 type Ops struct {
 	requests control
 	table    table[flight]
 }
 
-// NewOps returns an Ops with nothing outstanding.
+// NewOps returns an Ops without outstanding requests.
 func NewOps(l OpsLimits) *Ops {
 	floor, ceiling := orDefault(l.Min, defaultMinOps), min(orDefault(l.Max, defaultMaxOps), MaxOutstanding)
 	return &Ops{requests: newControl(int64(floor), int64(ceiling)), table: newTable[flight]()}
 }
 
-// Next returns the id of a request to send, and false if one must be answered
-// first. Ids are those of no other request outstanding here, and their top bit
-// is clear; a Link may use the same ids.
+// Next returns the id of a request to send. It returns false if another request must be answered
+// first. The id differs from those of all other requests outstanding here, and its top bit is
+// clear. A Link may use the same ids.
 func (o *Ops) Next(now time.Time) (id uint32, ok bool) {
 	t := o.requests.clock(now)
 	if !o.requests.room(1) || o.table.full() {
@@ -43,8 +43,8 @@ func (o *Ops) Next(now time.Time) (id uint32, ok bool) {
 	return id, true
 }
 
-// Reply reports that a request was answered, with success or not. It is false
-// for an id that is not outstanding.
+// Reply reports that a request was answered, successfully or not. It returns false for an id that
+// is not outstanding.
 func (o *Ops) Reply(now time.Time, id uint32) bool {
 	x := o.table.find(id)
 	if x == none {
@@ -56,8 +56,8 @@ func (o *Ops) Reply(now time.Time, id uint32) bool {
 	return true
 }
 
-// Lost reports that a request will have no answer: its lane is gone. It is false
-// for an id that is not outstanding.
+// Lost reports that a request will get no answer, because its lane is lost. It returns false for an
+// id that is not outstanding.
 func (o *Ops) Lost(id uint32) bool {
 	x := o.table.find(id)
 	if x == none {
@@ -71,10 +71,10 @@ func (o *Ops) Lost(id uint32) bool {
 // Window returns how many requests may be outstanding now.
 func (o *Ops) Window() int { return max(int(o.requests.window()), 1) }
 
-// Outstanding returns how many are.
+// Outstanding returns how many requests are outstanding.
 func (o *Ops) Outstanding() int { return int(o.requests.out) }
 
-// RoundTrip returns the least round trip of late, or 0 before the first.
+// RoundTrip returns the least recent round trip, or 0 before the first.
 func (o *Ops) RoundTrip() time.Duration { return o.requests.least }
 
 // Shortest returns the shortest round trip ever, or 0 before the first.

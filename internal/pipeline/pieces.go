@@ -1,13 +1,13 @@
 package pipeline
 
-// pieces are a file as a plan sees it: consecutive ranges without a gap, each a
-// hole that is yet to be asked for, asked for, or done. Neighbours that are both
-// holes, or both done, are one piece. Holes are in a heap besides, the first of
-// the file on top. All operations but trim take constant time, or O(log n) in
-// the number of holes.
+// pieces represents the part of a file that a plan moves: a list of consecutive ranges without
+// gaps. Each range is a hole, which is still to be requested, or asked, which means requested, or
+// done. Neighbours that are both holes, or both done, are merged into one piece. Holes are also in
+// a heap, with the first hole of the file at the top. All operations take constant time, or O(log
+// n) in the number of holes.
 type pieces struct {
 	all         []piece
-	free        int32 // first unused piece, the others follow by next
+	free        int32 // first unused piece; the others are linked by next
 	first, last int32
 	count       int
 	holes       []int32
@@ -24,13 +24,13 @@ const (
 type piece struct {
 	off, end   int64
 	prev, next int32
-	place      int32    // in the heap; of a hole only
-	asks       [2]int32 // requests for it, or none
+	place      int32    // index in the heap; used only for a hole
+	asks       [2]int32 // indexes of the requests for it; none if there is no request
 	state      pieceState
-	empties    uint8 // answers with nothing, to requests that begin where it does
+	empties    uint8 // empty answers to requests that begin at its start
 }
 
-// reset makes [off, end) one hole, or nothing if it is empty.
+// reset makes [off, end) a single hole. If that is empty, there are no pieces.
 func (ps *pieces) reset(off, end int64) {
 	*ps = pieces{all: ps.all[:0], holes: ps.holes[:0], free: none, first: none, last: none}
 	if off < end {
@@ -39,7 +39,7 @@ func (ps *pieces) reset(off, end int64) {
 	}
 }
 
-// before puts a new piece in front of another, or at the end for none.
+// before inserts a new piece in front of another, or at the end if at is none.
 func (ps *pieces) before(at int32, off, end int64) int32 {
 	i := ps.free
 	if i == none {
@@ -58,7 +58,7 @@ func (ps *pieces) before(at int32, off, end int64) int32 {
 	return i
 }
 
-// nextOf and prevOf return the links around a piece; of none, the list's ends.
+// nextOf and prevOf return the links around a piece. For none, they return the ends of the list.
 func (ps *pieces) nextOf(i int32) *int32 {
 	if i == none {
 		return &ps.first
@@ -73,7 +73,7 @@ func (ps *pieces) prevOf(i int32) *int32 {
 	return &ps.all[i].prev
 }
 
-// drop takes a piece out of the list; a hole must have left the heap.
+// drop removes a piece from the list. A hole must have left the heap before.
 func (ps *pieces) drop(i int32) {
 	s := &ps.all[i]
 	*ps.nextOf(s.prev), *ps.prevOf(s.next) = s.next, s.prev
@@ -81,11 +81,11 @@ func (ps *pieces) drop(i int32) {
 	ps.count--
 }
 
-// is reports whether there is such a piece, in that state.
+// is reports whether i is a piece in that state.
 func (ps *pieces) is(i int32, state pieceState) bool { return i != none && ps.all[i].state == state }
 
-// take makes the first n bytes of the first hole asked for, and returns them,
-// or none if there would be too many pieces.
+// take marks the first n bytes of the first hole as asked, and returns their piece. It returns none
+// if there would be too many pieces.
 func (ps *pieces) take(n int64) int32 {
 	i := ps.holes[0]
 	s := &ps.all[i]
@@ -98,14 +98,14 @@ func (ps *pieces) take(n int64) int32 {
 		return none
 	}
 	off, empties := s.off, s.empties
-	s.off += n // still before all other holes: its place in the heap is right
+	s.off += n // it is still before all other holes, so its position in the heap is right
 	s.empties = 0
 	i = ps.before(i, off, off+n)
 	ps.all[i].state, ps.all[i].empties = asked, empties
 	return i
 }
 
-// giveBack makes a piece that was asked for a hole.
+// giveBack makes a piece that was asked a hole again.
 func (ps *pieces) giveBack(i int32) {
 	s := &ps.all[i]
 	s.state = hole
@@ -123,7 +123,7 @@ func (ps *pieces) giveBack(i int32) {
 	}
 }
 
-// finish makes a piece done. A hole must have left the heap.
+// finish marks a piece as done. A hole must have left the heap before.
 func (ps *pieces) finish(i int32) {
 	s := &ps.all[i]
 	s.state = done
@@ -138,8 +138,8 @@ func (ps *pieces) finish(i int32) {
 	}
 }
 
-// cut makes the part of a piece before at done, which is inside of it. It
-// reports false if there would be too many pieces.
+// cut marks the part of a piece before offset at as done. at must be inside the piece. It returns
+// false if there would be too many pieces.
 func (ps *pieces) cut(i int32, at int64) bool {
 	s := &ps.all[i]
 	off := s.off
@@ -155,14 +155,14 @@ func (ps *pieces) cut(i int32, at int64) bool {
 	return true
 }
 
-// The heap of holes, by offset.
+// The functions below implement the heap of holes, which is ordered by offset.
 
 func (ps *pieces) push(i int32) {
 	ps.holes = append(ps.holes, none)
 	ps.up(len(ps.holes)-1, i)
 }
 
-// pop takes a hole out of the heap, from anywhere in it.
+// pop removes a hole from the heap, wherever it is.
 func (ps *pieces) pop(i int32) {
 	at := int(ps.all[i].place)
 	ps.all[i].place = none
@@ -179,7 +179,7 @@ func (ps *pieces) pop(i int32) {
 	}
 }
 
-// up and down put a hole at a free place of the heap, or above or below it.
+// up and down place a hole at a free position of the heap, or move it up or down from there.
 func (ps *pieces) up(at int, i int32) {
 	for at > 0 {
 		parent := (at - 1) / 2

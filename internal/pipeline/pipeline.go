@@ -1,111 +1,108 @@
-// Package pipeline decides which byte range of a file to ask for next, and how
-// many bytes may be outstanding, over one or more lanes to a server.
+// Package pipeline decides which byte range of a file to request next, and how many bytes may be
+// outstanding, over one or more lanes to a server.
 //
-// A [Link] is what is known of the way to a server: its lanes (SSH channels,
-// HTTP connections), how fast it delivers, how long a round trip takes, and
-// what is outstanding. A [Plan] moves one file over a link, in either
-// direction; any number of plans share a link. An [Ops] bounds requests that
-// carry no data: stat, open, close, readdir.
+// A [Link] represents the path to a server: its lanes (SSH channels or HTTP connections), its rate,
+// its round trip, and the outstanding requests. A [Plan] moves one file over a link, in either
+// direction. Any number of plans can share a link. An [Ops] bounds requests that carry no data:
+// stat, open, close, readdir.
 //
-// Nothing here opens a socket, reads a clock, touches a file or starts a
-// goroutine, and one Link with its plans is for one caller at a time. A driver
-// that reads a file works in these steps:
+// The package opens no socket, reads no clock, touches no file and starts no goroutine. A Link and
+// its plans must not be used by several goroutines at the same time. A driver that reads a file
+// works in these steps:
 //
-//  1. for every open lane call [Plan.Next] until it says no, and send what it
-//     returned. To spread the load, begin with the lane that has least
-//     outstanding;
-//  2. for every answer ask [Link.Find] what is still missing of it, store that,
-//     and call [Plan.Reply]. Otherwise call [Plan.EOF], [Plan.Failed], or
-//     [Plan.LocalFailed] if it is the store that refuses;
-//  3. after any of these do step 1 again, for all lanes: an answer on one may
-//     make room on another. At [Plan.Deadline] do so even if nothing came;
-//  4. open a lane when [Plan.Lanes] is above the number that are open, call
-//     [Link.LimitLanes] if the server refuses, and [Link.LaneLost] when one ends;
-//  5. once [Plan.Done], keep the file as long as [Plan.End] says, or, if
-//     [Plan.Err] reports an error, cut it to [Plan.Contiguous];
-//  6. forget the plan when [Plan.Outstanding] is zero too: a range may have been
-//     asked twice, and its second answer is still to come.
+//  1. For each open lane, call [Plan.Next] until it returns false, and send the requests that it
+//     returns. To spread the load, begin with the lane that has the fewest bytes outstanding.
+//  2. For each answer, call [Link.Find] to learn which bytes are still missing, store these, and
+//     call [Plan.Reply]. Otherwise call [Plan.EOF], [Plan.Failed], or, if the store fails,
+//     [Plan.LocalFailed].
+//  3. After each of these calls, repeat step 1 for all lanes, because an answer on one lane may
+//     make room on another. At [Plan.Deadline], do so even if nothing has arrived.
+//  4. Open a lane when [Plan.Lanes] exceeds the number of open lanes. Call [Link.LimitLanes] if
+//     the server refuses, and [Link.LaneLost] when a lane ends.
+//  5. After [Plan.Done], keep the file up to [Plan.End]. If [Plan.Err] returns an error, truncate
+//     it to [Plan.Contiguous].
+//  6. Forget the plan when [Plan.Outstanding] is zero too: a range may have been requested twice,
+//     and its second answer may still arrive.
 //
-// A driver that writes does the same: Next says what to send, Reply says that
-// the server has it. Sources and sinks that set the pace themselves (a reader
-// that takes, a writer that gives) move [Plan.Limit].
+// A driver that writes works in the same way: Next returns what to send, and Reply reports that the
+// server has it. Sources and sinks that set the pace themselves, such as a reader or a writer that
+// a program calls, move [Plan.Limit].
 package pipeline
 
 import "errors"
 
-// Bounds. Every table and every list in this package is held by one of them.
+// Bounds of all tables and lists in this package.
 const (
-	// MaxLanes is the highest number of lanes of one link; they are numbered
-	// from 0.
+	// MaxLanes is the largest number of lanes of one link. Lanes are numbered from 0.
 	MaxLanes = 64
 
-	// MaxOutstanding is the highest number of requests outstanding on one link,
-	// and on one Ops: 64 MiB in requests of 16 KiB.
+	// MaxOutstanding is the largest number of requests outstanding on one link, and on one Ops.
+	// With requests of 16 KiB, that is 64 MiB.
 	MaxOutstanding = 1 << outstandingBits
 
 	outstandingBits = 12
-	generationBits  = 31 - outstandingBits // the top bit of an id is the driver's
+	generationBits  = 31 - outstandingBits // the top bit of an id is for the driver
 
-	// maxPieces bounds the pieces that a plan sees its file in. Requests and their
-	// short answers make half of that at most; more is a server that answers every
-	// request shorter than the one before.
+	// maxPieces bounds the number of pieces into which a plan divides its file. Requests and their
+	// short answers cause at most half as many. More pieces mean that the server answers each
+	// request with less data than the one before.
 	maxPieces = 8 * MaxOutstanding
 
-	// maxEmpty is how often one range may be answered by nothing at all.
+	// maxEmpty is how many answers without data one range may get.
 	maxEmpty = 3
 
-	// minChunk is what short answers cannot shrink requests below: OpenSSH's
+	// minChunk is the size to which short answers can reduce requests, at the least: OpenSSH's
 	// MIN_READ_SIZE.
 	minChunk = 512
 
-	// shortsInRow is how many short answers, without a full one between them,
-	// shrink further requests. OpenSSH needs one; but one is also what the end
-	// of a growing file looks like.
+	// shortsInRow is how many short answers in a row make further requests smaller. OpenSSH's
+	// client does so after one. But a single short answer also occurs at the end of a file that
+	// grows.
 	shortsInRow = 4
 )
 
-// none is the index of nothing.
+// none is the index that stands for no element.
 const none = -1
 
-// The defaults of fields of [Limits] and [Config] that are zero.
+// The defaults for fields of [Limits] and [Config] that are zero.
 const (
 	// DefaultLaneBytes is the window of an SSH channel, a constant both in
 	// OpenSSH (CHAN_SES_WINDOW_DEFAULT) and in x/crypto/ssh.
 	DefaultLaneBytes = 2 << 20
 
-	// DefaultMinBytes is one lane. It also covers what a least round trip does
-	// not: a server that is busy longer than the way to it takes.
+	// DefaultMinBytes is the window of one lane. It also covers a delay that the least round trip
+	// does not show: a server may be busy for longer than a round trip.
 	DefaultMinBytes = 2 << 20
 
 	DefaultMaxBytes = 64 << 20
 	DefaultLanes    = 8        // OpenSSH's MaxSessions is 10
-	DefaultChunk    = 32 << 10 // what every SFTP server must answer (draft-ietf-secsh-filexfer-02 §3)
+	DefaultChunk    = 32 << 10 // the size that every SFTP server must support (draft-ietf-secsh-filexfer-02 §3)
 )
 
-// ErrNoProgress fails a plan whose server answers the same range with no bytes
-// and no end of file, again and again.
+// ErrNoProgress is the error of a plan whose server keeps answering the same range with no data and
+// no end of file.
 var ErrNoProgress = errors.New("server answers with no data and no end of file")
 
-// ErrFragments fails a plan whose server answers so short, and in such an
-// order, that the file is in too many pieces to keep track of.
+// ErrFragments is the error of a plan whose server gives such short answers, in such an order, that
+// the file is divided into too many pieces.
 var ErrFragments = errors.New("server's short answers leave the file in too many pieces")
 
-// A Request is one range to move. ID is its name on the wire: no other request
-// that is outstanding on the link has it, and its top bit is clear, so that a
-// driver has the other half of all numbers for requests of its own.
+// A Request is one range to move. ID identifies it on the wire: no other request outstanding on the
+// link has the same ID. Its top bit is clear, so a driver can use the other half of all numbers for
+// its own requests.
 type Request struct {
 	ID     uint32
 	Offset int64
 	Len    int
 }
 
-// Stats counts what one plan saw. All only grow.
+// Stats holds the counters of one plan. They never decrease.
 type Stats struct {
-	Requests  int64 // made by Next
+	Requests  int64 // requests returned by Next
 	Moved     int64 // bytes moved, each counted once
-	Duplicate int64 // bytes that came again, or lie beyond the end
-	Short     int64 // answers with less than asked, but something
-	Empty     int64 // answers with nothing
-	Repeats   int64 // requests for a range that another lane is late with
-	Lost      int64 // requests that went down with their lane
+	Duplicate int64 // bytes that arrived again, or lie beyond the end
+	Short     int64 // answers with fewer bytes than requested, but at least one
+	Empty     int64 // answers without bytes
+	Repeats   int64 // requests that repeat a late request of another lane
+	Lost      int64 // requests whose lane was lost
 }

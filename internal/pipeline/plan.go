@@ -5,64 +5,64 @@ import (
 	"math"
 )
 
-// A Config says what a plan moves. Offset and Size alone are enough.
+// A Config says which range a plan moves, and how. Offset and Size are sufficient.
 type Config struct {
-	Link *Link // shared with other plans; nil means one of its own, with default Limits
+	Link *Link // shared with other plans; nil means a link of its own, with default Limits
 
-	// The plan moves [Offset, Offset+Size); with Size -1 all from Offset until
-	// the server, or the source, says that the file ends.
+	// The plan moves [Offset, Offset+Size). A Size of -1 means everything from Offset on, until the
+	// server or the source reports the end of the file.
 	Offset, Size int64
 
-	// UntilEOF continues behind Size, one request at a time, until the end of
-	// the file: Size is what a stat said, and the file may have grown since.
+	// UntilEOF continues after Size until the end of the file, with one request at a time. Size may
+	// come from an earlier stat, and the file may have grown since.
 	UntilEOF bool
 
-	Chunk int // most bytes a request; 0 means DefaultChunk, and a lane holds one at least
+	Chunk int // most bytes in a request; 0 means DefaultChunk. At least one request fits into a lane
 
-	// Span is the most bytes past the first missing one, for sinks that take
-	// bytes in order and must hold the others in memory; 0 for no bound.
+	// Span is how far requests may extend beyond the first missing byte, in bytes. It is for sinks
+	// that need the bytes in order, and must keep later bytes in memory. 0 means no bound.
 	Span int64
 
-	// Repeat lets a second lane have a range that a first one is late with,
-	// where nothing else is left to ask: reads can be repeated, writes should
-	// not arrive again after a file was closed.
+	// Repeat allows a lane to repeat a request that is late on another lane, when nothing else is
+	// left to request. It is for reads. A write should not be repeated, because it might arrive
+	// after the file was closed.
 	Repeat bool
 
-	// Held says that a request does not go out when [Plan.Next] returns it. It is held until
-	// [Link.Sent]: the data of a write may have to be read first.
+	// Held says that a request is not sent when [Plan.Next] returns it, for example because the
+	// data of a write must be read first. It counts as held until [Link.Sent] is called.
 	Held bool
 }
 
-// A Plan moves one file. It never sees its bytes.
+// A Plan moves one file. It never handles the bytes themselves.
 type Plan struct {
 	link   *Link
 	pieces pieces
 
 	start    int64
-	end      int64 // of the file; MaxInt64 while it is not known
-	expected int64 // where it should be: behind it one request at a time
-	limit    int64 // nothing is asked behind it, see Limit
-	pushed   int64 // limit when Flush was called last
+	end      int64 // end of the file; MaxInt64 while it is unknown
+	expected int64 // expected end of the file; after it, there is one request at a time
+	limit    int64 // nothing is requested after it: see Limit
+	pushed   int64 // value of limit at the last call of Flush
 	chunk    int64
 	span     int64
 	repeats  bool
 	held     bool
 
-	out    int // requests outstanding, on all lanes
-	asked  int // pieces asked for
-	beyond int // of these, behind expected
+	out    int // outstanding requests, on all lanes
+	asked  int // pieces that are asked
+	beyond int // number of these pieces after expected
 
-	ages ages // of requests that may be repeated
+	ages ages // requests that may be repeated
 
 	shorts   int   // short answers since the last full one
-	longest  int64 // of these
-	shrinkTo int64 // minChunk, but in tests
+	longest  int64 // the longest of these answers
+	shrinkTo int64 // minChunk, except in tests
 
 	remote, local failure
 	stats         Stats
 }
 
-// New returns a plan of which nothing has been asked for.
+// New returns a plan that has made no requests yet.
 func New(c Config) *Plan {
 	p := &Plan{link: c.Link, start: max(c.Offset, 0), limit: math.MaxInt64, repeats: c.Repeat, held: c.Held, shrinkTo: minChunk}
 	if p.link == nil {
@@ -78,8 +78,8 @@ func New(c Config) *Plan {
 	p.chunk = min(int64(orDefault(c.Chunk, DefaultChunk)), p.link.laneBytes, p.link.bytes.ceiling)
 	p.span = math.MaxInt64
 	if c.Span > 0 {
-		// With nothing outstanding the first hole is the first missing byte,
-		// so that a request must fit.
+		// When nothing is outstanding, the first hole begins at the first missing byte. So one
+		// request must fit into the span.
 		p.span, p.chunk = c.Span, min(p.chunk, c.Span)
 	}
 	p.ages = ages{table: &p.link.table, oldest: none, youngest: none}
@@ -87,18 +87,17 @@ func New(c Config) *Plan {
 	return p
 }
 
-// Limit lets nothing new be asked at or behind an offset until it is moved: a
-// reader that has taken so much wants no more than so much ahead, a writer has
-// given no more than this. A request that would be cut short by the limit waits
-// while others are outstanding; Flush lets it go. A reader best moves its limit
-// by whole chunks.
+// Limit prevents new requests for bytes at or after an offset, until the limit is moved. For a
+// reader, the limit is how far to read ahead. For a writer, it is the end of the data written so
+// far. While other requests are outstanding, a request that the limit would shorten waits; Flush
+// releases it. A reader should move its limit by whole chunks.
 func (p *Plan) Limit(to int64) { p.limit = to }
 
-// Flush asks for all up to the limit, in a short request if need be.
+// Flush lets everything up to the limit be requested, even by a short request.
 func (p *Plan) Flush() { p.pushed = p.limit }
 
-// Contiguous returns the first byte that has not moved, where a sequential
-// transfer is to be resumed. It never falls.
+// Contiguous returns the offset of the first byte that has not moved, where a sequential transfer
+// can be resumed. It never decreases.
 func (p *Plan) Contiguous() int64 {
 	i := p.pieces.first
 	switch {
@@ -110,30 +109,30 @@ func (p *Plan) Contiguous() int64 {
 	return p.start
 }
 
-// End returns where the file ends, and false while that is not known.
+// End returns the end of the file. It returns false while the end is unknown.
 func (p *Plan) End() (int64, bool) { return p.end, p.end < math.MaxInt64 }
 
-// Done reports whether nothing is left to do: all bytes have moved, or the plan
-// has failed and all that was outstanding has been answered.
+// Done reports whether nothing is left to do: all bytes have moved, or the plan has failed and all
+// outstanding requests were answered.
 func (p *Plan) Done() bool {
 	return p.Contiguous() == p.end || p.failed() && p.out == 0
 }
 
-// AllAsked reports whether all bytes up to the end have moved, or are asked for.
+// AllAsked reports whether all bytes up to the end have moved or are requested.
 func (p *Plan) AllAsked() bool { return len(p.pieces.holes) == 0 }
 
-// Outstanding returns how many requests are to be answered, those included
-// whose answers do not matter any more.
+// Outstanding returns how many requests are still to be answered, including requests whose answers
+// are not needed any more.
 func (p *Plan) Outstanding() int { return p.out }
 
-// Lanes returns how many lanes are worth having for what is left of this file.
+// Lanes returns how many lanes are useful for the rest of this file.
 func (p *Plan) Lanes() int {
 	return p.link.lanesFor(max(p.expected-p.Contiguous(), 1))
 }
 
-// Left returns how many bytes are to be expected behind the first that is
-// missing. Where no end is known that is as many as have moved: a transfer that has
-// run for long is expected to continue, and one that has just begun may be over.
+// Left returns how many bytes are expected from the first missing byte on. If the end is unknown,
+// it returns as many as have moved: a transfer that has lasted long will probably continue, and one
+// that has just begun may soon be over.
 func (p *Plan) Left() int64 {
 	if p.expected == math.MaxInt64 {
 		return p.Contiguous() - p.start
@@ -144,21 +143,21 @@ func (p *Plan) Left() int64 {
 // Link returns the link of the plan.
 func (p *Plan) Link() *Link { return p.link }
 
-// Chunk returns the most bytes of further requests. It falls when a server
-// answers every request short.
+// Chunk returns the largest size of further requests in bytes. It decreases if a server keeps
+// giving short answers.
 func (p *Plan) Chunk() int { return int(p.chunk) }
 
-// Stats returns what p has counted so far.
+// Stats returns the counters of p.
 func (p *Plan) Stats() Stats { return p.stats }
 
-// Err returns the errors, if any, for which the plan has failed: the one of
-// the server and the one of this side, each that of the lowest offset. They are
-// final once Done.
+// Err returns the errors that made the plan fail, or nil: the server's error and the error of this
+// side, in each case the one with the lowest offset. They are final once Done returns true.
 func (p *Plan) Err() (remote, local error) { return p.remote.at(p.end), p.local.at(p.end) }
 
 func (p *Plan) failed() bool { return p.remote.at(p.end) != nil || p.local.at(p.end) != nil }
 
-// find returns the request of an id if it is one of this plan, or none.
+// find returns the index of the request with an id. It returns none if this plan has no such
+// request.
 func (p *Plan) find(id uint32) int32 {
 	x := p.link.table.find(id)
 	if x != none && p.link.table.at(x).plan != p {
@@ -167,15 +166,15 @@ func (p *Plan) find(id uint32) int32 {
 	return x
 }
 
-// ended is answered for a request whose end says nothing of the path, and may
-// not even have been sent.
+// ended is like answered for a request whose end gives no information about the path. Such a
+// request may not even have been sent.
 func (p *Plan) ended(x int32) request {
 	r := p.forget(x)
 	p.link.bytes.lost(r.flight)
 	return r
 }
 
-// lost gives up a request whose lane is gone.
+// lost handles a request whose lane is lost.
 func (p *Plan) lost(x int32) {
 	r := p.ended(x)
 	p.stats.Lost++
@@ -198,8 +197,8 @@ func (p *Plan) forget(x int32) request {
 	return r
 }
 
-// detach takes what is outstanding for a piece off it: the answers do not
-// matter any more.
+// detach separates the outstanding requests from a piece, because their answers are not needed any
+// more.
 func (p *Plan) detach(i int32) {
 	s := &p.pieces.all[i]
 	for n, x := range s.asks {
@@ -211,8 +210,8 @@ func (p *Plan) detach(i int32) {
 	}
 }
 
-// giveUp is called when a request for a piece has ended and the piece is not
-// done. It is a hole again unless another request for it is outstanding.
+// giveUp is called when a request for a piece has ended and the piece is not done. The piece
+// becomes a hole again, unless another request for it is outstanding.
 func (p *Plan) giveUp(i int32) {
 	if x := p.pieces.all[i].asks[0]; x != none {
 		if !p.link.table.at(x).waits {
@@ -224,7 +223,7 @@ func (p *Plan) giveUp(i int32) {
 	p.pieces.giveBack(i)
 }
 
-// left counts a piece that is not asked for any more.
+// left counts a piece that is no longer asked.
 func (p *Plan) left(i int32) {
 	p.asked--
 	if p.pieces.all[i].off >= p.expected {
@@ -232,10 +231,10 @@ func (p *Plan) left(i int32) {
 	}
 }
 
-// errUnnamed stands for an error that the driver did not name.
+// errUnnamed replaces a nil error of the driver.
 var errUnnamed = errors.New("failed for no stated reason")
 
-// A failure is the error of the lowest offset.
+// A failure is the error with the lowest offset.
 type failure struct {
 	err error
 	off int64
@@ -250,7 +249,7 @@ func (f *failure) note(off int64, err error) {
 	}
 }
 
-// at returns the error if it lies in a file that ends at end.
+// at returns the error if its offset is in a file that ends at end.
 func (f *failure) at(end int64) error {
 	if f.off >= end {
 		return nil

@@ -1,18 +1,18 @@
 package pipeline
 
-// A table holds what is outstanding under ids that name a slot and how often
-// it has been used, so that an id is found at once, and one that was answered
-// long ago is not taken for another.
+// A table holds the outstanding requests by id. An id consists of the index of a slot and of how
+// often the slot was used. So an id is found at once, and an id that was answered long ago does not
+// match a later request.
 type table[T any] struct {
 	slots []slot[T]
-	free  int32 // first free slot, the others follow; none at the end
+	free  int32 // first free slot; the others are linked by next; none at the end
 	used  int
 }
 
 type slot[T any] struct {
 	value      T
 	generation uint32
-	next       int32 // free slot behind this
+	next       int32 // next free slot
 	taken      bool
 }
 
@@ -20,7 +20,7 @@ func newTable[T any]() table[T] { return table[T]{free: none} }
 
 func (t *table[T]) full() bool { return t.used == MaxOutstanding }
 
-// add takes a slot; the caller has checked that the table is not full.
+// add takes a free slot. The table must not be full.
 func (t *table[T]) add(v T) (index int32, id uint32) {
 	index = t.free
 	if index == none {
@@ -40,7 +40,7 @@ func (t *table[T]) id(index int32) uint32 {
 	return t.slots[index].generation<<outstandingBits | uint32(index)
 }
 
-// find returns the slot of an id, or none.
+// find returns the index of an id's slot, or none.
 func (t *table[T]) find(id uint32) int32 {
 	index := int32(id % MaxOutstanding)
 	if int(index) >= len(t.slots) || !t.slots[index].taken || t.id(index) != id {
@@ -52,7 +52,7 @@ func (t *table[T]) find(id uint32) int32 {
 func (t *table[T]) at(index int32) *T { return &t.slots[index].value }
 
 func (t *table[T]) remove(index int32) {
-	var zero T // keep nothing alive
+	var zero T // so that the slot keeps nothing alive
 	s := &t.slots[index]
 	s.value, s.taken, s.next = zero, false, t.free
 	t.free = index

@@ -9,11 +9,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// settableBits are the bits of a mode that a client may ask for.
+// settableBits are the bits of a mode that a client may set.
 const settableBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// AttrsOf returns a file's attributes as version 3 has them, and how many names
-// the file has. A file that could not be described has no attributes.
+// AttrsOf converts a file's attributes to those of version 3, and returns the number of its names.
+// If the store could not describe the file, the result has no attributes.
 func AttrsOf(fi fs.FileInfo) (a wire.Attrs, links uint64) {
 	if fi.Mode().Type() == fs.ModeIrregular && fi.Mode().Perm() == 0 {
 		return a, 0
@@ -30,8 +30,8 @@ func AttrsOf(fi fs.FileInfo) (a wire.Attrs, links uint64) {
 	return a, links
 }
 
-// AttrOf returns what a request wants to be changed. The type in a mode is
-// passed over, as OpenSSH does: clients send back what they were sent.
+// AttrOf returns the attributes that a request changes. It ignores the file type in a mode, as
+// OpenSSH does, because clients send back the mode that they received.
 func AttrOf(a wire.Attrs) (attr store.Attr) {
 	if a.Has(wire.AttrSize) {
 		attr.Size = &a.Size
@@ -49,11 +49,11 @@ func AttrOf(a wire.Attrs) (attr store.Attr) {
 	return attr
 }
 
-// ChangesOf is the other way round, for a client: it returns what to send so
-// that a server changes what attr says. Version 3 can change an owner only with
-// a group, and one time only with the other: where attr has one of two, it is
-// now that has the other, what is known of the file. That may be nil, and then
-// an owner or group alone is left out, and a time stands for both.
+// ChangesOf is the inverse of AttrOf, for a client: it returns the attributes to send so that a
+// server makes the changes in attr. Version 3 can change an owner only together with a group, and
+// one time only together with the other. If attr has only one of two such values, ChangesOf takes
+// the other one from now, the file's present attributes. now may be nil; then a single owner or
+// group is left out, and a single time is used for both.
 func ChangesOf(attr store.Attr, now fs.FileInfo) (a wire.Attrs) {
 	var d store.Details
 	known := false
@@ -93,20 +93,20 @@ func ChangesOf(attr store.Attr, now fs.FileInfo) (a wire.Attrs) {
 	return a
 }
 
-// A fileInfo is an [fs.FileInfo] of what a peer sent about a file.
+// A fileInfo is an [fs.FileInfo] made of the attributes that a peer sent.
 type fileInfo struct {
 	name  string
 	attrs wire.Attrs
 }
 
-// InfoOf describes the file of that name, without directory, by its attributes.
+// InfoOf describes a file by its name, without directory, and its attributes.
 func InfoOf(name string, a wire.Attrs) fs.FileInfo { return fileInfo{name, a} }
 
 func (i fileInfo) Name() string { return i.name }
 func (i fileInfo) Size() int64  { return i.attrs.Size }
 func (i fileInfo) IsDir() bool  { return i.attrs.Mode.IsDir() }
 
-// Mode is irregular where the peer did not say.
+// Mode returns an irregular mode if the peer sent none.
 func (i fileInfo) Mode() fs.FileMode {
 	if !i.attrs.Has(wire.AttrMode) {
 		return fs.ModeIrregular
@@ -114,7 +114,7 @@ func (i fileInfo) Mode() fs.FileMode {
 	return fs.FileMode(i.attrs.Mode.FileMode())
 }
 
-// ModTime is zero where the peer did not say.
+// ModTime returns the zero time if the peer sent none.
 func (i fileInfo) ModTime() time.Time {
 	if !i.attrs.Has(wire.AttrTimes) {
 		return time.Time{}
@@ -122,8 +122,8 @@ func (i fileInfo) ModTime() time.Time {
 	return i.attrs.Modified()
 }
 
-// Sys returns a [store.Details] if the peer sent an owner or times: see
-// [store.DetailsOf]. Version 3 does not say how many names a file has.
+// Sys returns a [store.Details] if the peer sent an owner or times: see [store.DetailsOf]. Version
+// 3 has no field for the number of names that a file has.
 func (i fileInfo) Sys() any {
 	d := store.Details{UID: i.attrs.UID, GID: i.attrs.GID}
 	if i.attrs.Has(wire.AttrTimes) {
@@ -135,20 +135,20 @@ func (i fileInfo) Sys() any {
 	return d
 }
 
-// DescribedBy returns what a peer sent about a file, if [InfoOf] made fi.
+// DescribedBy returns the attributes that a peer sent, if fi comes from [InfoOf].
 func DescribedBy(fi fs.FileInfo) (wire.Attrs, bool) {
 	i, ok := fi.(fileInfo)
 	return i.attrs, ok
 }
 
-// NeedsCurrent reports whether [ChangesOf] needs the current attributes to send a: version
-// 3 has the owner together with the group, and one time with the other.
+// NeedsCurrent reports whether [ChangesOf] needs the file's present attributes to send a, because
+// version 3 sends the owner together with the group, and one time together with the other.
 func NeedsCurrent(a store.Attr) bool {
 	return (a.UID == nil) != (a.GID == nil) || a.AccessTime.IsZero() != a.ModTime.IsZero()
 }
 
-// SpaceOf converts what a server reports in fragments to bytes. No part is more than the whole:
-// else what is used would be negative.
+// SpaceOf converts a server's report, which counts in fragments, to bytes. It ensures that no part
+// is larger than the whole. Otherwise the used space would be negative.
 func SpaceOf(v wire.StatVFS) store.Space {
 	unit := v.FragmentSize
 	if unit == 0 {

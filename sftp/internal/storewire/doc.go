@@ -1,4 +1,3 @@
-// Package storewire translates between the values of package store and those of SFTP
-// version 3, as package wire has them: attributes, and the errors that a STATUS stands for.
-// The server translates one way and the client the other.
+// Package storewire converts attributes and errors between package store and package wire, the
+// values of SFTP version 3. The server converts in one direction, and the client in the other.
 package storewire

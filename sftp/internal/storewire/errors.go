@@ -11,13 +11,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The kinds of errors that files have, and how the protocol says them. The
-// codes are those of OpenSSH's server (errno_to_portable in sftp-server.c), as
-// clients know to read them, and so is its wording, where it has some. Errors that it
-// calls a failure have a text of their own here, by which haul's client knows the
-// kind again.
+// errorKinds lists the kinds of file errors, with the status code and the text that represent each
+// one in the protocol. The codes are those of OpenSSH's server (errno_to_portable in
+// sftp-server.c), which clients know, and so are the texts where OpenSSH has one. Errors that
+// OpenSSH reports as a plain failure have their own texts here, by which haul's client recognizes
+// the kind.
 //
-// Of several that fit, the first counts: ErrNotRegular is an ErrPermission too.
+// If several kinds match, the first one counts: for example, ErrNotRegular is an ErrPermission too.
 var errorKinds = [...]struct {
 	kind   error
 	status wire.Status
@@ -41,9 +41,8 @@ var errorKinds = [...]struct {
 	{ErrBusy, wire.Failure, "Too many open files"},
 }
 
-// StatusOf returns the code and the words by which a server answers err. The
-// words are always one of a few: the text of an error may have paths of this
-// machine in it, and those must not be disclosed.
+// StatusOf returns the code and the text with which a server answers err. The text is always one of
+// a fixed set: the text of an error may contain paths of this machine, which clients must not see.
 func StatusOf(err error) (wire.Status, string) {
 	if err == nil {
 		return wire.OK, "Success"
@@ -56,8 +55,8 @@ func StatusOf(err error) (wire.Status, string) {
 	return wire.Failure, "Failure"
 }
 
-// statusKinds has the meaning to errors.Is of the codes of later versions, and of those of
-// version 3 that are specific. A plain failure has none.
+// statusKinds maps status codes to the errors that errors.Is recognizes: the specific codes of
+// version 3, and the codes of later versions. A plain failure has no entry.
 var statusKinds = map[wire.Status]error{
 	wire.EOF:              io.EOF,
 	wire.NoSuchFile:       fs.ErrNotExist,
@@ -75,8 +74,8 @@ var statusKinds = map[wire.Status]error{
 	wire.LinkLoop:         syscall.ELOOP,
 }
 
-// KindOf returns what a refusal means to errors.Is, or nil if that is not known. A
-// plain failure says something by the words of a haul server alone.
+// KindOf returns the error that errors.Is recognizes in a refusal, or nil if it is not known. A
+// plain failure has a kind only if its text is one of a haul server.
 func KindOf(e *wire.StatusError) error {
 	if e.Status == wire.Failure {
 		for i := range errorKinds {
@@ -88,23 +87,23 @@ func KindOf(e *wire.StatusError) error {
 	return statusKinds[e.Status]
 }
 
-// ErrNotEmpty is what fs.ErrExist means where a directory is to be removed.
+// ErrNotEmpty is the fs.ErrExist of a request to remove a directory.
 var ErrNotEmpty = fmt.Errorf("%w: the directory is not empty", fs.ErrExist)
 
-// ErrUploadOnly is what fs.ErrExist means for users who may only upload.
+// ErrUploadOnly is the fs.ErrExist of users who may only upload.
 var ErrUploadOnly = fmt.Errorf("%w: upload-only access replaces nothing", fs.ErrExist)
 
-// The meaning of fs.ErrInvalid for the names in a request.
+// These errors say why a name in a request is an fs.ErrInvalid.
 var (
 	ErrBelowItself = fmt.Errorf("%w: a directory cannot move below itself", fs.ErrInvalid)
 	ErrNotUTF8     = fmt.Errorf("%w: the name is not UTF-8", fs.ErrInvalid)
 )
 
-// ErrBusy says that as many handles are open as may be.
+// ErrBusy says that no more handles may be open.
 var ErrBusy = errors.New("too many open files and directories")
 
-// A FullError is a refusal without a reason, of a server whose disk is full.
-// OpenSSH's server has no other word for that: ENOSPC is SSH_FX_FAILURE.
+// A FullError is the error of a server that refused a request without a reason, while its disk was
+// full. OpenSSH's server reports ENOSPC only as SSH_FX_FAILURE.
 type FullError struct{ Refusal error }
 
 // Error says that the disk is full.
@@ -116,7 +115,7 @@ func (e FullError) Unwrap() []error { return []error{store.ErrNoSpace, e.Refusal
 // A RoomError says that a file has more bytes than are free on the server's disk.
 type RoomError struct{ Free, Size int64 }
 
-// Error says how much is free, and how much it would take.
+// Error says how many megabytes are free, and how many the file has.
 func (e RoomError) Error() string {
 	return fmt.Sprintf("the server has %.1f MB free on its disk, and the file has %.1f MB", float64(e.Free)/1e6, float64(e.Size)/1e6)
 }

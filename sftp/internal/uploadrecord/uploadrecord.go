@@ -1,5 +1,5 @@
-// Package uploadrecord writes and reads what the SFTP client notes of an upload that can be
-// resumed, in a file beside it.
+// Package uploadrecord writes and reads the record of an upload that can be resumed. The SFTP
+// client keeps it in a file beside the upload.
 package uploadrecord
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A Record says how much of a resumable upload is whole. It is a line of text, in
-// one of two places in turn, so that one that is cut short leaves the other.
+// A Record says how much of a resumable upload is complete. It is a line of text. Records are
+// written to two slots in turn, so that a write that is cut short leaves the other record intact.
 type Record struct {
-	Seq    uint64 // of two, the one with the higher counts
-	Whole  int64  // bytes, from the start
-	Size   int64  // that the file is expected to have; 0 if unknown
+	Seq    uint64 // number of the record; the higher of the two is the newer one
+	Whole  int64  // number of complete bytes, from the start
+	Size   int64  // expected size of the file in bytes; 0 if unknown
 	Source uint64 // a hash of Create.Source
 	Open   bool   // the upload that wrote it may still be under way
 	File   string // the random part of the temporary file's name
@@ -28,17 +28,17 @@ const (
 	recordSum  = " crc=%08x\n"
 )
 
-// Slot is how many bytes it is from one place to the other.
+// Slot is the size of a slot in bytes.
 const Slot = 256
 
-// AppendTo appends r as it is stored, in less than Slot bytes.
+// AppendTo appends r in its stored form, which is shorter than Slot.
 func (r Record) AppendTo(b []byte) []byte {
 	start := len(b)
 	b = fmt.Appendf(b, recordLine, r.Seq, r.Whole, r.Size, r.Source, r.Open, r.File)
 	return fmt.Appendf(b, recordSum, crc32.ChecksumIEEE(b[start:]))
 }
 
-// Parse returns false for what is no record.
+// Parse parses a record. It returns false if b does not begin with a valid one.
 func Parse(b []byte) (r Record, ok bool) {
 	line, _, _ := bytes.Cut(b, []byte{'\n'})
 	if len(line) >= Slot {
@@ -46,7 +46,8 @@ func Parse(b []byte) (r Record, ok bool) {
 	}
 	var sum uint32
 	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.Seq, &r.Whole, &r.Size, &r.Source, &r.Open, &r.File, &sum)
-	// Whatever else Sscanf takes for the same is not what was written.
+	// Sscanf also accepts other spellings of the same values; only the line that AppendTo writes is
+	// valid.
 	if err != nil || r.Whole < 0 || r.Whole > wire.MaxFile || r.Size < 0 || !tempname.IsKey(r.File) ||
 		!bytes.Equal(r.AppendTo(nil), append(slices.Clip(line), '\n')) {
 		return Record{}, false

@@ -1,11 +1,11 @@
 package wire
 
-// The requests of the draft, in the order of their types. A handle is one that
-// the server gave. A path of more than MaxPath bytes is sent as it is, and most
-// servers refuse it. Offsets and lengths are not below zero.
+// The functions below append the requests of the draft, in the order of their types. handle is a
+// handle that the server returned. A path longer than MaxPath bytes is sent unchanged; most servers
+// refuse it. Offsets and lengths must not be negative.
 
-// AppendOpen appends an OPEN, answered by HANDLE or STATUS. Of the attributes,
-// servers heed the permissions, if a file is made.
+// AppendOpen appends an OPEN, which is answered by HANDLE or STATUS. Of the attributes, servers use
+// only the permissions, and only if they create a file.
 func AppendOpen(b []byte, id uint32, path string, flags OpenFlags, a Attrs) []byte {
 	b, at := begin(b, TypeOpen, id)
 	b = appendString(b, path)
@@ -14,14 +14,14 @@ func AppendOpen(b []byte, id uint32, path string, flags OpenFlags, a Attrs) []by
 	return end(b, at)
 }
 
-// AppendClose appends a CLOSE, answered by STATUS. The handle is gone even if
-// that is an error.
+// AppendClose appends a CLOSE, which is answered by STATUS. The handle is invalid afterwards even
+// if the answer is an error.
 func AppendClose(b []byte, id uint32, handle string) []byte {
 	return appendOne(b, TypeClose, id, handle)
 }
 
-// AppendRead appends a READ, answered by DATA of at most length bytes, or by
-// STATUS, with EOF at the end of the file.
+// AppendRead appends a READ, which is answered by DATA with at most length bytes, or by STATUS: its
+// code is EOF at the end of the file.
 func AppendRead(b []byte, id uint32, handle string, offset int64, length uint32) []byte {
 	b, at := begin(b, TypeRead, id)
 	b = appendString(b, handle)
@@ -30,14 +30,14 @@ func AppendRead(b []byte, id uint32, handle string, offset int64, length uint32)
 	return end(b, at)
 }
 
-// AppendWrite appends a WRITE, answered by STATUS.
+// AppendWrite appends a WRITE, which is answered by STATUS.
 func AppendWrite(b []byte, id uint32, handle string, offset int64, data []byte) []byte {
 	return append(AppendWriteHeader(b, id, handle, offset, len(data)), data...)
 }
 
-// AppendWriteHeader appends a WRITE without its n bytes of data, which have to
-// follow. To read a file straight into a packet, leave WriteHeaderSize bytes
-// free, read behind them, and then append the header in front:
+// AppendWriteHeader appends a WRITE without its n bytes of data, which must follow. To read a file
+// straight into a packet, leave WriteHeaderSize bytes free, read into the bytes after them, and
+// then append the header in front:
 //
 //	at := len(b) + WriteHeaderSize(handle)
 //	n, err := file.Read(b[at:cap(b)])
@@ -50,139 +50,139 @@ func AppendWriteHeader(b []byte, id uint32, handle string, offset int64, n int) 
 	return announce(b, at, n)
 }
 
-// WriteHeaderSize is how many bytes precede the data in a WRITE.
+// WriteHeaderSize returns how many bytes precede the data in a WRITE.
 func WriteHeaderSize(handle string) int { return HeaderSize + 4 + len(handle) + 8 + 4 }
 
-// AppendLstat appends an LSTAT, answered by ATTRS or STATUS. It does not follow
-// a symbolic link.
+// AppendLstat appends an LSTAT, which is answered by ATTRS or STATUS. It does not follow a symbolic
+// link.
 func AppendLstat(b []byte, id uint32, path string) []byte { return appendOne(b, TypeLstat, id, path) }
 
-// AppendFstat appends an FSTAT, answered by ATTRS or STATUS.
+// AppendFstat appends an FSTAT, which is answered by ATTRS or STATUS.
 func AppendFstat(b []byte, id uint32, handle string) []byte {
 	return appendOne(b, TypeFstat, id, handle)
 }
 
-// AppendSetstat appends a SETSTAT, answered by STATUS.
+// AppendSetstat appends a SETSTAT, which is answered by STATUS.
 func AppendSetstat(b []byte, id uint32, path string, a Attrs) []byte {
 	return appendOneAttrs(b, TypeSetstat, id, path, a)
 }
 
-// AppendFsetstat appends an FSETSTAT, answered by STATUS.
+// AppendFsetstat appends an FSETSTAT, which is answered by STATUS.
 func AppendFsetstat(b []byte, id uint32, handle string, a Attrs) []byte {
 	return appendOneAttrs(b, TypeFsetstat, id, handle, a)
 }
 
-// AppendOpendir appends an OPENDIR, answered by HANDLE or STATUS.
+// AppendOpendir appends an OPENDIR, which is answered by HANDLE or STATUS.
 func AppendOpendir(b []byte, id uint32, path string) []byte {
 	return appendOne(b, TypeOpendir, id, path)
 }
 
-// AppendReaddir appends a READDIR, answered by NAME with some of the names, or
-// by STATUS, with EOF after the last.
+// AppendReaddir appends a READDIR, which is answered by NAME with the next names, or by STATUS: its
+// code is EOF after the last name.
 func AppendReaddir(b []byte, id uint32, handle string) []byte {
 	return appendOne(b, TypeReaddir, id, handle)
 }
 
-// AppendRemove appends a REMOVE, answered by STATUS. It is not for directories.
+// AppendRemove appends a REMOVE, which is answered by STATUS. Servers refuse it for directories.
 func AppendRemove(b []byte, id uint32, path string) []byte {
 	return appendOne(b, TypeRemove, id, path)
 }
 
-// AppendMkdir appends a MKDIR, answered by STATUS.
+// AppendMkdir appends a MKDIR, which is answered by STATUS.
 func AppendMkdir(b []byte, id uint32, path string, a Attrs) []byte {
 	return appendOneAttrs(b, TypeMkdir, id, path, a)
 }
 
-// AppendRmdir appends an RMDIR, answered by STATUS.
+// AppendRmdir appends an RMDIR, which is answered by STATUS.
 func AppendRmdir(b []byte, id uint32, path string) []byte { return appendOne(b, TypeRmdir, id, path) }
 
-// AppendRealpath appends a REALPATH, answered by NAME with one name or STATUS.
+// AppendRealpath appends a REALPATH, which is answered by NAME with one name, or by STATUS.
 func AppendRealpath(b []byte, id uint32, path string) []byte {
 	return appendOne(b, TypeRealpath, id, path)
 }
 
-// AppendStat appends a STAT, answered by ATTRS or STATUS.
+// AppendStat appends a STAT, which is answered by ATTRS or STATUS.
 func AppendStat(b []byte, id uint32, path string) []byte { return appendOne(b, TypeStat, id, path) }
 
-// AppendRename appends a RENAME, answered by STATUS. It fails if there is
-// something at the new path; [AppendPosixRename] replaces it.
+// AppendRename appends a RENAME, which is answered by STATUS. The request fails if newPath exists;
+// [AppendPosixRename] replaces an existing file.
 func AppendRename(b []byte, id uint32, path, newPath string) []byte {
 	b, at := begin(b, TypeRename, id)
 	b = appendString(appendString(b, path), newPath)
 	return end(b, at)
 }
 
-// AppendReadlink appends a READLINK, answered by NAME with one name or STATUS.
+// AppendReadlink appends a READLINK, which is answered by NAME with one name, or by STATUS.
 func AppendReadlink(b []byte, id uint32, path string) []byte {
 	return appendOne(b, TypeReadlink, id, path)
 }
 
-// AppendSymlink appends a SYMLINK, answered by STATUS, that makes a link at
-// path which says target. It has these in OpenSSH's order (PROTOCOL, section
-// 4.1), not in the draft's.
+// AppendSymlink appends a SYMLINK, which is answered by STATUS. It creates a symbolic link at path
+// with the given target. The two are sent in OpenSSH's order (PROTOCOL, section 4.1), which is not
+// the draft's.
 func AppendSymlink(b []byte, id uint32, target, path string) []byte {
 	b, at := begin(b, TypeSymlink, id)
 	b = appendString(appendString(b, target), path)
 	return end(b, at)
 }
 
-// The extended requests.
+// The functions below append the extended requests.
 
-// AppendPosixRename appends a posix-rename@openssh.com, answered by STATUS. It
-// replaces what is at the new path.
+// AppendPosixRename appends a posix-rename@openssh.com, which is answered by STATUS. It replaces an
+// existing file at newPath.
 func AppendPosixRename(b []byte, id uint32, path, newPath string) []byte {
 	b, at := beginExtended(b, ExtPosixRename, id)
 	b = appendString(appendString(b, path), newPath)
 	return end(b, at)
 }
 
-// AppendStatVFS appends a statvfs@openssh.com, answered by EXTENDED_REPLY (see
+// AppendStatVFS appends a statvfs@openssh.com, which is answered by EXTENDED_REPLY (see
 // [Reply.StatVFS]) or STATUS.
 func AppendStatVFS(b []byte, id uint32, path string) []byte {
 	return appendExtendedOne(b, ExtStatVFS, id, path)
 }
 
-// AppendFstatVFS appends an fstatvfs@openssh.com, answered likewise.
+// AppendFstatVFS appends an fstatvfs@openssh.com, which is answered like statvfs@openssh.com.
 func AppendFstatVFS(b []byte, id uint32, handle string) []byte {
 	return appendExtendedOne(b, ExtFstatVFS, id, handle)
 }
 
-// AppendHardlink appends a hardlink@openssh.com, answered by STATUS. The file
-// at path gets the new one too.
+// AppendHardlink appends a hardlink@openssh.com, which is answered by STATUS. It gives the file at
+// path the additional name newPath.
 func AppendHardlink(b []byte, id uint32, path, newPath string) []byte {
 	b, at := beginExtended(b, ExtHardlink, id)
 	b = appendString(appendString(b, path), newPath)
 	return end(b, at)
 }
 
-// AppendFsync appends an fsync@openssh.com, answered by STATUS.
+// AppendFsync appends an fsync@openssh.com, which is answered by STATUS.
 func AppendFsync(b []byte, id uint32, handle string) []byte {
 	return appendExtendedOne(b, ExtFsync, id, handle)
 }
 
-// AppendLsetstat appends an lsetstat@openssh.com, answered by STATUS. OpenSSH
-// refuses it with a size.
+// AppendLsetstat appends an lsetstat@openssh.com, which is answered by STATUS. OpenSSH refuses the
+// request if the attributes include a size.
 func AppendLsetstat(b []byte, id uint32, path string, a Attrs) []byte {
 	b, at := beginExtended(b, ExtLsetstat, id)
 	b = appendAttrs(appendString(b, path), a)
 	return end(b, at)
 }
 
-// AppendLimits appends a limits@openssh.com, answered by EXTENDED_REPLY (see
+// AppendLimits appends a limits@openssh.com, which is answered by EXTENDED_REPLY (see
 // [Reply.Limits]).
 func AppendLimits(b []byte, id uint32) []byte {
 	b, at := beginExtended(b, ExtLimits, id)
 	return end(b, at)
 }
 
-// AppendExpandPath appends an expand-path@openssh.com, answered by NAME with
-// one name or STATUS.
+// AppendExpandPath appends an expand-path@openssh.com, which is answered by NAME with one name, or
+// by STATUS.
 func AppendExpandPath(b []byte, id uint32, path string) []byte {
 	return appendExtendedOne(b, ExtExpandPath, id, path)
 }
 
-// AppendCopyData appends a copy-data, answered by STATUS when all is copied. A
-// length of 0 means up to the end of the file read.
+// AppendCopyData appends a copy-data, which is answered by STATUS when all bytes are copied. A
+// length of 0 means up to the end of the source file.
 func AppendCopyData(b []byte, id uint32, handle string, offset, length int64, toHandle string, toOffset int64) []byte {
 	b, at := beginExtended(b, ExtCopyData, id)
 	b = appendString(b, handle)
@@ -193,13 +193,13 @@ func AppendCopyData(b []byte, id uint32, handle string, offset, length int64, to
 	return end(b, at)
 }
 
-// AppendHomeDirectory appends a home-directory, answered by NAME with one name
-// or STATUS. An empty user is the one logged in, which OpenSSH does not know.
+// AppendHomeDirectory appends a home-directory, which is answered by NAME with one name, or by
+// STATUS. An empty user means the user who is logged in; OpenSSH does not support that.
 func AppendHomeDirectory(b []byte, id uint32, user string) []byte {
 	return appendExtendedOne(b, ExtHomeDirectory, id, user)
 }
 
-// AppendUsersGroupsByID appends a users-groups-by-id@openssh.com, answered by
+// AppendUsersGroupsByID appends a users-groups-by-id@openssh.com, which is answered by
 // EXTENDED_REPLY (see [Reply.UsersGroups]).
 func AppendUsersGroupsByID(b []byte, id uint32, users, groups []uint32) []byte {
 	b, at := beginExtended(b, ExtUsersGroupsByID, id)
@@ -212,24 +212,23 @@ func AppendUsersGroupsByID(b []byte, id uint32, users, groups []uint32) []byte {
 	return end(b, at)
 }
 
-// AppendCheckFileHandle appends a check-file-handle, answered by EXTENDED_REPLY
-// (see [Reply.CheckFile]) or STATUS: hashes of length bytes from offset, one
-// for each blockSize bytes. A length of 0 means up to the end of the file; a
-// blockSize of 0 means one hash, and is else at least MinCheckBlock.
-// Algorithms are names with commas between, the most wanted first.
+// AppendCheckFileHandle appends a check-file-handle, which is answered by EXTENDED_REPLY (see
+// [Reply.CheckFile]) or STATUS. It requests the hashes of length bytes from offset on, one hash for
+// each blockSize bytes. A length of 0 means up to the end of the file. A blockSize of 0 means one
+// hash of everything; other values must be at least MinCheckBlock. algorithms lists the names of
+// hashes, separated by commas, in the order of preference.
 func AppendCheckFileHandle(b []byte, id uint32, handle, algorithms string, offset, length int64, blockSize uint32) []byte {
 	b, at := beginExtended(b, ExtCheckFileHandle, id)
 	return endCheckFile(b, at, handle, algorithms, offset, length, blockSize)
 }
 
-// AppendCheckFileName appends a check-file-name, the same for a path.
+// AppendCheckFileName appends a check-file-name. It is like check-file-handle for a path.
 func AppendCheckFileName(b []byte, id uint32, path, algorithms string, offset, length int64, blockSize uint32) []byte {
 	b, at := beginExtended(b, ExtCheckFileName, id)
 	return endCheckFile(b, at, path, algorithms, offset, length, blockSize)
 }
 
-// AppendCheckFile appends a check-file, which is what paramiko calls a
-// check-file-handle.
+// AppendCheckFile appends a check-file, paramiko's name for check-file-handle.
 func AppendCheckFile(b []byte, id uint32, handle, algorithms string, offset, length int64, blockSize uint32) []byte {
 	b, at := beginExtended(b, ExtCheckFile, id)
 	return endCheckFile(b, at, handle, algorithms, offset, length, blockSize)

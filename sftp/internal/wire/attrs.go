@@ -19,28 +19,28 @@ const (
 	attrKnown = AttrSize | AttrOwner | AttrMode | AttrTimes
 )
 
-// minPair is how many bytes an extension pair has at the least: two lengths.
+// minPair is the least number of bytes in an extension pair: two lengths.
 const minPair = 4 + 4
 
-// Attrs are a file's attributes. Attributes that Flags do not name are not known, or in
-// a request not to be changed.
+// Attrs are a file's attributes. Attributes that Flags does not include are unknown; in a request,
+// they are not to be changed.
 //
-// Extended attributes are read over and not kept, and never sent. They may say
-// anything, so peers would have to agree on some first, and OpenSSH has none.
+// Extended attributes are skipped when read, and never sent. Peers would have to agree on their
+// meaning first, and OpenSSH defines none.
 type Attrs struct {
 	Flags AttrFlags
 	Mode  Mode
-	Size  int64  // bytes; what is above the range came as the most there is
-	UID   uint32 // the owner's number
-	GID   uint32 // the group's
+	Size  int64  // bytes; a larger number than an int64 holds becomes math.MaxInt64
+	UID   uint32 // the owner's numeric ID
+	GID   uint32 // the group's numeric ID
 	Atime uint32 // last access, in seconds since 1970
-	Mtime uint32 // last change, likewise
+	Mtime uint32 // last modification, in seconds since 1970
 }
 
-// Has reports whether the attribute is present, or several are.
+// Has reports whether all attributes in f are present.
 func (a Attrs) Has(f AttrFlags) bool { return a.Flags&f == f }
 
-// SetSize adds a size in bytes, which is not below zero.
+// SetSize adds a size in bytes, which must not be negative.
 func (a *Attrs) SetSize(n int64) {
 	a.Flags |= AttrSize
 	a.Size = n
@@ -58,8 +58,8 @@ func (a *Attrs) SetMode(m Mode) {
 	a.Mode = m
 }
 
-// SetTimes adds both times, which can only be set together. They are cut to
-// seconds, and to the years 1970 to 2106, which is what version 3 can say.
+// SetTimes adds both times, which can only be set together. Version 3 represents them in whole
+// seconds in the years 1970 to 2106, so they are truncated to that.
 func (a *Attrs) SetTimes(accessed, modified time.Time) {
 	a.Flags |= AttrTimes
 	a.Atime, a.Mtime = seconds(accessed), seconds(modified)
@@ -92,8 +92,8 @@ func appendAttrs(b []byte, a Attrs) []byte {
 	return b
 }
 
-// attrs takes a file's attributes. Flags that version 3 does not have are
-// passed over, as OpenSSH does: with luck they are flags alone.
+// attrs reads a file's attributes. It ignores flags that version 3 does not define, as OpenSSH
+// does, and assumes that no data belongs to them.
 func (r *reader) attrs() (a Attrs) {
 	flags := AttrFlags(r.uint32("attribute flags"))
 	a.Flags = flags & attrKnown

@@ -2,20 +2,20 @@ package wire
 
 import "iter"
 
-// The content of an EXTENDED_REPLY depends on the extended request alone; so the
-// driver, which knows the request, calls the method that fits.
+// The content of an EXTENDED_REPLY depends on the extended request, which only the driver knows. So
+// the driver calls the method for that request.
 
-// StatVFS is how full a file system is, the reply to statvfs@openssh.com and
-// fstatvfs@openssh.com (PROTOCOL, section 4.4). Fields are as in POSIX statvfs.
+// StatVFS describes the space of a file system. It is the reply to statvfs@openssh.com and
+// fstatvfs@openssh.com (PROTOCOL, section 4.4). The fields are those of POSIX statvfs.
 type StatVFS struct {
-	BlockSize       uint64 // f_bsize: bytes, as a unit to read and write
-	FragmentSize    uint64 // f_frsize: bytes, the unit of the three below
+	BlockSize       uint64 // f_bsize: bytes, the unit for reading and writing
+	FragmentSize    uint64 // f_frsize: bytes, the unit of the three fields below
 	Blocks          uint64 // f_blocks
 	FreeBlocks      uint64 // f_bfree
-	AvailableBlocks uint64 // f_bavail: without what is reserved for root
+	AvailableBlocks uint64 // f_bavail: without the blocks reserved for root
 	Files           uint64 // f_files: inodes
 	FreeFiles       uint64 // f_ffree
-	AvailableFiles  uint64 // f_favail: without what is reserved for root
+	AvailableFiles  uint64 // f_favail: without the inodes reserved for root
 	ID              uint64 // f_fsid
 	Flags           uint64 // f_flag: StatVFSReadOnly and others
 	MaxName         uint64 // f_namemax: bytes
@@ -45,7 +45,7 @@ func (p *Reply) StatVFS() (StatVFS, error) {
 	return v, nil
 }
 
-// AppendStatVFSReply appends that reply.
+// AppendStatVFSReply appends the reply to statvfs@openssh.com or fstatvfs@openssh.com.
 func AppendStatVFSReply(b []byte, id uint32, v StatVFS) []byte {
 	b, at := begin(b, TypeExtendedReply, id)
 	for _, f := range v.fields() {
@@ -54,13 +54,13 @@ func AppendStatVFSReply(b []byte, id uint32, v StatVFS) []byte {
 	return end(b, at)
 }
 
-// Limits is what a server can take, the reply to limits@openssh.com (PROTOCOL,
-// section 4.8). Zero means that the server names no limit.
+// Limits holds the limits of a server, the reply to limits@openssh.com (PROTOCOL, section 4.8).
+// Zero means that the server states no limit.
 type Limits struct {
-	Packet  uint64 // bytes a packet, without its length field
-	Read    uint64 // bytes that a READ may ask for
+	Packet  uint64 // bytes in a packet, without its length field
+	Read    uint64 // bytes that one READ may request
 	Write   uint64 // bytes of data in a WRITE
-	Handles uint64 // open at a time
+	Handles uint64 // handles open at a time
 }
 
 // Limits reads the reply to limits@openssh.com.
@@ -78,7 +78,7 @@ func (p *Reply) Limits() (Limits, error) {
 	return l, nil
 }
 
-// AppendLimitsReply appends that reply.
+// AppendLimitsReply appends the reply to limits@openssh.com.
 func AppendLimitsReply(b []byte, id uint32, l Limits) []byte {
 	b, at := begin(b, TypeExtendedReply, id)
 	b = appendUint64(b, l.Packet)
@@ -88,10 +88,10 @@ func AppendLimitsReply(b []byte, id uint32, l Limits) []byte {
 	return end(b, at)
 }
 
-// Strings are strings one after the other, as they came. All have been checked.
+// Strings holds consecutive strings as received. Their lengths have been checked.
 type Strings []byte
 
-// All yields each in its turn.
+// All yields each string in turn.
 func (s Strings) All() iter.Seq[[]byte] {
 	return func(yield func(s []byte) bool) {
 		r := reader{b: s}
@@ -103,9 +103,9 @@ func (s Strings) All() iter.Seq[[]byte] {
 	}
 }
 
-// UsersGroups reads the reply to users-groups-by-id@openssh.com (PROTOCOL,
-// section 4.12): a name for each number, in the order asked, and empty where the
-// server has none. It may lie about how many there are.
+// UsersGroups reads the reply to users-groups-by-id@openssh.com (PROTOCOL, section 4.12): a name
+// for each numeric ID, in the order of the request. The name is empty if the server knows none. The
+// number of names may differ from the number of IDs.
 func (p *Reply) UsersGroups() (users, groups Strings, err error) {
 	r := p.extended()
 	users = r.strings("users")
@@ -116,7 +116,7 @@ func (p *Reply) UsersGroups() (users, groups Strings, err error) {
 	return users, groups, nil
 }
 
-// strings takes a string that is made of strings.
+// strings reads a string that consists of strings.
 func (r *reader) strings(field string) Strings {
 	b := r.bytes(field, MaxPacket)
 	inner := reader{b: b}
@@ -130,7 +130,7 @@ func (r *reader) strings(field string) Strings {
 	return Strings(b)
 }
 
-// AppendUsersGroupsReply appends that reply.
+// AppendUsersGroupsReply appends the reply to users-groups-by-id@openssh.com.
 func AppendUsersGroupsReply(b []byte, id uint32, users, groups []string) []byte {
 	b, at := begin(b, TypeExtendedReply, id)
 	for _, names := range [...][]string{users, groups} {
@@ -146,12 +146,12 @@ func AppendUsersGroupsReply(b []byte, id uint32, users, groups []string) []byte 
 	return end(b, at)
 }
 
-// CheckFile reads the reply to any of the three check-file: the hash that was
-// chosen, and its values one after the other, at least one byte. How long one
-// is follows from the algorithm, which is for the driver to know.
+// CheckFile reads the reply to any of the three check-file requests. It returns the chosen
+// algorithm, and the concatenated hashes, which are at least one byte. The length of one hash
+// follows from the algorithm, which the driver has to know.
 //
-// The draft has just that; paramiko says "check-file" first, and no hash is
-// called so.
+// The draft specifies these two fields only. paramiko sends "check-file" in front of them, which is
+// not the name of any hash.
 func (p *Reply) CheckFile() (algorithm, hashes []byte, err error) {
 	r := p.extended()
 	algorithm = r.bytes("hash algorithm", maxAlgorithms)
@@ -168,16 +168,15 @@ func (p *Reply) CheckFile() (algorithm, hashes []byte, err error) {
 	return algorithm, hashes, nil
 }
 
-// AppendCheckFileReply appends that reply, to check-file-handle or
-// check-file-name.
+// AppendCheckFileReply appends the reply to check-file-handle or check-file-name.
 func AppendCheckFileReply(b []byte, id uint32, algorithm string, hashes []byte) []byte {
 	b, at := begin(b, TypeExtendedReply, id)
 	b = append(appendString(b, algorithm), hashes...)
 	return end(b, at)
 }
 
-// AppendOldCheckFileReply appends that reply, to check-file: clients that ask for that
-// passes over its name.
+// AppendOldCheckFileReply appends the reply to check-file. It begins with the name of the
+// extension, which clients of check-file skip.
 func AppendOldCheckFileReply(b []byte, id uint32, algorithm string, hashes []byte) []byte {
 	b, at := begin(b, TypeExtendedReply, id)
 	b = appendString(b, extensions[ExtCheckFile].Name)
@@ -185,7 +184,7 @@ func AppendOldCheckFileReply(b []byte, id uint32, algorithm string, hashes []byt
 	return end(b, at)
 }
 
-// extended begins to read what EXTENDED_REPLY holds.
+// extended begins to read the content of an EXTENDED_REPLY.
 func (p *Reply) extended() reader {
 	r := reader{b: p.Extended}
 	if p.Type != TypeExtendedReply {
@@ -194,8 +193,7 @@ func (p *Reply) extended() reader {
 	return r
 }
 
-// check returns what went wrong with it, if anything. The extension is zero if
-// there are two with that reply.
+// check returns the error of the reply, or nil. e is zero if several extensions have this reply.
 func (p *Reply) check(r *reader, e Extension) error {
 	if !r.failed() {
 		return nil

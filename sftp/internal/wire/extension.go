@@ -11,26 +11,26 @@ type Extension uint8
 // The extensions: OpenSSH's (PROTOCOL, section 4, in the order in which its
 // server announces them), and check-file (draft-ietf-secsh-filexfer-extensions).
 const (
-	ExtPosixRename     Extension = 1 + iota // rename over what may be there
-	ExtStatVFS                              // how full a file system is, by path
+	ExtPosixRename     Extension = 1 + iota // rename, and replace an existing file
+	ExtStatVFS                              // space of a file system, by path
 	ExtFstatVFS                             // the same, by handle
 	ExtHardlink                             // give a file a second name
-	ExtFsync                                // put a file's data on the disk
-	ExtLsetstat                             // set attributes of a link itself
-	ExtLimits                               // what the server can take
-	ExtExpandPath                           // REALPATH that knows ~
+	ExtFsync                                // write a file's data to the disk
+	ExtLsetstat                             // set attributes of a symbolic link itself
+	ExtLimits                               // limits of the server
+	ExtExpandPath                           // REALPATH that expands ~
 	ExtCopyData                             // copy between two open files
-	ExtHomeDirectory                        // where a user is at home
-	ExtUsersGroupsByID                      // names for numbers
+	ExtHomeDirectory                        // home directory of a user
+	ExtUsersGroupsByID                      // names for numeric IDs
 	ExtCheckFileHandle                      // hashes of a file's data, by handle
 	ExtCheckFileName                        // the same, by path
-	ExtCheckFile                            // the first by its older name, which paramiko uses
+	ExtCheckFile                            // check-file-handle under its older name, which paramiko uses
 
 	numExtensions
 )
 
-// extensions has the names of the extensions, and their data in VERSION: of OpenSSH's,
-// their version.
+// extensions holds the names of the extensions and their data in VERSION. For OpenSSH's extensions,
+// the data is their version.
 var extensions = [numExtensions]Pair{
 	ExtPosixRename:     {"posix-rename@openssh.com", "1"},
 	ExtStatVFS:         {"statvfs@openssh.com", "2"},
@@ -56,7 +56,7 @@ func (e Extension) String() string {
 	return extensions[e].Name
 }
 
-// extensionNamed returns the extension of that name, or zero.
+// extensionNamed returns the extension with the given name, or zero.
 func extensionNamed(name []byte) Extension {
 	for e := Extension(1); e < numExtensions; e++ {
 		if string(name) == extensions[e].Name {
@@ -66,10 +66,10 @@ func extensionNamed(name []byte) Extension {
 	return 0
 }
 
-// Extensions is a set of them.
+// Extensions is a set of extensions.
 type Extensions uint32
 
-// AllExtensions is the set of those that this package knows.
+// AllExtensions is the set of all extensions that this package knows.
 const AllExtensions Extensions = 1<<numExtensions - 1<<1
 
 // Has reports whether e is in the set.
@@ -92,7 +92,7 @@ func (s Extensions) All() iter.Seq[Extension] {
 	}
 }
 
-// Pairs returns what a server announces that has these: see [AppendVersion].
+// Pairs returns the pairs by which a server announces these extensions: see [AppendVersion].
 func (s Extensions) Pairs() []Pair {
 	var pairs []Pair
 	for e := range s.All() {
@@ -104,10 +104,10 @@ func (s Extensions) Pairs() []Pair {
 // A Pair announces an extension in INIT or VERSION (draft, section 4).
 type Pair struct {
 	Name string
-	Data string // what the extension says it is; OpenSSH has its version here
+	Data string // data of the extension; for OpenSSH's, its version
 }
 
-// Pairs are extension pairs as they came, in their order.
+// Pairs holds extension pairs as received, in their order.
 type Pairs []byte
 
 // All yields the name and the data of each pair.
@@ -123,11 +123,10 @@ func (p Pairs) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Known returns which extensions are announced, in a version that is spoken
-// here. An unknown version counts as none. The data of check-file is ignored, since every
-// server has something else there; and where there is one of that name there may be
-// all three kinds, since some servers announce the others
-// by it.
+// Known returns the announced extensions that this package supports. An extension with an unknown
+// version does not count. The data of check-file is ignored, because it differs from server to
+// server. A server that announces check-file may support all three check-file requests, since some
+// servers announce the others by it.
 func (p Pairs) Known() (s Extensions) {
 	for name, data := range p.All() {
 		e := extensionNamed(name)
@@ -143,7 +142,7 @@ func (p Pairs) Known() (s Extensions) {
 	return s
 }
 
-// pairs takes all that is left as pairs.
+// pairs reads the rest of the packet as pairs.
 func (r *reader) pairs() Pairs {
 	all := r.b
 	for n := 0; len(r.b) > 0; n++ {
@@ -160,8 +159,8 @@ func (r *reader) pairs() Pairs {
 	return Pairs(all)
 }
 
-// AppendInit appends an INIT, which opens a session. Clients announce nothing
-// of their own in it, though the draft would let them.
+// AppendInit appends an INIT, which opens a session. The draft allows clients to announce
+// extensions in it, but clients announce none.
 func AppendInit(b []byte, version uint32) []byte {
 	b, at := begin(b, TypeInit, version)
 	return end(b, at)

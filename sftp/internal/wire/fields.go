@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// A packet begins with its length, which does not count itself, its type, and a request id.
-// INIT and VERSION have the version in place of the id.
+// A packet begins with its length, which does not count itself, then its type, and then a request
+// id. INIT and VERSION have the version in place of the id.
 const (
-	// HeaderSize is the smallest size of a packet, in bytes: its length, type and id. A client
-	// can always wait for as many bytes.
+	// HeaderSize is the smallest size of a packet, in bytes: its length, type and id. So a client
+	// can always read this many bytes first.
 	HeaderSize = lengthSize + 1 + 4
 
 	// DataHeaderSize is how many bytes precede the data in a DATA packet.
@@ -23,22 +23,21 @@ const (
 // plus the length of any READ or WRITE does not overflow.
 const maxOffset = math.MaxInt64 - math.MaxUint32
 
-// begin appends a packet's header, for end to fill in the length; at is where
-// the packet begins.
+// begin appends the header of a packet; end fills in the length. at is the index where the packet
+// begins.
 func begin(b []byte, t Type, id uint32) (_ []byte, at int) {
 	at = len(b)
 	b = append(b, 0, 0, 0, 0, byte(t))
 	return binary.BigEndian.AppendUint32(b, id), at
 }
 
-// end sets the length of the packet that reaches from at to the end of b.
+// end sets the length of the packet that extends from at to the end of b.
 func end(b []byte, at int) []byte {
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-lengthSize))
 	return b
 }
 
-// announce sets the length of the packet that begins at at, of which n bytes
-// are still to come.
+// announce sets the length of the packet that begins at at. Its last n bytes are not in b yet.
 func announce(b []byte, at, n int) []byte {
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-lengthSize+n))
 	return b
@@ -48,8 +47,8 @@ func appendUint32(b []byte, v uint32) []byte { return binary.BigEndian.AppendUin
 
 func appendUint64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
 
-// appendString appends the type that the draft calls string: a length, and
-// that many bytes of any kind.
+// appendString appends a value of the type that the draft calls string: a length, and that many
+// arbitrary bytes.
 func appendString[S string | []byte](b []byte, s S) []byte {
 	return append(appendUint32(b, uint32(len(s))), s...)
 }
@@ -60,11 +59,11 @@ func appendOne(b []byte, t Type, id uint32, s string) []byte {
 	return end(appendString(b, s), at)
 }
 
-// A reader takes one field after the other off a packet. Once one is wrong, it
-// remembers which, and all that follow are zero; so callers ask once, at the end.
+// A reader reads the fields of a packet, one after the other. After the first invalid field it
+// remembers the error and returns zero values, so callers check for errors only once, at the end.
 type reader struct {
-	b              []byte // what is left
-	field, problem string // the first that was wrong
+	b              []byte // the bytes not read yet
+	field, problem string // the first invalid field, and what is wrong with it
 }
 
 func (r *reader) failed() bool { return r.problem != "" }
@@ -96,7 +95,7 @@ func (r *reader) uint64(field string) uint64 {
 	return v
 }
 
-// offset takes a place in a file.
+// offset reads an offset in a file.
 func (r *reader) offset(field string) int64 {
 	v := r.uint64(field)
 	if v > maxOffset {
@@ -106,14 +105,14 @@ func (r *reader) offset(field string) int64 {
 	return int64(v)
 }
 
-// size takes a number of bytes. Peers may say "all of it" by numbers from 2^63,
-// and no file has as many: they become the most that an int64 holds.
+// size reads a number of bytes. Peers may send numbers from 2^63 on to mean "all", and no file is
+// that large. They become math.MaxInt64.
 func (r *reader) size(field string) int64 {
 	return int64(min(r.uint64(field), math.MaxInt64))
 }
 
-// bytes takes a string of at most that many bytes. The view is capped, so that
-// appending to it does not write into what follows.
+// bytes reads a string of at most most bytes. The capacity of the result is limited, so that
+// appending to it does not overwrite the following bytes.
 func (r *reader) bytes(field string, most int) []byte {
 	n := r.uint32(field)
 	switch {
@@ -135,8 +134,8 @@ func (r *reader) handle(field string) []byte { return r.bytes(field, MaxHandle) 
 
 func (r *reader) path(field string) []byte { return r.bytes(field, MaxPath) }
 
-// count takes a number of things of at least so many bytes each. It is believed
-// only if they can be there.
+// count reads the number of elements that follow, each of at least size bytes. It fails if the
+// packet is too short for that number.
 func (r *reader) count(field string, size, most int) int {
 	n := r.uint32(field)
 	switch {
@@ -152,7 +151,7 @@ func (r *reader) count(field string, size, most int) int {
 	return int(n)
 }
 
-// cutOff is the problem of a field that has fewer bytes than it should.
+// cutOff describes a field that has fewer bytes than it should.
 func cutOff(want int64, left int) string {
 	return fmt.Sprintf("cut off: %d bytes wanted, %d left", want, left)
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// OpenFlags say what a file is opened for (draft, section 6.3). Flags that
-// version 3 does not have may come too, and mean nothing.
+// OpenFlags say for which operations a file is opened (draft, section 6.3). Flags that version 3
+// does not define may be received, and have no meaning.
 type OpenFlags uint32
 
 // The open flags.
@@ -15,17 +15,17 @@ const (
 	OpenWrite                           // write
 	OpenAppend                          // every write goes to the end, whatever its offset
 	OpenCreate                          // create the file if it does not exist
-	OpenTruncate                        // empty the file if there is one
-	OpenExclusive                       // with OpenCreate: fail if there is one
+	OpenTruncate                        // empty an existing file
+	OpenExclusive                       // with OpenCreate: fail if the file exists
 )
 
 var openFlagNames = [...]string{"READ", "WRITE", "APPEND", "CREAT", "TRUNC", "EXCL"}
 
-// Check reports flags that contradict each other.
+// Check returns an error if flags contradict each other.
 //
-// It lets pass TRUNC without CREAT, which the draft forbids: clients use it to
-// empty a file that must exist, and OpenSSH's server understands. It refuses
-// TRUNC or APPEND without WRITE, since some systems truncate even so.
+// It accepts TRUNC without CREAT, which the draft forbids: clients use it to empty a file that must
+// exist, and OpenSSH's server supports it. It refuses TRUNC or APPEND without WRITE, because some
+// systems then truncate the file anyway.
 func (f OpenFlags) Check() error {
 	switch {
 	case f&(OpenRead|OpenWrite) == 0:

@@ -5,30 +5,29 @@ import (
 	"strings"
 )
 
-// A SYMLINK has two names, and peers disagree on which comes first. The draft
-// has the link itself there (draft-ietf-secsh-filexfer-02, section 6.10);
-// OpenSSH has what the link says (PROTOCOL, section 4.1), and most others have
-// it from there, as haul has. Some keep to the draft, unless the other side
-// names itself as one of OpenSSH's. All that identifies them is the version that
-// begins a connection.
+// A SYMLINK has two names, and peers disagree about their order. In the draft, the path of the link
+// comes first (draft-ietf-secsh-filexfer-02, section 6.10). In OpenSSH, the target comes first
+// (PROTOCOL, section 4.1); most other implementations, including haul, follow OpenSSH. Some use the
+// draft's order unless the other side identifies itself as OpenSSH. The only way to recognize these
+// is the version string at the beginning of the connection.
 
-// draftClients send a SYMLINK in the draft's order to every server but OpenSSH's.
-// The underscore and the dash keep libssh2 out, which sends what it is given.
+// draftClients send a SYMLINK in the draft's order to every server except OpenSSH. The underscore
+// and the dash exclude libssh2, which sends the names in the order that its caller chooses.
 var draftClients = []string{"AsyncSSH", "WinSCP", "libssh_", "libssh-"}
 
-// draftServers take it in the draft's order from every client but OpenSSH's.
+// draftServers expect a SYMLINK in the draft's order from every client except OpenSSH.
 var draftServers = []string{"AsyncSSH"}
 
-// ClientSwapsLinks reports whether a client of that version sends a SYMLINK to a
-// server of that version in the draft's order.
+// ClientSwapsLinks reports whether a client with the version string client sends a SYMLINK in the
+// draft's order to a server with the version string server.
 func ClientSwapsLinks(client, server string) bool { return draftLinks(client, server, draftClients) }
 
-// ServerSwapsLinks reports whether a server of that version takes a SYMLINK from a
-// client of that version in the draft's order.
+// ServerSwapsLinks reports whether a server with the version string server expects a SYMLINK in the
+// draft's order from a client with the version string client.
 func ServerSwapsLinks(server, client string) bool { return draftLinks(server, client, draftServers) }
 
-// draftLinks reports whether a peer, by its version, speaks the draft's order
-// with somebody who has the version own.
+// draftLinks reports whether a peer, according to its version, uses the draft's order with a side
+// whose version is own.
 func draftLinks(peer, own string, known []string) bool {
 	return !strings.Contains(own, "OpenSSH") &&
 		slices.ContainsFunc(known, func(name string) bool { return strings.Contains(peer, name) })

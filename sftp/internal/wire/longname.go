@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// recent is how near to now a file was changed whose line shows the time of day
-// rather than the year: half a year, as with ls.
+// recent is half a year, as in ls. A line shows the time of day if the file was changed within that
+// time of now, and otherwise the year.
 const recent = 365 * 24 * time.Hour / 2
 
-// AppendLongName appends a line such as ls -l prints for a file, which is the
-// second name that version 3 wants in a NAME reply (draft, section 7). Clients
-// are not to take it apart, and do, so the columns are those of the draft:
+// AppendLongName appends a line like those of ls -l for a file. Version 3 requires it as the second
+// name in a NAME reply (draft, section 7). Clients should not parse it, but some do, so the columns
+// are those of the draft:
 //
 //	-rwxr-xr-x   1 1000     100        348911 Mar 25 14:29 name
 //	-rwxr-xr-x   1 1000     100        348911 Mar 25  2019 name
 //
-// Owners are shown as numbers. The date is in now's time zone, with the year if
-// it is more than half a year from now, before or after. Attributes that a does not
-// have are shown as zero.
+// Owners are shown as numbers. The date is in now's time zone, and shows the year if it is more
+// than half a year before or after now. Attributes that a does not have are shown as zero.
 func AppendLongName(b []byte, name string, a Attrs, links uint64, now time.Time) []byte {
 	b = appendMode(b, a.Mode)
 	b = appendRight(append(b, ' '), links, 3)
@@ -33,7 +32,7 @@ func AppendLongName(b []byte, name string, a Attrs, links uint64, now time.Time)
 	return append(t.AppendFormat(b, layout), name...)
 }
 
-// appendRight appends a number that ends at the end of its column.
+// appendRight appends a number, aligned right in a column.
 func appendRight(b []byte, v uint64, width int) []byte {
 	var digits [20]byte
 	d := strconv.AppendUint(digits[:0], v, 10)
@@ -43,7 +42,7 @@ func appendRight(b []byte, v uint64, width int) []byte {
 	return append(b, d...)
 }
 
-// appendLeft appends one that begins at the beginning.
+// appendLeft appends a number, aligned left in a column.
 func appendLeft(b []byte, v uint64, width int) []byte {
 	n := len(b) + width
 	b = strconv.AppendUint(b, v, 10)

@@ -1,11 +1,11 @@
 package wire
 
-// A Mode is a file's type and permissions as POSIX has them in st_mode, which
-// is all that the draft says of its "permissions" (section 5). POSIX gives no
-// numbers for the types; those below are what all systems in use agree on.
+// A Mode is a file's type and permissions, as in POSIX st_mode. The draft says no more than that
+// about its "permissions" (section 5). POSIX does not define the numbers of the types; those below
+// are the same on all systems in use.
 type Mode uint32
 
-// The bits of a Mode. Of the types, one applies.
+// The bits of a Mode. A mode has at most one type.
 const (
 	ModeType    Mode = 0o170000 // the bits of the type
 	ModeSocket  Mode = 0o140000
@@ -19,11 +19,11 @@ const (
 	ModeSetuid Mode = 0o4000
 	ModeSetgid Mode = 0o2000
 	ModeSticky Mode = 0o1000
-	ModePerm   Mode = 0o777 // rwx, three times
+	ModePerm   Mode = 0o777 // read, write and execute, for owner, group and others
 )
 
-// The bits of a fs.FileMode. This package may not import io/fs, which can open
-// files; Go promises that the bits stay what they are, and a test compares them.
+// These are the bits of an fs.FileMode. This package may not import io/fs, which can open files. Go
+// guarantees that the bits do not change, and a test compares them.
 const (
 	goDir        = 1 << 31
 	goSymlink    = 1 << 27
@@ -39,7 +39,7 @@ const (
 	goType = goDir | goSymlink | goDevice | goNamedPipe | goSocket | goCharDevice | goIrregular
 )
 
-// modeTypes are the types: what a fs.FileMode has for each, and the letter of ls -l.
+// modeTypes lists the file types, with their bits in an fs.FileMode and their letters in ls -l.
 var modeTypes = [...]struct {
 	mode   Mode
 	goBits uint32
@@ -49,21 +49,20 @@ var modeTypes = [...]struct {
 	{ModeChar, goDevice | goCharDevice, 'c'}, {ModeFIFO, goNamedPipe, 'p'}, {ModeSocket, goSocket, 's'},
 }
 
-// modeBits are what else both have bits for, besides permissions.
+// modeBits lists the other bits that both kinds of mode have, besides permissions.
 var modeBits = [...]struct {
 	mode   Mode
 	goBits uint32
 }{{ModeSetuid, goSetuid}, {ModeSetgid, goSetgid}, {ModeSticky, goSticky}}
 
-// Type returns the type alone. It is zero where only permissions are given, as
-// in most requests.
+// Type returns only the type. It is zero if the mode has only permissions, as in most requests.
 func (m Mode) Type() Mode { return m & ModeType }
 
 // IsDir reports whether the file is a directory.
 func (m Mode) IsDir() bool { return m.Type() == ModeDir }
 
-// FileMode returns the mode as the bits of an fs.FileMode. Without a type it is
-// that of a regular file; a type that POSIX does not have is irregular.
+// FileMode returns the mode as the bits of an fs.FileMode. A mode without a type becomes a regular
+// file, and a type that POSIX does not have becomes irregular.
 func (m Mode) FileMode() uint32 {
 	kind := uint32(goIrregular)
 	if m.Type() == 0 {
@@ -83,8 +82,7 @@ func (m Mode) FileMode() uint32 {
 	return g
 }
 
-// ModeOf returns the mode for the bits of an fs.FileMode. Go's irregular files have
-// no type here.
+// ModeOf converts the bits of an fs.FileMode. Irregular files have no type in the result.
 func ModeOf(fileMode uint32) Mode {
 	m := Mode(fileMode) & ModePerm
 	for _, t := range modeTypes {
@@ -100,7 +98,7 @@ func ModeOf(fileMode uint32) Mode {
 	return m
 }
 
-// String returns the ten letters that ls -l has for the mode, as "drwxr-xr-x".
+// String returns the ten letters by which ls -l shows the mode, such as "drwxr-xr-x".
 func (m Mode) String() string { return string(appendMode(nil, m)) }
 
 func appendMode(b []byte, m Mode) []byte {
@@ -116,8 +114,8 @@ func appendMode(b []byte, m Mode) []byte {
 	return appendTriple(b, m, m&ModeSticky != 0, 't', 'T')
 }
 
-// appendTriple appends rwx for the low three bits. Where the special bit is
-// set, its letter stands for x, and its capital for x not set.
+// appendTriple appends rwx for the three low bits. If special is set, the letter in with replaces
+// x, and the letter in without replaces a missing x.
 func appendTriple(b []byte, bits Mode, special bool, with, without byte) []byte {
 	r, w, x := byte('-'), byte('-'), byte('-')
 	if bits&4 != 0 {

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// PacketLength returns how many bytes the packet at the front of b has, with
-// its length field; or 0 if b is too short to say. An error means a length that
-// no packet can have: where the next one begins is then unknown, and nothing
-// is left but to end the session.
+// PacketLength returns the size in bytes of the packet at the beginning of b, including its length
+// field, or 0 if b is too short to contain the length. It returns an error if no packet can have
+// that length. The beginning of the next packet is then unknown, so the session must end.
 func PacketLength(b []byte) (int, error) {
 	if len(b) < lengthSize {
 		return 0, nil
@@ -22,16 +21,16 @@ func PacketLength(b []byte) (int, error) {
 	return lengthSize + int(n), nil
 }
 
-// A Header is what all packets begin with.
+// A Header is the beginning of every packet.
 type Header struct {
-	Size int // bytes of the whole packet, at least HeaderSize and at most MaxPacket
+	Size int // bytes of the whole packet, from HeaderSize to MaxPacket
 	Type Type
-	ID   uint32 // in INIT and VERSION the version
+	ID   uint32 // in INIT and VERSION, the version
 }
 
-// ParseHeader reads the first HeaderSize bytes of a packet. Whether the type is
-// known is not looked at; but a DATA has DataHeaderSize bytes at the least, so
-// that those may be read next.
+// ParseHeader parses the first HeaderSize bytes of a packet. It does not check whether the type is
+// known. It does check that a DATA has at least DataHeaderSize bytes, so that the caller can read
+// them next.
 func ParseHeader(b []byte) (Header, error) {
 	n, err := PacketLength(b)
 	if err != nil {
@@ -47,9 +46,9 @@ func ParseHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// ParseDataHeader reads the first DataHeaderSize bytes of a DATA packet. The
-// data follows, n bytes of it, and then extra bytes to throw away: servers that
-// know later versions may append a mark for the end of the file.
+// ParseDataHeader parses the first DataHeaderSize bytes of a DATA packet. They are followed by n
+// bytes of data, and then by extra bytes that the caller has to discard: servers that support later
+// versions may append a flag for the end of the file.
 func ParseDataHeader(b []byte) (id uint32, n, extra int, err error) {
 	h, err := ParseHeader(b)
 	if err != nil {
@@ -69,7 +68,7 @@ func ParseDataHeader(b []byte) (id uint32, n, extra int, err error) {
 	return h.ID, int(length), left - int(length), nil
 }
 
-// whole returns the header of b, which must be one packet and nothing else.
+// whole returns the header of b, which must be exactly one packet.
 func whole(b []byte) (Header, error) {
 	h, err := ParseHeader(b)
 	if err == nil && h.Size != len(b) {
@@ -78,7 +77,7 @@ func whole(b []byte) (Header, error) {
 	return h, err
 }
 
-// error is the error for a field of the packet that h begins.
+// error returns the error for a field of the packet that has the header h.
 func (h Header) error(field, problem string) *Error {
 	e := &Error{Status: BadMessage, Type: h.Type, Field: field, Problem: problem}
 	if h.Type != TypeInit && h.Type != TypeVersion {
@@ -87,18 +86,18 @@ func (h Header) error(field, problem string) *Error {
 	return e
 }
 
-// An Error says what is wrong with a packet, and what a server answers.
+// An Error says what is wrong with a packet, and how a server has to answer.
 type Error struct {
-	Status    Status    // to answer: BadMessage, or Unsupported for a request that is unknown
-	HasID     bool      // there is an ID to answer to; if not, end the session
+	Status    Status    // the code of the answer: BadMessage, or Unsupported for an unknown request
+	HasID     bool      // the answer can have an ID; otherwise the session must end
 	ID        uint32    // the request's id
 	Type      Type      // the packet's type; zero if it is too short to have one
-	Extension Extension // which one, of an extended request that is known
+	Extension Extension // the extension, if the packet is a known extended request
 	Field     string    // the first field that is wrong
 	Problem   string    // what is wrong with it
 }
 
-// Error says which field of which packet is wrong, and how.
+// Error says which field of which packet is invalid, and why.
 func (e *Error) Error() string {
 	var s strings.Builder
 	s.WriteString("SFTP packet")
@@ -115,5 +114,5 @@ func (e *Error) Error() string {
 	return s.String()
 }
 
-// error is the error for what failed in the packet that h begins.
+// error returns the error for the invalid field of the packet that has the header h.
 func (r *reader) error(h Header) *Error { return h.error(r.field, r.problem) }

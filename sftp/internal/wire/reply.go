@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// A Reply is what a server answers. The Type says which fields count:
+// A Reply is an answer of a server. Its Type determines which fields are set:
 //
 //	VERSION           Version, Pairs
 //	STATUS            Status, Message, Language
@@ -15,25 +15,25 @@ import (
 //	ATTRS             Attrs
 //	EXTENDED_REPLY    Extended
 //
-// The others are zero. Slices are views of the packet.
+// The other fields are zero. Slices refer to the bytes of the packet.
 type Reply struct {
 	Type     Type
-	ID       uint32 // the request's; VERSION has none
-	Version  uint32 // the one to speak
+	ID       uint32 // the request's id; 0 for VERSION
+	Version  uint32 // the version that the server speaks
 	Status   Status
 	Attrs    Attrs
-	Message  []byte // the server's own words; older servers leave it out
-	Language []byte // which they are in; the same
+	Message  []byte // the server's text; older servers send none
+	Language []byte // the language of Message; older servers send none
 	Handle   []byte // at most MaxHandle bytes
 	Data     []byte
 	Names    Names
 	Pairs    Pairs  // what the server announces
-	Extended []byte // read by the method for the extension asked for
+	Extended []byte // parsed by the method for the request's extension
 }
 
-// ParseReply reads one whole packet that a server sent (draft, section 7).
-// Bytes behind its last field are passed over. An error is always an [*Error].
-// Whether it is a reply that fits the request is not known here.
+// ParseReply parses one whole packet from a server (draft, section 7). It ignores bytes after the
+// last field. An error is always an [*Error]. ParseReply does not check whether the reply fits the
+// request.
 func ParseReply(b []byte) (Reply, error) {
 	h, err := whole(b)
 	if err != nil {
@@ -47,7 +47,7 @@ func ParseReply(b []byte) (Reply, error) {
 		p.Pairs = r.pairs()
 	case TypeStatus:
 		p.Status = Status(r.uint32("status"))
-		if len(r.b) > 0 { // servers of before version 3 end here, and some of version 3
+		if len(r.b) > 0 { // servers of versions before 3, and some of version 3, end the packet here
 			p.Message = r.bytes("message", MaxPacket)
 		}
 		if len(r.b) > 0 {
@@ -72,8 +72,8 @@ func ParseReply(b []byte) (Reply, error) {
 	return p, nil
 }
 
-// Err returns a [*StatusError] for a STATUS other than OK, and so for EOF. For
-// all other replies it is nil.
+// Err returns a [*StatusError] for a STATUS other than OK, including EOF. For all other replies it
+// returns nil.
 func (p *Reply) Err() error {
 	if p.Type != TypeStatus || p.Status == OK {
 		return nil
@@ -83,24 +83,24 @@ func (p *Reply) Err() error {
 
 // An Entry is a name in a NAME reply.
 type Entry struct {
-	Name  []byte // in a reply to READDIR without directory: a peer may lie
-	Long  []byte // a line as ls -l prints it: see [AppendLongName]
-	Attrs Attrs  // without Flags, in replies to other requests than READDIR
+	Name  []byte // in a reply to READDIR, the name without a directory; the peer may violate that
+	Long  []byte // a line as in ls -l: see [AppendLongName]
+	Attrs Attrs  // without Flags in replies to requests other than READDIR
 }
 
-// minEntry is how many bytes an entry has at the least: two lengths and flags.
+// minEntry is the least number of bytes in an entry: two lengths and the flags.
 const minEntry = 4 + 4 + 4
 
-// Names are the entries of a NAME reply as they came. All have been checked.
+// Names holds the entries of a NAME reply as received. Their lengths have been checked.
 type Names struct {
 	count int
 	b     []byte
 }
 
-// Len returns how many there are.
+// Len returns the number of entries.
 func (n Names) Len() int { return n.count }
 
-// All yields each in its turn.
+// All yields each entry in turn.
 func (n Names) All() iter.Seq[Entry] {
 	return func(yield func(e Entry) bool) {
 		r := reader{b: n.b}
@@ -112,8 +112,8 @@ func (n Names) All() iter.Seq[Entry] {
 	}
 }
 
-// One returns the entry of a reply to REALPATH and its like, or false if it has none, or
-// more than one.
+// One returns the only entry of a reply, such as the reply to REALPATH. It returns false if there
+// is not exactly one entry.
 func (n Names) One() (Entry, bool) {
 	if n.count != 1 {
 		return Entry{}, false
@@ -122,7 +122,7 @@ func (n Names) One() (Entry, bool) {
 	return r.entry(), true
 }
 
-// names takes entries, and sees that all of them are there.
+// names reads all entries, and checks that the packet contains as many as it announces.
 func (r *reader) names() Names {
 	n := Names{count: r.count("names", minEntry, MaxPacket/minEntry), b: r.b}
 	for range n.count {
@@ -152,9 +152,9 @@ func AppendData(b []byte, id uint32, data []byte) []byte {
 	return append(AppendDataHeader(b, id, len(data)), data...)
 }
 
-// AppendDataHeader appends a DATA without its n bytes of data, which have to
-// follow. To read a file straight into a packet, leave DataHeaderSize bytes
-// free, read behind them, and then append the header in front:
+// AppendDataHeader appends a DATA without its n bytes of data, which must follow. To read a file
+// straight into a packet, leave DataHeaderSize bytes free, read into the bytes after them, and then
+// append the header in front:
 //
 //	at := len(b) + DataHeaderSize
 //	n, err := file.ReadAt(b[at:at+length], offset)
@@ -166,8 +166,8 @@ func AppendDataHeader(b []byte, id uint32, n int) []byte {
 }
 
 // AppendName appends a NAME with one name, the answer to REALPATH, READLINK,
-// expand-path@openssh.com and home-directory. Like OpenSSH's server it gives the
-// name as the long name too, and no attributes.
+// expand-path@openssh.com and home-directory. Like OpenSSH's server, it repeats the name as the
+// long name, and sends no attributes.
 func AppendName(b []byte, id uint32, name string) []byte {
 	at := len(b)
 	b = AppendNames(b, id)
@@ -175,22 +175,22 @@ func AppendName(b []byte, id uint32, name string) []byte {
 	return count(appendAttrs(b, Attrs{}), at)
 }
 
-// AppendNames appends a NAME without any names, the beginning of an answer to
-// READDIR. [AppendEntry] adds them.
+// AppendNames appends a NAME without names, the beginning of an answer to READDIR. [AppendEntry]
+// adds the names.
 func AppendNames(b []byte, id uint32) []byte {
 	b, at := begin(b, TypeName, id)
 	return end(appendUint32(b, 0), at)
 }
 
-// AppendEntry adds a name to the NAME that reaches from at to the end of b. Its
-// length is set each time, so the packet is whole after any of them. Stop while
-// it is well below SureData: some clients take no more.
+// AppendEntry adds a name to the NAME that extends from at to the end of b. It updates the length
+// each time, so the packet is complete after each call. Stop well below SureData bytes: some
+// clients accept no more.
 func AppendEntry(b []byte, at int, name string, long []byte, a Attrs) []byte {
 	b = appendString(appendString(b, name), long)
 	return count(appendAttrs(b, a), at)
 }
 
-// count adds one to the names of the NAME that reaches from at to the end of b.
+// count adds one to the number of names in the NAME that extends from at to the end of b.
 func count(b []byte, at int) []byte {
 	n := b[at+HeaderSize:]
 	binary.BigEndian.PutUint32(n, binary.BigEndian.Uint32(n)+1)

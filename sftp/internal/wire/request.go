@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// A Request is what a client asks for. The Type says which fields count:
+// A Request is a request of a client. Its Type determines which fields are set:
 //
 //	INIT                                       Version
 //	OPEN                                       Path, Flags, Attrs
@@ -20,7 +20,7 @@ import (
 //	RENAME                                     Path, NewPath
 //	SYMLINK                                    Path, Target
 //
-// and if that is EXTENDED, on the Extension:
+// For EXTENDED, the Extension determines that:
 //
 //	posix-rename@openssh.com                   Path, NewPath
 //	hardlink@openssh.com                       Path, NewPath
@@ -35,44 +35,43 @@ import (
 //	check-file-handle, check-file              Handle, Algorithms, Offset, Length, BlockSize
 //	check-file-name                            Path, Algorithms, Offset, Length, BlockSize
 //
-// The others are zero. Slices are views of the packet. An offset plus a length
-// never overflows.
+// The other fields are zero. Slices refer to the bytes of the packet. An offset plus a length never
+// overflows.
 type Request struct {
 	Type      Type
 	Extension Extension // zero unless Type is EXTENDED
-	ID        uint32    // to give back in the reply; INIT has none
-	Version   uint32    // the highest that the client speaks
+	ID        uint32    // to be repeated in the reply; 0 for INIT
+	Version   uint32    // the highest version that the client speaks
 	Flags     OpenFlags // to be checked: see [OpenFlags.Check]
-	BlockSize uint32    // bytes a hash, at least MinCheckBlock; 0: one hash of all
-	Offset    int64     // where in the file to begin
+	BlockSize uint32    // bytes per hash, at least MinCheckBlock; 0 means one hash of everything
+	Offset    int64     // offset in the file
 	Length    int64     // bytes; 0 means up to the end, except in READ
-	ToOffset  int64     // where in the file of ToHandle to begin
-	Attrs     Attrs     // to be set; of a new file, those it should have
+	ToOffset  int64     // offset in the file of ToHandle
+	Attrs     Attrs     // the attributes to set, or the attributes of a new file
 
-	Handle     []byte // names an open file or directory; at most MaxHandle bytes
-	ToHandle   []byte // the one to be written, likewise
-	Path       []byte // at most MaxPath bytes; an empty one is the directory one begins in
-	NewPath    []byte // the name to be given, likewise
-	Target     []byte // what a symbolic link is to say, likewise
-	Data       []byte // to be written at Offset
-	Algorithms []byte // names of hashes with commas between, the most wanted first
-	User       []byte // a user's name; an empty one is the user of the session
-	Users      IDs    // numbers of users
-	Groups     IDs    // numbers of groups
+	Handle     []byte // an open file or directory; at most MaxHandle bytes
+	ToHandle   []byte // the file to write to; at most MaxHandle bytes
+	Path       []byte // at most MaxPath bytes; "" means the directory in which the session starts
+	NewPath    []byte // the new name; at most MaxPath bytes
+	Target     []byte // the target of a symbolic link; at most MaxPath bytes
+	Data       []byte // the bytes to write at Offset
+	Algorithms []byte // names of hashes, separated by commas, in the order of preference
+	User       []byte // a user's name; "" means the user of the session
+	Users      IDs    // numeric IDs of users
+	Groups     IDs    // numeric IDs of groups
 }
 
-// MinCheckBlock is how many bytes a hash of check-file must be of, at the
-// least, unless there is one hash of all. A server still has to see that all
-// hashes fit into its reply.
+// MinCheckBlock is the least number of bytes that one hash of check-file may cover, unless a single
+// hash covers everything. The server still has to check that all hashes fit into its reply.
 const MinCheckBlock = 256
 
-// IDs are numbers of users or groups as they came.
+// IDs holds numeric IDs of users or groups as received.
 type IDs []byte
 
-// Len returns how many there are.
+// Len returns the number of IDs.
 func (i IDs) Len() int { return len(i) / 4 }
 
-// All yields each in its turn.
+// All yields each ID in turn.
 func (i IDs) All() iter.Seq[uint32] {
 	return func(yield func(id uint32) bool) {
 		r := reader{b: i}
@@ -84,10 +83,9 @@ func (i IDs) All() iter.Seq[uint32] {
 	}
 }
 
-// ParseRequest reads one whole packet that a client sent (draft, section 6).
-// Bytes behind its last field are passed over, as OpenSSH does. An error is
-// always an [*Error], and says what to answer. A path that is too long gets
-// BadMessage like all that is malformed, which is also OpenSSH's answer.
+// ParseRequest parses one whole packet from a client (draft, section 6). It ignores bytes after the
+// last field, as OpenSSH does. An error is always an [*Error], which says how to answer. A path
+// that is too long is answered with BadMessage like any malformed request, as in OpenSSH.
 func ParseRequest(b []byte) (Request, error) {
 	h, err := whole(b)
 	if err != nil {
@@ -97,7 +95,7 @@ func ParseRequest(b []byte) (Request, error) {
 	r := reader{b: b[HeaderSize:]}
 	switch h.Type {
 	case TypeInit:
-		q.Version, q.ID = h.ID, 0 // what the client may announce behind it, no server uses
+		q.Version, q.ID = h.ID, 0 // extensions that the client may announce after the version are ignored: no server uses them
 	case TypeOpen:
 		q.Path = r.path("path")
 		q.Flags = OpenFlags(r.uint32("flags"))
@@ -124,8 +122,8 @@ func ParseRequest(b []byte) (Request, error) {
 		q.Path = r.path("old path")
 		q.NewPath = r.path("new path")
 	case TypeSymlink:
-		// The draft has these the other way round. OpenSSH once got that wrong,
-		// and clients came to rely on it (PROTOCOL, section 4.1).
+		// The draft has these in the opposite order. OpenSSH's server once read them in the wrong
+		// order, and clients came to rely on that (PROTOCOL, section 4.1).
 		q.Target = r.path("target path")
 		q.Path = r.path("link path")
 	case TypeExtended: // draft, section 8
@@ -146,14 +144,14 @@ func ParseRequest(b []byte) (Request, error) {
 	return q, nil
 }
 
-// unsupported is the error for a request that is well formed, but not known.
+// unsupported returns the error for a well-formed request that is not known.
 func (h Header) unsupported(field, problem string) *Error {
 	e := h.error(field, problem)
 	e.Status = Unsupported
 	return e
 }
 
-// extended takes what follows the name of an extended request.
+// extended reads the fields after the name of an extended request.
 func (r *reader) extended(q *Request) {
 	switch q.Extension {
 	case ExtPosixRename, ExtHardlink:
@@ -195,7 +193,7 @@ func (r *reader) extended(q *Request) {
 	}
 }
 
-// ids takes a string of numbers.
+// ids reads a string that consists of numeric IDs.
 func (r *reader) ids(field string) IDs {
 	b := r.bytes(field, MaxPacket)
 	if len(b)%4 != 0 {

@@ -7,24 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// A Status says how a request ended (draft, section 7).
+// A Status is the result of a request (draft, section 7).
 type Status uint32
 
-// The status codes of version 3. Only these are sent.
+// The status codes of version 3. haul sends no others.
 const (
 	OK               Status = 0
-	EOF              Status = 1 // nothing to read at that offset, or no more names
+	EOF              Status = 1 // no data at that offset, or no more names
 	NoSuchFile       Status = 2
 	PermissionDenied Status = 3
-	Failure          Status = 4 // the message says what happened, such as that a file exists
-	BadMessage       Status = 5 // the request makes no sense
-	NoConnection     Status = 6 // clients' own: never sent
-	ConnectionLost   Status = 7 // the same
-	Unsupported      Status = 8 // the request is not known here
+	Failure          Status = 4 // the message gives the reason, for example that a file exists
+	BadMessage       Status = 5 // the request is invalid
+	NoConnection     Status = 6 // used within clients, and never sent
+	ConnectionLost   Status = 7 // used within clients, and never sent
+	Unsupported      Status = 8 // the request is not supported
 )
 
-// Status codes of later versions (draft 13, section 9.1). Some servers send
-// them to clients of version 3 too.
+// Status codes of later versions (draft 13, section 9.1). Some servers send them even to clients of
+// version 3.
 const (
 	InvalidHandle  Status = 9
 	NoSuchPath     Status = 10
@@ -62,7 +62,7 @@ var statusTexts = [...]string{
 	LinkLoop:         "too many symbolic links",
 }
 
-// String returns the code's meaning in a few words.
+// String returns a short description of the code.
 func (s Status) String() string {
 	if uint64(s) < uint64(len(statusTexts)) && statusTexts[s] != "" {
 		return statusTexts[s]
@@ -70,15 +70,15 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint32(s))
 }
 
-// A StatusError is a STATUS by which a server refuses. The driver, which knows the errors
-// of files, defines what the codes mean to errors.Is.
+// A StatusError is a STATUS with which a server refused a request. The driver, which knows the
+// errors of files, defines which codes errors.Is recognizes.
 type StatusError struct {
 	Status  Status
-	Message string // the server's own words, as they came
+	Message string // the server's text as received
 }
 
-// Error says how the server refused. Its message is cut, and what could hurt a
-// terminal or a log is replaced.
+// Error describes the refusal. It truncates the server's text, and replaces characters that could
+// harm a terminal or a log.
 func (e *StatusError) Error() string {
 	s := "server says " + e.Status.String()
 	if text := clean(e.Message); text != "" && !strings.EqualFold(text, e.Status.String()) {
@@ -87,8 +87,9 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s (status %d)", s, uint32(e.Status))
 }
 
-// AppendStatus appends a STATUS. An empty message becomes the code's meaning.
-// A long one is cut, and what is not UTF-8, as the draft wants it, is replaced.
+// AppendStatus appends a STATUS. An empty message is replaced by the description of the code. A
+// long message is truncated, and bytes that are not UTF-8 are replaced, because the draft requires
+// UTF-8.
 func AppendStatus(b []byte, id uint32, s Status, message string) []byte {
 	if message == "" {
 		message = s.String()
@@ -96,11 +97,11 @@ func AppendStatus(b []byte, id uint32, s Status, message string) []byte {
 	b, at := begin(b, TypeStatus, id)
 	b = appendUint32(b, uint32(s))
 	b = appendString(b, strings.ToValidUTF8(cut(message), "?"))
-	b = appendString(b, "") // the language tag: OpenSSH leaves it empty too
+	b = appendString(b, "") // the language tag, which OpenSSH leaves empty too
 	return end(b, at)
 }
 
-// cut cuts a message to maxMessage bytes, between two characters.
+// cut truncates a message to maxMessage bytes, between two characters.
 func cut(s string) string {
 	if len(s) <= maxMessage {
 		return s
@@ -112,7 +113,7 @@ func cut(s string) string {
 	return s[:n]
 }
 
-// clean cuts a peer's text, and replaces what is not to be printed: control
+// clean truncates a peer's text, and replaces characters that should not be printed: control
 // characters, and those that change the direction of the text.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {

@@ -1,31 +1,31 @@
-// Package wire is SFTP without a network: the requests and replies of version 3
-// of the protocol (draft-ietf-secsh-filexfer-02), with the extensions of OpenSSH
-// (its PROTOCOL file, section 4) and check-file, as bytes and back.
+// Package wire encodes and decodes the packets of SFTP, without using a network. It supports the
+// requests and replies of version 3 of the protocol (draft-ietf-secsh-filexfer-02), the extensions
+// of OpenSSH (its PROTOCOL file, section 4), and check-file.
 //
-// Nothing here opens a channel, reads a clock, touches a file or remembers one
-// packet when the next comes. A driver owns those. To send, it calls the Append
-// functions: each appends one packet, with its length filled in, so that one
-// buffer may take many and go out in one write. They never fail, and leave it to
-// the driver that nothing is longer than the peer takes. To receive, a server
+// The package opens no channel, reads no clock, touches no file, and keeps no state between
+// packets. A driver does all that. To send, the driver calls the Append functions. Each appends one
+// packet, with its length filled in, so that one buffer can hold many packets and one write can
+// send them all. The functions never fail. The driver has to ensure that nothing is longer than the
+// peer accepts. To receive, a server
 //
-//  1. gathers bytes until [PacketLength] finds a whole packet at their front;
-//  2. hands that to [ParseRequest], whose error is an [*Error] that says what to
+//  1. reads bytes until [PacketLength] finds a whole packet at the beginning;
+//  2. passes the packet to [ParseRequest], whose error is an [*Error] that says how to
 //     answer;
-//  3. answers each request once, INIT with [AppendVersion];
-//  4. answers READ with [AppendDataHeader], so that the file is read right
-//     behind the place of the header, and never copied.
+//  3. answers each request once, and INIT with [AppendVersion];
+//  4. answers READ with [AppendDataHeader], so that the data of the file is read directly
+//     after the space for the header, and never copied.
 //
-// A client numbers its requests, takes replies in any order, and
+// A client numbers its requests and accepts replies in any order. It
 //
-//  1. reads [HeaderSize] bytes and hands them to [ParseHeader];
-//  2. if that is a DATA, reads on to [DataHeaderSize] bytes, hands them to
-//     [ParseDataHeader], and then reads the data to where it belongs;
-//  3. else reads the rest of the packet, and hands all of it to [ParseReply].
+//  1. reads [HeaderSize] bytes and passes them to [ParseHeader];
+//  2. for a DATA, reads up to [DataHeaderSize] bytes, passes them to [ParseDataHeader], and
+//     then reads the data into its destination;
+//  3. for any other type, reads the rest of the packet, and passes all of it to [ParseReply].
 //
-// Parsed values are views of the packet, and valid until its bytes change.
-// Nothing is copied or allocated, and no length or count is believed before as
-// many bytes are found to be there. Paths and names are handed over as they
-// came: the driver checks what may be done with them.
+// Parsed values refer to the bytes of the packet, and are valid until these change. Nothing is
+// copied or allocated. No length or count is used before the packet is known to contain as many
+// bytes. Paths and names are returned as received: the driver has to check which of them are
+// allowed.
 package wire
 
 import (
@@ -33,35 +33,35 @@ import (
 	"strconv"
 )
 
-// ProtocolVersion is the version of SFTP that is spoken here. A server answers
-// INIT with it, whatever the client offers, as OpenSSH's does.
+// ProtocolVersion is the version of SFTP that this package supports. A server answers INIT with it,
+// whatever version the client offers, as OpenSSH's server does.
 const ProtocolVersion = 3
 
-// Bounds on what comes from the peer. More is an error.
+// Bounds on the peer's data. Larger values are an error.
 const (
-	// MaxPacket is the longest packet, in bytes, with its length field. OpenSSH
-	// takes 256 KiB; there is some room more, so that 256 KiB of data fit.
+	// MaxPacket is the largest size of a packet in bytes, including its length field. OpenSSH
+	// accepts 256 KiB. This bound is a little larger, so that a packet can hold 256 KiB of data.
 	MaxPacket = 256<<10 + 1<<10
 
-	// MaxFile is the size that no file has, in bytes. It leaves room for offsets of requests
-	// behind it.
+	// MaxFile is larger than any file, in bytes. It leaves room for the offsets of requests beyond
+	// the end of a file.
 	MaxFile = math.MaxInt64 - math.MaxUint32
 
-	MaxHandle = 256  // bytes a handle (draft, section 7)
-	MaxPath   = 4096 // bytes a path of a request; OpenSSH answers BadMessage as well
+	MaxHandle = 256  // bytes in a handle (draft, section 7)
+	MaxPath   = 4096 // bytes in a path of a request; OpenSSH answers BadMessage too if a path is longer
 	MaxPairs  = 256  // extension pairs in a packet, or in one file's attributes
 
-	maxAlgorithms = 1024 // bytes a list of hash algorithms
-	maxMessage    = 256  // bytes of a status message, sent or shown
+	maxAlgorithms = 1024 // bytes in a list of hash algorithms
+	maxMessage    = 256  // bytes in a status message that is sent or shown
 )
 
-// Bytes of data that a peer can take in one WRITE, or give for one READ.
+// The number of bytes of data that a peer accepts in one WRITE, or returns for one READ.
 const (
-	SureData   = 32 << 10  // always: section 3 of the draft wants packets of 34000 bytes
-	CommonData = 255 << 10 // what OpenSSH offers by limits@openssh.com; ask for no more
+	SureData   = 32 << 10  // every peer: section 3 of the draft requires packets of 34000 bytes
+	CommonData = 255 << 10 // the limit that OpenSSH announces by limits@openssh.com; request no more
 )
 
-// A Type says what a packet is (draft, section 3).
+// A Type is the type of a packet (draft, section 3).
 type Type uint8
 
 // The packet types.
