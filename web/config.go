@@ -38,9 +38,9 @@ type Access uint8
 // The kinds of access.
 const (
 	AccessRead       Access = iota // GET and HEAD
-	AccessCreate                   // and PUT of new names
-	AccessOverwrite                // and PUT that replaces a file
-	AccessFull                     // and DELETE
+	AccessCreate                   // also PUT of new names
+	AccessOverwrite                // also PUT that replaces a file
+	AccessFull                     // also DELETE
 	AccessUploadOnly               // PUT of new names, and nothing else
 )
 

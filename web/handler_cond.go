@@ -170,9 +170,9 @@ func describe(f store.File, coding string, now time.Time) (representation, error
 // An entity tag is strong if it changes whenever the content does (RFC 9110 §8.8.1). The system's
 // record of an open file is good enough for that, since no program can set the time of change. In a
 // store without such a record, the size and the time of modification are used. They are strong if
-// the time is finer than a second, because then only a copy that keeps size and nanoseconds has the
-// same. Neither is strong for a file that has only just changed. A version that another server
-// gives is strong as it is.
+// the time is finer than a second, because then only a copy that keeps both the size and the
+// nanoseconds has the same tag. In both cases, the tag of a file that has only just changed is not
+// strong. A version that another server provides is always strong.
 func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) validators {
 	modified := fi.ModTime()
 	changed, systemTime := modified, time.Time{}

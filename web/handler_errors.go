@@ -77,8 +77,8 @@ var (
 	// ErrGivenUp means that the peer gave up the request before there was an answer.
 	ErrGivenUp error = &failure{http.StatusServiceUnavailable, "the request was given up"}
 
-	// ErrManyOpen means that the most requests that [Handler.MaxOpen] allows, in all or for one
-	// source, have files open.
+	// ErrManyOpen means that as many requests have files open as [Handler.MaxOpen] allows, in all
+	// or for one source.
 	ErrManyOpen error = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
 
 	// ErrNotListed means that [Handler.Listing] is off, and the request was for a directory without

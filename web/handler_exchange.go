@@ -237,7 +237,7 @@ func (x *exchange) addReceived(n int64) time.Duration {
 	return x.take(fromClient, time.Now(), n)
 }
 
-// The directions of bytes, each with its own rate.
+// toClient and fromClient select a direction. Each direction has its own rate.
 func toClient(p *rate.Pair) *rate.Bucket   { return &p.Sent }
 func fromClient(p *rate.Pair) *rate.Bucket { return &p.Received }
 

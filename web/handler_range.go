@@ -19,8 +19,8 @@ func (b byteRange) contentRange(size int64) string {
 	return "bytes " + itoa(b.first) + "-" + itoa(b.first+b.n-1) + "/" + itoa(size)
 }
 
-// ranges returns the ranges of p that a request wants, cut to the size of p; none if all lie behind
-// its end. It returns false if the answer is the whole of p.
+// ranges returns the ranges of p that a request wants, cut to the size of p. The list is empty if
+// all ranges lie beyond the end of p. It returns false if the answer is the whole of p.
 func (x delivery) ranges(p representation) ([]byteRange, bool) {
 	values := x.r.Header["Range"]
 	// HEAD has no ranges: RFC 9110 §14.2.

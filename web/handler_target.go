@@ -47,9 +47,9 @@ func nameOf(u *url.URL) (name string, dir bool, err error) {
 	return "", false, errDoubleSlash
 }
 
-// loaderName returns the name that shim means when it requests the loader beside itself as
-// DIR//grubx64.efi (its releases up to 16.1 at least). shim follows no redirects. Only .efi files
-// have this second path, so a proxy's rules hold for all others.
+// loaderName returns the intended name if shim requests the loader beside itself as
+// DIR//grubx64.efi. At least its releases up to 16.1 do so, and shim follows no redirects. Only
+// .efi files have this second path, so a proxy's rules hold for all other files.
 func loaderName(p string) (name string, ok bool) {
 	dir, file, ok := strings.Cut(p, "//")
 	if !ok || !strings.HasPrefix(p, "/") || strings.Contains(file, "/") || !strings.EqualFold(path.Ext(file), ".efi") {

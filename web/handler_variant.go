@@ -25,9 +25,9 @@ func (x *exchange) isTree() bool {
 // variant opens the precompressed variant of a file that the client prefers. It returns false if
 // the file itself is the answer.
 //
-// A variant that is older than the file belongs to an older version and is not used. Nor is any
-// variant for a request with a Range, unless the request names the variant by its entity tag:
-// ranges without one refer to the file.
+// A variant that is older than the file belongs to an older version and is not used. For a request
+// with a Range, a variant is used only if the request names it by its entity tag: ranges without a
+// tag refer to the file.
 func (x delivery) variant(name string, of representation) (representation, bool) {
 	accepted := x.r.Header["Accept-Encoding"]
 	if len(accepted) == 0 || isCoded(name) {

@@ -17,12 +17,12 @@ type openings struct {
 	bySource map[netip.Addr]int // mu: no value is 0, so there are at most n of them
 }
 
-// forOthers sets the share of requests that one source can never have, an eighth: enough to serve
-// the others, while all machines behind one NAT are one source.
+// forOthers reserves an eighth of the requests, which one source can never have. That is enough to
+// serve other sources. It is no more than that because all machines behind one NAT are one source.
 const forOthers = 8
 
-// take counts one more request of a source. It returns false if there are most of them already, or
-// if the source has seven eighths of that. Without a known source only most applies.
+// take counts one more request of a source. It returns false if there are already most requests, or
+// if the source already has seven eighths of most. If the source is unknown, only the total counts.
 func (o *openings) take(from netip.Addr, most int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

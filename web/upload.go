@@ -343,7 +343,7 @@ func parseUploadRange(s string) (p uploadPart, ok bool) {
 // last part publishes the file.
 func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error {
 	c.Resume, c.Source = x.uploader(), x.r.Header.Get("Upload-Source")
-	c.Parents = !p.asks() // a question makes no directories
+	c.Parents = !p.asks() // a request that only asks creates no directories
 	u, err := x.acct.Store.Create(x.ctx(), x.name, c)
 	if p.asks() && errors.Is(err, fs.ErrNotExist) {
 		x.kept(0) // also if the directory is missing

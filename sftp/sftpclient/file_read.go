@@ -124,7 +124,7 @@ func (f *File) inOrder(off int64, n int) bool {
 	return follows
 }
 
-// from returns the part of a content from an offset on; nothing behind its end.
+// from returns the part of content from an offset on. It is empty if the offset is beyond the end.
 func from(content []byte, off int64) []byte { return content[min(off, int64(len(content))):] }
 
 // WriteTo writes the rest of the file to w, with as many requests in flight as the path holds. Its
@@ -165,8 +165,8 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// writeNext writes bytes at pos to w, and moves pos behind those that w has taken. The caller holds
-// mu.
+// writeNext writes bytes at pos to w, and advances pos by the number of bytes that w has taken. The
+// caller holds mu.
 func (f *File) writeNext(w io.Writer, b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil

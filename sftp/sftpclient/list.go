@@ -59,7 +59,7 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 
 // entriesOf describes the entries of names, and counts those besides "." and "..". It leaves out
 // names for which hide returns true, and names that would lead out of the directory. unsafe is an
-// error about the first of the latter.
+// error about the first name that would lead out.
 func entriesOf(names wire.Names, hide func(name string) bool) (list []fs.FileInfo, count int, unsafe error) {
 	list = make([]fs.FileInfo, 0, names.Len())
 	for e := range names.All() {

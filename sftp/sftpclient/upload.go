@@ -47,7 +47,7 @@ func createUpload(ctx context.Context, c *Client, name string, o store.Create) (
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
-	room := c.disk.askRoom(ctx, path.Dir(name), o.Size) // at the same time
+	room := c.disk.askRoom(ctx, path.Dir(name), o.Size) // the server answers this while the file is created
 	u := newUpload(ctx, c, name, o)
 	err := u.begin(true)
 	if full := room(); full != nil {

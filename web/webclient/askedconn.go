@@ -10,10 +10,10 @@ import (
 // A dialer is the DialContext of a transport.
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// asked returns a dialer of connections from which nothing is read before something was written.
-// Some servers, such as SSH, send a line before they get a request. With this dialer that line is
-// read as the answer, and the error shows it. Otherwise package http closes the connection if the
-// line arrives before the request is sent, and does not give the reason.
+// asked returns a dialer whose connections are not read before something was written. Some servers,
+// such as SSH, send a line before they get a request. With this dialer, that line is read as the
+// answer, and the error shows it. Otherwise package http closes the connection if the line arrives
+// before the request is sent, and does not give the reason.
 func asked(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)

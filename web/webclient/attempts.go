@@ -22,7 +22,7 @@ const (
 	maxRetryAfter = 2 * time.Minute
 
 	// lockedPatience is how long a server may take to notice that the previous connection of a
-	// resumed upload has ended: DefaultStall, and some more.
+	// resumed upload has ended. It is the server's DefaultStall and a margin.
 	lockedPatience = 90 * time.Second
 )
 

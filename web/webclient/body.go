@@ -38,7 +38,7 @@ type putBody struct {
 	last      byte // held back, if held
 	held      bool // stays set: the last byte may be sent again
 	committed bool
-	err       error // why no more data will come
+	err       error // why no more data will be provided
 	local     error // src has failed
 
 	turn  int // number of the current reader; earlier ones have ended

@@ -79,7 +79,7 @@ type Client struct {
 	reached bool      // mu: the server has answered before, or received something
 	parts   int       // mu: 1 if the server accepts uploads in parts, -1 if not, 0 if unknown
 
-	// mu: names whose next upload starts from scratch: those between Discard and Create.
+	// mu: names whose next upload starts from scratch, because the last one was discarded
 	anew map[string]bool
 }
 

@@ -43,8 +43,8 @@ var (
 	ErrEncoded = errors.New("the server has sent the file encoded")
 )
 
-// A StatusError is a status by which a server has refused a request (RFC 9110 §15). errors.Is
-// matches it with an error of package store, if one fits.
+// A StatusError is a status with which a server refused a request (RFC 9110 §15). errors.Is matches
+// it with an error of package store, if one fits.
 type StatusError struct {
 	Code    int
 	Message string        // the first line of the answer's text, shortened, and safe to print
@@ -91,9 +91,10 @@ func kindOfStatus(code int) error {
 	return nil
 }
 
-// IsRemote reports whether an error has its cause at the web server or on the way to it: the server
+// IsRemote reports whether the cause of an error is the web server or the path to it: the server
 // refused a request of a [Client] or broke off, or the connection is lost. All other errors are
-// local, such as that of a reader or a writer of the caller. The end of a context is neither.
+// local, for example the error of a reader or a writer of the caller. The end of a context is
+// neither.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)

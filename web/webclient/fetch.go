@@ -58,7 +58,7 @@ type download struct {
 	streamAt  int64          // mu: everything between off and it is written
 	streamEnd int64          // mu: MaxInt64 if the size is unknown
 	link      *pipeline.Link // mu: nil until there is a part
-	parts     []*fetchPart   // mu: behind the end of the stream, in order
+	parts     []*fetchPart   // mu: after the end of the stream, in order
 	parallel  bool           // mu: several requests at a time are allowed
 	busy      int            // mu: requests of plans under way
 	shared    bool           // mu: plans' requests share an HTTP/2 connection, because separate connections fail

@@ -433,7 +433,8 @@ func (f *remoteFile) skip(off int64) error {
 	return err
 }
 
-// stream returns an answer that leads to off: that of Open if possible, or else a new one.
+// stream returns an answer that begins at or before off: the answer to Open if possible, and
+// otherwise a new one.
 func (f *remoteFile) stream(ctx context.Context, off int64) (*rangeResponse, error) {
 	f.reading.Lock()
 	defer f.reading.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxRestarts is how often an upload restarts from the beginning if the server keeps nothing of it:
-// the cut may come from a limit of the server rather than from an accident.
+// maxRestarts is how often an upload restarts from the beginning if the server keeps nothing of it.
+// More would hardly help: a limit of the server, rather than an accident, may cut the upload off.
 const maxRestarts = 2
 
 // maxForget is how long a failed upload waits for the server to discard the bytes that it keeps.

@@ -70,8 +70,8 @@ func (c *Client) takesParts(ctx context.Context, e *attempts, name string) (bool
 	return parts > 0, nil
 }
 
-// askKept asks how many bytes the server has kept of an upload from a source, and whether it keeps
-// any.
+// askKept asks how many bytes of an upload from a source the server has kept, and whether it keeps
+// parts of that upload at all.
 func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, o store.Create) (there int64, kept bool, err error) {
 	if ok, err := c.takesParts(ctx, e, name); err != nil || !ok {
 		return 0, false, err
