@@ -12,7 +12,7 @@ import (
 // An Arrival describes how a packet arrived.
 type Arrival struct {
 	Port     uint16    // local port: dhcp.PortServer or dhcp.PortPXE
-	From     dhcp.Addr // its source
+	From     dhcp.Addr // source address of the packet
 	FromPort uint16
 
 	// OnLink reports whether From is the address of a host in a network of the interface on which
