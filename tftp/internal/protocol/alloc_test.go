@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The machines allocate nothing while data flows, and nothing for a further transfer in the same
+// The machines allocate nothing while data flows, and nothing for another transfer in the same
 // memory.
 
 func TestSenderAllocatesNothing(t *testing.T) {

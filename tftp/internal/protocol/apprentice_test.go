@@ -8,9 +8,9 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// This is the Sorcerer's Apprentice bug (RFC 1123 §4.2.3.1): if both sides answer each packet,
-// one duplicated packet duplicates everything that follows. These peers have the bug, and our
-// machines must not take part.
+// The Sorcerer's Apprentice bug (RFC 1123 §4.2.3.1): if both sides answer each packet, one
+// duplicated packet duplicates everything that follows. The peers in these tests have the bug, and
+// our machines must not multiply packets with them.
 
 const (
 	apprenticeBlocks = 400
@@ -21,7 +21,7 @@ const (
 // duplicates one packet.
 type apprentice struct {
 	now     time.Time
-	queue   [][]byte // for our machine, in order
+	queue   [][]byte // packets for our machine, in order
 	doubled bool
 }
 
@@ -70,7 +70,7 @@ func TestSenderAndApprentice(t *testing.T) {
 						if k == got+1 {
 							got++
 						} else if k > got {
-							continue // out of order: dropped without an ACK
+							continue // the block is out of order, so it is dropped without an ACK
 						}
 						if window == 1 || got%window == 0 || got == apprenticeBlocks || k <= got-window {
 							a.toUs(appendAck(nil, k, transfer.RolloverZero))

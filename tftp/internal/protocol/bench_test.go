@@ -8,9 +8,9 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// These benchmarks measure the cost of a machine to its driver for each window of a transfer: all
-// the calls of its turns, with a clock that has a monotonic reading as a driver's has, but
-// without reading it. A window of one block is lock-step.
+// These benchmarks measure what a machine costs its driver for each window of a transfer: all calls
+// of the driver's turns. The times have a monotonic reading, like those of a driver, but the cost
+// of reading the clock is not included. A window of one block is lock-step.
 
 var benchWindows = []int{1, 64}
 
@@ -81,7 +81,7 @@ func benchReceiver(b *testing.B, window int) {
 	}
 }
 
-// BenchmarkRequest is a request with options, and its OACK.
+// BenchmarkRequest measures a request with options, and its OACK.
 func BenchmarkRequest(b *testing.B) {
 	now := time.Now()
 	packet := AppendRequest(nil, transfer.Request{Name: "boot/image", Offer: transfer.Options{BlockSize: 1428, Window: 16, HasSize: true}})

@@ -114,8 +114,8 @@ func TestStalledPeer(t *testing.T) {
 // is the machine.
 type slowPeer struct {
 	now  time.Time
-	move func(now time.Time) // the next block moves
-	idle func(now time.Time) // time has passed
+	move func(now time.Time) // transfers the next block
+	idle func(now time.Time) // informs the machine that time has passed
 	done func() (ended bool, err error)
 }
 
@@ -157,7 +157,8 @@ func slowWriter(o transfer.Options) *slowPeer {
 	return p
 }
 
-// lasts moves a block at regular intervals, and returns how long the transfer lasts, or the limit.
+// lasts transfers a block at regular intervals, and returns how long the transfer lasts, up to the
+// limit.
 func (p *slowPeer) lasts(every, limit time.Duration) (time.Duration, error) {
 	began := p.now
 	for p.now.Sub(began) < limit {
@@ -173,7 +174,7 @@ func (p *slowPeer) lasts(every, limit time.Duration) (time.Duration, error) {
 	return limit, nil
 }
 
-// "least average rate: a block of 512 bytes, or a smaller one, in 30 s". The longest negotiable
+// The lowest allowed average rate is a block of 512 bytes or less in 30 s. The longest negotiable
 // timeout makes no difference, and larger blocks get proportionally more time.
 func TestLeastRate(t *testing.T) {
 	const day = 24 * time.Hour
@@ -181,7 +182,7 @@ func TestLeastRate(t *testing.T) {
 		for _, test := range []struct {
 			o     transfer.Options
 			every time.Duration
-			most  time.Duration // day: it lasts
+			most  time.Duration // day means that the transfer does not end
 		}{
 			{transfer.Options{}, 28 * time.Second, day},
 			{transfer.Options{BlockSize: 8, Timeout: 255 * time.Second}, 30 * time.Second, day},
@@ -206,7 +207,8 @@ func TestLeastRate(t *testing.T) {
 	}
 }
 
-// The store's time is not the peer's, even if the peer sends packets meanwhile.
+// The time that the store takes is not counted against the peer, even if the peer sends packets
+// meanwhile.
 func TestLeastRateExcusesTheStore(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s Sender
@@ -257,12 +259,12 @@ func TestPausedProcess(t *testing.T) {
 	}
 }
 
-// If the acknowledgement of the last window never comes, the read counts as answered completely,
-// and Stats.Unconfirmed is set.
+// If the acknowledgement of the last window does not arrive, the read counts as answered
+// completely, and Stats.Unconfirmed is set.
 func TestUnconfirmedWindow(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s Sender
-	s.Answer(now, transfer.Options{Window: 4}, 2000) // four blocks: one window
+	s.Answer(now, transfer.Options{Window: 4}, 2000) // four blocks, which are one window
 	drain(&s, now)
 	s.Handle(now, ackPacket(0))
 	drain(&s, now)

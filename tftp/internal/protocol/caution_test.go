@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The blocks that a cautious Sender holds back cost a round trip if windows are large, and nothing
-// if the first window fits.
+// A cautious Sender needs one round trip more if it must hold back blocks of a large window. It
+// needs no more time if the first window fits into the bound.
 func TestCautionCostsARoundTrip(t *testing.T) {
 	const allowed = 96 << 10
 	for _, l := range testLinks {
@@ -39,8 +39,8 @@ func TestCautionCostsARoundTrip(t *testing.T) {
 	}
 }
 
-// A peer that acknowledges no data gets no more than the bound, whatever other packets it sends and
-// however long.
+// A peer that acknowledges no data gets no more than the bound, whatever other packets it sends,
+// and for however long.
 func TestCautionBounds(t *testing.T) {
 	const allowed = 20_000
 	for _, o := range []transfer.Options{{}, {BlockSize: 1428}, {BlockSize: 1428, Window: 256}, {BlockSize: 1428, Window: 8}, {BlockSize: 65464}, {BlockSize: 65464, Window: 32}, {BlockSize: 8, Window: 16384}} {
@@ -78,7 +78,7 @@ func TestCautionBounds(t *testing.T) {
 }
 
 // After ACK 0 a cautious Sender sends the first blocks and the end of the window. It sends the
-// blocks between once the first are acknowledged.
+// blocks in between once the first ones are acknowledged.
 func TestCautionSendsTheEndOfTheWindow(t *testing.T) {
 	var s Sender
 	now := time.Unix(1e6, 0)

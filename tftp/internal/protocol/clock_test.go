@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// answered returns a Sender that serves size bytes and whose OACK was acknowledged after one
-// millisecond, and the time.
+// answered returns a Sender that serves size bytes, and whose OACK was acknowledged after one
+// millisecond. It also returns the time of that.
 func answered(o transfer.Options, size int64) (*Sender, time.Time) {
 	now := time.Unix(1_000_000, 0)
 	s := new(Sender)
@@ -29,8 +29,8 @@ func sendAll(s *Sender, now time.Time) (blocks int) {
 	return blocks
 }
 
-// If a disk needs longer for a block than a peer may be silent, that must not look like a silent
-// peer: the block is not even sent yet.
+// If a disk needs more time for a block than a peer may be silent, the peer must not count as
+// silent, because the block has not been sent yet.
 func TestSlowDiskIsNotSilence(t *testing.T) {
 	for _, blocks := range []int64{1, 10} {
 		s, now := answered(transfer.Options{BlockSize: 8, Window: 1}, blocks*8-1)
@@ -46,8 +46,8 @@ func TestSlowDiskIsNotSilence(t *testing.T) {
 	}
 }
 
-// If a store needs longer than the timer allows, that must not look like a lost packet: an ACK in
-// the middle of a window makes the peer send again.
+// If a store needs more time than the timer allows, that must not count as a lost packet, because
+// an ACK in the middle of a window would make the peer send blocks again.
 func TestSlowStoreIsNotLoss(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	var r Receiver
@@ -79,15 +79,15 @@ func TestSlowStoreIsNotLoss(t *testing.T) {
 	if done, err := r.Done(); !done || !errors.Is(err, transfer.ErrSilent) {
 		t.Errorf("done %v, %v", done, err)
 	}
-	// Nothing was stored since, so this proves nothing.
+	// Nothing more was received since, so this call must not restart the timer.
 	r.Stored(now.Add(time.Hour))
 	if !r.Deadline().IsZero() {
 		t.Error("waits after its end")
 	}
 }
 
-// A clock may be too coarse to measure a round trip. Even then, actions due once a round trip must
-// not happen for every packet.
+// A clock may be too coarse to measure a round trip. Even then, actions that are due once per round
+// trip must not happen for every packet.
 func TestCoarseClock(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := new(Sender)
@@ -95,7 +95,7 @@ func TestCoarseClock(t *testing.T) {
 	s.AppendReply(now, nil)
 	s.Handle(now, appendAck(nil, 0, transfer.RolloverZero))
 	acked := int64(0)
-	for range 8 { // a peer that drops
+	for range 8 { // the peer drops blocks that are out of order
 		sendAll(s, now)
 		acked++
 		s.Handle(now, appendAck(nil, acked, transfer.RolloverZero))
@@ -124,7 +124,7 @@ func TestClockJumps(t *testing.T) {
 		s, now := answered(transfer.Options{BlockSize: 8, Window: 4}, 1<<20)
 		sendAll(s, now)
 		now = now.Add(jump)
-		s.Handle(now, appendAck(nil, 4, transfer.RolloverZero)) // its round trip spans the jump
+		s.Handle(now, appendAck(nil, 4, transfer.RolloverZero)) // the round trip that it ends spans the jump
 		sendAll(s, now)
 		packets := 0
 		for {

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A client reads a file from a server. Two function calls stand for the network here; the four
-// steps of a driver are the same.
+// A client reads a file from a server. In this example two function calls stand for the network;
+// the four steps of a driver are the same.
 func Example() {
 	file := []byte("A transfer is slow because the sender waits; keep enough in flight that it never does.")
 	now := time.Now()
@@ -21,7 +21,7 @@ func Example() {
 		Offer: transfer.Options{BlockSize: 16, Window: 4, HasSize: true},
 	})
 
-	// The server receives it, and agrees to less.
+	// The server receives the request, and agrees to smaller values.
 	request, err := protocol.ParseRequest(client.AppendReply(now, nil))
 	if err != nil {
 		fmt.Println(err)
@@ -35,16 +35,16 @@ func Example() {
 	toClient := func(datagram []byte) {
 		chunk := client.Handle(now, datagram) // step 1
 		if len(chunk.Data) > 0 || chunk.Last {
-			got = append(got, chunk.Data...) // in order here; in general it is a WriteAt
+			got = append(got, chunk.Data...) // here, chunks are in order; in general, write them with WriteAt
 			client.Stored(now)
 		}
 	}
 	for {
 		now = now.Add(time.Millisecond)
-		server.Expire(now) // step 2: the machines know whether it is time
+		server.Expire(now) // step 2: the machine knows whether its deadline has passed
 		client.Expire(now)
 
-		// Step 3, the server: a reply, then blocks.
+		// Step 3 of the server: send a reply, then blocks.
 		if reply := server.AppendReply(now, nil); len(reply) > 0 {
 			toClient(reply)
 		}
@@ -59,12 +59,12 @@ func Example() {
 			server.Sent(now, run.Blocks)
 		}
 
-		// Step 3, the client, and step 1 of the server.
+		// Step 3 of the client, and step 1 of the server.
 		if reply := client.AppendReply(now, nil); len(reply) > 0 {
 			server.Handle(now, reply)
 		}
 
-		// Step 4: the server is done, and the client stays for a moment.
+		// Step 4: the server is done, and the client keeps answering for a moment.
 		if done, _ := server.Done(); done && client.Deadline().IsZero() {
 			break
 		}

@@ -11,26 +11,26 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// These tests try all small worlds: a small transfer completes for any faults of its first
+// These tests try all small worlds: a small transfer must complete for any faults of its first
 // datagrams, within the budget of world.run.
 
 const (
-	exhaustReach  = 20 // datagrams among which exhaustFaults are placed anywhere
+	exhaustReach  = 20 // number of first datagrams among which exhaustFaults are placed anywhere
 	exhaustFaults = 2
 )
 
 var exhaustDepth = flag.Int("depth", 5, "datagrams for which TestEveryBeginning tries every combination")
 
-// smallWorlds calls visit with a maker for each kind of small world.
+// smallWorlds calls visit for each kind of small world, with a function that makes one.
 func smallWorlds(visit func(name string, fresh func() *world)) {
 	for _, kind := range []string{"octet", "netascii", "no options", "old server"} {
 		for window := 1; window <= 3; window++ {
 			if window > 1 && kind == "no options" || window == 1 && kind == "netascii" || window == 2 && kind == "old server" {
-				continue // the same as another
+				continue // this world is the same as another one
 			}
 			for _, client := range []bool{false, true} {
 				for blocks := int64(0); blocks <= 4; blocks++ {
-					// Whole blocks, and so an empty one at the end; or a short one.
+					// The file ends in an empty block after whole ones, or in a short block.
 					for _, short := range []int64{0, 3} {
 						if blocks == 0 && short > 0 {
 							continue
@@ -112,7 +112,7 @@ func TestEveryBeginning(t *testing.T) {
 			}
 			w := runWith(t, name, fresh, fate)
 			worlds++
-			// The next combination, of the datagrams that there were.
+			// Proceed to the next combination of fates of the datagrams that were sent.
 			i := min(w.nth, len(fates)) - 1
 			for i >= 0 && fates[i] == late {
 				fates[i] = deliver

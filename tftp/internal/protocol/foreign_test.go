@@ -13,12 +13,12 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A foreignReceiver is a client of another implementation: it takes blocks in order only, and
-// acknowledges by its own rules.
+// A foreignReceiver imitates a client of another implementation: it accepts blocks only in order,
+// and acknowledges by its own rules.
 type foreignReceiver struct {
 	window  int64
 	nacks   nackRule
-	timeout time.Duration // after which it repeats its last ACK
+	timeout time.Duration // time after which it repeats its last ACK
 
 	got, acked int64
 	reported   int64 // gap it has reported
@@ -28,18 +28,18 @@ type foreignReceiver struct {
 type nackRule int
 
 const (
-	nackOnce   nackRule = iota // one duplicate ACK for each gap, as U-Boot does
-	nackEvery                  // one for every block out of order
-	nackNever                  // the timer alone speaks
-	ackAlways                  // an ACK for every block, in order or not, as iPXE sends it
-	nackRepeat                 // like nackOnce, and again when the window should be full
+	nackOnce   nackRule = iota // sends one duplicate ACK for each gap, as U-Boot does
+	nackEvery                  // sends one for every block out of order
+	nackNever                  // sends one only when the timer expires
+	ackAlways                  // sends an ACK for every block, in order or not, as iPXE does
+	nackRepeat                 // like nackOnce, but repeats the ACK when the window should be full
 )
 
 func (n nackRule) String() string {
 	return [...]string{"one NACK a gap", "a NACK a block", "no NACK", "an ACK a block", "NACK at the window's end"}[n]
 }
 
-// data takes a block, and returns whether the receiver sends an ACK of f.got.
+// data handles a block, and reports whether the receiver sends an ACK of f.got.
 func (f *foreignReceiver) data(wire uint16, last bool) bool {
 	k := widen(f.got+f.window, wire, transfer.RolloverZero)
 	switch {
@@ -50,7 +50,7 @@ func (f *foreignReceiver) data(wire uint16, last bool) bool {
 			f.acked = f.got
 			return true
 		}
-	case k == f.got: // the last block again: its ACK was lost
+	case k == f.got: // the last block arrives again, because its ACK was lost
 		f.acked = f.got
 		return true
 	case f.nacks == nackEvery || f.nacks == ackAlways,
@@ -182,9 +182,9 @@ func (w *foreignWorld) run(blocks int64) (time.Duration, error) {
 	return whole, nil
 }
 
-// TestForeignReceivers keeps a table of how long foreign receivers wait for a file, and at what
-// cost, like TestThroughput. With any of their rules and paths, a Sender must neither crawl nor
-// flood.
+// TestForeignReceivers checks a table of how long foreign receivers wait for a file, and how many
+// datagrams that takes, like TestThroughput. With any of their rules and paths, a Sender must not
+// be very slow, and must not send too many packets.
 func TestForeignReceivers(t *testing.T) {
 	const blocks = 2000
 	var b strings.Builder

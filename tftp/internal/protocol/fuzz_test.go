@@ -75,7 +75,7 @@ func FuzzParseOptionAck(f *testing.F) {
 	})
 }
 
-// A fuzzScript is bytes as a list of choices. Its end reads as zeros.
+// A fuzzScript is a list of choices, one for each byte. After its end it yields zeros.
 type fuzzScript []byte
 
 func (f *fuzzScript) next() int {
@@ -87,20 +87,20 @@ func (f *fuzzScript) next() int {
 	return n
 }
 
-// maxExpiries is how often a peer's silence may let the timer run out.
+// maxExpiries is how often the timer may expire while a peer is silent.
 const maxExpiries = 60
 
-// FuzzSenderHandle and FuzzReceiverHandle choose from these.
+// FuzzSenderHandle and FuzzReceiverHandle choose from these events.
 const (
 	fuzzNext   = iota // the packet that the machine waits for
-	fuzzNear          // a packet whose number is near that
-	fuzzAny           // a packet of any number
+	fuzzNear          // a packet with a number close to that of the expected one
+	fuzzAny           // a packet with any number
 	fuzzOACK          // an OACK, usually of the requested options
 	fuzzBytes         // random bytes
 	fuzzError         // an ERROR
 	fuzzPause         // time passes
 	fuzzExpire        // the deadline expires
-	fuzzRepeat        // the request again
+	fuzzRepeat        // the request arrives again
 	fuzzHalf          // from here on the driver sends, or stores, only a part
 	fuzzWhole         // from here on it sends or stores everything again
 	fuzzKinds
@@ -221,7 +221,7 @@ func FuzzSenderHandle(f *testing.F) {
 			case fuzzHalf, fuzzWhole:
 				half = kind == fuzzHalf
 			}
-			late := half // the rest from before may be sent now
+			late := half // blocks that were left over may now be sent
 			packets, blocks := drain()
 			if s.acked < acked || s.acked >= s.next && s.phase == senderData && s.total > 0 {
 				t.Fatalf("acknowledged %d, then %d of %d sent", acked, s.acked, s.next-1)
@@ -243,7 +243,7 @@ func FuzzSenderHandle(f *testing.F) {
 				t.Fatal("never gives up")
 			}
 			now = s.Deadline()
-			if s.deadline.IsZero() || now.Before(s.deadline) { // not a timeout, but the next burst
+			if s.deadline.IsZero() || now.Before(s.deadline) { // this is not a timeout, but the time of the next burst
 				n--
 				if bursts++; bursts > s.window {
 					t.Fatal("bursts without end")

@@ -52,7 +52,8 @@ func FuzzNetascii(f *testing.F) {
 		if got := decodeNetascii(ascii, piece); !bytes.Equal(got, text) {
 			t.Fatalf("%q by way of %q became %q", text, ascii, got)
 		}
-		// Any text decodes to the same bytes, however it is cut, and never grows.
+		// Any text decodes to the same bytes, however it is cut into pieces, and never becomes
+		// longer.
 		if got := decodeNetascii(text, piece); !bytes.Equal(got, decodeNetascii(text, len(text)+1)) || len(got) > len(text) {
 			t.Fatalf("%q became %q in pieces of %d", text, got, piece)
 		}

@@ -11,7 +11,7 @@ import (
 func TestWireNumber(t *testing.T) {
 	tests := []struct {
 		block     int64
-		zero, one uint16 // after 65535
+		zero, one uint16 // with 0 and with 1 after 65535
 	}{
 		{0, 0, 0}, // only the acknowledgement that starts a transfer
 		{1, 1, 1},
@@ -88,8 +88,8 @@ func TestWidenUndoesWireNumber(t *testing.T) {
 	}
 }
 
-// relay drives both machines over a perfect path, for files too large to keep: every block
-// contains zeros.
+// relay drives both machines over a perfect path. All blocks contain zeros, because the files are
+// too large for memory.
 func relay(t *testing.T, s *Sender, r *Receiver, now time.Time, size int64) {
 	t.Helper()
 	block := int64(s.BlockSize())
@@ -132,8 +132,8 @@ func relay(t *testing.T, s *Sender, r *Receiver, now time.Time, size int64) {
 	}
 }
 
-// TestBeyondTheNumbers moves files with more than twice as many blocks as there are numbers, and
-// with more bytes than 32 bits can count.
+// TestBeyondTheNumbers transfers files with more than twice as many blocks as there are block
+// numbers, and with more bytes than 32 bits can count.
 func TestBeyondTheNumbers(t *testing.T) {
 	for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 		for _, o := range []transfer.Options{
@@ -157,8 +157,8 @@ func TestBeyondTheNumbers(t *testing.T) {
 	}
 }
 
-// TestOldBlocksAreNotNew makes a peer with the largest window lose an ACK and send its whole
-// window again: no number may stand for two blocks.
+// TestOldBlocksAreNotNew makes a peer with the largest window lose an ACK and send its whole window
+// again. Its blocks must not be taken for new ones.
 func TestOldBlocksAreNotNew(t *testing.T) {
 	for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 		now := time.Unix(1_000_000, 0)

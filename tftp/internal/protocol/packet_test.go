@@ -79,7 +79,7 @@ func TestOptionRanges(t *testing.T) {
 				if isZero(o) == good || o.Check() != nil {
 					t.Errorf("offer of %s %q: got %+v", name, value, o)
 				}
-				// Later options count nevertheless.
+				// Later options are accepted nevertheless.
 				o = parseOffer([]byte(name+"\x00"+value+"\x00x\x00y\x00"+test.name+"\x00"+test.good[0]+"\x00"), 0)
 				if isZero(o) {
 					t.Errorf("%s %q hides what follows it", name, value)
@@ -105,7 +105,7 @@ func TestConfirmedBy(t *testing.T) {
 	asked := transfer.Options{BlockSize: 1024, Window: 8, Timeout: 5 * time.Second, MicroTimeout: time.Second, Rollover: transfer.RolloverOne, HasSize: true, Size: 100}
 	tests := []struct {
 		asked, ack  transfer.Options
-		read, write bool // whether that is valid
+		read, write bool // whether ack is valid for a read, and for a write
 	}{
 		{transfer.Options{}, transfer.Options{}, true, true},
 		{asked, transfer.Options{}, true, true},
@@ -197,8 +197,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestNonsense passes packets to each machine, in each of its phases, that are invalid there. The
-// machine must count them, continue, and not answer.
+// TestNonsense passes to each machine, in each of its phases, packets that are invalid in that
+// phase. The machine must count them and continue, without an answer.
 func TestNonsense(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	o := transfer.Options{BlockSize: 8, Window: 2}

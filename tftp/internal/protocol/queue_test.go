@@ -14,15 +14,15 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An ubootWorld is a Sender that serves U-Boot's own TFTP (net/tftp.c) through a short queue: the
-// ring of a small network card, or a switch.
+// An ubootWorld has a Sender that serves the TFTP client of U-Boot (net/tftp.c) through a short
+// queue, such as the ring of a small network card, or a switch.
 type ubootWorld struct {
 	s      Sender
 	window int64
-	queue  int64         // packets it holds; what comes beyond is lost
-	drain  time.Duration // for each packet
+	queue  int64         // how many packets the queue holds; further packets are lost
+	drain  time.Duration // time for each packet
 	delay  time.Duration // each way
-	oack   time.Duration // for U-Boot to answer the OACK, the slowest of all
+	oack   time.Duration // time that U-Boot takes to answer the OACK, which is its slowest answer
 
 	got, nextACK, lastNACK int64
 	reported               bool // lastNACK is the number of a block rather than the initial value
@@ -32,9 +32,9 @@ type ubootWorld struct {
 	now, base time.Time
 	free      time.Time                            // when the queue is empty
 	leaves    []time.Time                          // when each packet of the queue leaves it
-	pauses    func() (after, length time.Duration) // of the peer, after the latest one; nil for none
-	pause     time.Time                            // when the next begins
-	paused    time.Duration                        // and how long it is
+	pauses    func() (after, length time.Duration) // the peer's next pause, counted from the end of the latest one; nil for no pauses
+	pause     time.Time                            // when the next pause begins
+	paused    time.Duration                        // how long the next pause is
 	evs       eventHeap
 	seq       int
 	sent      int64
@@ -42,8 +42,8 @@ type ubootWorld struct {
 	timer     int
 }
 
-// These are U-Boot's: seconds until it repeats its last ACK, and how often it does so in a whole
-// transfer before it gives up.
+// The values of U-Boot: after what time it repeats its last ACK, and how often it does so in a
+// whole transfer before it gives up.
 const (
 	ubootTimeout = 5 * time.Second
 	ubootTries   = 10
@@ -54,8 +54,8 @@ func (w *ubootWorld) at(t time.Time, run func()) {
 	heap.Push(&w.evs, event{t, w.seq, run})
 }
 
-// data handles a block that arrives. U-Boot answers unexpected blocks with one ACK for each block
-// at which it waits.
+// data handles a block that arrives. While U-Boot waits for a certain block, it answers unexpected
+// blocks with a single ACK.
 func (w *ubootWorld) data(k int64, last bool) {
 	if k != w.got+1 {
 		if !w.reported || w.lastNACK != w.got {
@@ -158,7 +158,7 @@ func (w *ubootWorld) run(blocks int64) (time.Duration, error) {
 	return w.now.Sub(w.base), nil
 }
 
-// TestShortQueues keeps a table of U-Boot's results behind queues that hold fewer packets than a
+// TestShortQueues checks a table of U-Boot's results with queues that hold fewer packets than a
 // window has, so that the end of each window is lost.
 func TestShortQueues(t *testing.T) {
 	const blocks = 2000
@@ -190,9 +190,9 @@ func TestShortQueues(t *testing.T) {
 	golden.Compare(t, "queues.txt", b.String())
 }
 
-// A peer that pauses sometimes answers late what it otherwise answers soon. That must not hide that
-// timeouts are right, nor double each wait until U-Boot's own timer expires, which repeats an ACK
-// at most ten times.
+// A peer that pauses answers some packets late and most of them soon. The Sender must nevertheless
+// recognize that its timeouts are right. It must not double each wait until U-Boot's own timer
+// expires, which repeats an ACK at most ten times.
 func TestShortQueueBusyPeer(t *testing.T) {
 	repeat.OnFailure(t)
 	const blocks = 715

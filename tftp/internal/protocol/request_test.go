@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An asker is a machine that makes a request, of either kind.
+// An asker is a machine of either kind that makes a request.
 type asker interface {
 	Handle(now time.Time, b []byte)
 	AppendReply(now time.Time, b []byte) []byte
@@ -71,7 +71,7 @@ func TestRequestIsRepeated(t *testing.T) {
 	}
 }
 
-// Once a repeated request is answered, the transfer uses its initial timer, not one that was
+// Once a repeated request is answered, the transfer uses its initial timer, not the one that was
 // doubled for the request.
 func TestAnsweredAtLast(t *testing.T) {
 	now := time.Unix(1000, 0)
@@ -94,7 +94,7 @@ func TestAnsweredAtLast(t *testing.T) {
 	}
 }
 
-// A server that repeats its answer does so for every request of haul's own client.
+// Requests of haul's own client are so far apart that haul's server answers each of them again.
 func TestRepeatsAreAnswered(t *testing.T) {
 	if min(readRTO, writeRTO) <= repeatGap {
 		t.Errorf("a request is repeated after %v, and answered again after %v only", readRTO, repeatGap)
@@ -102,14 +102,14 @@ func TestRepeatsAreAnswered(t *testing.T) {
 }
 
 // An ERROR about an unknown transfer ID does not refer to a request, which has no ID. If a peer
-// repeats it, it counts.
+// sends it again after another request, it counts.
 func TestUnknownIDBeforeAnswer(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := AppendError(nil, transfer.UnknownID, "no such transfer here")
 	for name, m := range askers(now, transfer.Options{}) {
 		m.AppendReply(now, nil)
 		m.Handle(now, unknown)
-		m.Handle(now, unknown) // a duplicating network
+		m.Handle(now, unknown) // a copy that the network made
 		if done, err := m.Done(); done {
 			t.Errorf("%s: they end it: %v", name, err)
 		}

@@ -8,10 +8,10 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Each rule here is from docs/tftp.md, sections 2.8 and 4. Only tables of virtual time failed when
-// one of them was broken.
+// Each rule in this file is from docs/tftp.md, sections 2.8 and 4. Without these tests, only tables
+// of virtual time would fail if a rule is broken.
 
-// A bench drives a Sender by hand, a round trip of 10 ms away.
+// A bench drives a Sender step by step, with a round trip of 10 ms.
 type bench struct {
 	t   *testing.T
 	s   Sender
@@ -60,13 +60,14 @@ func (b *bench) want(what string, blocks ...int64) {
 	}
 }
 
-// "If the answer covers blocks behind it, the peer keeps what is out of order. From
-// here on only what is missing is sent again, one block, then two, then four, as each answer shows the next gap."
+// If the answer covers blocks after the resent one, the peer keeps blocks out of order. From then
+// on only missing blocks are sent again: one, then two, then four, as each answer shows the next
+// gap.
 func TestKeepersGetTwiceAsManyEachTime(t *testing.T) {
 	b := newBench(t, 32)
 	b.ack(1)
 	b.want("the first gap", 2, 2)
-	b.ack(3) // it had block 3 all the time
+	b.ack(3) // the peer had block 3 already
 	b.want("two", 4, 5, 33, 35)
 	b.ack(6)
 	b.want("four", 7, 10, 36, 38)
@@ -74,8 +75,8 @@ func TestKeepersGetTwiceAsManyEachTime(t *testing.T) {
 	b.want("eight", 12, 19, 39, 43)
 }
 
-// "If no answer comes within the timeout, everything from the gap follows; after two
-// of these the peer counts as one that drops, and gets everything at once."
+// If no answer arrives within the timeout, everything from the gap follows. After two of these the
+// peer counts as one that drops blocks out of order, and gets everything at once.
 func TestTwoMissesMakeAPeerThatDrops(t *testing.T) {
 	b := newBench(t, 8)
 	for _, at := range []int64{0, 10} {
@@ -94,7 +95,7 @@ func TestTwoMissesMakeAPeerThatDrops(t *testing.T) {
 	}
 }
 
-// "A peer that is silent gets everything again four times at most."
+// A silent peer gets everything again at most four times.
 func TestSilentPeersGetFewWindows(t *testing.T) {
 	b := newBench(t, 100)
 	b.ack(100)
@@ -138,8 +139,7 @@ func TestThreeBlocksShowAGap(t *testing.T) {
 	}
 }
 
-// RFC 6298 §2.3: the variance is measured against the round trip so far, and then
-// that is smoothed.
+// RFC 6298 §2.3: the variance is updated with the old smoothed round trip, before that is updated.
 func TestVarianceComesFirst(t *testing.T) {
 	var tm timer
 	tm.sample(100 * time.Millisecond)
@@ -149,8 +149,8 @@ func TestVarianceComesFirst(t *testing.T) {
 	}
 }
 
-// "The floor is two round trips where that is more, up to 10 ms", and a margin that
-// hasty timeouts have raised is halved by 1024 calm trips.
+// The floor is two round trips where that is more than 2 ms, but at most 10 ms. A margin that hasty
+// timeouts have raised is halved after 1024 calm trips.
 func TestTimerFloors(t *testing.T) {
 	for trip, want := range map[time.Duration]time.Duration{
 		100 * time.Microsecond: minRTO,
@@ -180,7 +180,7 @@ func TestTimerFloors(t *testing.T) {
 	}
 }
 
-// A trial is half as many blocks as came through, 4 to 16.
+// A trial has half as many blocks as arrived, but at least 4 and at most 16.
 func TestTrialSizes(t *testing.T) {
 	for arrived, want := range map[int64]int64{1: 4, 8: 4, 20: 10, 31: 15, 100: 16} {
 		if got := trialOf(arrived); got != want {
@@ -189,8 +189,8 @@ func TestTrialSizes(t *testing.T) {
 	}
 }
 
-// "More is tried after 16 windows that came through, a quarter at a time; each time that was too
-// much, after twice as many."
+// After 16 windows that arrive complete, bursts grow by a quarter. Each time that is too much,
+// twice as many windows must arrive complete before the next try.
 func TestPacerTriesMore(t *testing.T) {
 	const window = 64
 	var p pacer
@@ -212,7 +212,7 @@ func TestPacerTriesMore(t *testing.T) {
 	}
 }
 
-// "twice in a row": an answer that shows the peer's kind resets the misses before it.
+// Only misses in a row count: an answer that confirms the assumed kind of peer resets their number.
 func TestMissesCountInARow(t *testing.T) {
 	var r recovery
 	now := time.Unix(1e6, 0)
@@ -220,7 +220,7 @@ func TestMissesCountInARow(t *testing.T) {
 	r.unanswered(now, 0, 10)
 	r.begin(now, 0, 10, benchTrip)
 	r.sent(now, 1, 1)
-	r.advance(now.Add(benchTrip), 5, benchTrip) // it has blocks that were not sent again
+	r.advance(now.Add(benchTrip), 5, benchTrip) // the peer has blocks that were not sent again
 	if r.kind != kindKeeps || r.misses != 0 {
 		t.Fatalf("after an answer the kind is %d, with %d misses", r.kind, r.misses)
 	}
@@ -234,8 +234,8 @@ func TestMissesCountInARow(t *testing.T) {
 	}
 }
 
-// "After a timeout a peer that drops gets everything that is under way again. Any
-// other gets the last block alone".
+// After a timeout, a peer that drops blocks out of order gets everything under way again. Any other
+// peer gets only the last block.
 func TestTimeoutByKind(t *testing.T) {
 	for kind, want := range map[peerKind][]int64{
 		kindUnknown: {16, 16},
@@ -269,8 +269,8 @@ func TestSilentKeepersBecomeUnknown(t *testing.T) {
 	}
 }
 
-// "when the end of about every third window is lost, windows go out in bursts": such a window adds
-// two, any other subtracts one, and at six the pacer sends bursts.
+// When the end of about every third window is lost, windows are sent in bursts. Such a window adds
+// two strikes, any other window subtracts one, and at six the pacer sends bursts.
 func TestStrikesDecay(t *testing.T) {
 	const window = 64
 	lose := func(p *pacer) { p.lostTail(40, window, benchTrip) }
@@ -303,8 +303,8 @@ func TestStrikesDecay(t *testing.T) {
 	}
 }
 
-// If the pace is a guess, each gap inside a window of a peer that drops halves the pace, down to
-// twice longPause for a burst.
+// If the pace is a guess and the peer drops blocks out of order, each gap inside a window halves
+// the pace, until a burst takes twice longPause.
 func TestGapsSlowAGuessedPace(t *testing.T) {
 	for _, report := range []bool{false, true} {
 		b := newBench(t, 64)
@@ -335,8 +335,8 @@ func TestGapsSlowAGuessedPace(t *testing.T) {
 	}
 }
 
-// Deviation 1: 10 ms at the least are added to the round trip for "windows to a peer
-// that drops what is out of order, as everything would go again", and 1 ms for others.
+// Deviation 1: at least 10 ms are added to the round trip for windows to a peer that drops blocks
+// out of order, because everything would be sent again. For other peers it is 1 ms.
 func TestTimeoutOfDroppersIsCautious(t *testing.T) {
 	for kind, want := range map[peerKind]time.Duration{
 		kindUnknown: benchTrip + clockGrain,
@@ -355,13 +355,13 @@ func TestTimeoutOfDroppersIsCautious(t *testing.T) {
 	}
 }
 
-// "silence of a peer when only the last window of a read lacks its ACK: 5 s", even if the timer has
-// backed off further.
+// If only the last window of a read lacks its ACK, the read ends after 5 s of silence, even if the
+// timer has backed off further.
 func TestReadWithoutLastACKEndsInTime(t *testing.T) {
 	b := newBench(t, 8)
 	b.s.timer.limit(time.Minute)
 	for k := 8; k <= 992; k += 8 {
-		b.now = b.now.Add(-benchTrip / 2) // so that the 8th timeout comes before 5 s, and the 9th after
+		b.now = b.now.Add(-benchTrip / 2) // so that the 8th timeout is before 5 s, and the 9th after
 		b.ack(k)
 		b.want("a window", int64(k+1), int64(k+8))
 	}
@@ -393,7 +393,7 @@ func TestHeldBlocksWait(t *testing.T) {
 		b.s.Hold(held)
 		b.want("while held", nil...)
 		first := b.s.next
-		b.ack(int(first) - 1) // as of the peer's own timer: in lock-step a repeat
+		b.ack(int(first) - 1) // as if the peer's own timer had expired; in lock-step this is a repeated ACK
 		b.want("after an acknowledgement of what has come", nil...)
 		for b.now.Before(held) {
 			if b.s.Deadline().IsZero() || b.s.Deadline().After(held) {

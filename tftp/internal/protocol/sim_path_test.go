@@ -14,7 +14,7 @@ type pipe struct {
 	leaving   []time.Time // when each packet in the queue leaves, in order
 }
 
-// full reports whether a queue that holds the given number of packets is full at a time.
+// full reports whether a queue with room for the given number of packets is full at the given time.
 func (p *pipe) full(now time.Time, queue int) bool {
 	if queue == 0 {
 		return false

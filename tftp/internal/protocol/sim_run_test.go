@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 )
 
-// simBugs are seeds that once found a bug.
+// simBugs has seeds that once found a bug.
 var simBugs = []uint64{}
 
 func TestSim(t *testing.T) {

@@ -18,17 +18,17 @@ var (
 	simSeeds = flag.Int("seeds", 3000, "how many seeds the simulation runs")
 )
 
-// A faults describes the faults of a simulated path and its ends.
+// A faults describes the faults of a simulated path and of the two ends.
 type faults struct {
-	loss, dup, reorder float64       // chances per datagram
-	delay, jitter      time.Duration // one way
-	partial            float64       // chance that a driver sends only part of a run
+	loss, dup, reorder float64       // probability for each datagram
+	delay, jitter      time.Duration // in each direction
+	partial            float64       // probability that a driver sends only part of a run
 	slowStore          time.Duration // the longest time to store a chunk
 	vanish             time.Duration // when the receiver (or the sender) stops responding; 0 for never
 	senderVanishes     bool
-	bandwidth          int64         // bytes a second; 0 is unlimited
-	queue              int           // packets that wait for the bandwidth, the one that leaves included; 0 is unlimited
-	tick               time.Duration // of the drivers' clocks: a wait lasts whole ticks; 0 means exact
+	bandwidth          int64         // bytes per second; 0 means no limit
+	queue              int           // how many packets may wait for the bandwidth, including the one that is being sent; 0 means no limit
+	tick               time.Duration // tick of the drivers' clocks: a wait lasts whole ticks; 0 means exact waits
 }
 
 // A world holds a Sender and a Receiver, the path between them, and the time.
@@ -42,7 +42,7 @@ type world struct {
 
 	s      Sender
 	r      Receiver
-	client bool // the Sender is the client: a write request
+	client bool // the Sender is the client, and sends a write request
 	req    transfer.Request
 	limits transfer.Limits
 	size   int64
@@ -65,7 +65,7 @@ type world struct {
 	nth        int
 	watch      func() // called after every event
 	oldServer  bool   // the server knows no options
-	noReorder  bool   // the receiver drops what comes out of order
+	noReorder  bool   // the receiver drops blocks that arrive out of order
 	cautious   int64  // bytes for Cautious of the server's Sender; 0 for no call
 }
 
@@ -234,7 +234,7 @@ func (w *world) arriveReceiver(b []byte) {
 			w.r.Answer(w.now, q.Mode, Agree(w.limits, q, -1))
 		}
 	} else if done, _ := w.r.Done(); done && w.r.Deadline().IsZero() {
-		return // forgotten
+		return // the server has forgotten the transfer
 	} else if c := w.r.Handle(w.now, b); len(c.Data) > 0 || c.Last {
 		w.keep(c)
 	}
@@ -249,7 +249,7 @@ func mustParse(b []byte) transfer.Request {
 	return q
 }
 
-// keep plays the store: it checks each chunk and confirms it, perhaps later.
+// keep acts as the store: it checks each chunk and confirms it, perhaps later.
 func (w *world) keep(c Chunk) {
 	if w.lastSeen {
 		w.fail("chunk at %d after the file was whole", c.Offset)
@@ -340,7 +340,7 @@ func (w *world) run() {
 	}
 }
 
-// judge checks the outcome.
+// judge checks the outcome of the transfer.
 func (w *world) judge() {
 	sDone, sErr := w.s.Done()
 	rDone, rErr := w.r.Done()
@@ -348,14 +348,14 @@ func (w *world) judge() {
 		w.fail("an end still waits, but nothing is left to happen")
 	}
 	if w.f.vanish > 0 {
-		// The remaining end must notice, unless it never started.
+		// The remaining end must notice that its peer has vanished, unless it never started.
 		if !w.senderDark && w.s.phase != senderIdle && !sDone || !w.recvDark && w.r.phase != receiverIdle && !rDone {
 			w.fail("an end never noticed that its peer vanished")
 		}
 		return
 	}
 	if rErr != nil || !rDone {
-		// At heavy loss no attempt of a request may get an answer.
+		// With heavy loss it is possible that no copy of a request gets an answer.
 		if errors.Is(rErr, transfer.ErrSilent) && w.f.loss > 0.04 && !w.r.heard ||
 			w.f.loss > 0.04 && !w.client && !w.s.heard && errors.Is(sErr, transfer.ErrSilent) ||
 			w.r.phase == receiverIdle && errors.Is(sErr, transfer.ErrSilent) {
@@ -377,14 +377,14 @@ func (w *world) judge() {
 		w.fail("sender is not done")
 	}
 	// If all last ACKs of a client are lost while it dallies, the server cannot know that the
-	// client is done; a client that sends must know.
+	// client is done. But a client that sends must know that the server is done.
 	lossy := w.f.loss > 0 || w.dropNth != nil
 	if sErr != nil && (!lossy || w.client && w.f.loss < 0.04) {
 		w.fail("sender: %v", sErr)
 	}
 }
 
-// randomWorld draws a world from a seed. Each fault is off in half of the worlds.
+// randomWorld makes a random world from a seed. Each fault is absent in half of the worlds.
 func randomWorld(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &world{rng: rng}
@@ -420,7 +420,7 @@ func randomWorld(seed uint64) *world {
 	}
 	w.client = some()
 	if some() {
-		w.req.Mode = transfer.Netascii // the receiver then takes blocks in order only
+		w.req.Mode = transfer.Netascii // the receiver then accepts blocks only in order
 	}
 	w.req.Name = "f"
 	w.req.Offer.BlockSize = 8 + rng.IntN(64)

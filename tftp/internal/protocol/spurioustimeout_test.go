@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// On a busy host some round trips take milliseconds longer than the rest, which look steady. The
-// needless timeouts that result must be few, and each may only repeat one block.
+// On a busy host some round trips take milliseconds longer than the others, which look steady. This
+// must cause only few needless timeouts, and each of them may repeat only one block.
 func TestJitterIsNotLoss(t *testing.T) {
 	const blocks = 20_000
 	for _, slow := range []time.Duration{3 * time.Millisecond, 8 * time.Millisecond, 30 * time.Millisecond} {
@@ -30,7 +30,7 @@ func TestJitterIsNotLoss(t *testing.T) {
 				sent += int64(sendAll(s, now))
 			}
 			now = now.Add(max(0, trip-time.Duration(copies-1)*minRTO))
-			for range copies { // a peer of RFC 1350 answers each
+			for range copies { // a peer that follows RFC 1350 answers each copy
 				s.Handle(now, appendAck(nil, block, transfer.RolloverZero))
 			}
 			if done, err := s.Done(); done {
@@ -40,7 +40,8 @@ func TestJitterIsNotLoss(t *testing.T) {
 				break
 			}
 		}
-		// The margin rises to cautiousRTO, and only beyond is every slow trip one too many.
+		// The margin rises up to cautiousRTO. Only trips that are slower than that cause a needless
+		// timeout each.
 		most := int64(blocks/calmTrips + 8)
 		if slow > cautiousRTO {
 			most = 3 * slowTrips
@@ -51,8 +52,8 @@ func TestJitterIsNotLoss(t *testing.T) {
 	}
 }
 
-// If a timeout sent the end of a window again needlessly, its second answer reports no gap in the
-// next window.
+// If a timeout sent the end of a window again needlessly, the second answer to that end does not
+// report a gap in the next window.
 func TestEchoIsNoGap(t *testing.T) {
 	s, now := answered(transfer.Options{BlockSize: 8, Window: 4}, 1<<20)
 	for range 3 {
@@ -67,7 +68,7 @@ func TestEchoIsNoGap(t *testing.T) {
 		t.Fatalf("%d blocks sent after a timeout", n)
 	}
 	floor := s.timer.rto(0)
-	now = now.Add(100 * time.Microsecond) // sooner than an answer can come
+	now = now.Add(100 * time.Microsecond) // sooner than an answer can arrive
 	end := s.next - 1
 	s.Handle(now, appendAck(nil, end, transfer.RolloverZero))
 	if n := sendAll(s, now); n != 4 || s.timer.margin <= minRTO {
@@ -103,9 +104,9 @@ func TestLossIsNotHaste(t *testing.T) {
 	}
 }
 
-// In lock-step, 1 % loss each way costs less than half of the throughput: on a path of half a
-// millisecond that jitters, with drivers whose clocks tick once a millisecond, and with a foreign
-// client that waits for a second.
+// In lock-step, 1 % loss in each direction costs less than half of the throughput. The path has
+// half a millisecond and jitter, the clocks of the drivers tick once a millisecond, and there is
+// also a foreign client that waits for a second.
 func TestLockStepLoss(t *testing.T) {
 	f := faults{bandwidth: 12_500_000, delay: 240 * time.Microsecond, jitter: 100 * time.Microsecond, tick: time.Millisecond}
 	clean, _ := measure(t, f, 1, 1)
@@ -129,9 +130,9 @@ func TestLockStepLoss(t *testing.T) {
 	}
 }
 
-// Trips are measured for whole windows, and for an OACK that made the peer open a file. One block
-// and its answer may be much quicker. Such an answer is not ignored for coming too soon: the gap
-// that it reports is filled at most one trip after what it answers.
+// Round trips are measured for whole windows, and for an OACK that made the peer open a file. The
+// answer to a single block may arrive much sooner. Such an answer must not be ignored as too early:
+// the gap that it reports is filled at most one round trip after the block that it answers.
 func TestQuickAnswersCount(t *testing.T) {
 	const trip, quick = 2 * time.Millisecond, 100 * time.Microsecond
 	for _, test := range []struct {

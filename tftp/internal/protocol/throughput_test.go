@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A testLink is a path of a certain speed and length.
+// A testLink is a path with a certain speed and round trip.
 type testLink struct {
 	name      string
-	bandwidth int64 // bytes a second
+	bandwidth int64 // bytes per second
 	rtt       time.Duration
 }
 
-// testLinks are three common links, and a long one.
+// testLinks has three common links, and a long one.
 var testLinks = []testLink{
 	{"1 Gb/s, 0.14 ms", 125_000_000, 140 * time.Microsecond},
 	{"100 Mb/s, 0.48 ms", 12_500_000, 480 * time.Microsecond},
@@ -30,22 +30,22 @@ var testLinks = []testLink{
 
 const commonLinks = 3 // the first of testLinks
 
-const testBlock = 1432 // bytes a block
+const testBlock = 1432 // bytes per block
 
-// bound returns the MB/s of a sender that waits for the acknowledgement of each window and loses no
-// other time.
+// bound returns the throughput, in MB/s, of a sender that waits for the acknowledgement of each
+// window and loses no other time.
 func (l testLink) bound(window int) float64 {
 	wire := window*(transfer.HeaderSize+testBlock+overhead) + transfer.HeaderSize + overhead
 	cycle := l.rtt + time.Duration(int64(wire)*int64(time.Second)/l.bandwidth)
 	return float64(window) * testBlock / 1e6 / cycle.Seconds()
 }
 
-// TestThroughput keeps a table of the throughput in virtual time, by link, window and loss. It
-// depends only on the code, so a difference is a change in the protocol's behaviour: review it,
-// then run with -update.
+// TestThroughput checks a table of the throughput in virtual time, by link, window and loss. The
+// table depends only on the code, so a difference is a change in the protocol's behaviour: review
+// it, then run the test with -update.
 //
-// In all cells, throughput without loss is at least 97 % of the bound, and with 1 % loss each way
-// at least 70 % of that without loss.
+// In all cells, the throughput without loss is at least 97 % of the bound. With 1 % loss in each
+// direction it is at least 70 % of the throughput without loss.
 func TestThroughput(t *testing.T) {
 	losses := []float64{0, 0.001, 0.01, 0.05}
 	var b strings.Builder
@@ -76,14 +76,14 @@ func TestThroughput(t *testing.T) {
 	golden.Compare(t, "throughput.txt", b.String())
 }
 
-// TestBottleneck keeps the same table for links with a queue that holds fewer packets than some
-// windows, so that their ends are lost.
+// TestBottleneck checks the same table for links with a queue that holds fewer packets than some
+// windows have, so that the ends of these windows are lost.
 //
-// A larger window must not be slower than a smaller one. It may only lose the time to find out what
-// the queue holds: a peer's timer of 10 ms once, and bursts that try for more. In 4 MB, which take
-// 40 ms at 1 Gb/s, that is at most a fifth. If packets are lost for other reasons too, the two are
-// hard to distinguish: at 1 % the worst cell keeps a little more than half and the others at least
-// two thirds, and at 5 % there is no requirement.
+// A larger window must not be slower than a smaller one, apart from the time that it takes to find
+// out how much the queue holds. That is one timer of the peer, which is 10 ms, and bursts that try
+// for more. For 4 MB, which take 40 ms at 1 Gb/s, it is at most a fifth. If packets are lost for
+// other reasons too, the two causes are hard to distinguish. With 1 % loss the worst cell keeps a
+// little more than half and the others at least two thirds; with 5 % loss there is no requirement.
 func TestBottleneck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -110,7 +110,7 @@ func TestBottleneck(t *testing.T) {
 			}
 		}
 		b.WriteString("\n")
-		best := map[string]float64{} // of the windows so far, by column
+		best := map[string]float64{} // best result of the windows so far, by column
 		for _, window := range []int{1, 4, 16, 32, 64, 128, 256} {
 			fmt.Fprintf(&b, "%20d", window)
 			for _, queue := range queues {
@@ -130,8 +130,8 @@ func TestBottleneck(t *testing.T) {
 	golden.Compare(t, "bottleneck.txt", b.String())
 }
 
-// measure runs reads in virtual time. It returns the MB/s until the sender knows that it is done,
-// and the datagrams sent for each one needed, as means over runs.
+// measure runs reads in virtual time. It returns the throughput in MB/s until the sender knows that
+// it is done, and the number of datagrams sent for each one needed. Both are means over all runs.
 func measure(t *testing.T, f faults, window int, runs uint64) (rate, cost float64) {
 	for seed := range runs {
 		w := &world{rng: rand.New(rand.NewPCG(1+seed, 2)), f: f, size: 4_000_000}

@@ -13,44 +13,44 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A transcript in testdata/transcripts records one machine's exchange with its peer. Lines at the
-// margin are events for the machine; indented lines are its actions.
+// A transcript in testdata/transcripts records the packets between one machine and its peer. Lines
+// at the margin are events for the machine; indented lines are its actions.
 //
-// The role of the machine, and how it begins:
+// These lines set the role of the machine, and how it begins:
 //
 //	file 1100                 it serves reads of a file of 1100 bytes
-//	limits blksize=1024 …     what it will confirm (blksize, windowsize, timeout at most),
-//	                          and the rollover of peers that ask for none
+//	limits blksize=1024 …     largest values that it confirms (blksize, windowsize, timeout),
+//	                          and the rollover for peers that do not ask for one
 //	refuse tsize,blksize      options that it does not know
-//	<- RRQ "f" octet …        a first request makes it a server's Sender
-//	<- WRQ "f" octet …        or Receiver
-//	get "f" octet …           it is a client that reads
-//	put 1100 "f" octet …      or one that writes 1100 bytes
+//	<- RRQ "f" octet …        a read request makes it a server's Sender
+//	<- WRQ "f" octet …        a write request makes it a server's Receiver
+//	get "f" octet …           it is a client that reads a file
+//	put 1100 "f" octet …      it is a client that writes a file of 1100 bytes
 //
-// The events; +10ms in front of a line lets time pass first:
+// The events; +10ms at the start of a line lets that time pass first:
 //
-//	<- ACK 1                  a packet comes: RRQ, WRQ, DATA, ACK, ERROR, OACK, or BYTES in hex
-//	+10ms                     nothing but time
+//	<- ACK 1                  a packet arrives: RRQ, WRQ, DATA, ACK, ERROR, OACK, or BYTES in hex
+//	+10ms                     only time passes
 //	expire                    time passes up to the deadline
-//	vanish                    the same again and again, until the machine has no deadline
-//	skip 65530                the peer continues as it should, unwritten, up to that block
-//	store slowly              from here data is kept only when the next line says so
-//	stored                    what came so far is kept
+//	vanish                    the same, repeated until the machine has no deadline
+//	skip 65530                the peer continues correctly up to that block; nothing is recorded
+//	store slowly              from here on, data is stored only at a line "stored"
+//	stored                    all data received so far is stored
 //	abort 3 "disk full"       the driver gives up
 //
 // The machine's actions:
 //
 //	-> DATA 1 512 bytes       it sends a packet; options are written as name=value
-//	keep 512 bytes at 0       it hands over data; "whole" is added with the last
+//	keep 512 bytes at 0       it returns data; "whole" is added to the last data
 //	after 1s                  how long it waited for its deadline
-//	waits for nothing         it has none
-//	done                      it ends well, or says why not
+//	waits for nothing         it has no deadline
+//	done                      it succeeds, or the line says why it failed
 //	forgotten                 it no longer answers repeats
 func TestTranscripts(t *testing.T) {
 	golden.Transcripts(t, func(*testing.T) golden.Transcript { return &play{} })
 }
 
-// A machine has the common methods of Sender and Receiver.
+// A machine has the methods that Sender and Receiver have in common.
 type machine interface {
 	AppendReply(now time.Time, b []byte) []byte
 	Deadline() time.Time
@@ -67,13 +67,13 @@ type play struct {
 	now       time.Time
 	s         *Sender
 	r         *Receiver
-	m         machine // s or r
+	m         machine // the value of s or r
 	size      int64
 	limits    transfer.Limits
 	refused   transfer.OptionSet
 	slow      bool
 	quiet     bool // nothing is written
-	over      bool // "done" is written
+	over      bool // the line "done" has been written
 	forgotten bool
 }
 
@@ -175,7 +175,7 @@ func (p *play) Step(line string, say func(format string, args ...any)) error {
 	return nil
 }
 
-// arrive delivers a packet like a server or client.
+// arrive delivers a packet to the machine, as a server or a client would.
 func (p *play) arrive(b []byte) {
 	op := transfer.OpcodeOf(b)
 	switch {
