@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -294,43 +293,4 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	}
 	x.out = packetio.NewBatch(x.conn, maxClientMessages, 0)
 	return x, nil
-}
-
-// A group counts goroutines. Unlike with a sync.WaitGroup, goroutines may be added during a wait.
-type group struct {
-	mu   sync.Mutex
-	n    int           // mu: goroutines that run
-	idle chan struct{} // mu: closed when n falls to zero; nil while n is zero
-}
-
-func (g *group) run(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.n == 0 {
-		g.idle = make(chan struct{})
-	}
-	g.n++
-	go func() {
-		defer g.leave()
-		f()
-	}()
-}
-
-func (g *group) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.n--; g.n == 0 {
-		close(g.idle)
-		g.idle = nil
-	}
-}
-
-// wait waits until no goroutine runs.
-func (g *group) wait() {
-	g.mu.Lock()
-	idle := g.idle
-	g.mu.Unlock()
-	if idle != nil {
-		<-idle
-	}
 }

@@ -11,9 +11,7 @@ import (
 
 	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
-	"github.com/haul-project/haul/udp"
 )
 
 // Bounds and defaults of a [Pool].
@@ -24,13 +22,6 @@ const (
 	// maxPoolWaiting is how many transfers may wait to begin.
 	maxPoolWaiting = 1 << 20
 
-	// poolMemory bounds the bytes in the windows of downloads, if the Client leaves the window to
-	// the pool.
-	poolMemory = 128 << 20
-
-	// poolBuffer is the size of one socket's kernel buffer, in bytes.
-	poolBuffer = 4 << 20
-
 	maxResolvers = 16 // host names looked up at once
 )
 
@@ -40,8 +31,6 @@ var (
 
 	// ErrPoolFull says that 1,048,576 transfers already wait to begin.
 	ErrPoolFull = errors.New("too many transfers wait")
-
-	errNoFreePort = errors.New("no free port on this host (see net.ipv4.ip_local_port_range)")
 )
 
 // A Pool runs thousands of transfers at once, over few sockets and with few goroutines. Each of its
@@ -100,31 +89,18 @@ type Pool struct {
 	// measured round trips determine the wait.
 	MinTimer time.Duration
 
-	hooks       poolhooks.Hooks // set once
-	once        sync.Once
-	failed      error // the error from start
-	workers     fileio.Workers
-	openWorkers sync.Once       // starts the workers when there is work
-	running     sync.WaitGroup  // loops
-	life        context.Context // Close ends it, and with it all look-ups
-	end         context.CancelCauseFunc
+	once    sync.Once
+	failed  error // the error from start
+	common  poolCommon
+	running sync.WaitGroup  // loops
+	life    context.Context // Close ends it, and with it all look-ups
+	end     context.CancelCauseFunc
 
 	mu        sync.Mutex
 	loops     []*poolLoop    // mu; set once
 	closed    bool           // mu
-	pending   int            // mu: number of transfers that are not over, and of downloads that dally
-	idle      chan struct{}  // mu: closed when pending falls to zero; nil while it is zero
 	names     []*poolRequest // mu: requests whose host must be looked up
 	resolvers int            // mu
-}
-
-// A BlockWriter receives the blocks of a download as they arrive. A loop calls it, so it must
-// return soon, and it must not keep the data. If it returns an error, the transfer ends.
-type BlockWriter interface {
-	// WriteBlock takes the bytes at off. Blocks may come out of order within a window, but no block
-	// comes twice. If last is true, the file is complete with this block, and size is its size in
-	// bytes; otherwise size is -1. Data may be empty in the last call.
-	WriteBlock(off int64, data []byte, last bool, size int64) error
 }
 
 // Get starts a download like [Client.Get], and returns at once. Workers call create and the
@@ -154,55 +130,37 @@ func (p *Pool) Put(ctx context.Context, t Target, src io.ReaderAt, size int64, d
 	return p.submit(&poolRequest{ctx: ctx, target: t, write: true, src: src, size: size, done: done})
 }
 
-// A poolRequest is a transfer that has not begun.
-type poolRequest struct {
-	ctx    context.Context
-	target Target
-	write  bool
-	create func(size int64) (store.Upload, error)
-	blocks BlockWriter
-	src    io.ReaderAt
-	size   int64
-	done   func(Result, error)
-
-	addr  netip.Addr   // address of the host
-	more  []netip.Addr // further addresses, in case addr does not answer
-	plain bool         // send the request without options
-	began time.Time    // zero until the transfer begins
-}
-
 // submit passes a request to a loop, once its host's address is known.
 func (p *Pool) submit(q *poolRequest) error {
 	if err := q.target.Check(); err != nil {
 		return err
 	}
-	p.once.Do(func() { p.hooks = poolhooks.From(q.ctx); p.failed = p.start() })
+	p.once.Do(func() { p.failed = p.start(poolhooks.From(q.ctx)) })
 	if p.failed != nil {
 		return p.failed
 	}
-	q.plain = p.client().NoOptions
+	q.plain = p.common.client.NoOptions
 	ip, err := netip.ParseAddr(q.target.Host)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.closed:
 		return ErrPoolClosed
-	case p.pending >= maxPoolWaiting:
+	case p.common.pending.size() >= maxPoolWaiting:
 		return ErrPoolFull
-	case err == nil:
-		q.addr = ip.Unmap()
-		if err := p.pick().inbox.push(q); err != nil {
-			return err
-		}
-	default:
-		p.names = append(p.names, q)
-		if p.resolvers < maxResolvers {
-			p.resolvers++
-			go p.resolve()
-		}
 	}
-	if p.pending++; p.idle == nil {
-		p.idle = make(chan struct{})
+	p.common.pending.add()
+	if err == nil {
+		q.addr = ip.Unmap()
+		if err = p.pick().inbox.push(q); err != nil {
+			p.common.pending.leave()
+		}
+		return err
+	}
+	p.names = append(p.names, q)
+	if p.resolvers < maxResolvers {
+		p.resolvers++
+		go p.resolve()
 	}
 	return nil
 }
@@ -232,7 +190,7 @@ func (p *Pool) resolve() {
 		}
 		if err != nil {
 			q.end(Result{}, err)
-			p.over()
+			p.common.pending.leave()
 		}
 	}
 }
@@ -250,37 +208,6 @@ func (p *Pool) lookUp(q *poolRequest) ([]netip.Addr, error) {
 	return ips, err
 }
 
-// end reports the end of a transfer to its caller.
-func (q *poolRequest) end(res Result, err error) {
-	if err != nil {
-		what := "get"
-		if q.write {
-			what = "put"
-		}
-		err = fmt.Errorf("%s %v: %w", what, q.target, err)
-	}
-	if q.done != nil {
-		q.done(res, err)
-	}
-}
-
-// over records that a transfer is over, or that a download no longer dallies.
-func (p *Pool) over() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pending--; p.pending == 0 {
-		close(p.idle)
-		p.idle = nil
-	}
-}
-
-// dally counts a download that is over but still answers repeats, so that Wait waits for it.
-func (p *Pool) dally() {
-	p.mu.Lock()
-	p.pending++
-	p.mu.Unlock()
-}
-
 // pick returns the loop with the fewest transfers.
 func (p *Pool) pick() *poolLoop {
 	least := p.loops[0]
@@ -292,22 +219,14 @@ func (p *Pool) pick() *poolLoop {
 	return least
 }
 
-func (p *Pool) client() *Client {
-	if p.Client == nil {
-		return &zeroClient
-	}
-	return p.Client
-}
-
-var zeroClient Client
-
 // start opens the loops.
-func (p *Pool) start() error {
-	transfers := p.transfers()
-	n := min(max(1, p.Loops), transfers, p.sockets())
+func (p *Pool) start(hooks poolhooks.Hooks) error {
+	c := &p.common
+	c.poolSettings = p.settings(hooks)
+	n := min(max(1, p.Loops), c.transfers, c.sockets)
 	var loops []*poolLoop
 	for i := range n {
-		lp, err := newPoolLoop(p, share(transfers, n, i), share(p.sockets(), n, i))
+		lp, err := newPoolLoop(c, share(c.transfers, n, i), share(c.sockets, n, i))
 		if err != nil {
 			for _, lp := range loops {
 				_ = lp.set.Close()
@@ -317,7 +236,7 @@ func (p *Pool) start() error {
 		loops = append(loops, lp)
 	}
 	p.life, p.end = context.WithCancelCause(context.Background())
-	p.workers.Init(transfers)
+	c.workers.Init(c.transfers)
 	for _, lp := range loops {
 		p.running.Go(lp.run)
 	}
@@ -325,6 +244,25 @@ func (p *Pool) start() error {
 	p.loops = loops
 	p.mu.Unlock()
 	return nil
+}
+
+// settings returns the settings in the fields of p, with defaults in place of zeros.
+func (p *Pool) settings(hooks poolhooks.Hooks) poolSettings {
+	s := poolSettings{
+		client: p.Client, offered: p.Offer, transfers: p.Transfers, sockets: p.Sockets,
+		manyPerServer: p.ManyPerServer, limit: p.Limit, minTimer: p.MinTimer, hooks: hooks,
+	}
+	if s.client == nil {
+		s.client = new(Client)
+	}
+	if s.transfers <= 0 {
+		s.transfers = defaultPoolTransfers
+	}
+	if s.sockets <= 0 {
+		s.sockets = defaultPoolSockets
+	}
+	s.private = s.sockets >= s.transfers
+	return s
 }
 
 // share returns the i-th part of n, if n is divided into the number of parts given by of.
@@ -336,45 +274,8 @@ func share(n, of, i int) int {
 	return part
 }
 
-func (p *Pool) transfers() int {
-	if p.Transfers <= 0 {
-		return defaultPoolTransfers
-	}
-	return p.Transfers
-}
-
-func (p *Pool) sockets() int {
-	if p.Sockets <= 0 {
-		return defaultPoolSockets
-	}
-	return p.Sockets
-}
-
-// private reports whether each transfer has its own socket.
-func (p *Pool) private() bool { return p.sockets() >= p.transfers() }
-
-// offer returns the options to ask a server for.
-func (p *Pool) offer(server netip.Addr) (transfer.Options, error) {
-	if p.Offer != nil {
-		return *p.Offer, nil
-	}
-	c, n := p.client(), p.transfers()
-	o, err := c.offer(server, udp.Limits{Buffer: poolBuffer * min(p.sockets(), n) / n})
-	if err == nil && c.Window == 0 {
-		o.Window = max(1, min(o.Window, poolMemory/n/(2*o.BlockSize)))
-	}
-	return o, err
-}
-
 // Wait waits until all transfers are over, and no download repeats its last ACK any more.
-func (p *Pool) Wait() {
-	p.mu.Lock()
-	idle := p.idle
-	p.mu.Unlock()
-	if idle != nil {
-		<-idle
-	}
-}
+func (p *Pool) Wait() { p.common.pending.wait() }
 
 // Close ends all transfers that are under way or wait, with [ErrPoolClosed]. It returns when the
 // done functions of all of them have been called and all sockets are closed. A done function must
@@ -398,7 +299,7 @@ func (p *Pool) Close() error {
 	}
 	p.running.Wait()
 	if first {
-		p.workers.End(false)
+		p.common.workers.End(false)
 	}
 	return nil
 }

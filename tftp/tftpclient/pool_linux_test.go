@@ -74,10 +74,7 @@ func TestPoolNames(t *testing.T) {
 		ctx: t.Context(), target: at(l, "file"), create: tftptest.Into(here, "second"), done: p.done("second"),
 		addr: netip.MustParseAddr("127.0.0.77"), more: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 	}
-	p.Pool.mu.Lock()
-	p.pending++
-	p.idle = make(chan struct{})
-	p.Pool.mu.Unlock()
+	p.common.pending.add()
 	if err := p.loops[0].inbox.push(addrs); err != nil {
 		t.Fatal(err)
 	}

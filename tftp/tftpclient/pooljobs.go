@@ -10,10 +10,8 @@ import (
 // submit passes x to a worker. OpenJob creates the Upload of a download, and CloseJob discards a
 // download that failed.
 func (x *poolTransfer) submit(what fileio.Job) {
-	p := x.loop.pool
 	x.job = what
-	p.openWorkers.Do(p.workers.Start)
-	p.workers.Add(x)
+	x.loop.pool.workers.add(x)
 }
 
 // Work does the job. Workers call it.

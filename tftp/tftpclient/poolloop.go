@@ -30,12 +30,11 @@ const (
 // A poolLoop runs its share of a pool's transfers. Its goroutine owns the fields, except the inbox
 // and the atomic ones.
 type poolLoop struct {
-	pool      *Pool
+	pool      *poolCommon
 	set       *udp.Set
 	began     time.Time
 	slots     int // how many transfers may be under way at once
 	sockets   poolSockets
-	private   bool // each transfer has its own socket
 	free      []*poolTransfer
 	timers    poolTimers
 	out       *packetio.Batch
@@ -54,11 +53,11 @@ type poolLoop struct {
 	idled    atomic.Int64 // nanoseconds
 }
 
-func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
-	c := p.client()
+func newPoolLoop(p *poolCommon, slots, sockets int) (*poolLoop, error) {
+	c := p.client
 	bulk, longest := !c.NoOptions && c.Window != 1, c.BlockSize
-	if p.Offer != nil {
-		bulk, longest = p.Offer.Window > 1, max(p.Offer.BlockSize, transfer.DefaultBlockSize)
+	if o := p.offered; o != nil {
+		bulk, longest = o.Window > 1, max(o.BlockSize, transfer.DefaultBlockSize)
 	}
 	datagram := 0
 	if longest > 0 {
@@ -70,11 +69,11 @@ func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
 	}
 	lp := &poolLoop{
 		pool: p, set: set, began: time.Now(), slots: slots,
-		private: p.private(), lossy: !p.hooks.NoDally || p.hooks.Lose != nil,
+		lossy: !p.hooks.NoDally || p.hooks.Lose != nil,
 	}
 	lp.inbox.set, lp.inbox.awake = set, true
 	lp.sockets.init(lp, sockets)
-	lp.conn.pool = p
+	lp.conn.settings = &p.poolSettings
 	lp.out = packetio.NewBatch(&lp.conn, poolBatchMessages, poolBatchBytes)
 	return lp, nil
 }
@@ -187,7 +186,7 @@ func (lp *poolLoop) refuse() {
 func (lp *poolLoop) complete(q *poolRequest, res Result, err error) {
 	lp.inbox.load.Add(-1)
 	q.end(res, err)
-	lp.pool.over()
+	lp.pool.pending.leave()
 }
 
 // begin begins waiting transfers while there is room.
@@ -225,11 +224,11 @@ func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 			return
 		}
 		x := s.receive(now, &ms[i])
-		if x != nil && !lp.private {
+		if x != nil && !lp.pool.private {
 			lp.advance(now, x)
 		}
 	}
-	if x := s.only; x != nil && lp.private && len(ms) > 0 {
+	if x := s.only; x != nil && lp.pool.private && len(ms) > 0 {
 		lp.advance(now, x) // once after all packets
 	}
 	if err != nil && s.member != nil {
@@ -311,7 +310,7 @@ func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 	if err == nil && !x.request.write && lp.lossy && lp.dallying < maxPoolDallying && lp.stopped == nil {
 		x.dallying = true
 		lp.dallying++
-		lp.pool.dally()
+		lp.pool.pending.add()
 		x.socket.dally(now)
 		lp.dallied.push(poolTransferUse{x, x.request})
 		lp.trimDallied()
@@ -353,7 +352,7 @@ func (lp *poolLoop) stopDallying(x *poolTransfer) {
 	lp.detach(time.Now(), x)
 	x.dallying = false
 	lp.dallying--
-	lp.pool.over()
+	lp.pool.pending.leave()
 	if x.reported {
 		lp.recycle(x)
 	}

@@ -16,7 +16,7 @@ import (
 // find returns the transfer that a datagram from peer belongs to, or nil. The result known is false
 // if no transfer has the peer's transfer ID.
 func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
-	if k.loop.private {
+	if k.loop.pool.private {
 		if x = k.only; x.peer.IsValid() && x.peer != peer || x.server.Addr() != peer.Addr() {
 			return nil, false
 		}
@@ -34,7 +34,7 @@ func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
 // receive passes a message to the transfer it belongs to, and returns that transfer.
 func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
 	lp := k.loop
-	if t := lp.pool.client().Trace; t != nil {
+	if t := lp.pool.client.Trace; t != nil {
 		for b := range m.Datagrams() {
 			t(now, false, m.Peer, netip.AddrPort{}, b)
 		}
@@ -110,14 +110,14 @@ func (k *poolSocket) refused(now time.Time, err error) {
 // A memberConn is the connection of a loop's batch. It sends through the socket of the current
 // transfer.
 type memberConn struct {
-	pool   *Pool
-	member *udp.Member
+	settings *poolSettings
+	member   *udp.Member
 }
 
 // Limits reports that messages can be cut into segments. This does not apply when a test hook drops
 // datagrams, which must then be sent one by one.
 func (l *memberConn) Limits() udp.Limits {
-	if l.pool.hooks.Lose != nil {
+	if l.settings.hooks.Lose != nil {
 		return udp.Limits{Segments: 1}
 	}
 	return udp.Limits{Segments: packetio.MaxDatagrams}
@@ -126,15 +126,15 @@ func (l *memberConn) Limits() udp.Limits {
 func (l *memberConn) Write(ms []udp.Message) (int, error) {
 	for i := range ms {
 		m := &ms[i]
-		if t := l.pool.client().Trace; t != nil {
+		if t := l.settings.client.Trace; t != nil {
 			for b := range m.Datagrams() {
 				t(time.Now(), true, m.Peer, netip.AddrPort{}, b)
 			}
 		}
-		if lose := l.pool.hooks.Lose; lose != nil && lose(true) {
+		if lose := l.settings.hooks.Lose; lose != nil && lose(true) {
 			continue
 		}
-		if !l.pool.private() {
+		if !l.settings.private {
 			l.member.SetPeer(m.Peer)
 		}
 		if err := l.member.Write(m.Data, m.Segment); err != nil {
@@ -143,6 +143,8 @@ func (l *memberConn) Write(ms []udp.Message) (int, error) {
 	}
 	return len(ms), nil
 }
+
+var errNoFreePort = errors.New("no free port on this host (see net.ipv4.ip_local_port_range)")
 
 // sendError returns the error with which a transfer ends after sending has failed, or nil if the
 // transfer continues.

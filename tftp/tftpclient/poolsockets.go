@@ -183,7 +183,7 @@ func (ss *poolSockets) next() *poolRequest {
 			ss.chosen, q = socket, s.queue.pop()
 		}
 		ss.makeReady(s)
-		if ss.loop.private {
+		if ss.loop.pool.private {
 			ss.drop(s) // no socket will have s in its hosts
 		}
 		if q != nil {
@@ -195,10 +195,10 @@ func (ss *poolSockets) next() *poolRequest {
 
 // choose returns a socket for a transfer with a server, or nil if no socket is available.
 func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
-	if ss.open < ss.most || ss.loop.private && ss.loop.stopOldest() {
+	if ss.open < ss.most || ss.loop.pool.private && ss.loop.stopOldest() {
 		return ss.create(s.addr)
 	}
-	if ss.loop.private {
+	if ss.loop.pool.private {
 		return nil, nil
 	}
 	var best, spare *poolSocket
@@ -236,7 +236,7 @@ func (k *poolSocket) suits(s *poolServer) bool {
 		return false
 	}
 	u := k.hosts[s.addr]
-	return u == nil || k.loop.pool.ManyPerServer && !s.single && u.asking == nil && u.unanswered == 0
+	return u == nil || k.loop.pool.manyPerServer && !s.single && u.asking == nil && u.unanswered == 0
 }
 
 // is4 reports whether the socket is for IPv4, judging by the hosts that it knows.
@@ -273,7 +273,7 @@ func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 		m.Tag = len(ss.list)
 		ss.list = append(ss.list, k)
 	}
-	if !ss.loop.private {
+	if !ss.loop.pool.private {
 		k.peers, k.hosts = make(map[netip.AddrPort]*poolTransfer), make(map[netip.Addr]*poolUse)
 	}
 	return k, nil
@@ -282,7 +282,7 @@ func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 // add assigns the socket to a transfer.
 func (k *poolSocket) add(x *poolTransfer) {
 	k.live++
-	if k.loop.private {
+	if k.loop.pool.private {
 		k.only = x
 		k.member.SetPeer(x.server)
 		return
@@ -301,7 +301,7 @@ func (k *poolSocket) add(x *poolTransfer) {
 // answered records the server's transfer ID.
 func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPort) {
 	x.peer = peer
-	if k.loop.private {
+	if k.loop.pool.private {
 		if done, _ := x.machine.Done(); done && !k.loop.lossy {
 			return // that packet completed the transfer, so connecting the socket would cost more than it gains
 		}
@@ -374,7 +374,7 @@ func (ss *poolSockets) close(k *poolSocket) {
 	ss.tags = append(ss.tags, k.member.Tag)
 	k.member.Close()
 	k.member, k.only = nil, nil
-	if ss.open--; ss.loop.private {
+	if ss.open--; ss.loop.pool.private {
 		ss.free = append(ss.free, k)
 	}
 	for _, u := range k.hosts {
@@ -428,7 +428,7 @@ func (ss *poolSockets) transfers() []*poolTransfer {
 }
 
 func (k *poolSocket) transfers() []*poolTransfer {
-	if k.loop.private {
+	if k.loop.pool.private {
 		return []*poolTransfer{k.only}
 	}
 	var all []*poolTransfer
@@ -443,47 +443,4 @@ func (k *poolSocket) transfers() []*poolTransfer {
 		}
 	}
 	return all
-}
-
-// A fifo is a queue. Alternating push and pop allocates nothing.
-type fifo[T any] struct {
-	items []T
-	head  int // how many items at the start of items were taken out
-}
-
-func (q *fifo[T]) len() int { return len(q.items) - q.head }
-
-func (q *fifo[T]) push(v T) {
-	if len(q.items) == cap(q.items) && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, v)
-}
-
-// pushFirst adds v at the front.
-func (q *fifo[T]) pushFirst(v T) {
-	if q.head == 0 {
-		q.items = append(q.items, v)
-		copy(q.items[1:], q.items)
-		q.items[0] = v
-		return
-	}
-	q.head--
-	q.items[q.head] = v
-}
-
-// first returns the oldest item. The queue must not be empty.
-func (q *fifo[T]) first() *T { return &q.items[q.head] }
-
-// pop removes and returns the oldest item. The queue must not be empty.
-func (q *fifo[T]) pop() T {
-	var none T
-	v := q.items[q.head]
-	q.items[q.head] = none
-	if q.head++; q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
-	return v
 }

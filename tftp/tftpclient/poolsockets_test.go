@@ -9,7 +9,7 @@ import (
 // A server for which there was no socket is found again without a search, however many servers
 // there are, and each is in only one list.
 func TestPoolStuckServers(t *testing.T) {
-	lp := &poolLoop{private: true, active: 1} // it has no socket to give
+	lp := &poolLoop{pool: &poolCommon{poolSettings: poolSettings{private: true}}, active: 1} // it has no socket to give
 	ss := &lp.sockets
 	ss.init(lp, 0)
 	servers := make([]*poolServer, 100)

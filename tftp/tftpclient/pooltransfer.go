@@ -79,8 +79,8 @@ func (x *poolTransfer) begin(now time.Time) {
 	if q.began.IsZero() {
 		q.began = now
 	}
-	if lp.pool.Limit > 0 {
-		x.limit = now.Add(lp.pool.Limit)
+	if lp.pool.limit > 0 {
+		x.limit = now.Add(lp.pool.limit)
 	}
 	if err := q.ctx.Err(); err != nil {
 		lp.end(now, x, err)
@@ -109,7 +109,7 @@ func (x *poolTransfer) sendRequest(now time.Time) {
 	}
 	// MinTimer does not apply to a Sender with a window, because its timer also says when to resume
 	// sending.
-	x.hasMinTimer = p.MinTimer > 0 && (!q.write || r.Offer.Window <= 1)
+	x.hasMinTimer = p.minTimer > 0 && (!q.write || r.Offer.Window <= 1)
 	x.requested = now
 	if q.write {
 		if r.Offer.HasSize {
@@ -119,7 +119,7 @@ func (x *poolTransfer) sendRequest(now time.Time) {
 		x.sender.Request(now, r, x.size)
 	} else {
 		x.receiver.Request(now, r)
-		if p.client().NoReorder {
+		if p.client.NoReorder {
 			x.receiver.DropOutOfOrder()
 		}
 	}
@@ -285,7 +285,7 @@ func (x *poolTransfer) deadline() time.Time {
 		d = time.Time{} // we wait for the worker, not for the server
 	}
 	if x.hasMinTimer && !d.IsZero() {
-		if least := x.lastSent.Add(x.loop.pool.MinTimer); d.Before(least) {
+		if least := x.lastSent.Add(x.loop.pool.minTimer); d.Before(least) {
 			d = least
 		}
 	}
@@ -298,7 +298,7 @@ func (x *poolTransfer) deadline() time.Time {
 // expire does what is due once a deadline of the transfer has passed.
 func (x *poolTransfer) expire(now time.Time) {
 	if !x.ended && !x.limit.IsZero() && !now.Before(x.limit) {
-		x.abort(now, "transfer takes too long", fmt.Errorf("not done in %v", x.loop.pool.Limit))
+		x.abort(now, "transfer takes too long", fmt.Errorf("not done in %v", x.loop.pool.limit))
 		return
 	}
 	x.machine.Expire(now)
@@ -328,7 +328,7 @@ func (x *poolTransfer) nextAttempt() bool {
 		return false
 	}
 	fault, ok := errors.AsType[*transfer.Error](x.err)
-	if ok && fault.Remote && fault.Code == transfer.OptionsRefused && x.result.Bytes == 0 && !q.plain && x.loop.pool.Offer == nil {
+	if ok && fault.Remote && fault.Code == transfer.OptionsRefused && x.result.Bytes == 0 && !q.plain && x.loop.pool.offered == nil {
 		q.plain = true
 		return true
 	}
@@ -336,6 +336,6 @@ func (x *poolTransfer) nextAttempt() bool {
 	if len(q.more) == 0 || !silent && !unreachable(x.err) {
 		return false
 	}
-	q.addr, q.more, q.plain = q.more[0], q.more[1:], x.loop.pool.client().NoOptions
+	q.addr, q.more, q.plain = q.more[0], q.more[1:], x.loop.pool.client.NoOptions
 	return true
 }
