@@ -27,12 +27,6 @@ type poolWork struct {
 	cancelled []poolTransferUse
 }
 
-// A poolTransferUse identifies one use of a transfer, because transfers are reused.
-type poolTransferUse struct {
-	transfer *poolTransfer
-	request  *poolRequest
-}
-
 func (w *poolWork) empty() bool {
 	return len(w.requests)+len(w.worked)+len(w.cancelled) == 0
 }

@@ -16,10 +16,6 @@ const (
 	// first ones must not wait until the last of thousands has begun.
 	maxPoolBegins = 32
 
-	// maxPoolDallying is how many completed downloads may still answer repeats in one loop, in
-	// addition to the transfers under way.
-	maxPoolDallying = 1024
-
 	// freshClock is how many sockets are served before the clock is read again.
 	freshClock = 8
 
@@ -41,8 +37,7 @@ type poolLoop struct {
 	conn      memberConn // the connection of out
 	active    int        // transfers under way
 	dallying  int
-	dallied   fifo[poolTransferUse] // transfers that dally, the oldest first, and some that no longer do
-	lossy     bool                  // some packet was lost, so more may be lost
+	lossy     bool // some packet was lost, so more may be lost
 	errors    packetio.RateLimit
 	expiredTo time.Duration // time since began up to which the timers were checked
 	stopped   error         // why no transfer can continue; nil while they can
@@ -72,7 +67,9 @@ func newPoolLoop(p *poolCommon, slots, sockets int) (*poolLoop, error) {
 		lossy: !p.hooks.NoDally || p.hooks.Lose != nil,
 	}
 	lp.inbox.set, lp.inbox.awake = set, true
-	lp.sockets.init(lp, sockets)
+	lp.sockets = newPoolSockets(socketSettings{
+		set: set, private: p.private, manyPerServer: p.manyPerServer, stopDallying: lp.stopDallying,
+	}, sockets)
 	lp.conn.settings = &p.poolSettings
 	lp.out = packetio.NewBatch(&lp.conn, poolBatchMessages, poolBatchBytes)
 	return lp, nil
@@ -191,14 +188,24 @@ func (lp *poolLoop) complete(q *poolRequest, res Result, err error) {
 
 // begin begins waiting transfers while there is room.
 func (lp *poolLoop) begin(now time.Time) {
-	for n := 0; n < maxPoolBegins && lp.active < lp.slots && lp.stopped == nil; n++ {
-		q := lp.sockets.next()
-		if q == nil {
+	for n := 0; n < maxPoolBegins && lp.active < lp.slots && lp.stopped == nil; {
+		q, socket, err := lp.sockets.next()
+		switch {
+		case q == nil:
+			return
+		case err != nil && lp.active == 0:
+			lp.complete(q, Result{}, err)
+			continue
+		case err != nil:
+			lp.sockets.enqueueFirst(q)
+			lp.slots, lp.sockets.most = lp.active, max(1, lp.sockets.open)
 			return
 		}
+		n++
 		lp.active++
 		x := lp.take()
-		x.request = q
+		x.request, x.server = q, q.server()
+		socket.add(x)
 		x.begin(now)
 	}
 }
@@ -213,41 +220,18 @@ func (lp *poolLoop) take() *poolTransfer {
 	return &poolTransfer{loop: lp}
 }
 
-// read handles the packets that a socket has received.
-func (lp *poolLoop) read(now time.Time, s *poolSocket) {
-	if s == nil || s.member == nil {
-		return // the socket was closed in this turn
-	}
-	ms, err := s.member.Read()
-	for i := range ms {
-		if s.member == nil {
-			return
-		}
-		x := s.receive(now, &ms[i])
-		if x != nil && !lp.pool.private {
-			lp.advance(now, x)
-		}
-	}
-	if x := s.only; x != nil && lp.pool.private && len(ms) > 0 {
-		lp.advance(now, x) // once after all packets
-	}
-	if err != nil && s.member != nil {
-		s.refused(now, err)
-	}
-}
-
 // advance sends the packets that are due for a transfer, and ends it if it is done.
 func (lp *poolLoop) advance(now time.Time, x *poolTransfer) {
 	if x.requested.IsZero() {
 		return // the transfer ended before it began
 	}
-	if x.socket != nil {
+	if x.member != nil {
 		x.send(now)
 	}
 	if done, err := x.machine.Done(); done && !x.ended {
 		lp.end(now, x, err)
 	}
-	if x.socket == nil {
+	if x.member == nil {
 		return
 	}
 	deadline := x.deadline()
@@ -286,10 +270,10 @@ func (lp *poolLoop) expire(now time.Time) {
 		// handled, or for this thread to run. Without this read, the loop itself would be the cause
 		// of a needless timeout.
 		before := x.request
-		if s := x.socket; s != nil {
-			lp.read(now, s)
+		if x.member != nil {
+			lp.read(now, lp.sockets.of(x))
 		}
-		if x.socket != nil && x.request == before {
+		if x.member != nil && x.request == before {
 			x.expire(now)
 			lp.advance(now, x)
 		}
@@ -311,9 +295,7 @@ func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 		x.dallying = true
 		lp.dallying++
 		lp.pool.pending.add()
-		x.socket.dally(now)
-		lp.dallied.push(poolTransferUse{x, x.request})
-		lp.trimDallied()
+		lp.sockets.dally(now, x)
 	} else {
 		lp.detach(now, x)
 	}
@@ -358,36 +340,11 @@ func (lp *poolLoop) stopDallying(x *poolTransfer) {
 	}
 }
 
-// stopOldest recycles the download that has dallied longest. It returns false if no download dallies.
-func (lp *poolLoop) stopOldest() bool {
-	for lp.dallied.len() > 0 {
-		r := lp.dallied.pop()
-		if r.transfer.dallying && r.transfer.request == r.request {
-			lp.stopDallying(r.transfer)
-			return true
-		}
-	}
-	return false
-}
-
-// trimDallied removes transfers that no longer dally from the list.
-func (lp *poolLoop) trimDallied() {
-	if lp.dallied.len() <= 2*maxPoolDallying {
-		return
-	}
-	for range lp.dallied.len() {
-		if r := lp.dallied.pop(); r.transfer.dallying && r.transfer.request == r.request {
-			lp.dallied.push(r)
-		}
-	}
-}
-
 // detach removes a transfer from its socket.
 func (lp *poolLoop) detach(now time.Time, x *poolTransfer) {
 	lp.timers.remove(x)
-	if x.socket != nil {
-		x.socket.remove(now, x)
-		x.socket = nil
+	if x.member != nil {
+		lp.sockets.remove(now, x)
 	}
 }
 

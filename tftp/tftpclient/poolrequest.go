@@ -27,6 +27,9 @@ type poolRequest struct {
 	began time.Time    // zero until the transfer begins
 }
 
+// server returns the destination of the request.
+func (q *poolRequest) server() netip.AddrPort { return netip.AddrPortFrom(q.addr, q.target.port()) }
+
 // end reports the end of a transfer to its caller.
 func (q *poolRequest) end(res Result, err error) {
 	if err != nil {

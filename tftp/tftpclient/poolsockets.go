@@ -23,23 +23,32 @@ const (
 	// them.
 	keptPoolServers = 64
 
-	// maxPoolStrays is how many datagrams from strangers a loop answers per second.
-	maxPoolStrays = 100
+	// maxPoolDallying is how many completed downloads may still answer repeats in one loop, in
+	// addition to the transfers under way.
+	maxPoolDallying = 1024
 )
 
 // A poolSockets holds the sockets of a loop, and the requests that wait for a socket.
 type poolSockets struct {
-	loop      *poolLoop
+	socketSettings
 	most      int
 	open      int
 	list      []*poolSocket // indexed by the member's tag; nil if unused
 	tags      []int         // free indices of list
 	servers   map[netip.Addr]*poolServer
-	ready     fifo[*poolServer] // servers with requests, and perhaps with a free socket
-	stuck     []*poolServer     // servers with requests, but without a free socket
-	lingering fifo[lingeringID] // ordered by time
-	free      []*poolSocket     // closed sockets for reuse; used only if each transfer has its own socket
-	chosen    *poolSocket       // the socket for the request that next returned
+	ready     fifo[*poolServer]     // servers with requests, and perhaps with a free socket
+	stuck     []*poolServer         // servers with requests, but without a free socket
+	lingering fifo[lingeringID]     // ordered by time
+	dallied   fifo[poolTransferUse] // transfers that dally, the oldest first, and some that no longer do
+	free      []*poolSocket         // closed sockets for reuse; used only if each transfer has its own socket
+}
+
+// socketSettings are what poolSockets are told.
+type socketSettings struct {
+	set           *udp.Set // of the loop
+	private       bool     // each transfer has its own socket
+	manyPerServer bool     // Pool.ManyPerServer
+	stopDallying  func(*poolTransfer)
 }
 
 // A poolServer is a host for which requests wait, or which sockets know.
@@ -54,12 +63,12 @@ type poolServer struct {
 
 // A poolSocket is one socket with the transfers that use it.
 type poolSocket struct {
-	loop   *poolLoop
-	member *udp.Member // nil once closed
-	only   *poolTransfer
-	live   int                              // number of transfers
-	peers  map[netip.AddrPort]*poolTransfer // transfers by the server's transfer ID; nil for a finished transfer
-	hosts  map[netip.Addr]*poolUse
+	sockets *poolSockets
+	member  *udp.Member // nil once closed
+	only    *poolTransfer
+	live    int                              // number of transfers
+	peers   map[netip.AddrPort]*poolTransfer // transfers by the server's transfer ID; nil for a finished transfer
+	hosts   map[netip.Addr]*poolUse
 
 	dallying  int       // how many of these transfers only answer repeats
 	lastDally time.Time // when the latest transfer began to dally
@@ -82,9 +91,12 @@ type lingeringID struct {
 	until  time.Time
 }
 
-func (ss *poolSockets) init(lp *poolLoop, most int) {
-	*ss = poolSockets{loop: lp, most: most, servers: make(map[netip.Addr]*poolServer)}
+func newPoolSockets(settings socketSettings, most int) poolSockets {
+	return poolSockets{socketSettings: settings, most: most, servers: make(map[netip.Addr]*poolServer)}
 }
+
+// of returns the socket of a transfer that has one.
+func (ss *poolSockets) of(x *poolTransfer) *poolSocket { return ss.list[x.member.Tag] }
 
 // server returns the entry for a host, and creates it if necessary.
 func (ss *poolSockets) server(a netip.Addr) *poolServer {
@@ -154,9 +166,9 @@ func (ss *poolSockets) dequeue() *poolRequest {
 	return nil
 }
 
-// next returns a request for which there is a socket, and stores that socket in chosen. It
-// returns nil if there is no such request. Hosts take turns.
-func (ss *poolSockets) next() *poolRequest {
+// next returns a request and the socket for it, or the request and the error with which opening a
+// socket failed. It returns nil if no request can have a socket at present. Hosts take turns.
+func (ss *poolSockets) next() (*poolRequest, *poolSocket, error) {
 	for ss.ready.len() > 0 {
 		s := ss.ready.pop()
 		s.listed = false
@@ -165,40 +177,28 @@ func (ss *poolSockets) next() *poolRequest {
 			continue
 		}
 		socket, err := ss.choose(s)
-		switch {
-		case err != nil && ss.loop.active == 0:
-			ss.loop.complete(s.queue.pop(), Result{}, err)
-		case err != nil:
-			ss.loop.slots, ss.most = ss.loop.active, max(1, ss.open)
-			ss.makeReady(s)
-			return nil
-		case socket == nil:
+		if socket == nil && err == nil {
 			s.listed = true
 			ss.stuck = append(ss.stuck, s)
 			s.stuck = len(ss.stuck)
 			continue
 		}
-		var q *poolRequest
-		if err == nil {
-			ss.chosen, q = socket, s.queue.pop()
-		}
+		q := s.queue.pop()
 		ss.makeReady(s)
-		if ss.loop.pool.private {
+		if ss.private {
 			ss.drop(s) // no socket will have s in its hosts
 		}
-		if q != nil {
-			return q
-		}
+		return q, socket, err
 	}
-	return nil
+	return nil, nil, nil
 }
 
 // choose returns a socket for a transfer with a server, or nil if no socket is available.
 func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
-	if ss.open < ss.most || ss.loop.pool.private && ss.loop.stopOldest() {
+	if ss.open < ss.most || ss.private && ss.stopOldest() {
 		return ss.create(s.addr)
 	}
-	if ss.loop.pool.private {
+	if ss.private {
 		return nil, nil
 	}
 	var best, spare *poolSocket
@@ -215,16 +215,20 @@ func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
 		return best, nil
 	}
 	for _, x := range spare.transfers() {
-		ss.loop.stopDallying(x)
+		ss.stopDallying(x)
 	}
 	return ss.create(s.addr)
 }
 
-// dally records that a transfer of the socket only answers repeats from now on, so another transfer
-// may use the socket.
-func (k *poolSocket) dally(now time.Time) {
-	k.dallying, k.lastDally = k.dallying+1, now
-	k.loop.sockets.unstick()
+// stopOldest ends the dallying of the download that has dallied longest. It returns false if no download dallies.
+func (ss *poolSockets) stopOldest() bool {
+	for ss.dallied.len() > 0 {
+		if r := ss.dallied.pop(); r.dallies() {
+			ss.stopDallying(r.transfer)
+			return true
+		}
+	}
+	return false
 }
 
 // suits reports whether the socket can take another transfer with a server.
@@ -236,7 +240,7 @@ func (k *poolSocket) suits(s *poolServer) bool {
 		return false
 	}
 	u := k.hosts[s.addr]
-	return u == nil || k.loop.pool.manyPerServer && !s.single && u.asking == nil && u.unanswered == 0
+	return u == nil || k.sockets.manyPerServer && !s.single && u.asking == nil && u.unanswered == 0
 }
 
 // is4 reports whether the socket is for IPv4, judging by the hosts that it knows.
@@ -249,7 +253,7 @@ func (k *poolSocket) is4() bool {
 
 // create opens a socket.
 func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
-	m, err := ss.loop.set.Open(netip.AddrPortFrom(to, 0))
+	m, err := ss.set.Open(netip.AddrPortFrom(to, 0))
 	if err != nil {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			err = fmt.Errorf("%w: raise the limit of open files (ulimit -n), or use fewer sockets", err)
@@ -262,7 +266,7 @@ func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 		k = ss.free[n-1]
 		ss.free = ss.free[:n-1]
 	} else {
-		k = &poolSocket{loop: ss.loop}
+		k = &poolSocket{sockets: ss}
 	}
 	k.member = m
 	if n := len(ss.tags); n > 0 {
@@ -273,7 +277,7 @@ func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 		m.Tag = len(ss.list)
 		ss.list = append(ss.list, k)
 	}
-	if !ss.loop.pool.private {
+	if !ss.private {
 		k.peers, k.hosts = make(map[netip.AddrPort]*poolTransfer), make(map[netip.Addr]*poolUse)
 	}
 	return k, nil
@@ -281,15 +285,16 @@ func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 
 // add assigns the socket to a transfer.
 func (k *poolSocket) add(x *poolTransfer) {
+	x.member = k.member
 	k.live++
-	if k.loop.pool.private {
+	if k.sockets.private {
 		k.only = x
 		k.member.SetPeer(x.server)
 		return
 	}
 	u := k.hosts[x.server.Addr()]
 	if u == nil {
-		s := k.loop.sockets.server(x.server.Addr())
+		s := k.sockets.server(x.server.Addr())
 		s.uses++
 		u = &poolUse{server: s}
 		k.hosts[s.addr] = u
@@ -298,17 +303,33 @@ func (k *poolSocket) add(x *poolTransfer) {
 	u.asking = x
 }
 
-// answered records the server's transfer ID.
-func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPort) {
+// find returns the transfer that a datagram from peer belongs to, or nil. The result known is false
+// if no transfer has the peer's transfer ID.
+func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
+	if k.sockets.private {
+		if x = k.only; x.peer.IsValid() && x.peer != peer || x.server.Addr() != peer.Addr() {
+			return nil, false
+		}
+		return x, true
+	}
+	if x, known = k.peers[peer]; known {
+		return x, true
+	}
+	if u := k.hosts[peer.Addr()]; u != nil && u.asking != nil {
+		return u.asking, true
+	}
+	return nil, false
+}
+
+// answered records the server's transfer ID. last says that no more packets of the transfer are
+// expected.
+func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPort, last bool) error {
 	x.peer = peer
-	if k.loop.pool.private {
-		if done, _ := x.machine.Done(); done && !k.loop.lossy {
-			return // that packet completed the transfer, so connecting the socket would cost more than it gains
+	if k.sockets.private {
+		if last {
+			return nil // connecting the socket would cost more than it gains
 		}
-		if err := k.member.Connect(peer); err != nil {
-			x.abort(now, "client cannot connect", err)
-		}
-		return
+		return k.member.Connect(peer)
 	}
 	u := k.hosts[peer.Addr()]
 	u.asking = nil
@@ -319,7 +340,8 @@ func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPor
 	if x.machine.Stats().Resent > 0 {
 		k.linger(now, u, netip.AddrPort{}) // the copy of the request may be answered, too
 	}
-	k.loop.sockets.retry(u.server)
+	k.sockets.retry(u.server)
+	return nil
 }
 
 // linger remembers a transfer ID that is no longer in use, or if peer is zero, a request that may
@@ -329,8 +351,7 @@ func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
 	if !peer.IsValid() {
 		u.unanswered++
 	}
-	ss := &k.loop.sockets
-	ss.lingering.push(lingeringID{k, u, peer, now.Add(lingerFor)})
+	k.sockets.lingering.push(lingeringID{k, u, peer, now.Add(lingerFor)})
 }
 
 // retry makes next check a server again for which there was no socket.
@@ -346,14 +367,33 @@ func (ss *poolSockets) retry(s *poolServer) {
 	ss.ready.push(s)
 }
 
-// remove removes a transfer from the socket, and closes the socket when it has no transfer left.
-func (k *poolSocket) remove(now time.Time, x *poolTransfer) {
+// dally records that a transfer only answers repeats from now on, so that another transfer may use
+// its socket.
+func (ss *poolSockets) dally(now time.Time, x *poolTransfer) {
+	k := ss.of(x)
+	k.dallying, k.lastDally = k.dallying+1, now
+	ss.unstick()
+	ss.dallied.push(poolTransferUse{x, x.request})
+	if ss.dallied.len() <= 2*maxPoolDallying {
+		return
+	}
+	for range ss.dallied.len() {
+		if r := ss.dallied.pop(); r.dallies() {
+			ss.dallied.push(r)
+		}
+	}
+}
+
+// remove removes a transfer from its socket, and closes the socket when it has no transfer left.
+func (ss *poolSockets) remove(now time.Time, x *poolTransfer) {
+	k := ss.of(x)
+	x.member = nil
 	k.live--
 	if x.dallying {
 		k.dallying--
 	}
 	if k.live == 0 {
-		k.loop.sockets.close(k)
+		ss.close(k)
 		return
 	}
 	u := k.hosts[x.server.Addr()]
@@ -365,7 +405,7 @@ func (k *poolSocket) remove(now time.Time, x *poolTransfer) {
 		k.peers[x.peer] = nil
 	}
 	k.linger(now, u, x.peer)
-	k.loop.sockets.retry(u.server)
+	ss.retry(u.server)
 }
 
 // close closes a socket and forgets its state.
@@ -374,7 +414,7 @@ func (ss *poolSockets) close(k *poolSocket) {
 	ss.tags = append(ss.tags, k.member.Tag)
 	k.member.Close()
 	k.member, k.only = nil, nil
-	if ss.open--; ss.loop.pool.private {
+	if ss.open--; ss.private {
 		ss.free = append(ss.free, k)
 	}
 	for _, u := range k.hosts {
@@ -428,7 +468,7 @@ func (ss *poolSockets) transfers() []*poolTransfer {
 }
 
 func (k *poolSocket) transfers() []*poolTransfer {
-	if k.loop.pool.private {
+	if k.sockets.private {
 		return []*poolTransfer{k.only}
 	}
 	var all []*poolTransfer

@@ -9,9 +9,7 @@ import (
 // A server for which there was no socket is found again without a search, however many servers
 // there are, and each is in only one list.
 func TestPoolStuckServers(t *testing.T) {
-	lp := &poolLoop{pool: &poolCommon{poolSettings: poolSettings{private: true}}, active: 1} // it has no socket to give
-	ss := &lp.sockets
-	ss.init(lp, 0)
+	ss := newPoolSockets(socketSettings{private: true}, 0)
 	servers := make([]*poolServer, 100)
 	for i := range servers {
 		addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})

@@ -13,6 +13,7 @@ import (
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
 )
 
 // A poolTransfer is one transfer of a pool. It is reused for other transfers, with all its memory.
@@ -30,7 +31,7 @@ type poolTransfer struct {
 // A poolState is the part of a poolTransfer that is cleared for each new transfer.
 type poolState struct {
 	request *poolRequest
-	socket  *poolSocket
+	member  *udp.Member    // the socket through which it sends; nil if it has no socket
 	server  netip.AddrPort // destination of the request
 	peer    netip.AddrPort // the server's address and port, once it has answered
 	machine clientMachine  // the receiver or the sender
@@ -55,6 +56,17 @@ type poolState struct {
 	poolFile
 }
 
+// A poolTransferUse identifies one use of a transfer, because transfers are reused.
+type poolTransferUse struct {
+	transfer *poolTransfer
+	request  *poolRequest
+}
+
+// dallies reports whether the transfer dallies, and is still in this use.
+func (u poolTransferUse) dallies() bool {
+	return u.transfer.dallying && u.transfer.request == u.request
+}
+
 // A poolFile is the file of a transfer.
 type poolFile struct {
 	upload store.Upload
@@ -64,18 +76,15 @@ type poolFile struct {
 	jobErr error
 }
 
-// begin begins the requested transfer on the chosen socket.
+// begin begins the requested transfer on its socket.
 func (x *poolTransfer) begin(now time.Time) {
 	q, lp := x.request, x.loop
-	x.server = netip.AddrPortFrom(q.addr, q.target.port())
 	x.machine = &x.receiver
 	if q.write {
 		x.machine = &x.sender
 		x.reader, x.size = q.src, q.size
 	}
 	x.serverSize = -1
-	x.socket = lp.sockets.chosen
-	x.socket.add(x)
 	if q.began.IsZero() {
 		q.began = now
 	}
@@ -223,7 +232,7 @@ func (x *poolTransfer) abort(now time.Time, msg string, err error) {
 // send sends the packets that are due.
 func (x *poolTransfer) send(now time.Time) {
 	lp := x.loop
-	lp.conn.member = x.socket.member
+	lp.conn.member = x.member
 	lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine)
 	if x.request.write {
 		x.fill(now)
