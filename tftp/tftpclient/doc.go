@@ -18,6 +18,11 @@
 // # How the client works
 //
 // A Client runs each transfer as an exchange, with a goroutine and a socket of its own
-// (exchange.go). A loop of a Pool (poolloop.go) runs all its transfers (pooltransfer.go); workers
-// make the calls that may wait for a disk (pooljobs.go).
+// (exchange.go).
+//
+// A loop of a Pool runs many transfers. In each turn (poolrun.go) it takes new requests from its
+// inbox (poolinbox.go), begins those for which there is a socket (poolsockets.go), and passes
+// packets to their transfers (poolreceive.go). Then it makes these transfers send what is due, and
+// ends those that are done (poolloop.go). A transfer (pooltransfer.go) knows its packets and
+// deadlines; workers make its calls that may wait for a disk (poolfile.go).
 package tftpclient

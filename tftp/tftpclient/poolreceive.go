@@ -60,7 +60,7 @@ func (lp *poolLoop) receive(now time.Time, k *poolSocket, m *udp.Message) *poolT
 	if !x.peer.IsValid() {
 		if done, _ := x.machine.Done(); done || x.machine.Heard() {
 			if err := k.answered(now, x, m.Peer, done && !lp.lossy); err != nil {
-				x.abort(now, "client cannot connect", err)
+				x.abort("client cannot connect", err)
 			}
 		}
 	}

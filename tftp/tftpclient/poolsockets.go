@@ -43,12 +43,12 @@ type poolSockets struct {
 	free      []*poolSocket         // closed sockets for reuse; used only if each transfer has its own socket
 }
 
-// socketSettings are what poolSockets are told.
+// A socketSettings holds the settings of a poolSockets.
 type socketSettings struct {
-	set           *udp.Set // of the loop
-	private       bool     // each transfer has its own socket
-	manyPerServer bool     // Pool.ManyPerServer
-	stopDallying  func(*poolTransfer)
+	set           *udp.Set            // of the loop
+	private       bool                // each transfer has its own socket
+	manyPerServer bool                // Pool.ManyPerServer
+	stopDallying  func(*poolTransfer) // ends the dallying of a download, and takes it from its socket
 }
 
 // A poolServer is a host for which requests wait, or which sockets know.
@@ -321,8 +321,8 @@ func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
 	return nil, false
 }
 
-// answered records the server's transfer ID. last says that no more packets of the transfer are
-// expected.
+// answered records the server's transfer ID. It connects a private socket, unless the transfer
+// expects no more packets after this one.
 func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPort, last bool) error {
 	x.peer = peer
 	if k.sockets.private {

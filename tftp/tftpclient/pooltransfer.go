@@ -6,25 +6,27 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/internal/protocol"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
 
 // A poolTransfer is one transfer of a pool. It is reused for other transfers, with all its memory.
-// Its loop owns it; while a job is out (job is not NoJob), a worker owns fetch and the poolFile.
+// Its loop owns it; while a job is out (job is not NoJob), a worker owns the file, except that the
+// loop adds blocks to its buffer.
 type poolTransfer struct {
-	loop     *poolLoop
+	loop     *loopCommon
 	receiver protocol.Receiver
 	sender   protocol.Sender
 	timer    int // position in the heap, from 1; 0 for none
-	buffer   fileio.WriteBuffer
-	fetch    fileio.FetchBuffer
+	file     poolFile
 	poolState
 }
 
@@ -50,10 +52,10 @@ type poolState struct {
 	ended       bool      // the machine is done
 	dallying    bool      // the transfer is done and still answers repeats
 	reported    bool      // the done function was called, while the transfer dallies
-	err         error     // the error with which it ended
+	err         error     // the error with which it ended, or with which it must end before its request is sent
 	result      Result
 	job         fileio.Job
-	poolFile
+	jobErr      error // of the latest job; the worker sets it
 }
 
 // A poolTransferUse identifies one use of a transfer, because transfers are reused.
@@ -67,52 +69,57 @@ func (u poolTransferUse) dallies() bool {
 	return u.transfer.dallying && u.transfer.request == u.request
 }
 
-// A poolFile is the file of a transfer.
-type poolFile struct {
-	upload store.Upload
-	reader io.ReaderAt // source of a write, or its translation to netascii
-	try    store.TryReader
-	size   int64
-	jobErr error
+// A loopCommon holds what the transfers of a loop have in common.
+type loopCommon struct {
+	pool     *poolCommon
+	out      *packetio.Batch
+	conn     memberConn // the connection of out
+	events   transferEvents
+	answered atomic.Int64 // transfers that a server has answered
+	bytes    atomic.Int64 // bytes of file content moved, without repeats
+}
+
+// A transferEvents passes to the loop what other goroutines report about a transfer.
+type transferEvents interface {
+	workDone(x *poolTransfer)               // a worker returns x
+	cancel(x *poolTransfer, q *poolRequest) // the context of q has ended, which x is or was transferring
 }
 
 // begin begins the requested transfer on its socket.
 func (x *poolTransfer) begin(now time.Time) {
-	q, lp := x.request, x.loop
+	q := x.request
 	x.machine = &x.receiver
 	if q.write {
 		x.machine = &x.sender
-		x.reader, x.size = q.src, q.size
+		x.file.reader, x.file.size = q.src, q.size
 	}
 	x.serverSize = -1
 	if q.began.IsZero() {
 		q.began = now
 	}
-	if lp.pool.limit > 0 {
-		x.limit = now.Add(lp.pool.limit)
+	if limit := x.loop.pool.limit; limit > 0 {
+		x.limit = now.Add(limit)
 	}
 	if err := q.ctx.Err(); err != nil {
-		lp.end(now, x, err)
+		x.err = err
 		return
 	}
 	if q.ctx.Done() != nil {
-		x.stop = context.AfterFunc(q.ctx, func() { lp.inbox.cancel(x, q) })
+		x.stop = context.AfterFunc(q.ctx, func() { x.loop.events.cancel(x, q) })
 	}
 	if q.write && q.target.Mode == transfer.Netascii {
 		x.submit(fileio.ScanJob)
 		return
 	}
-	x.sendRequest(now)
+	x.startMachine(now)
 }
 
-// sendRequest sends the request.
-func (x *poolTransfer) sendRequest(now time.Time) {
+// startMachine starts the machine, whose first packet is the request.
+func (x *poolTransfer) startMachine(now time.Time) {
 	q, p := x.request, x.loop.pool
 	r := transfer.Request{Write: q.write, Name: q.target.Name, Mode: q.target.Mode}
 	if !q.plain {
-		var err error
-		if r.Offer, err = p.offer(q.addr); err != nil {
-			x.loop.end(now, x, err)
+		if r.Offer, x.err = p.offer(q.addr); x.err != nil {
 			return
 		}
 	}
@@ -122,22 +129,22 @@ func (x *poolTransfer) sendRequest(now time.Time) {
 	x.requested = now
 	if q.write {
 		if r.Offer.HasSize {
-			r.Offer.Size = x.size
+			r.Offer.Size = x.file.size
 		}
-		x.try, _ = store.As[store.TryReader](x.reader)
-		x.sender.Request(now, r, x.size)
+		x.file.try, _ = store.As[store.TryReader](x.file.reader)
+		x.sender.Request(now, r, x.file.size)
 	} else {
 		x.receiver.Request(now, r)
 		if p.client.NoReorder {
 			x.receiver.DropOutOfOrder()
 		}
 	}
-	x.loop.advance(now, x)
 }
 
 // clear prepares x for another transfer.
 func (x *poolTransfer) clear() {
-	x.poolState, x.buffer, x.fetch = poolState{}, x.buffer.Spare(clientRing), x.fetch.Spare(fileio.MaxFetch)
+	x.poolState = poolState{}
+	x.file.clear()
 }
 
 // to returns the destination of packets.
@@ -184,6 +191,17 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 	}
 }
 
+// prepare creates the Upload of a download, once the server has agreed to send the file.
+func (x *poolTransfer) prepare() {
+	if done, _ := x.receiver.Done(); done || x.opened || x.request.blocks != nil || !x.receiver.Heard() {
+		return
+	}
+	x.opened = true
+	window := max(1, x.receiver.Agreed().Window) * x.receiver.BlockSize()
+	x.file.buffer.Reset(max(2*window, clientRing), 0, x.request.target.Mode)
+	x.submit(fileio.OpenJob)
+}
+
 // store stores new data of the file.
 func (x *poolTransfer) store(now time.Time, c protocol.Chunk) error {
 	if err := fileio.CheckAnnounced(x.receiver.Agreed(), x.request.target.Mode, c, x.receiver.Received()); err != nil {
@@ -200,12 +218,76 @@ func (x *poolTransfer) store(now time.Time, c protocol.Chunk) error {
 		x.receiver.Stored(now)
 		return nil
 	}
-	if err := x.buffer.Put(c, x.receiver.Received()); err != nil {
+	if err := x.file.buffer.Put(c, x.receiver.Received()); err != nil {
 		return err
 	}
 	x.last = x.last || c.Last
 	x.acknowledge(now)
 	return nil
+}
+
+// acknowledge allows the ACK that is due if the buffer has room for another window, and has a
+// worker write the buffered data.
+func (x *poolTransfer) acknowledge(now time.Time) {
+	window := int64(max(1, x.receiver.Agreed().Window)) * int64(x.receiver.BlockSize())
+	if !x.last && x.file.buffer.Fits(window) {
+		x.receiver.Stored(now)
+	}
+	if x.job != fileio.NoJob || x.file.upload == nil {
+		return
+	}
+	switch {
+	case x.last:
+		x.file.buffer.Mark()
+		x.submit(fileio.CommitJob)
+	case x.file.buffer.IsHalfFull():
+		x.file.buffer.Mark()
+		x.submit(fileio.FlushJob)
+	}
+}
+
+// submit passes a job to a worker. OpenJob creates the Upload of a download, and CloseJob discards a
+// download that failed.
+func (x *poolTransfer) submit(what fileio.Job) {
+	x.job = what
+	x.loop.pool.workers.add(x)
+}
+
+// Work does the job. Workers call it.
+func (x *poolTransfer) Work() {
+	x.jobErr = nil
+	defer func() {
+		if p := recover(); p != nil {
+			x.jobErr = fileio.Crashed(p)
+		}
+	}()
+	if x.job == fileio.OpenJob {
+		x.file.upload, x.jobErr = x.request.create(x.serverSize)
+		return
+	}
+	x.jobErr = x.file.do(x.job)
+}
+
+// HandBack passes x back to its loop. Workers call it.
+func (x *poolTransfer) HandBack() { x.loop.events.workDone(x) }
+
+// worked handles the result of a job.
+func (x *poolTransfer) worked(now time.Time, what fileio.Job) {
+	switch {
+	case x.jobErr != nil && x.request.write:
+		x.abort("client cannot read the file", x.jobErr)
+	case x.jobErr != nil:
+		x.abortStore(x.jobErr)
+	case what == fileio.ScanJob:
+		x.startMachine(now)
+	case what == fileio.OpenJob:
+		x.acknowledge(now)
+	case what == fileio.FlushJob:
+		x.file.buffer.Free()
+		x.acknowledge(now)
+	case what == fileio.CommitJob:
+		x.receiver.Stored(now)
+	}
 }
 
 // abortStore ends a read because the file cannot be stored.
@@ -220,10 +302,10 @@ func (x *poolTransfer) abortStore(err error) {
 // fail ends the transfer without a packet to the server, which cannot be reached.
 func (x *poolTransfer) fail(err error) { x.machine.Abort(transfer.NotDefined, "client failed", err) }
 
-// abort ends the transfer and sends the server an ERROR.
-func (x *poolTransfer) abort(now time.Time, msg string, err error) {
+// abort ends the transfer. It sends the server an ERROR if the request was sent.
+func (x *poolTransfer) abort(msg string, err error) {
 	if x.requested.IsZero() {
-		x.loop.end(now, x, err)
+		x.err = err
 		return
 	}
 	x.machine.Abort(transfer.NotDefined, msg, err)
@@ -257,31 +339,20 @@ func (x *poolTransfer) fill(now time.Time) {
 		if run.Blocks == 0 {
 			return
 		}
-		ok, err := x.loop.out.AddData(now, x.to(), netip.Addr{}, &x.sender, run, x)
+		ok, err := x.loop.out.AddData(now, x.to(), netip.Addr{}, &x.sender, run, &x.file)
 		switch {
 		case ok:
 		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
-			x.fetch.Aim(run, x.sender.BlockSize(), fileio.MaxFetch)
+			x.file.fetch.Aim(run, x.sender.BlockSize(), fileio.MaxFetch)
 			x.submit(fileio.FetchJob)
 		default:
 			if err == nil || err == io.EOF {
 				err = fileio.ErrChanged
 			}
-			x.abort(now, "client cannot read the file", err)
+			x.abort("client cannot read the file", err)
 			return
 		}
 	}
-}
-
-// TryReadAt returns fetched data if it can. Otherwise it reads data that the source has in memory.
-func (x *poolTransfer) TryReadAt(bufs [][]byte, off int64) (int, error) {
-	if n := x.fetch.CopyTo(bufs, off); n > 0 {
-		return n, nil
-	}
-	if x.try == nil {
-		return 0, store.ErrWouldBlock
-	}
-	return fileio.TryBlocks(x.try, bufs, off)
 }
 
 // deadline returns when expire is due, or the zero time for never.
@@ -307,7 +378,7 @@ func (x *poolTransfer) deadline() time.Time {
 // expire does what is due once a deadline of the transfer has passed.
 func (x *poolTransfer) expire(now time.Time) {
 	if !x.ended && !x.limit.IsZero() && !now.Before(x.limit) {
-		x.abort(now, "transfer takes too long", fmt.Errorf("not done in %v", x.loop.pool.limit))
+		x.abort("transfer takes too long", fmt.Errorf("not done in %v", x.loop.pool.limit))
 		return
 	}
 	x.machine.Expire(now)

@@ -1,0 +1,73 @@
+package tftpclient
+
+import (
+	"io"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
+)
+
+// A poolFile is the file of a transfer. Its methods do the work that may wait for a disk.
+type poolFile struct {
+	buffer fileio.WriteBuffer
+	fetch  fileio.FetchBuffer
+	upload store.Upload
+	reader io.ReaderAt // source of a write, or its translation to netascii
+	try    store.TryReader
+	size   int64
+}
+
+// clear prepares f for another transfer, and keeps its memory.
+func (f *poolFile) clear() {
+	*f = poolFile{buffer: f.buffer.Spare(clientRing), fetch: f.fetch.Spare(fileio.MaxFetch)}
+}
+
+// do does a job other than OpenJob. CloseJob discards a download that failed.
+func (f *poolFile) do(job fileio.Job) error {
+	switch job {
+	case fileio.ScanJob:
+		return f.scan()
+	case fileio.FlushJob:
+		return f.buffer.Flush(f.upload)
+	case fileio.CommitJob:
+		return f.commit()
+	case fileio.FetchJob:
+		return f.fetch.Fetch(f.reader)
+	case fileio.CloseJob:
+		u := f.upload
+		f.upload = nil
+		_ = u.Close() // discards
+	}
+	return nil
+}
+
+// scan translates the source to netascii.
+func (f *poolFile) scan() error {
+	text, err := fileio.OpenText(io.NewSectionReader(f.reader, 0, f.size), nil)
+	if err != nil {
+		return err
+	}
+	f.reader, f.size = text, text.Size()
+	return nil
+}
+
+// commit publishes a complete file.
+func (f *poolFile) commit() error {
+	if err := f.buffer.Commit(f.upload); err != nil {
+		return err
+	}
+	u := f.upload
+	f.upload = nil
+	return u.Close()
+}
+
+// TryReadAt returns fetched data if it can. Otherwise it reads data that the source has in memory.
+func (f *poolFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if n := f.fetch.CopyTo(bufs, off); n > 0 {
+		return n, nil
+	}
+	if f.try == nil {
+		return 0, store.ErrWouldBlock
+	}
+	return fileio.TryBlocks(f.try, bufs, off)
+}
