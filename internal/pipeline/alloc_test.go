@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Nothing is allocated for a request, however it ends, once the tables have
-// grown to what is outstanding.
+// A request allocates nothing, however it ends, once the tables have grown to the number of
+// outstanding requests.
 func TestAllocatesNothing(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	k := NewLink(Limits{LaneBytes: 1 << 20, MinBytes: 8 << 20})
@@ -23,7 +23,7 @@ func TestAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	// Answers in an order that leaves holes everywhere, one in five short.
+	// The order of the answers leaves holes everywhere, and one in five answers is short.
 	round := func() {
 		now = now.Add(time.Millisecond)
 		for first := range 7 {
@@ -85,8 +85,8 @@ func TestAllocatesNothing(t *testing.T) {
 	})
 }
 
-// BenchmarkReply is one request and its answer, in any order, with as many
-// outstanding as there may be.
+// BenchmarkReply measures one request and its answer, in any order, with the largest number of
+// outstanding requests.
 func BenchmarkReply(b *testing.B) {
 	now := time.Unix(1_000_000, 0)
 	k := NewLink(Limits{LaneBytes: 1 << 30, MinBytes: MaxOutstanding << 10, MaxBytes: MaxOutstanding << 10})

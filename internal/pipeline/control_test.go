@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// A pipe answers a control's requests, each of 100 units, in order: after a
-// round trip, and at a rate.
+// A pipe answers a control's requests, each of 100 units, in order. It has a round trip and a rate.
 type pipe struct {
 	c       control
 	now     time.Duration
 	rtt     time.Duration
-	rate    int64 // units a second
+	rate    int64 // units per second
 	free    time.Duration
 	flights []pipeFlight
 }
@@ -22,7 +21,7 @@ type pipeFlight struct {
 	at time.Duration // when it is answered
 }
 
-// fill sends requests until the window is full, or so many have been sent.
+// fill sends requests until the window is full, but at most most requests.
 func (p *pipe) fill(most int) {
 	for range most {
 		if !p.c.room(100) {
@@ -64,8 +63,8 @@ func near(t *testing.T, what string, got, want int64, percent int64) {
 
 const ms = time.Millisecond
 
-// The window doubles each round trip until the path is full, and then stays at
-// two bandwidth-delay products.
+// The window doubles in each round trip until the path is full, and then stays at two
+// bandwidth-delay products.
 func TestRamp(t *testing.T) {
 	p := newPipe(100*ms, 100_000)
 	for range 5 {
@@ -74,7 +73,7 @@ func TestRamp(t *testing.T) {
 		for len(p.flights) > 0 {
 			p.answer()
 		}
-		// Less by the time that the units themselves took.
+		// The expected window is smaller, because the units themselves took some time.
 		near(t, "the window", p.c.window(), 2*sent*100_000*101/1000/(100_000*100/1000+sent), 1)
 	}
 	if p.c.least != 101*ms {
@@ -85,7 +84,7 @@ func TestRamp(t *testing.T) {
 	near(t, "what is outstanding", p.c.out, 2*100_000*101/1000, 3)
 }
 
-// Answers that pile up in front of a driver that looks away do not prove a rate.
+// Answers that accumulate while the driver is busy elsewhere do not prove a rate.
 func TestLateDriver(t *testing.T) {
 	p := newPipe(20*ms, 100_000)
 	p.run(3 * time.Second)
@@ -98,7 +97,7 @@ func TestLateDriver(t *testing.T) {
 	near(t, "the window", p.c.target(), 4200, 10)
 }
 
-// A reader that takes its time is not a slow path.
+// A slow reader does not look like a slow path.
 func TestRateWithoutRequests(t *testing.T) {
 	p := newPipe(100*ms, 100_000)
 	p.run(3 * time.Second)
@@ -127,8 +126,8 @@ func TestRateAfterIdling(t *testing.T) {
 	}
 }
 
-// An answer that comes long after younger ones says nothing of what was sent
-// after those.
+// An answer that arrives long after those to later requests says nothing about the requests sent
+// after these.
 func TestRateOutOfOrder(t *testing.T) {
 	p := newPipe(100*ms, 1_000_000)
 	p.fill(1)
@@ -145,10 +144,10 @@ func TestRateOutOfOrder(t *testing.T) {
 	for len(p.flights) > 0 {
 		p.answer()
 	}
-	near(t, "the rate", p.c.rate(), 400*1000/160, 10) // in the 160 ms since the youngest answered was sent
+	near(t, "the rate", p.c.rate(), 400*1000/160, 10) // measured over the 160 ms since the youngest answered request was sent
 }
 
-// The clock does not go back, and a round trip that took no time is none.
+// The clock never moves backwards, and a round trip that took no time does not count as 0.
 func TestClock(t *testing.T) {
 	c := newControl(1, 100)
 	base := time.Unix(1_000_000, 0)

@@ -20,7 +20,7 @@ func TestFirstErrorByOffset(t *testing.T) {
 	h.ok(h.p.LocalFailed(ids[8], disk))
 	h.failed(ids[4], early)
 	h.failed(ids[5], late)
-	h.reply(ids[1], 4) // the rest is not asked for
+	h.reply(ids[1], 4) // the rest is not requested
 	h.want(0)
 	h.want(1)
 	for _, id := range []uint32{ids[2], ids[3], ids[6], ids[9]} {
@@ -32,7 +32,7 @@ func TestFirstErrorByOffset(t *testing.T) {
 	}
 }
 
-// Errors behind the end of the file are none: some servers fail reads there.
+// Errors after the end of the file do not count: some servers fail reads there.
 func TestErrorBehindTheEnd(t *testing.T) {
 	h := newHand(t, Config{Size: -1, Chunk: 10, Link: NewLink(Limits{LaneBytes: 30})})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30})
@@ -57,7 +57,7 @@ func TestStop(t *testing.T) {
 	for _, r := range ids[:9] {
 		h.reply(r.ID, r.Len)
 	}
-	h.p.Link().LaneLost(0) // nothing is asked again
+	h.p.Link().LaneLost(0) // nothing is requested again
 	h.state(90, 0, true)
 	if remote, local := h.p.Err(); remote != nil || local != canceled {
 		t.Errorf("%v, %v", remote, local)
@@ -86,7 +86,7 @@ func TestLaneLost(t *testing.T) {
 	h.state(0, 3, false)
 	d := h.want(1, Range{0, 10})
 	k.LaneLost(1)
-	e := h.want(0, Range{0, 10}, Range{10, 20}) // a new lane of this number
+	e := h.want(0, Range{0, 10}, Range{10, 20}) // a new lane with the same number
 	h.want(1, Range{30, 40})
 	for _, id := range append(e, c...) {
 		h.reply(id, 10)
@@ -100,8 +100,8 @@ func TestLaneLost(t *testing.T) {
 	}
 }
 
-// Two lanes may have one range. The first answer counts, however short, and an
-// error or the loss of one lane does not.
+// Two lanes may request the same range. The first answer counts, even if it is short. An error on
+// one lane, or its loss, does not count.
 func TestRepeat(t *testing.T) {
 	begin := func() (*hand, *Link, uint32, uint32) {
 		k := NewLink(Limits{LaneBytes: 100})
@@ -114,7 +114,7 @@ func TestRepeat(t *testing.T) {
 		} else {
 			h.now = d
 		}
-		h.want(0) // its own
+		h.want(0) // the late range is on its own lane
 		b := h.want(1, Range{10, 20})
 		h.want(1)
 		if !h.p.Deadline().IsZero() {
@@ -165,7 +165,7 @@ func TestRepeat(t *testing.T) {
 	if !h.p.Deadline().IsZero() {
 		t.Error("a deadline without a lane that could do anything")
 	}
-	h.want(2) // the other one is still out
+	h.want(2) // the other request is still outstanding
 	h.eof(fast)
 	h.state(10, 0, true)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A file is read over two lanes. A queue stands in for the network, and its server
-// answers at most 9 bytes at once; the steps of a driver are the same.
+// A file is read over two lanes. A queue replaces the network, and its server answers with at most
+// 9 bytes at once. The steps are those of a driver.
 func Example() {
 	file := "The link is never idle while there is anything left to ask."
 	got := make([]byte, 64)
@@ -30,7 +30,7 @@ func Example() {
 		}
 	}
 	for send(); len(network) > 0; send() {
-		last := len(network) - 1 // the latest first: answers come in any order
+		last := len(network) - 1 // the latest first, because answers arrive in any order
 		request := network[last]
 		network = network[:last]
 		now = now.Add(time.Millisecond)
@@ -44,10 +44,10 @@ func Example() {
 
 		pending, ok := link.Find(request.ID) // step 2
 		if !ok {
-			continue // not an answer to any question of ours
+			continue // no request of ours has this id
 		}
 		if pending.Missing != (pipeline.Range{}) {
-			copy(got[request.Offset:], answer) // a WriteAt elsewhere
+			copy(got[request.Offset:], answer) // a real driver calls WriteAt
 		}
 		plan.Reply(now, request.ID, len(answer))
 	}

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// A game is a small world in which somebody else decides what happens next: a
-// script of choices that tries them all, or the fuzzer.
+// A game is a small simulation. Its events are chosen from outside: by a script that tries all
+// choices, or by the fuzzer.
 type game struct {
-	choose func(n int) int // one of n
+	choose func(n int) int // returns a number below n
 	now    time.Time
 	link   *Link
 	plans  []*model
 	open   []int // lanes
-	faults int   // how many are still allowed
+	faults int   // how many faults are still allowed
 	size   int64 // bytes that the server has
 	log    []string
 }
 
-// The fates of a request.
+// The possible fates of a request.
 const (
 	fateFull = iota
 	fateShort
@@ -32,13 +32,13 @@ const (
 	fates
 )
 
-// A sentRequest is one that is outstanding.
+// A sentRequest is an outstanding request.
 type sentRequest struct {
 	m  *model
 	id uint32
 }
 
-// outstanding returns all requests in an order that is always the same.
+// outstanding returns all outstanding requests, always in the same order.
 func (g *game) outstanding() []sentRequest {
 	var all []sentRequest
 	for _, m := range g.plans {
@@ -54,10 +54,10 @@ func (g *game) outstanding() []sentRequest {
 	return all
 }
 
-// drive asks for all that the plans want.
+// drive sends all requests that the plans want to send.
 func (g *game) drive() {
 	for some := true; some; {
-		some = false // a lane without room for one plan may have it for the next
+		some = false // a lane may have room for one plan, but not for another
 		for _, lane := range g.open {
 			for _, m := range g.plans {
 				for {
@@ -74,8 +74,8 @@ func (g *game) drive() {
 	}
 }
 
-// answer gives a request one of its possible fates. Faults are counted, and
-// once the allowed number is used up, no further fault is possible.
+// answer lets a request have one of its possible fates. It counts faults. Once the allowed number
+// is used up, no further fault is possible.
 func (g *game) answer(s sentRequest, fate int) {
 	r := s.m.out[s.id]
 	n := int(min(max(g.size-r.off, 0), int64(r.n)))
@@ -100,7 +100,7 @@ func (g *game) answer(s sentRequest, fate int) {
 	}
 }
 
-// lose ends a lane; another may open under its number.
+// lose ends a lane. Another lane with the same number may be opened.
 func (g *game) lose(lane int) {
 	g.log = append(g.log, fmt.Sprintf("lane %d lost", lane))
 	for _, m := range g.plans {
@@ -119,7 +119,7 @@ func (g *game) check() string {
 	return checkLink(g.link, g.plans)
 }
 
-// step lets one thing happen, and reports false when nothing is left to.
+// step lets one event happen. It returns false when no event is possible any more.
 func (g *game) step() bool {
 	g.now = g.now.Add(time.Millisecond)
 	all := g.outstanding()
@@ -146,10 +146,9 @@ func (g *game) step() bool {
 
 var exhaustFaults = flag.Int("faults", 2, "faults in each of the small worlds that are all tried; one less with two lanes")
 
-// TestEverySmallWorld tries every order in which the requests for a file of up
-// to four chunks, on up to two lanes, can be answered, and every way to place a
-// few faults among the answers: short, empty, an end of file, errors, and the
-// loss of a lane.
+// TestEverySmallWorld tries every order in which the requests for a file of up to four chunks, on
+// up to two lanes, can be answered. It also tries every way to place a few faults among the
+// answers: short answers, empty answers, an end of file, errors, and the loss of a lane.
 func TestEverySmallWorld(t *testing.T) {
 	skipUnderRace(t)
 	worlds := 0
@@ -181,10 +180,10 @@ func TestEverySmallWorld(t *testing.T) {
 	t.Logf("%d worlds", worlds)
 }
 
-// everyOrder plays a game again and again until all choices have been made.
+// everyOrder plays a game repeatedly until all combinations of choices were tried.
 func everyOrder(t *testing.T, c Config, lanes int, size int64, faults int) (worlds int) {
-	var script []int // choices so far
-	var widths []int // and of how many
+	var script []int // the choices so far
+	var widths []int // the number of possibilities for each choice
 	for {
 		at := 0
 		g := &game{now: time.Unix(1_000_000, 0), size: size, faults: faults}

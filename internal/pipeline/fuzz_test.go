@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A fuzzScript is bytes as a list of choices. Its end reads as zeros.
+// A fuzzScript reads bytes as a list of choices. After its end it returns zeros.
 type fuzzScript []byte
 
 func (f *fuzzScript) next() int {
@@ -17,24 +17,23 @@ func (f *fuzzScript) next() int {
 	return n
 }
 
-// The choices of FuzzPlan, each step.
+// The choices of FuzzPlan in each step.
 const (
-	fuzzFull   = iota // an answer, in full
+	fuzzFull   = iota // a complete answer
 	fuzzFate          // an answer of any kind
-	fuzzNobody        // an answer to nothing
+	fuzzNobody        // an answer without a request
 	fuzzLane          // a lane is lost
 	fuzzOpen          // a lane opens
 	fuzzWait          // time passes
 	fuzzLimit         // the limit moves
 	fuzzFlush         // or is flushed
 	fuzzEndAt         // the file's end is found
-	fuzzRefuse        // the server grants no more lanes
+	fuzzRefuse        // the server allows no more lanes
 	fuzzKinds
 )
 
-// FuzzPlan runs two plans on one link through a script, and checks every byte
-// after every event. Whatever happened, in the end all requests are answered in
-// full, and both plans must be done.
+// FuzzPlan runs a script with two plans on one link, and checks every byte after every event. At
+// the end, all requests get complete answers, and both plans must then be done.
 func FuzzPlan(f *testing.F) {
 	for kind := range byte(fuzzKinds) {
 		script := []byte{3, 4, 9, 30, 200, 5, 1, 7}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// check holds what the plan says against the model.
+// check compares what the plan reports with the model.
 func (m *model) check() {
 	p := m.p
 	m.checkPieces()
@@ -54,8 +54,8 @@ func (m *model) checkDone() {
 	}
 }
 
-// checkBusy fails if there is anything to ask on one of the lanes, after Next
-// has said no on all of them.
+// checkBusy fails if anything could be requested on one of the lanes although Next has returned
+// false for all of them.
 func (m *model) checkBusy(lanes []int) {
 	if m.failed() || m.k.table.full() {
 		return
@@ -83,7 +83,7 @@ func (m *model) checkBusy(lanes []int) {
 	}
 	n := end - i
 	if end == int64(len(m.bytes)) && end < m.end {
-		return // as far as the model can see
+		return // the model does not see further
 	}
 	if m.c.Span > 0 && end-m.contiguous() > m.c.Span {
 		return
@@ -96,7 +96,7 @@ func (m *model) checkBusy(lanes []int) {
 	}
 }
 
-// checkPieces checks the plan's own order.
+// checkPieces checks the internal consistency of the plan.
 func (m *model) checkPieces() {
 	p := m.p
 	pos, prev, count, holes, beyond := p.start, int32(none), 0, 0, 0
@@ -155,7 +155,7 @@ func (m *model) checkPieces() {
 	}
 }
 
-// checkLink checks what the plans of a link have in common.
+// checkLink checks the state that the plans of a link share.
 func checkLink(k *Link, plans []*model) string {
 	var lanes [MaxLanes]int64
 	count := 0
@@ -181,7 +181,7 @@ func checkLink(k *Link, plans []*model) string {
 	return ""
 }
 
-// judge checks how it all ended, when nothing is outstanding any more.
+// judge checks the result when nothing is outstanding any more.
 func (m *model) judge() {
 	if !m.p.Done() || len(m.out) > 0 {
 		m.fail("not done: %d of %d moved, %d outstanding, limit %d", m.contiguous(), m.end, len(m.out), m.limit)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A model is a file as tests see it: byte by byte, and without any of the
-// plan's cleverness. It stands between a test's driver and a plan, and checks
-// what the plan says against what it must say.
+// A model represents a file for tests. It records the state of each byte, and has none of the
+// plan's optimizations. It sits between a test's driver and a plan, and checks what the plan
+// reports.
 type model struct {
 	c     Config
 	k     *Link
@@ -15,24 +15,24 @@ type model struct {
 	bytes []modelByte // of [0, len)
 	out   map[uint32]modelRequest
 
-	start, expected, end int64 // end is noEnd while not known
+	start, expected, end int64 // end is noEnd while the end is unknown
 	limit                int64
 	flushed              bool
 	remote, local        failure
 	requests             int64
-	chunk                int // before any short answer
+	chunk                int // the plan's chunk before the first short answer
 	empties, eofs        int
-	steps                int // of the limit
+	steps                int // how often the limit was moved
 	checks               int
-	reached              int64 // highest Contiguous
+	reached              int64 // highest value of Contiguous
 
 	problem string
 }
 
 type modelByte struct {
-	asks  uint8 // requests outstanding for it
-	fresh uint8 // times that it came and was missing
-	again uint8 // times that it came
+	asks  uint8 // outstanding requests for it
+	fresh uint8 // how often it arrived while it was missing
+	again uint8 // how often it arrived
 }
 
 type modelRequest struct {
@@ -43,7 +43,7 @@ type modelRequest struct {
 
 const noEnd = int64(1<<63 - 1)
 
-// newModel makes a plan of c, for a file that never has more bytes than most.
+// newModel makes a plan from c, for a file that never has more than most bytes.
 func newModel(c Config, most int64) *model {
 	m := &model{c: c, p: New(c), bytes: make([]modelByte, most+1), out: map[uint32]modelRequest{}}
 	m.k, m.chunk = m.p.Link(), m.p.Chunk()
@@ -66,12 +66,12 @@ func (m *model) fail(format string, args ...any) {
 
 func (m *model) done(i int64) bool { return m.bytes[i].fresh > 0 }
 
-// in returns how far the bytes that the model keeps go, or less.
+// in returns end, or less if the model keeps fewer bytes.
 func (m *model) in(end int64) int64 { return min(end, int64(len(m.bytes))) }
 
 func (m *model) failed() bool { return m.remote.at(m.end) != nil || m.local.at(m.end) != nil }
 
-// contiguous returns the first byte not done.
+// contiguous returns the offset of the first byte that is not done.
 func (m *model) contiguous() int64 {
 	i := m.reached
 	for i < m.in(m.end) && m.done(i) {
@@ -80,8 +80,8 @@ func (m *model) contiguous() int64 {
 	return i
 }
 
-// missing returns the first byte that an outstanding request is still to bring,
-// and false if the request has brought all bytes.
+// missing returns the first byte that is still expected from an outstanding request. It returns
+// false if all bytes of the request have arrived.
 func (m *model) missing(r modelRequest) (int64, bool) {
 	for i := r.off; i < min(r.off+int64(r.n), m.end); i++ {
 		if i >= int64(len(m.bytes)) || !m.done(i) {
@@ -91,8 +91,8 @@ func (m *model) missing(r modelRequest) (int64, bool) {
 	return 0, false
 }
 
-// asked returns how many requests that still matter are out, and how many of
-// these behind the expected end.
+// asked returns how many outstanding requests are still needed, and how many of these are beyond
+// the expected end.
 func (m *model) asked() (all, beyond int) {
 	for _, r := range m.out {
 		if _, missing := m.missing(r); missing {
@@ -105,8 +105,8 @@ func (m *model) asked() (all, beyond int) {
 	return all, beyond
 }
 
-// next calls Next and checks what it returns. others is what the link's other
-// plans have outstanding.
+// next calls Next and checks the result. others is the number of bytes that the link's other plans
+// have outstanding.
 func (m *model) next(now time.Time, lane int) (Request, bool) {
 	window, chunk, contiguous := int64(m.k.Window()), m.p.Chunk(), m.contiguous()
 	total, onLane := m.k.bytes.out, m.k.Outstanding(lane)
@@ -151,7 +151,7 @@ func (m *model) next(now time.Time, lane int) (Request, bool) {
 	}
 	for _, o := range m.out {
 		if !m.c.Repeat {
-			break // it has been checked that no byte is asked for twice
+			break // the test has already checked that no byte is requested twice
 		}
 		if o.off < end && r.Offset < o.off+int64(o.n) {
 			if o.lane == lane {
@@ -166,7 +166,7 @@ func (m *model) next(now time.Time, lane int) (Request, bool) {
 	return r, ok
 }
 
-// forget takes a request out.
+// forget removes a request.
 func (m *model) forget(id uint32) modelRequest {
 	r := m.out[id]
 	delete(m.out, id)
@@ -176,8 +176,8 @@ func (m *model) forget(id uint32) modelRequest {
 	return r
 }
 
-// store takes n bytes that came for a request, as a driver stores them, and
-// returns those that were missing.
+// store stores n bytes that arrived for a request, as a driver does, and returns those that were
+// missing.
 func (m *model) store(id uint32, n int) Range {
 	pend, ok := m.k.Find(id)
 	r, known := m.out[id]
@@ -195,7 +195,7 @@ func (m *model) store(id uint32, n int) Range {
 	return Range{pend.Missing.Start, min(pend.Missing.End, r.off+int64(n))}
 }
 
-// reply reports n bytes.
+// reply reports that n bytes have moved.
 func (m *model) reply(now time.Time, id uint32, n int) {
 	r := m.out[id]
 	if first, ok := m.missing(r); ok {
@@ -240,7 +240,7 @@ func (m *model) endAt(end int64) {
 	m.p.EndAt(end)
 }
 
-// failure reports an error, a remote or a local one.
+// failure reports an error, either remote or local.
 func (m *model) failure(now time.Time, id uint32, local bool) {
 	r := m.forget(id)
 	f := &m.remote
@@ -268,7 +268,7 @@ func (m *model) failure(now time.Time, id uint32, local bool) {
 	}
 }
 
-// lost takes out what a lane had; the caller must call LaneLost.
+// lost removes the requests of a lane. The caller must call LaneLost.
 func (m *model) lost(lane int) {
 	for id, r := range m.out {
 		if r.lane == lane {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An opsWorld answers small requests: after a round trip, and one after the
-// other as fast as the server works.
+// opsWorld simulates a server that answers small requests after a round trip, one after the other,
+// as fast as it can.
 func opsWorld(t *testing.T, l OpsLimits, rtt, service time.Duration, requests int) (took time.Duration, peak int) {
 	t.Helper()
 	o := NewOps(l)
@@ -41,8 +41,8 @@ func opsWorld(t *testing.T, l OpsLimits, rtt, service time.Duration, requests in
 	return now.Sub(base), peak
 }
 
-// Small requests fill the round trip: 10,000 at 20 ms take a second where the
-// server needs half of that, and minutes one by one.
+// Enough small requests are outstanding to fill the round trip. 10,000 requests at 20 ms take a
+// second if the server needs half a second for them. One by one they would take minutes.
 func TestOps(t *testing.T) {
 	for _, test := range []struct {
 		rtt, service time.Duration

@@ -8,9 +8,10 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// The window on paths that change, and on some that mislead.
+// These tests examine the window on paths that change, and on some paths that give misleading
+// measurements.
 
-// skipUnderRace skips what runs for long in one goroutine and in virtual time.
+// skipUnderRace skips tests that run for long in one goroutine and in virtual time.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
 	if race.Enabled {
@@ -18,15 +19,15 @@ func skipUnderRace(t *testing.T) {
 	}
 }
 
-// A meter counts bytes that moved between two times of a world.
+// A meter counts the bytes that move between two times of a world.
 type meter struct {
 	w        *world
 	from, to time.Duration
 	bytes    int64
-	peak     int64 // of the window
+	peak     int64 // the largest window
 }
 
-// meter counts from one time to another; several may.
+// meter starts counting from one time to another. Several meters may run at once.
 func (w *world) meter(from, to time.Duration) *meter {
 	m := &meter{w: w, from: from, to: to}
 	before := w.onMoved
@@ -42,16 +43,15 @@ func (w *world) meter(from, to time.Duration) *meter {
 	return m
 }
 
-// percent returns the part of a rate that was reached.
+// percent returns the percentage of a rate that was reached.
 func (m *meter) percent(rate int64) int64 {
 	return mulDiv(m.bytes, 100*int64(time.Second), int64(m.to-m.from)) / rate
 }
 
-const gigabit = 125_000_000 // bytes a second
+const gigabit = 125_000_000 // bytes per second
 
-// A path that becomes longer, slower, shorter or faster is followed: at once
-// where more is to be outstanding, and within the age of what is believed where
-// less is.
+// The window follows a path that becomes longer, slower, shorter or faster: at once if more bytes
+// should be outstanding, and otherwise when the old measurements have expired.
 func TestPathChanges(t *testing.T) {
 	skipUnderRace(t)
 	type state struct {
@@ -89,7 +89,7 @@ func TestPathChanges(t *testing.T) {
 				meter *meter
 				state state
 				least int64 // percent
-				most  int64 // products in flight; 0 is any number
+				most  int64 // bandwidth-delay products in flight; 0 means any number
 			}{
 				{"before", before, test.before, 95, 3},
 				{"soon", soon, test.after, 90, 0},
@@ -108,8 +108,8 @@ func TestPathChanges(t *testing.T) {
 	}
 }
 
-// A path may become slower at any moment, also when the round trip is about to
-// be measured anew: that must not take the queue for the path.
+// A path may become slower at any moment, even when the round trip is about to be measured again.
+// The control must not mistake the queue for the path then.
 func TestSlowerAtAnyMoment(t *testing.T) {
 	skipUnderRace(t)
 	for change := 9 * time.Second; change < 12*time.Second; change += 250 * ms {
@@ -124,9 +124,8 @@ func TestSlowerAtAnyMoment(t *testing.T) {
 	}
 }
 
-// A fast network with a short round trip needs no more than the floor, however
-// long the transfer, and whatever the answers wait for: each other, a busy
-// server, or our own disk.
+// A fast network with a short round trip needs no more than the floor, however long the transfer
+// lasts, and whatever the answers wait for: other answers, a busy server, or our own disk.
 func TestNoBlowUp(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -152,7 +151,7 @@ func TestNoBlowUp(t *testing.T) {
 	}
 }
 
-// To measure the round trip anew costs about one of them in each ten seconds.
+// Measuring the round trip again costs about one round trip every ten seconds.
 func TestMeasuringCostsLittle(t *testing.T) {
 	skipUnderRace(t)
 	for _, rtt := range []time.Duration{time.Millisecond, 50 * time.Millisecond, 300 * time.Millisecond} {
@@ -169,9 +168,8 @@ func TestMeasuringCostsLittle(t *testing.T) {
 	}
 }
 
-// A lane that is much slower than the others holds up the end of a file, and a
-// sink that takes bytes in order all the time, unless others may repeat what it
-// is late with.
+// A lane that is much slower than the others delays the end of a file, and a sink that takes bytes
+// in order all the time. Repeating its late requests on other lanes prevents that.
 func TestSlowLane(t *testing.T) {
 	for _, span := range []int64{0, 16 * mib} {
 		took := map[bool]time.Duration{}
@@ -189,7 +187,7 @@ func TestSlowLane(t *testing.T) {
 	}
 }
 
-// A lane that dies unnoticed holds up nothing, where ranges may be repeated.
+// If ranges may be repeated, a lane that dies unnoticed delays nothing.
 func TestDeadLane(t *testing.T) {
 	w := newWorld(path{rtt: 20 * time.Millisecond, rate: gigabit, opening: 3}, Limits{Lanes: 4})
 	w.rng = rand.New(rand.NewPCG(1, 1))
@@ -213,7 +211,7 @@ func TestDeadLane(t *testing.T) {
 	}
 }
 
-// Lanes that are alike have no use for repeats.
+// Lanes of equal speed cause no repeats.
 func TestNoNeedlessRepeats(t *testing.T) {
 	for _, p := range []path{
 		{rtt: 20 * time.Millisecond, rate: gigabit},

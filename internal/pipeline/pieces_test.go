@@ -38,7 +38,7 @@ func TestPieces(t *testing.T) {
 				if ps.all[i].off != first {
 					t.Fatalf("seed %d, step %d: took %d, and the first hole is at %d", seed, step, ps.all[i].off, first)
 				}
-				ps.all[i].asks[0] = int32(len(taken)) // as if asked for
+				ps.all[i].asks[0] = int32(len(taken)) // as if it had been requested
 				taken = append(taken, i)
 			case n < 9 && len(taken) > 0:
 				x := rng.IntN(len(taken))
@@ -61,7 +61,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestHeap takes holes out of the middle, which needs many of them.
+// TestHeap removes holes from the middle of the heap, which requires many holes.
 func TestHeap(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 4))

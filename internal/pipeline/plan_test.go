@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A hand drives a plan step by step, a millisecond each.
+// A hand drives a plan step by step. Each step takes a millisecond.
 type hand struct {
 	t   *testing.T
 	p   *Plan
@@ -23,7 +23,7 @@ func newHand(t *testing.T, c Config) *hand {
 	return &hand{t: t, p: New(c), now: time.Unix(1_000_000, 0)}
 }
 
-// all returns all that Next asks for on a lane.
+// all returns all requests that Next returns for a lane.
 func (h *hand) all(lane int) (rs []Request) {
 	for {
 		r, ok := h.p.Next(h.now, lane)
@@ -34,7 +34,7 @@ func (h *hand) all(lane int) (rs []Request) {
 	}
 }
 
-// want checks that a lane is asked for exactly these ranges.
+// want checks that a lane gets requests for exactly these ranges.
 func (h *hand) want(lane int, want ...Range) (ids []uint32) {
 	h.t.Helper()
 	var got []Range
@@ -65,7 +65,7 @@ func (h *hand) reply(id uint32, n int)      { h.t.Helper(); h.ok(h.p.Reply(h.tic
 func (h *hand) eof(id uint32)               { h.t.Helper(); h.tick(); h.ok(h.p.EOF(id)) }
 func (h *hand) failed(id uint32, err error) { h.t.Helper(); h.ok(h.p.Failed(h.tick(), id, err)) }
 
-// state checks what a plan says of itself.
+// state checks the state that a plan reports.
 func (h *hand) state(contiguous int64, outstanding int, done bool) {
 	h.t.Helper()
 	if h.p.Contiguous() != contiguous || h.p.Outstanding() != outstanding || h.p.Done() != done {
@@ -83,7 +83,7 @@ func TestEmptyFiles(t *testing.T) {
 	if end, ok := h.p.End(); end != 7 || !ok {
 		t.Errorf("end %d, %v", end, ok)
 	}
-	// A file that stat calls empty may have content all the same: /proc.
+	// A file whose size is 0 according to stat may have content, as in /proc.
 	h = newHand(t, Config{Size: 0, UntilEOF: true, Chunk: 10})
 	h.state(0, 0, false)
 	h.reply(h.want(0, Range{0, 10})[0], 10)
@@ -107,7 +107,7 @@ func TestOutOfOrder(t *testing.T) {
 	}
 }
 
-// The rest of a short answer is asked for under a new id, before anything new.
+// The rest of a short answer is requested under a new id, before anything new.
 func TestShort(t *testing.T) {
 	h := newHand(t, Config{Size: 60, Chunk: 10, Link: NewLink(Limits{LaneBytes: 20})})
 	ids := h.want(0, Range{0, 10}, Range{10, 20})
@@ -119,12 +119,12 @@ func TestShort(t *testing.T) {
 	}
 	h.reply(ids[1], 10)
 	h.reply(h.want(0, Range{20, 30})[0], 9)
-	// Two ranges that are missing side by side are one request.
+	// Two missing ranges that are adjacent become one request.
 	h.want(0, Range{29, 39})
 	h.state(3, 2, false)
 }
 
-// A server that answers all requests short is asked for less.
+// A server that answers all requests short gets smaller requests.
 func TestServerCap(t *testing.T) {
 	const most, size = 32 << 10, 64 << 20
 	w := newWorld(path{rtt: 10 * time.Millisecond, rate: gigabit}, Limits{Lanes: 1})
@@ -138,7 +138,8 @@ func TestServerCap(t *testing.T) {
 	if st.Requests > size/most+3*DefaultMinBytes/sshChunk || st.Duplicate > 0 {
 		t.Errorf("%+v", st)
 	}
-	// Also where each third request is the rest of one, and answered in full.
+	// This is also the case if each third request is for the rest of another one, and is answered
+	// completely.
 	h := newHand(t, Config{Size: 1 << 20, Chunk: 10_000, Link: NewLink(Limits{LaneBytes: 20_000})})
 	sent := h.all(0)
 	for range 8 {
@@ -149,7 +150,8 @@ func TestServerCap(t *testing.T) {
 	if h.p.Chunk() != 4000 {
 		t.Errorf("chunk %d", h.p.Chunk())
 	}
-	// One that does so now and then is not, nor is any below minChunk.
+	// A server that does so only now and then gets requests of the same size, and no request
+	// becomes smaller than minChunk.
 	h = newHand(t, Config{Size: 1 << 20, Chunk: 10_000})
 	ids := h.all(0)
 	for i, id := range ids[:len(ids)-1] {
@@ -182,7 +184,7 @@ func TestNoProgress(t *testing.T) {
 	if remote, local := h.p.Err(); remote != ErrNoProgress || local != nil {
 		t.Errorf("%v, %v", remote, local)
 	}
-	// A byte between them is progress.
+	// A single byte between them counts as progress.
 	h = newHand(t, Config{Size: 30, Chunk: 30})
 	for i := range int64(30) {
 		h.reply(h.want(0, Range{i, 30})[0], 0)
@@ -190,7 +192,7 @@ func TestNoProgress(t *testing.T) {
 		h.reply(h.want(0, Range{i, 30})[0], 1)
 	}
 	h.state(30, 0, true)
-	// And what is behind such a range begins anew.
+	// And the count starts again for the part after such a range.
 	h = newHand(t, Config{Size: 30, Chunk: 10, Link: NewLink(Limits{LaneBytes: 10})})
 	h.reply(h.want(0, Range{0, 10})[0], 0)
 	h.reply(h.want(0, Range{0, 10})[0], 0)
@@ -212,9 +214,9 @@ func TestEndOfFile(t *testing.T) {
 		t.Errorf("end %d, %v", end, ok)
 	}
 	h.want(0)
-	h.eof(ids[2]) // it shrinks
+	h.eof(ids[2]) // the file shrinks
 	h.state(10, 3, false)
-	h.reply(ids[3], 10) // what lies behind does not matter,
+	h.reply(ids[3], 10) // the range is beyond the end, so it does not matter
 	h.failed(ids[5], errors.New("nor how it is answered"))
 	h.reply(ids[1], 10)
 	h.state(20, 0, true)
@@ -226,13 +228,13 @@ func TestEndOfFile(t *testing.T) {
 	}
 }
 
-// Behind the size that a stat promised only one request is out at a time.
+// Beyond the size that stat returned, only one request is outstanding at a time.
 func TestBehindExpectedEnd(t *testing.T) {
 	h := newHand(t, Config{Size: 25, UntilEOF: true, Chunk: 10})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 25}, Range{25, 35})
 	h.reply(ids[0], 10)
 	h.want(0)
-	h.reply(ids[3], 10) // it has grown
+	h.reply(ids[3], 10) // the file has grown
 	next := h.want(0, Range{35, 45})
 	h.eof(next[0])
 	h.want(0)
@@ -241,7 +243,7 @@ func TestBehindExpectedEnd(t *testing.T) {
 	h.state(35, 0, true)
 }
 
-// A size that was too large is known to be so from the first end of file.
+// The first end of file shows that a size was too large.
 func TestSmallerThanExpected(t *testing.T) {
 	h := newHand(t, Config{Size: 40, Chunk: 10})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30}, Range{30, 40})
@@ -265,8 +267,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// A writer gives bytes as it has them. Requests are whole chunks while any is
-// outstanding, and what is left goes out when none is, or by Flush.
+// A writer provides bytes as it gets them. Requests are whole chunks while any request is
+// outstanding. The rest is sent when none is outstanding, or by Flush.
 func TestLimit(t *testing.T) {
 	h := newHand(t, Config{Size: -1, Chunk: 10})
 	h.p.Limit(0)
@@ -283,7 +285,7 @@ func TestLimit(t *testing.T) {
 	last := h.want(0, Range{23, 26})
 	h.p.Limit(28)
 	h.want(0)
-	h.p.EndAt(28) // Close
+	h.p.EndAt(28) // as at Close
 	h.reply(h.want(0, Range{26, 28})[0], 2)
 	h.reply(more[0], 10)
 	h.reply(more[1], 10)
@@ -303,17 +305,17 @@ func TestEndAt(t *testing.T) {
 	if got, ok := h.p.Link().Find(ids[4]); got.Missing != (Range{}) || !ok {
 		t.Errorf("missing %v, %v", got.Missing, ok)
 	}
-	h.p.EndAt(60) // never up
+	h.p.EndAt(60) // the end never moves up
 	h.reply(ids[2], 10)
 	h.reply(ids[1], 10)
 	h.state(25, 1, true)
 	h.reply(ids[4], 10)
 	h.state(25, 0, true)
-	h.p.EndAt(3) // nor below what has moved
+	h.p.EndAt(3) // nor below the bytes that have moved
 	h.state(25, 0, true)
 }
 
-// Numbers at their edges.
+// Extreme numbers work.
 func TestExtremes(t *testing.T) {
 	h := newHand(t, Config{Offset: math.MaxInt64 - 15, Size: 15, Chunk: 10})
 	h.want(0, Range{math.MaxInt64 - 15, math.MaxInt64 - 5}, Range{math.MaxInt64 - 5, math.MaxInt64})
@@ -334,8 +336,8 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// An id that was answered is not taken for a newer one in its place, nor that of
-// one plan for that of another.
+// An id that was answered does not match a later request in the same slot, and an id of one plan
+// does not match a request of another.
 func TestIDs(t *testing.T) {
 	k := NewLink(Limits{})
 	h := newHand(t, Config{Link: k, Size: -1, Chunk: 10})
@@ -391,8 +393,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The worst that a server can do to the memory of a plan is to answer the last
-// request first, and each by less than the one before.
+// The worst that a server can do to the memory of a plan is to answer the last request first, and
+// each request with fewer bytes than the one before.
 func TestHostileShortAnswers(t *testing.T) {
 	k := NewLink(Limits{LaneBytes: 1 << 30, MinBytes: 1 << 30, MaxBytes: 1 << 30})
 	h := newHand(t, Config{Link: k, Size: 1 << 40, Chunk: 1 << 18})
@@ -413,7 +415,7 @@ func TestHostileShortAnswers(t *testing.T) {
 	t.Logf("at most %d pieces", len(h.p.pieces.all))
 }
 
-// Left of a file without a known end is what it has shown.
+// If the end of a file is unknown, Left depends on how many bytes have moved.
 func TestLeft(t *testing.T) {
 	now := time.Unix(0, 0)
 	for _, test := range []struct {
@@ -438,8 +440,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// Writes that wait for their data are outstanding, and take room, and so are reads whose data
-// waits to be stored. They do not keep back one other request, for whose answer they may wait.
+// Writes that wait for their data are outstanding and use room, and so do reads whose data waits to
+// be stored. They do not prevent one other request, for whose answer they may be waiting.
 func TestHeldRequestsLetOneThrough(t *testing.T) {
 	const chunk = 100
 	link := NewLink(Limits{LaneBytes: 2 * chunk, MinBytes: 2 * chunk, MaxBytes: 2 * chunk})
@@ -453,7 +455,7 @@ func TestHeldRequestsLetOneThrough(t *testing.T) {
 	reads.ok(reads.p.Reply(reads.tick(), two[0], chunk))
 
 	link.Sent(held[0])
-	link.Sent(held[0]) // once more changes nothing
+	link.Sent(held[0]) // calling it again changes nothing
 	link.Sent(12345)
 	reads.want(0)
 	writes.ok(writes.p.Reply(writes.tick(), held[0], chunk))
@@ -462,7 +464,7 @@ func TestHeldRequestsLetOneThrough(t *testing.T) {
 	others := newHand(t, Config{Link: link, Size: chunk, Chunk: chunk})
 	others.want(0)
 	link.Hold(three[0])
-	reads.want(0) // or a slow writer would have all of a file in memory
+	reads.want(0) // otherwise a slow writer would cause the whole file to be in memory
 	link.Hold(three[0])
 	link.Hold(12345)
 	others.want(0, Range{0, 100})
@@ -473,8 +475,8 @@ func TestHeldRequestsLetOneThrough(t *testing.T) {
 	writes.want(0, Range{100, 200}, Range{200, 300})
 }
 
-// A range is late on one lane, but its answer is here and waits to be stored: another lane does
-// not ask for it.
+// A range is late on one lane, but its answer has arrived and waits to be stored. No other lane
+// requests it.
 func TestHeldIsNotRepeated(t *testing.T) {
 	for _, here := range []bool{false, true} {
 		k := NewLink(Limits{LaneBytes: 100})

@@ -13,8 +13,8 @@ import (
 // simBugs are seeds that once found a bug.
 var simBugs = []uint64{}
 
-// TestSim moves small files over random paths from random servers, and checks
-// every byte after every event.
+// TestSim moves small files over random paths from random servers, and checks every byte after
+// every event.
 func TestSim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -22,7 +22,7 @@ func TestSim(t *testing.T) {
 	seeds := simBugs
 	n := uint64(*simSeeds)
 	if race.Enabled {
-		n /= 8 // for the same reason as skipUnderRace
+		n /= 8 // see skipUnderRace
 	}
 	for i := range n {
 		seeds = append(seeds, 1+i)
@@ -46,7 +46,7 @@ func TestSim(t *testing.T) {
 	}
 }
 
-// randomWorld draws a world from a seed, each fault off in half of them.
+// randomWorld makes a world from a seed. Each fault is disabled in half of the worlds.
 func randomWorld(seed uint64) (w *world, about string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	some := func() bool { return rng.IntN(2) == 0 }
@@ -85,7 +85,7 @@ func randomWorld(seed uint64) (w *world, about string) {
 		w.lanes[0].rate = 2_000 + rng.Int64N(20_000)
 		about += fmt.Sprintf("\nlane 0 at %d B/s", w.lanes[0].rate)
 	}
-	// Events during the run.
+	// Events that happen during the run.
 	if some() {
 		for range 1 + rng.IntN(3) {
 			i, after := rng.IntN(l.Lanes), upTo(time.Second)
@@ -121,7 +121,7 @@ func (w *world) addRandom(chunk int) (about string) {
 			c.Size = rng.Int64N(size + 100)
 		}
 	case 2:
-		c.Size = rng.Int64N(size + 100) // the stat lied, or the file has shrunk
+		c.Size = rng.Int64N(size + 100) // stat returned a wrong size, or the file has shrunk
 	}
 	most = max(most, c.Size)
 	if some() {
@@ -170,11 +170,11 @@ func (w *world) addRandom(chunk int) (about string) {
 	return about
 }
 
-// pace has the driver move the limit of a file step by step.
+// pace makes the driver move the limit of a file step by step.
 func (w *world) pace(f *simFile, chunk int) string {
 	step, every := 1+w.rng.Int64N(int64(4*chunk)), time.Duration(1+w.rng.Int64N(int64(10*time.Millisecond)))
 	flushes := w.rng.IntN(2) == 0
-	ends := f.m.c.Size < 0 && w.rng.IntN(2) == 0 // a writer's file ends with what it gave
+	ends := f.m.c.Size < 0 && w.rng.IntN(2) == 0 // a writer's file ends with the last byte that it provided
 	to := f.m.start
 	f.m.setLimit(to)
 	var move func()
@@ -198,7 +198,7 @@ func (w *world) pace(f *simFile, chunk int) string {
 	return fmt.Sprintf("limit moves by %d each %v, flushes %v, ends %v", step, every, flushes, ends)
 }
 
-// judge checks how it all ended.
+// judge checks the result.
 func (w *world) judge() {
 	for _, f := range w.files {
 		m := f.m
@@ -222,7 +222,7 @@ func (w *world) judgeFile(f *simFile) {
 	if len(f.failAt) == 0 && remote != nil && remote != ErrNoProgress || len(f.refuseAt) == 0 && local != nil && local != errUnnamed {
 		m.fail("errors out of nothing: %v, %v", remote, local)
 	}
-	// Every request has its reason: a chunk, or something that cut it short.
+	// Every request must have a reason: a chunk, or an event that cut a request short.
 	needed := int64(len(m.bytes))/p.chunk + 2
 	cuts := st.Short + st.Empty + st.Lost + st.Repeats + int64(m.eofs+m.steps)
 	if st.Requests > 2*needed+2*cuts {

@@ -15,15 +15,15 @@ var (
 	simTrace = flag.Bool("trace", false, "print every simulated request and answer")
 )
 
-// A path is a simulated way to a server. All lanes share it.
+// A path is a simulated path to a server. All lanes share it.
 type path struct {
-	rate    int64         // bytes a second; 0 is unlimited
+	rate    int64         // bytes per second; 0 means no limit
 	rtt     time.Duration // round trip
-	jitter  time.Duration // most added each way, at random
+	jitter  time.Duration // most random delay added in each direction
 	service time.Duration // how long the server works on a request, one at a time on each lane
-	disk    time.Duration // how long the driver takes for each answer, one at a time on each lane; at most
+	disk    time.Duration // most time that the driver takes for each answer, one at a time on each lane
 	opening int           // round trips to open a lane
-	refuse  int           // lanes that the server grants; 0 is any number
+	refuse  int           // lanes that the server allows; 0 means any number
 }
 
 // A world is a link, its files and its server, in virtual time.
@@ -38,25 +38,25 @@ type world struct {
 	link   *Link
 	lanes  []*simLane
 	files  []*simFile
-	free   time.Time // when the path's bottleneck is idle again
-	asking time.Time // when the driver's timer is set to
+	free   time.Time // when the bottleneck of the path becomes idle
+	asking time.Time // time for which the driver's timer is set
 
 	peak      int64 // most bytes outstanding
 	most      int   // most lanes open at once
 	reopen    bool  // lanes that were lost are opened again
-	sticky    bool  // the driver fills one lane after the other, and not all alike
+	sticky    bool  // the driver fills one lane after the other, instead of all evenly
 	problem   string
 	onMoved   func(n int)
 	events    int
 	maxEvents int
 }
 
-// A simLane is a channel. Answers of one that is lost never come.
+// A simLane is a channel. After its loss, no answers arrive.
 type simLane struct {
 	up, opening bool
-	dead        bool  // it looks open, but no answer comes
+	dead        bool  // it looks open, but no answers arrive
 	life        int   // counts how often it was opened
-	rate        int64 // of its own, bytes a second; 0 is that of the path
+	rate        int64 // its own rate in bytes per second; 0 means the rate of the path
 	served      time.Time
 	sent        time.Time
 	taken       time.Time
@@ -68,12 +68,12 @@ type simFile struct {
 	m    *model // nil in worlds too large to check every byte
 	size int64  // bytes that the server has
 
-	most     int     // of an answer; 0 is any number
-	short    float64 // chance of a shorter answer, down to a byte
-	empty    float64 // chance of an answer with nothing
-	failAt   []int64 // requests that contain one of these fail
-	refuseAt []int64 // the store refuses what contains one of these
-	sink     *ring   // takes bytes in order; nil takes them anywhere
+	most     int     // most bytes in an answer; 0 means any number
+	short    float64 // probability of a shorter answer, down to a byte
+	empty    float64 // probability of an answer without bytes
+	failAt   []int64 // requests that contain one of these offsets fail
+	refuseAt []int64 // the store refuses data that contains one of these offsets
+	sink     *ring   // takes bytes in order; nil takes them in any order
 	done     time.Time
 }
 
@@ -81,7 +81,7 @@ type event struct {
 	at     time.Time
 	seq    int
 	run    func()
-	remote bool // it does not concern the driver
+	remote bool // the event does not concern the driver
 }
 type eventHeap []event
 
@@ -132,7 +132,7 @@ func newWorld(p path, l Limits) *world {
 	return w
 }
 
-// oneWay returns how long something small takes.
+// oneWay returns how long a small packet takes.
 func (w *world) oneWay() time.Duration {
 	d := w.path.rtt / 2
 	if w.path.jitter > 0 {
@@ -155,7 +155,7 @@ func transmission(n int, rate int64) time.Duration {
 	return time.Duration(mulDiv(int64(n), int64(time.Second), rate))
 }
 
-// drive does what a driver does after each event.
+// drive does the work of a driver after each event.
 func (w *world) drive() {
 	var open []int
 	for i := range w.lanes {
@@ -164,8 +164,8 @@ func (w *world) drive() {
 		}
 	}
 	for w.fill(open) {
-		// A lane that had no room for a whole chunk may have it for the short one
-		// that came next.
+		// A lane may have had no room for a whole chunk, but may have room for the short request
+		// that follows.
 	}
 	w.peak = max(w.peak, w.link.bytes.out)
 	want, wake := 1, time.Time{}
@@ -191,7 +191,7 @@ func (w *world) drive() {
 	}
 }
 
-// fill sends what there is to send, until each lane has said no once.
+// fill sends all requests that can be sent, until Next has returned false for each lane.
 func (w *world) fill(open []int) (some bool) {
 	if w.sticky {
 		for _, lane := range open {
@@ -201,7 +201,7 @@ func (w *world) fill(open []int) (some bool) {
 		}
 		return some
 	}
-	// The emptiest first, until it drops out.
+	// Begin with the emptiest lane, until it has no more requests.
 	for left := slices.Clone(open); len(left) > 0; {
 		i := 0
 		for n := range left {
@@ -218,7 +218,7 @@ func (w *world) fill(open []int) (some bool) {
 	return some
 }
 
-// ask sends one request of any file down a lane.
+// ask sends one request of any file on a lane.
 func (w *world) ask(lane int) bool {
 	for _, f := range w.files {
 		if r, ok := f.next(w.now, lane); ok {
@@ -237,7 +237,7 @@ func (f *simFile) next(now time.Time, lane int) (Request, bool) {
 	return f.p.Next(now, lane)
 }
 
-// openLanes opens lanes until there are so many.
+// openLanes opens lanes until there are want of them.
 func (w *world) openLanes(want int) {
 	have := 0
 	for _, l := range w.lanes {
@@ -278,7 +278,7 @@ func (w *world) openLanes(want int) {
 	}
 }
 
-// loseLane ends a lane with all that is on its way.
+// loseLane ends a lane. Everything that is on its way is lost.
 func (w *world) loseLane(i int) {
 	if i >= len(w.lanes) || !w.lanes[i].up {
 		return
@@ -296,12 +296,12 @@ func (w *world) loseLane(i int) {
 			return
 		}
 	}
-	// Without a lane a driver dials again, whatever the plan wants.
+	// If there is no lane, a driver connects again, whatever the plan wants.
 	w.reopen = true
 	w.openLanes(1)
 }
 
-// send sends a request to the server and brings its answer back.
+// send sends a request to the server, and returns its answer to the driver.
 func (w *world) send(f *simFile, lane int, r Request) {
 	l := w.lanes[lane]
 	life := l.life
@@ -317,7 +317,7 @@ func (w *world) send(f *simFile, lane int, r Request) {
 		l.served = later(w.now, l.served).Add(w.path.service)
 		then(l.served, func() {
 			answer := f.serve(w, r)
-			n := max(answer, 0) + 13 // a header travels even with nothing
+			n := max(answer, 0) + 13 // the header is sent even if there is no data
 			l.sent = later(w.now, l.sent).Add(transmission(n, l.rate))
 			then(l.sent, func() {
 				w.free = later(w.now, w.free).Add(transmission(n, w.path.rate))
@@ -338,7 +338,7 @@ func (w *world) send(f *simFile, lane int, r Request) {
 	})
 }
 
-// The answers of a server besides a number of bytes.
+// These are the answers of a server other than a number of bytes.
 const (
 	answerEOF   = -1
 	answerError = -2
@@ -403,9 +403,9 @@ func (w *world) take(f *simFile, r Request, n int) {
 	}
 }
 
-// A ring is a sink that takes bytes in order, and holds what is early.
+// A ring is a sink that takes bytes in order, and keeps those that arrive early.
 type ring struct {
-	slots []int64 // the offset of the byte that each holds, -1 for none
+	slots []int64 // the offset of the byte in each slot; -1 for none
 	next  int64
 }
 
@@ -437,7 +437,7 @@ func (r *ring) drain(m *model) {
 	}
 }
 
-// run lets the world run until nothing more happens.
+// run runs the world until nothing more happens.
 func (w *world) run() {
 	w.drive()
 	for w.evs.Len() > 0 && w.problem == "" {
@@ -478,14 +478,14 @@ func (w *world) check() {
 	}
 }
 
-// add gives the world a file to move.
+// add adds a file to the world.
 func (w *world) add(f *simFile, c Config, most int64) *simFile {
 	c.Link = w.link
 	f.m = newModel(c, most)
 	f.p = f.m.p
 	if c.Span > 0 {
 		f.sink = newRing(c.Span, c.Offset)
-		f.sink.drain(f.m) // what an earlier run had
+		f.sink.drain(f.m) // take the bytes of an earlier run
 	}
 	w.files = append(w.files, f)
 	return f

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	sshChunk = 255 << 10 // what OpenSSH's server grants in limits@openssh.com
+	sshChunk = 255 << 10 // the size that OpenSSH's server announces by limits@openssh.com
 	mib      = 1 << 20
 )
 
-// tableRates and tablePaths are what the table is made of.
+// tableRates and tablePaths are the rows and columns of the table.
 var tableRates = []struct {
 	name string
-	rate int64 // bytes a second
+	rate int64 // bytes per second
 }{
 	{"100 Mb/s", 12_500_000},
 	{"1 Gb/s", 125_000_000},
@@ -36,14 +36,12 @@ var tablePaths = []struct {
 	{"100 ms", path{rtt: 100 * time.Millisecond}},
 }
 
-// TestThroughput keeps a table of what part of a link is filled in virtual time,
-// by its rate and round trip and by the lanes that may be opened. It depends on
-// nothing but the code, so a difference is a change of behaviour: look at it,
-// then -update.
+// TestThroughput maintains a table of the percentage of a link that is used in virtual time, by its
+// rate, its round trip, and the number of lanes that may be opened. The result depends only on the
+// code, so a difference means that the behaviour has changed: check it, and then use -update.
 //
-// Whatever the table, a long transfer reaches 95 % of what the link, its lanes,
-// and the ceiling allow, and holds no more in flight than four of what that
-// takes, or the floor.
+// Independently of the table, a long transfer must reach 95 % of what the link, its lanes and the
+// ceiling allow. It may have no more in flight than four times what that requires, or the floor.
 func TestThroughput(t *testing.T) {
 	skipUnderRace(t)
 	var b strings.Builder
@@ -60,8 +58,8 @@ func TestThroughput(t *testing.T) {
 				long := measureLong(t, way, lanes)
 				peak, most := max(short.peak, long.peak), max(short.lanes, long.lanes)
 				fmt.Fprintf(&b, "%24s", fmt.Sprintf("%d %d %% %d.%d %d", short.percent(), long.filled, peak/mib, peak*10/mib%10, most))
-				// The lanes and the ceiling let this much through in a round trip, one
-				// request being on the wire and one with the server.
+				// The lanes and the ceiling allow this many bytes per round trip, while one request
+				// is on the wire and one is at the server.
 				chunks := min(int64(lanes)*DefaultLaneBytes/sshChunk*sshChunk, DefaultMaxBytes)
 				trip := way.rtt + transmission(sshChunk, r.rate) + way.service
 				bound := min(mulDiv(chunks, 100*int64(time.Second), int64(trip))/r.rate, 100)
@@ -81,21 +79,21 @@ func TestThroughput(t *testing.T) {
 	golden.Compare(t, "throughput.txt", b.String())
 }
 
-// A result is how a simulated transfer went.
+// A result describes a simulated transfer.
 type result struct {
 	size, rate int64
 	took       time.Duration
 	peak       int64
 	lanes      int
 	stats      Stats
-	filled     int64 // percent of the link, after the ramp
+	filled     int64 // percentage of the link that was used after the ramp
 }
 
 func (r result) percent() int64 {
 	return mulDiv(r.size, 100*int64(time.Second), int64(r.took)) / r.rate
 }
 
-// measure moves a file of so many bytes over up to so many lanes.
+// measure moves a file of size bytes over at most lanes lanes.
 func measure(t *testing.T, p path, lanes int, size int64) result {
 	t.Helper()
 	w := newWorld(p, Limits{Lanes: lanes})
@@ -103,7 +101,7 @@ func measure(t *testing.T, p path, lanes int, size int64) result {
 	return w.measure(t, Config{Size: size, Chunk: sshChunk, Repeat: true})
 }
 
-// measureLong moves six seconds' worth over up to so many lanes.
+// measureLong moves as much data as six seconds take, over at most lanes lanes.
 func measureLong(t *testing.T, p path, lanes int) result {
 	t.Helper()
 	w := newWorld(p, Limits{Lanes: lanes})
@@ -114,7 +112,7 @@ func measureLong(t *testing.T, p path, lanes int) result {
 	return r
 }
 
-// measure moves one file over the world's path, and returns how that went.
+// measure moves one file over the world's path, and returns the result.
 func (w *world) measure(t *testing.T, c Config) result {
 	t.Helper()
 	c.Link = w.link

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A call goes to a session. If the session ends before it has answered, another session gets
-// the call, provided that it may be carried out twice. No session is asked for it a fourth time.
+// If a session ends before it has answered a call, another session gets the call, provided that the
+// call may be executed twice. No fourth session gets it.
 func TestCallAfterLostSession(t *testing.T) {
 	for _, test := range []struct {
 		deaths int
@@ -54,8 +54,8 @@ func TestCallAfterLostSession(t *testing.T) {
 	}
 }
 
-// A large file is open in two sessions. One of them ends, and then the other one: the file is
-// opened again, is still the same, and each byte arrives.
+// A large file is open in two sessions. One of them ends, and then the other one. The file is
+// opened again, is still the same file, and each byte arrives.
 func TestFetchOverLostSessions(t *testing.T) {
 	data := pattern(4 << 20)
 	reads := map[int]int{}
@@ -82,7 +82,7 @@ func TestFetchOverLostSessions(t *testing.T) {
 	})
 }
 
-// While a session is replaced, another program replaces the file. The two are not mixed.
+// While a session is replaced, another program replaces the file. The two files are not mixed.
 func TestFileReplacedMeanwhile(t *testing.T) {
 	s := &server{data: pattern(4 << 20)}
 	s.on = func(session int, q *wire.Request) reaction {
@@ -106,8 +106,8 @@ func TestFileReplacedMeanwhile(t *testing.T) {
 	})
 }
 
-// A program writes, and does not wait. A session takes some of that with it. The bytes are kept
-// until the server has confirmed them, so another session sends them again.
+// A program writes without waiting, and a session ends with some of the data in flight. The bytes
+// are kept until the server has confirmed them, so another session sends them again.
 func TestWriteBehindLostSession(t *testing.T) {
 	data := pattern(3 << 20)
 	writes := 0
@@ -145,12 +145,12 @@ func TestWriteBehindLostSession(t *testing.T) {
 	})
 }
 
-// The server refuses a WRITE. Later bytes may have arrived, so Finish cuts the file there.
+// The server refuses a WRITE. Later bytes may have arrived, so Finish truncates the file there.
 func TestWriteBehindRefused(t *testing.T) {
 	s := &server{}
 	s.on = func(_ int, q *wire.Request) reaction {
 		if q.Type == wire.TypeWrite && q.Offset == 64<<10 {
-			q.Type = wire.TypeExtended // which is refused
+			q.Type = wire.TypeExtended // the server refuses this type
 		}
 		return answer
 	}
@@ -176,7 +176,7 @@ func TestWriteBehindRefused(t *testing.T) {
 	})
 }
 
-// A reader that stops reading costs no more memory than it may.
+// A reader that stops reading uses no more memory than allowed.
 func TestReadAheadIsBounded(t *testing.T) {
 	data := pattern(8 << 20)
 	withServer(t, &server{data: data}, func(t *testing.T, m *Mux) {
@@ -209,8 +209,8 @@ func TestReadAheadIsBounded(t *testing.T) {
 	})
 }
 
-// A server that is silent is given up after the time for that, and Close of the mux ends what
-// waits for it at once.
+// The client gives up on a silent server after the configured time. Close of the mux ends all
+// waiting calls at once.
 func TestSilentServer(t *testing.T) {
 	stat := func(m *Mux) error {
 		var a wire.Attrs
@@ -244,7 +244,8 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
-// Whatever sessions the server ends, and when: a transfer moves the right bytes, or fails.
+// Whichever sessions the server ends, and whenever it does so, a transfer moves the right bytes or
+// fails.
 func TestSessionsEndAtRandom(t *testing.T) {
 	data := pattern(1 << 20)
 	whole := 0

@@ -7,14 +7,14 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A server that took the connection soon is far only if all of its answers took long: one that
-// answered a single request soon has little processor time, which a further login takes from
-// the transfer. That is so for as long as the transfer lasts.
+// A server that accepted the connection soon counts as far only if all of its answers were late. If
+// it answered a single request soon, it is short of processor time, and a further login would take
+// some of that from the transfer. This holds until the transfer ends.
 func TestWorthOfSlowServer(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		seed  time.Duration // how long it took to connect
-		soon  time.Duration // round trip of the first request with data; all others take late
+		soon  time.Duration // round trip of the first request with data; the others take late
 		late  time.Duration
 		conns int
 	}{

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m, "haul/sftp") }
 
-// A server has one file. It is one connection, and serves each session over a pipe.
+// A server has one file. It is a single connection, and serves each session over a pipe.
 type server struct {
 	// on, if set, sees each request before it is handled, with the number of its session,
 	// from 1. It returns what to do with the request. It runs under mu.
@@ -26,17 +26,17 @@ type server struct {
 	mu       sync.Mutex
 	data     []byte // mu
 	mtime    uint32 // mu
-	sessions int    // mu: how many there have been
+	sessions int    // mu: number of sessions so far
 	open     []net.Conn
 	wait     sync.WaitGroup
 }
 
-// A reaction is what a server does with a request.
+// A reaction says what a server does with a request.
 type reaction int
 
 const (
 	answer reaction = iota
-	ignore          // read it, and nothing else
+	ignore          // read it, and do nothing
 	die             // end the session
 )
 
@@ -139,7 +139,7 @@ func (s *server) handle(session int, q *wire.Request) (reply []byte, dead bool) 
 	return wire.AppendStatus(nil, q.ID, wire.Unsupported, ""), false
 }
 
-// content returns what the file has now.
+// content returns the present content of the file.
 func (s *server) content() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ var testConfig = Config{
 	Refused: func(err error) error { return err },
 }
 
-// withServer runs f in a bubble with a mux of a server, and checks that nothing is left.
+// withServer runs f in a bubble with a mux for a server, and checks that nothing is left behind.
 func withServer(t *testing.T, s *server, f func(t *testing.T, m *Mux)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func withServer(t *testing.T, s *server, f func(t *testing.T, m *Mux)) {
 // wantIdle checks that nothing is under way and that no buffer is held.
 func wantIdle(t *testing.T, m *Mux) {
 	t.Helper()
-	time.Sleep(time.Minute) // until the last answer has come
+	time.Sleep(time.Minute) // until the last answer has arrived
 	if s := m.State(); s.InFlight != 0 || s.Transfers != 0 || s.Requests || s.Closing != 0 || s.Held != 0 {
 		t.Errorf("still under way: %+v", s)
 	}

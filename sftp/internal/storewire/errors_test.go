@@ -13,12 +13,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The kinds of errors, the codes that OpenSSH has for them, and back.
+// Each kind of error has OpenSSH's code, and can be recognized again.
 func TestStatusOf(t *testing.T) {
 	tests := []struct {
 		err  error
 		want wire.Status
-		kind error // what a client of ours gets
+		kind error // the error that our client reports
 	}{
 		{nil, wire.OK, nil},
 		{io.EOF, wire.EOF, io.EOF},
@@ -63,7 +63,7 @@ func TestStatusOf(t *testing.T) {
 			}
 		}
 	}
-	// Of other servers' failures nothing is known.
+	// The reasons for other servers' failures are unknown.
 	for _, kind := range []error{fs.ErrExist, fs.ErrPermission, store.ErrNoSpace} {
 		if errors.Is(KindOf(&wire.StatusError{Status: wire.Failure, Message: "Failure"}), kind) {
 			t.Errorf("a failure is %v", kind)

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// recordFile is what is random in the name of a hidden file.
+// recordFile is the random part of a temporary file's name.
 const recordFile = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// A record reads as it was written, and nothing else is taken for one.
+// A record is read as it was written, and no other text is accepted.
 func TestRecords(t *testing.T) {
 	r := Record{Seq: 3, Whole: 1 << 40, Size: 1 << 41, Source: 0xfeed, Open: true, File: recordFile}
 	b := r.AppendTo(nil)

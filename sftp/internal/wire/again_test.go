@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// again appends the request that was parsed.
+// again appends the request from which q was parsed.
 func (q Request) again(b []byte) []byte {
 	path, handle := string(q.Path), string(q.Handle)
 	switch q.Type {
@@ -84,8 +84,8 @@ func (q Request) again(b []byte) []byte {
 	panic("no request: " + q.Type.String())
 }
 
-// again appends the reply that was parsed; e says to which extension, if to
-// any. A language, which is not sent, is not sent again.
+// again appends the reply from which p was parsed. e is the extension that it answers, if any.
+// Replies are never sent with a language, so that is lost.
 func (p *Reply) again(b []byte, e Extension) ([]byte, error) {
 	switch p.Type {
 	case TypeVersion:
@@ -137,7 +137,7 @@ func (s Strings) list() (list []string) {
 	return list
 }
 
-// text says all that is in a request, apart from what is zero.
+// text describes all fields of a request that are not zero.
 func (q Request) text() string {
 	var s text
 	s.add("", q.Type)
@@ -165,7 +165,7 @@ func (q Request) text() string {
 	return strings.Join(s, " ")
 }
 
-// text says all that is in a reply; e says to which extension, if to any.
+// text describes all fields of a reply. e is the extension that it answers, if any.
 func (p *Reply) text(e Extension) (string, error) {
 	var s text
 	s.add("", p.Type)
@@ -250,7 +250,7 @@ func (s *text) attrs(a Attrs) {
 	}
 }
 
-// resize sets a packet's length to what it has.
+// resize sets a packet's length field to its actual length.
 func resize(b []byte) []byte { return end(b, 0) }
 
 func mustParseReply(t *testing.T, b []byte) Reply {

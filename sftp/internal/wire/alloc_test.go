@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Nothing is allocated for the packets that a transfer or a listing is made of:
-// neither to write them into a buffer with room, nor to read them.
+// The packets of a transfer or a listing are written into a buffer with room, and read, without any
+// allocation.
 
 func TestWritingAllocatesNothing(t *testing.T) {
 	b := make([]byte, 0, 4096)

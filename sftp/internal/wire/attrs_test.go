@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestAttrs has every combination of attributes, as numbers on the wire.
+// TestAttrs tests every combination of attributes, with the numbers that are on the wire.
 func TestAttrs(t *testing.T) {
 	fields := []struct {
 		flag AttrFlags
@@ -34,7 +34,7 @@ func TestAttrs(t *testing.T) {
 		if p := mustParseReply(t, b); p.Attrs != want {
 			t.Errorf("%x: read %+v, want %+v", b, p.Attrs, want)
 		}
-		// Flags of later versions, and extended attributes, change nothing.
+		// Flags of later versions and extended attributes have no effect.
 		body[0] = body[0].(uint32) | 0x10 | uint32(AttrExtended)
 		b = build(TypeAttrs, 1, append(body, uint32(2), "type", "data", "", "")...)
 		if p := mustParseReply(t, b); p.Attrs != want {
@@ -47,8 +47,8 @@ func TestAttrs(t *testing.T) {
 	}
 }
 
-// TestExtendedAttributesInNames has entries behind which others follow, so what
-// is read over must be read over exactly.
+// TestExtendedAttributesInNames tests entries that are followed by others, so extended attributes
+// must be skipped exactly.
 func TestExtendedAttributesInNames(t *testing.T) {
 	b := build(TypeName, 1, uint32(2),
 		"a", "long a", uint32(AttrExtended|AttrMode), uint32(0o100644), uint32(1), "user.mime", "text/plain",
@@ -78,9 +78,9 @@ func TestTimes(t *testing.T) {
 		{time.Unix(-1, 0), 0},
 		{time.Time{}, 0},
 		{time.Unix(1_700_000_000, 999_999_999), 1_700_000_000},
-		{time.Unix(1<<31, 0), 1 << 31}, // 2038
+		{time.Unix(1<<31, 0), 1 << 31}, // in 2038
 		{time.Unix(1<<32-1, 0), 1<<32 - 1},
-		{time.Unix(1<<32, 0), 1<<32 - 1}, // 2106
+		{time.Unix(1<<32, 0), 1<<32 - 1}, // in 2106
 		{time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 1<<32 - 1},
 	} {
 		var a Attrs

@@ -6,14 +6,13 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A client reads a file from a server. Two buffers stand for the
-// two ends of an SSH channel.
+// A client reads a file from a server. Two buffers represent the two ends of an SSH channel.
 func Example() {
 	file := []byte("Ask for the next before the last has come.")
 	var toServer, toClient []byte
 
-	// The client asks for everything at once; it trusts that the first handle
-	// is the one it knows this server to give.
+	// The client sends all requests at once. It relies on the first handle that this server is
+	// known to return.
 	toServer = wire.AppendInit(toServer, wire.ProtocolVersion)
 	toServer = wire.AppendOpen(toServer, 1, "motto.txt", wire.OpenRead, wire.Attrs{})
 	toServer = wire.AppendRead(toServer, 2, "h1", 0, 32)
@@ -21,11 +20,11 @@ func Example() {
 	toServer = wire.AppendRead(toServer, 4, "h1", 64, 32)
 	toServer = wire.AppendStatVFS(toServer, 5, "motto.txt")
 
-	// The server takes one packet after the other.
+	// The server handles one packet after the other.
 	for len(toServer) > 0 {
 		n, err := wire.PacketLength(toServer)
 		if err != nil || n == 0 || n > len(toServer) {
-			break // malformed, or more has to come
+			break // the packet is malformed or incomplete
 		}
 		q, err := wire.ParseRequest(toServer[:n])
 		toServer = toServer[n:]
@@ -33,7 +32,7 @@ func Example() {
 			toClient = wire.AppendStatus(toClient, e.ID, e.Status, e.Error())
 			continue
 		} else if ok {
-			break // nothing that could be answered
+			break // no answer is possible
 		}
 		switch q.Type {
 		case wire.TypeInit:
@@ -45,9 +44,9 @@ func Example() {
 				toClient = wire.AppendStatus(toClient, q.ID, wire.EOF, "")
 				break
 			}
-			// The header's place first, the data behind it, then the header.
+			// Leave space for the header, read the data after it, and then append the header.
 			start := len(toClient)
-			length := min(q.Length, wire.CommonData) // whatever was asked for
+			length := min(q.Length, wire.CommonData) // whatever the client requested
 			toClient = append(toClient, make([]byte, wire.DataHeaderSize+length)...)
 			got := copy(toClient[start+wire.DataHeaderSize:], file[q.Offset:])
 			toClient = wire.AppendDataHeader(toClient[:start], q.ID, got)[:start+wire.DataHeaderSize+got]
@@ -56,7 +55,7 @@ func Example() {
 		}
 	}
 
-	// The client looks at the header, and so knows where the data goes.
+	// The client reads the header first, which shows where to store the data.
 	received := make([]byte, len(file))
 	for len(toClient) > 0 {
 		h, err := wire.ParseHeader(toClient[:wire.HeaderSize])

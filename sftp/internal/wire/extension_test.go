@@ -23,7 +23,7 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// TestKnown has what servers announce, and what of that can be used.
+// TestKnown tests which of the extensions that servers announce can be used.
 func TestKnown(t *testing.T) {
 	var s Extensions
 	check := s.With(ExtCheckFileHandle).With(ExtCheckFileName).With(ExtCheckFile)
@@ -33,9 +33,9 @@ func TestKnown(t *testing.T) {
 	}{
 		{nil, 0},
 		{AllExtensions.Pairs(), AllExtensions},
-		{AllExtensions.Without(ExtCheckFileName).Pairs(), AllExtensions}, // by check-file
+		{AllExtensions.Without(ExtCheckFileName).Pairs(), AllExtensions}, // implied by check-file
 		{s.With(ExtCheckFileName).Pairs(), s.With(ExtCheckFileName)},
-		{[]Pair{{"statvfs@openssh.com", "1"}}, 0}, // 2 is what everyone speaks
+		{[]Pair{{"statvfs@openssh.com", "1"}}, 0}, // all servers support version 2
 		{[]Pair{{"statvfs@openssh.com", "2"}, {"newline", "\n"}, {"fsync@openssh.com", ""}}, s.With(ExtStatVFS)},
 		{[]Pair{{"fsync@openssh.com", "2"}, {"fsync@openssh.com", "1"}}, s.With(ExtFsync)},
 		{[]Pair{{"check-file", ""}}, check},
@@ -59,8 +59,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestCheckFileBytes has the requests as the draft draws them and as paramiko's
-// SFTPFile.check sends them, byte for byte, and the replies that both read.
+// TestCheckFileBytes compares requests byte for byte with those in the draft and those of
+// paramiko's SFTPFile.check, and reads the replies in both forms.
 func TestCheckFileBytes(t *testing.T) {
 	rest := "\x00\x00\x00\x08md5,sha1" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x01\x00\x00\x00\x00" + "\x00\x00\x02\x00"
 	for _, test := range []struct {
@@ -83,7 +83,7 @@ func TestCheckFileBytes(t *testing.T) {
 	}
 }
 
-// TestCheckFileReplies has the two forms that servers send.
+// TestCheckFileReplies tests both forms that servers send.
 func TestCheckFileReplies(t *testing.T) {
 	for _, packet := range [][]byte{
 		build(TypeExtendedReply, 1, "md5", []byte("0123456789abcdef")),
@@ -97,7 +97,7 @@ func TestCheckFileReplies(t *testing.T) {
 	}
 }
 
-// TestStoppingEarly leaves every iterator after its first.
+// TestStoppingEarly stops every iterator after its first element.
 func TestStoppingEarly(t *testing.T) {
 	n := 0
 	names := mustParseReply(t, AppendEntry(AppendName(nil, 1, "a"), 0, "b", nil, Attrs{})).Names

@@ -2,9 +2,9 @@ package wire
 
 import "testing"
 
-// TestOpenFlags tries all combinations against the rules, said another way.
+// TestOpenFlags compares all combinations with the rules, which are written here in another way.
 func TestOpenFlags(t *testing.T) {
-	for f := range OpenFlags(1 << 7) { // and one flag that version 3 does not have
+	for f := range OpenFlags(1 << 7) { // includes one flag that version 3 does not have
 		read, write := f&OpenRead != 0, f&OpenWrite != 0
 		good := write || read && f&OpenAppend == 0 && f&OpenTruncate == 0
 		good = good && (f&OpenExclusive == 0 || f&OpenCreate != 0)

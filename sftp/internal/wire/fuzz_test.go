@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// maxGarbage is how many bytes the reading of any packet may allocate: some
-// errors, which are as short for a packet of 256 KiB as for one of ten bytes.
-// It includes the allocations of the test itself.
+// maxGarbage is how many bytes reading any packet may allocate. That is enough for some errors,
+// which are as short for a packet of 256 KiB as for one of ten bytes. It includes the allocations
+// of the test itself.
 const maxGarbage = 64 << 10
 
 // FuzzParseRequest reads packets of any bytes. Parsed requests are in range, and are the
@@ -82,13 +82,13 @@ func FuzzParseReply(f *testing.F) {
 			}
 			b, err := p.again(nil, e)
 			if err != nil {
-				continue // no extension with a reply of its own
+				continue // the extension has no reply of its own
 			}
 			again, err := ParseReply(b)
 			if err != nil {
 				t.Fatalf("%x became %x: %v", packet, b, err)
 			}
-			if p.Type == TypeStatus { // the message may be cut, and the language is left out
+			if p.Type == TypeStatus { // the message may be truncated, and the language is omitted
 				if again.Status != p.Status || len(again.Message) > maxMessage {
 					t.Fatalf("%x became %x", packet, b)
 				}
@@ -101,7 +101,7 @@ func FuzzParseReply(f *testing.F) {
 	})
 }
 
-// frame makes a packet of its body, if there can be one.
+// frame makes a packet from its body, if that is possible.
 func frame(t *testing.T, body []byte) (packet []byte, ok bool) {
 	packet = resize(append(make([]byte, lengthSize), body...))
 	n, err := PacketLength(packet)
@@ -111,7 +111,7 @@ func frame(t *testing.T, body []byte) (packet []byte, ok bool) {
 	return packet, ok
 }
 
-// frugal runs f, and sees that it keeps within maxGarbage.
+// frugal runs f, and checks that it allocates at most maxGarbage.
 func frugal(t *testing.T, packet []byte, f func()) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -122,7 +122,7 @@ func frugal(t *testing.T, packet []byte, f func()) {
 	}
 }
 
-// parseAny hands bytes to all that may get any.
+// parseAny passes bytes to all functions that accept any bytes.
 func parseAny(t *testing.T, b []byte) {
 	n, err := PacketLength(b)
 	if n < 0 || n > MaxPacket || n != 0 && n < HeaderSize || err != nil && n != 0 {
@@ -140,8 +140,8 @@ func parseAny(t *testing.T, b []byte) {
 	parseAll(t, b)
 }
 
-// FuzzWire writes packets of any contents, several to a buffer, and reads them.
-// Parsed values are those that were written.
+// FuzzWire writes packets with any content, several to a buffer, and parses them. The parsed values
+// must equal those that were written.
 func FuzzWire(f *testing.F) {
 	for i := range byte(30) {
 		f.Add([]byte{i, 2 * i, 3 * i}, uint32(i), "a", "/b/c", int64(i)<<40, int64(1000), uint32(0xffffffff), []byte("some data"))
@@ -234,8 +234,8 @@ func attrsOf(bits uint32, m, n int64) (a Attrs) {
 	return a
 }
 
-// only returns the request with nothing but the fields that its kind has, which
-// is here said a second time: see [Request].
+// only returns the request with only the fields of its type, which are listed here a second time:
+// see [Request].
 func only(q Request) Request {
 	o := Request{Type: q.Type, Extension: q.Extension, ID: q.ID}
 	handle := func() { o.Handle = q.Handle }

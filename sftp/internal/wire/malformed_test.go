@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// badly parses a packet that is malformed, and returns what it got for it.
+// badly parses a malformed packet, and returns the error.
 func badly(b []byte, reply bool) (e *Error, ok bool) {
 	var err error
 	if reply {
@@ -20,8 +20,8 @@ func badly(b []byte, reply bool) (e *Error, ok bool) {
 	return e, ok
 }
 
-// TestTruncated cuts every packet short after each of its bytes, once with the
-// length it had, and once with the one it has then.
+// TestTruncated truncates every packet after each of its bytes, once with the original length field
+// and once with a corrected one.
 func TestTruncated(t *testing.T) {
 	for _, test := range requests {
 		for n := range len(test.packet) {
@@ -68,9 +68,9 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// endsEarly says whether a reply cut after n bytes is still one: a STATUS
-// without message or language, a VERSION after any of its pairs, and hashes of
-// whose length is not known here.
+// endsEarly reports whether a reply that is truncated after n bytes is still valid: a STATUS
+// without a message or a language, a VERSION after any of its pairs, or hashes, whose length is not
+// known here.
 func endsEarly(packet []byte, n int) bool {
 	if n < HeaderSize {
 		return false
@@ -99,8 +99,8 @@ func endsEarly(packet []byte, n int) bool {
 	return false
 }
 
-// TestTrailing appends bytes to every packet. They mean nothing, except where
-// there is no last field.
+// TestTrailing appends bytes to every packet. They have no meaning, unless the packet has no last
+// field.
 func TestTrailing(t *testing.T) {
 	for _, test := range requests {
 		q, err := ParseRequest(resize(append(bytes.Clone(test.packet), "\xff\xff\xff\xffmore"...)))
@@ -125,8 +125,8 @@ func TestTrailing(t *testing.T) {
 	}
 }
 
-// TestLies writes huge numbers over every four bytes of every packet. The result must
-// be an error or a packet, and not take memory or time.
+// TestLies overwrites each four bytes of every packet with huge numbers. The result must be an
+// error or a packet, and must not take much memory or time.
 func TestLies(t *testing.T) {
 	var packets [][]byte
 	for _, test := range requests {
@@ -137,7 +137,7 @@ func TestLies(t *testing.T) {
 	}
 	for _, packet := range packets {
 		if len(packet) > 1000 {
-			continue // long paths are no other
+			continue // long paths are not a separate case
 		}
 		for at := lengthSize; at+4 <= len(packet); at++ {
 			for _, lie := range []uint32{1<<32 - 1, 1 << 31, 1<<31 - 1, 1 << 24, 300, 13, 1, 0} {
@@ -149,7 +149,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// parseAll reads a packet in all the ways there are, and all that is in it.
+// parseAll parses a packet with all functions, including all of its content.
 func parseAll(t *testing.T, b []byte) {
 	t.Helper()
 	if _, _, _, err := ParseDataHeader(b); err != nil && err.Error() == "" {
@@ -197,7 +197,7 @@ func parseAll(t *testing.T, b []byte) {
 	}
 }
 
-// TestErrors holds packets that are wrong to what is said of them.
+// TestErrors checks the descriptions of invalid packets.
 func TestErrors(t *testing.T) {
 	long := strings.Repeat("x", MaxPath+1)
 	request := func(kind Type, body ...any) []byte { return build(kind, 7, body...) }
@@ -303,7 +303,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// build makes a packet of numbers, strings, and bytes as they are.
+// build makes a packet from numbers, strings, and raw bytes.
 func build(kind Type, id uint32, body ...any) []byte {
 	b, at := begin(nil, kind, id)
 	for _, v := range body {

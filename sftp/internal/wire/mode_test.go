@@ -41,10 +41,10 @@ func TestMode(t *testing.T) {
 	}
 }
 
-// TestModesWithoutMatch has modes that the other side cannot say.
+// TestModesWithoutMatch tests modes that the other type cannot represent.
 func TestModesWithoutMatch(t *testing.T) {
 	for mode, want := range map[Mode]fs.FileMode{
-		0o644:                0o644, // permissions alone, as in requests
+		0o644:                0o644, // only permissions, as in requests
 		0o4755:               fs.ModeSetuid | 0o755,
 		0o170644:             fs.ModeIrregular | 0o644,
 		0xffff0000 | 0o40700: fs.ModeDir | 0o700,
@@ -66,7 +66,7 @@ func TestModesWithoutMatch(t *testing.T) {
 	}
 }
 
-// TestModeBothWays takes all modes that POSIX has there and back.
+// TestModeBothWays converts all modes of POSIX and back.
 func TestModeBothWays(t *testing.T) {
 	for _, kind := range []Mode{ModeSocket, ModeSymlink, ModeRegular, ModeBlock, ModeDir, ModeChar, ModeFIFO} {
 		for bits := range Mode(0o10000) {
@@ -77,7 +77,7 @@ func TestModeBothWays(t *testing.T) {
 	}
 }
 
-// TestFileModeBits holds the copies of fs.FileMode's bits to their originals.
+// TestFileModeBits compares the copies of fs.FileMode's bits with the originals.
 func TestFileModeBits(t *testing.T) {
 	for bit, want := range map[uint32]fs.FileMode{
 		goDir: fs.ModeDir, goSymlink: fs.ModeSymlink, goDevice: fs.ModeDevice, goNamedPipe: fs.ModeNamedPipe,

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPacketLength takes packets off a buffer that holds several, the last not
-// whole, at every length that can have come.
+// TestPacketLength reads packets from a buffer with several packets, the last of which is
+// incomplete, for every number of bytes that may have arrived.
 func TestPacketLength(t *testing.T) {
 	packets := [][]byte{AppendInit(nil, 3), AppendRead(nil, 1, "h", 0, 100), AppendClose(nil, 2, "h")}
 	b := bytes.Join(packets, nil)
@@ -35,7 +35,7 @@ func TestPacketLength(t *testing.T) {
 	}
 }
 
-// TestLongest holds the longest packet, and one byte more.
+// TestLongest tests the longest packet, and one that is longer by a byte.
 func TestLongest(t *testing.T) {
 	data := make([]byte, MaxPacket-WriteHeaderSize("h"))
 	b := AppendWrite(nil, 1, "h", 0, data)
@@ -49,15 +49,15 @@ func TestLongest(t *testing.T) {
 	if n, err := PacketLength(b); n != 0 || err == nil {
 		t.Errorf("one byte more: %d, %v", n, err)
 	}
-	// 256 KiB of data fit, whatever the handle.
+	// 256 KiB of data fit, even with the longest handle.
 	b = AppendWrite(nil, 1, string(make([]byte, MaxHandle)), 0, make([]byte, 256<<10))
 	if _, err := ParseRequest(b); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestHeadersInPlace reads data into a buffer first, and then puts the header
-// in front, which must fit exactly and leave what surrounds it alone.
+// TestHeadersInPlace reads data into a buffer and then puts the header in front. The header must
+// fit exactly and leave the surrounding bytes unchanged.
 func TestHeadersInPlace(t *testing.T) {
 	data := []byte("the file's bytes")
 	fill := func(b []byte, at int) int { return copy(b[at:at+len(data)], data) }
@@ -86,7 +86,7 @@ func TestParseDataHeader(t *testing.T) {
 		problem  string
 	}{
 		{packet: "\x00\x00\x00\x0d\x67\x00\x00\x00\x09\x00\x00\x00\x04data", id: 9, n: 4},
-		{packet: "\x00\x00\x00\x0d\x67\x00\x00\x00\x09\x00\x00\x00\x04", id: 9, n: 4}, // as a client has it
+		{packet: "\x00\x00\x00\x0d\x67\x00\x00\x00\x09\x00\x00\x00\x04", id: 9, n: 4}, // this is the form in which a client has it
 		{packet: "\x00\x00\x00\x09\x67\x00\x00\x00\x09\x00\x00\x00\x00", id: 9},
 		{packet: "\x00\x00\x00\x0e\x67\x00\x00\x00\x09\x00\x00\x00\x04data\x01", id: 9, n: 4, extra: 1},
 		{packet: "\x00\x00\x00\x0d\x67\x00\x00\x00\x09\x00\x00\x00\x05data", problem: "data: cut off: 5 bytes wanted, 4 left"},
@@ -110,8 +110,7 @@ func TestParseDataHeader(t *testing.T) {
 	}
 }
 
-// TestViewsAreCapped appends to what was parsed, which must not reach into the
-// packet.
+// TestViewsAreCapped appends to parsed fields, which must not change the packet.
 func TestViewsAreCapped(t *testing.T) {
 	b := AppendRename(nil, 1, "old", "new")
 	was := bytes.Clone(b)
@@ -125,7 +124,7 @@ func TestViewsAreCapped(t *testing.T) {
 	}
 }
 
-// TestLengthsDoNotOverflow gives lengths that mean everything.
+// TestLengthsDoNotOverflow uses lengths that mean everything.
 func TestLengthsDoNotOverflow(t *testing.T) {
 	const all = 1<<64 - 1
 	for _, b := range [][]byte{

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// someAttrs have every attribute, and every field another value.
+// someAttrs has every attribute, and a different value in each field.
 var someAttrs = Attrs{
 	Flags: AttrSize | AttrOwner | AttrMode | AttrTimes,
 	Size:  0x0102030405060708, UID: 1000, GID: 100, Mode: ModeRegular | 0o644, Atime: 1_700_000_000, Mtime: 1_600_000_000,
 }
 
-// requests has every request, with the packet it is and what is to be read from it.
+// requests contains every request, with its packet and the expected result.
 var requests = []struct {
 	packet []byte
 	want   Request
@@ -73,7 +73,7 @@ var requests = []struct {
 var replies = []struct {
 	packet    []byte
 	extension Extension
-	want      string // as Reply.text has it
+	want      string // in the form of Reply.text
 }{
 	{AppendVersion(nil, 3, nil), 0, `VERSION version 3`},
 	{AppendVersion(nil, 3, AllExtensions.Pairs()), 0, `VERSION version 3 posix-rename@openssh.com "1" statvfs@openssh.com "2" ` +
@@ -107,8 +107,8 @@ var replies = []struct {
 		`EXTENDED_REPLY check-file id 16 algorithm "sha1" hashes 0102`},
 }
 
-// Every request and reply is read as what was written, whatever stands before
-// it, and written again it is the same.
+// Every request and reply is parsed as it was written, whatever precedes it in the buffer, and is
+// the same when it is written again.
 
 func TestRequests(t *testing.T) {
 	seen := map[string]bool{}

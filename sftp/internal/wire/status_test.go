@@ -23,8 +23,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusWithout has the STATUS of servers that send less than the draft
-// wants.
+// TestStatusWithout tests STATUS packets of servers that send fewer fields than the draft requires.
 func TestStatusWithout(t *testing.T) {
 	for packet, want := range map[string]Reply{
 		"\x00\x00\x00\x09\x65\x00\x00\x00\x01\x00\x00\x00\x02":                                                {Status: NoSuchFile},
@@ -69,7 +68,7 @@ func TestStatusError(t *testing.T) {
 	}
 }
 
-// TestStatusMessages sends messages that are too long or no UTF-8.
+// TestStatusMessages sends messages that are too long, or not UTF-8.
 func TestStatusMessages(t *testing.T) {
 	for message, want := range map[string]string{
 		"":                       "failure",

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPackets reads the packets in testdata/packets.txt and writes them again.
-// They are not of our making, so both sides cannot be wrong in the same way.
+// TestPackets parses the packets in testdata/packets.txt and writes them again. Other programs made
+// them, so both sides cannot be wrong in the same way.
 func TestPackets(t *testing.T) {
 	script, err := os.ReadFile("testdata/packets.txt")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestPackets(t *testing.T) {
 	}
 }
 
-// bothWays reads a packet, compares it with what it should be, and writes it.
+// bothWays parses a packet, compares it with the expected result, and writes it again.
 func bothWays(t *testing.T, want string, packet []byte) {
 	var got string
 	var again []byte
@@ -65,7 +65,7 @@ func bothWays(t *testing.T, want string, packet []byte) {
 			again, err = p.again(nil, e)
 		}
 		if len(p.Language) > 0 {
-			again = packet // never sent
+			again = packet // a language is never sent
 		}
 	} else {
 		var q Request
@@ -80,7 +80,7 @@ func bothWays(t *testing.T, want string, packet []byte) {
 	}
 }
 
-// unhex reads bytes in hex, and text in quotes.
+// unhex reads bytes in hexadecimal, and text in quotes.
 func unhex(s string) (b []byte, err error) {
 	for s = strings.TrimLeft(s, " "); s != ""; s = strings.TrimLeft(s, " ") {
 		if s[0] == '"' {
