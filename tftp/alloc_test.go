@@ -109,7 +109,7 @@ func TestLittleAllocatedPerTransfer(t *testing.T) {
 	m.halt(t)
 }
 
-// This measures the memory of 10,000 transfers that wait for their peers.
+// TestMemoryOfIdleSessions measures the memory of 10,000 transfers that wait for their peers.
 func TestMemoryOfIdleSessions(t *testing.T) {
 	const sessions, most = 10_000, 3 << 10
 	m := newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
@@ -141,8 +141,8 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// FuzzServer sends any datagrams to both kinds of ports, at any time: nothing breaks, nothing
-// leaks, and no file changes that must not.
+// FuzzServer sends arbitrary datagrams to both kinds of ports, at arbitrary times. Nothing must
+// break or leak, and no file may change that must not.
 func FuzzServer(f *testing.F) {
 	script := func(steps ...[]byte) (b []byte) {
 		for _, s := range steps {

@@ -21,7 +21,7 @@ func TestPacketsFromStrangers(t *testing.T) {
 	tests := []struct {
 		name     string
 		packet   []byte
-		answered bool // with ERROR 5
+		answered bool // the server answers with ERROR 5
 	}{
 		{"the next DATA", tftptest.Data(2, long[:512]), true},
 		{"the last DATA", tftptest.Data(2, long[:10]), true},
@@ -41,7 +41,7 @@ func TestPacketsFromStrangers(t *testing.T) {
 	}
 	for _, test := range tests {
 		runCase(t, test.name, nil, func(tb *testbed) {
-			// There is one loop, and so one port for all transfers.
+			// There is one loop, so all transfers have the same port.
 			for range 20 {
 				p := tb.another()
 				p.To = tb.good.reader.To
@@ -56,7 +56,7 @@ func TestPacketsFromStrangers(t *testing.T) {
 	}
 }
 
-// Invalid packets from the peer itself are ignored, or end this transfer and no other.
+// Invalid packets from the peer itself are ignored, or end only this transfer.
 func TestBadPacketsInTransfers(t *testing.T) {
 	watchHeap(t)
 	const ignored = taken // other values are the code of the ERROR that follows
@@ -113,8 +113,8 @@ func TestBadPacketsInTransfers(t *testing.T) {
 	}
 }
 
-// mid calls f in the middle of a read by the peer, and then of a write. They continue, or end
-// with an ERROR of a code.
+// mid calls f in the middle of a read by the peer, and then of a write. Each transfer must
+// continue, or end with an ERROR with the given code.
 func (tb *testbed) mid(f func(), read, write byte) {
 	tb.Helper()
 	want := tftptest.Content("image", 1200)
@@ -164,7 +164,7 @@ func TestSilentPeer(t *testing.T) {
 	block := make([]byte, 512)
 	tests := []struct {
 		name    string
-		packets [][]byte // packets that it sends before
+		packets [][]byte // packets that the peer sends before it becomes silent
 		bound   time.Duration
 		outcome Outcome
 	}{

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// This sends datagrams that are not requests to the port for requests.
+// TestMalformedRequests sends datagrams that are not requests to the port for requests.
 func TestMalformedRequests(t *testing.T) {
 	watchHeap(t)
 	long := strings.Repeat("x", 1<<16)
@@ -165,7 +165,7 @@ func TestUploadsThatBreakRules(t *testing.T) {
 	tests := []struct {
 		name    string
 		request []byte
-		blocks  [][]byte // as DATA 1 and so on
+		blocks  [][]byte // sent as DATA 1, 2 and so on
 		last    []byte   // beginning of the answer to the last block
 		holds   string   // content of the file, if it was acknowledged
 	}{
@@ -187,7 +187,7 @@ func TestUploadsThatBreakRules(t *testing.T) {
 		{"text: nothing but CRs", textUpload(), [][]byte{bytes.Repeat([]byte("\r"), 512), nil}, tftptest.ACK(2), strings.Repeat("\r", 512)},
 	}
 	for _, test := range tests {
-		// The good peer's upload must fit, too.
+		// The limit leaves room for the good peer's upload.
 		runCase(t, test.name, func(s *Config) { s.MaxUpload = 5220 }, func(tb *testbed) {
 			p := tb.askAgain()
 			blocks := test.blocks
@@ -218,8 +218,8 @@ func TestUploadsThatBreakRules(t *testing.T) {
 
 func textUpload() []byte { return tftptest.Packet(2, "new", "netascii", nil) }
 
-// Uploads that need more memory than there is are refused because the server is busy. Uploads
-// that have their memory continue.
+// Uploads that need more memory than is available are refused because the server is busy. Uploads
+// that already have their memory continue.
 func TestUploadsBeyondMemory(t *testing.T) {
 	watchHeap(t)
 	runCase(t, "windows larger than the memory", func(s *Config) { s.Memory = 256 << 10 }, func(tb *testbed) {

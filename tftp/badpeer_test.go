@@ -22,13 +22,13 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Tests with a testbed send packets that no peer should send to a real server with a real
-// directory, or cause other faults. Meanwhile a good peer reads one file and writes another, and
-// at the end nothing of the case may be left.
+// Tests with a testbed use a real server with a real directory. They send packets that no peer
+// should send, or cause other faults. Meanwhile a good peer reads one file and writes another. At
+// the end, nothing may be left of the case.
 
 const (
-	// maxGrowth is how many bytes the heap may grow in all cases of a test: the buffers of one
-	// loop are larger.
+	// maxGrowth is how many bytes the heap may grow in all cases of a test together. A leak of the
+	// buffers of one loop would be larger.
 	maxGrowth = 1 << 20
 
 	// maxLogLine bounds a line of the log, in bytes: a name of 2 KiB may appear in it twice,
@@ -47,7 +47,7 @@ type testbed struct {
 	server *Server
 	bad    *tftptest.Peer
 	good   *goodPeer
-	leaves bool // the case leaves transfers that the server has to end
+	leaves bool // the case leaves transfers that the server must end itself
 }
 
 // watchHeap fails the test if the heap has grown at its end. A garbage collection takes too long
@@ -95,9 +95,10 @@ func runCase(t *testing.T, name string, configure func(*Config), f func(*testbed
 }
 
 // badPeerAddr is the address of servers that bad peers attack, and of these peers. The ports of a
-// flood are soon free again. Tests of other packages, which run at the same time, may then get
-// them for their clients, which receive the server's late answers. A client ignores answers from
-// another address than it asked.
+// flood are soon free again. Clients in tests of other packages, which run at the same time, may
+// then get these ports and receive the server's late answers. Those clients must not take the
+// answers for their own. A client ignores answers from an address other than that of its server, so
+// this address differs from the usual one.
 func badPeerAddr() string {
 	if runtime.GOOS == "linux" {
 		return "127.0.7.1:0" // other systems have only one loopback address
@@ -141,8 +142,8 @@ func (tb *testbed) wantCount(what string, want int64, of func(Counters) int64) {
 	}
 }
 
-// wantServed checks that the peer is served as if nothing had happened: late effects of its
-// earlier packets would come first.
+// wantServed checks that the peer is served as if nothing had happened. Late answers to its earlier
+// packets would arrive first and fail the check.
 func (tb *testbed) wantServed(after string) {
 	tb.Helper()
 	p := tb.askAgain()
@@ -167,10 +168,10 @@ func (tb *testbed) wantAnswer(p *tftptest.Peer, what string, prefix []byte) {
 	}
 }
 
-// taken in a table means that the request succeeds, without an ERROR.
+// The value taken in a table means that the request succeeds, without an ERROR.
 const taken = 99
 
-// says returns the beginning of an ERROR with a code.
+// says returns the beginning of an ERROR with the given code.
 func says(code transfer.ErrorCode) []byte { return []byte{0, 5, byte(code >> 8), byte(code)} }
 
 // The good peer's files.
@@ -186,7 +187,7 @@ type goodPeer struct {
 	reader, writer *tftptest.Peer
 	want           []byte // content of both files
 	got            []byte // data read so far
-	read, written  int    // blocks
+	read, written  int    // number of blocks
 }
 
 func newGoodPeer(t testing.TB, l *Server, st store.Store) *goodPeer {
@@ -208,7 +209,7 @@ func (b *goodPeer) begin(port netip.AddrPort) {
 	b.step()
 }
 
-// step moves a block in each direction. It reports whether more follow.
+// step transfers a block in each direction. It reports whether more blocks follow.
 func (b *goodPeer) step() bool {
 	b.t.Helper()
 	if len(b.got) < len(b.want) {
@@ -229,7 +230,7 @@ func (b *goodPeer) take(packet []byte) {
 	b.got = append(b.got, block...)
 }
 
-// finish moves the rest, and checks the written file.
+// finish transfers the remaining blocks, and checks the written file.
 func (b *goodPeer) finish() {
 	b.t.Helper()
 	for b.step() {

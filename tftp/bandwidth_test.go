@@ -60,7 +60,8 @@ func (p *pacedWorld) move(ip, name string, size, window int, write bool) {
 	}
 }
 
-// race makes some peers move a file each at the same time, and returns when each had finished.
+// race makes each of some peers move a file at the same time, and returns how long each of them
+// took.
 func (p *pacedWorld) race(ips []string, size, window int, write bool) []time.Duration {
 	if !write {
 		for i := range ips {
@@ -149,8 +150,8 @@ func TestBandwidthOfSmallFiles(t *testing.T) {
 	}
 }
 
-// If the limit is too low for its transfers, it is exceeded before a peer waits too long, and the
-// excess is not owed later.
+// If the limit is too low for the transfers, it is exceeded rather than let a peer wait too long.
+// The excess does not delay later packets.
 func TestBandwidthHoldsNoPacketForLong(t *testing.T) {
 	const bandwidth, peers, blocks = 1000, 50, 5
 	for _, write := range []bool{false, true} {
@@ -222,7 +223,7 @@ func TestBandwidthIgnoresImpatience(t *testing.T) {
 	})
 }
 
-// The agreed options fit the limit: otherwise one block, or a window of an upload, would have to
+// The agreed options fit the limit. Otherwise a single block, or a window of an upload, would
 // exceed it.
 func TestBandwidthBoundsWindows(t *testing.T) {
 	const bandwidth = 8192

@@ -7,9 +7,9 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// BenchmarkLockStep measures a loop's own cost for a packet of 512-byte downloads in lock-step,
-// without the kernel: an ACK in, a block out. A loop with 100 such transfers has about 16 packets
-// in each turn.
+// BenchmarkLockStep measures what a loop itself costs, without the kernel, for each packet of
+// downloads in lock-step: an ACK arrives, and a block of 512 bytes is sent. A loop with 100 such
+// transfers has about 16 packets in each turn.
 func BenchmarkLockStep(b *testing.B) {
 	const turn = 16
 	for _, peers := range []int{16, 100, 1000, 10_000} {

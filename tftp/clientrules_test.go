@@ -25,8 +25,8 @@ func refusal(options, network string) ClientRule {
 	return r
 }
 
-// Options are refused to the clients of any matching rule, in any order of rules, and granted to
-// others. A repeated request still counts as a repeat.
+// The options of all matching rules are refused to a client, in any order of the rules. Other
+// clients get them. A repeated request still counts as a repeat.
 func TestRefuse(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) {
 		s.Rules = []ClientRule{refusal("tsize", otherIP+"/32"), refusal("timeout,windowsize", "192.0.2.0/24"), refusal("blksize", "198.51.100.0/24"), refusal("rollover", "")}

@@ -15,13 +15,13 @@ import (
 )
 
 // U-Boot 2023 accepts only its own timeout, sends the size of the previous file in tsize, and
-// reuses ports after a reset: a new request from a port with a running transfer starts again if
-// it is a different one or comes late.
+// reuses ports after a reset. So a request from the port of a running transfer starts another
+// transfer if it differs from the first request, or arrives late.
 func TestClientUBoot(t *testing.T) {
 	ask := func(tsize string) []byte {
 		return tftptest.RRQ("image", "timeout", "5", "tsize", tsize, "blksize", "1468")
 	}
-	for _, again := range []string{"0", "4711"} { // cold start, or with the memory kept
+	for _, again := range []string{"0", "4711"} { // after a cold start, or with its memory kept
 		playClient(t, func(w *simWorld) {
 			b := w.put("image", 4000)
 			p := w.rawAt(otherIP, 1024+1234)
@@ -69,14 +69,14 @@ func TestClientLwIP(t *testing.T) {
 		"done read one: octet blksize=1468")
 }
 
-// A uboot receives a window as U-Boot 2023 does: at a block out of order it repeats the ACK of
-// the last good block, once for each such ACK, and drops blocks out of order.
+// A uboot receives a window as U-Boot 2023 does: it drops blocks out of order, and at the first one
+// it repeats the ACK of the last good block, once for each such block.
 type uboot struct {
 	*tftptest.Peer
 	block, window     int
 	good, nacked, end int
 	file              []byte
-	timeouts          int // of its own timer
+	timeouts          int // how often its own timer expired
 }
 
 const ubootTimeout = 5 * time.Second
@@ -166,8 +166,8 @@ func TestClientUBootWindow(t *testing.T) {
 	}
 }
 
-// This is the same on lossy paths. As long as the server hears U-Boot, U-Boot's own timer does
-// not expire. If two of its ACKs in a row are lost, only that timer helps.
+// On lossy paths, U-Boot's own timer does not expire as long as the server receives U-Boot's ACKs.
+// If two ACKs in a row are lost, only that timer helps.
 func TestClientUBootLossy(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, bothWays := range []bool{false, true} {
@@ -219,7 +219,7 @@ func TestClientBarebox(t *testing.T) {
 		r := w.raw(otherIP)
 		defer r.Close()
 		r.Ask(tftptest.RRQ("missing", "timeout", "5", "blksize", "512", "tsize", "0"))
-		r.WantError("a file that is not there", transfer.FileNotFound) // ENOENT; other codes are EINVAL
+		r.WantError("a file that is not there", transfer.FileNotFound) // barebox reports ENOENT for this code, and EINVAL for other codes
 	},
 		"probe read image: octet blksize=512 tsize=100000 timeout=5",
 		"done read image: octet blksize=1432 windowsize=64 tsize=100000 timeout=5",
@@ -291,8 +291,8 @@ func TestClientIPXEDoublingPath(t *testing.T) {
 	})
 }
 
-// GRUB 2 opens many files, reads their beginnings and closes them with ERROR 0: once it has
-// acknowledged a block, this does not count as a probe.
+// GRUB 2 opens many files, reads their beginnings and closes them with ERROR 0. Once it has
+// acknowledged a block, the transfer does not count as a probe.
 func TestClientGRUB(t *testing.T) {
 	ask := func(name string) []byte { return tftptest.RRQ(name, "blksize", "1024", "tsize", "0") }
 	playClient(t, func(w *simWorld) {
@@ -310,7 +310,7 @@ func TestClientGRUB(t *testing.T) {
 		p.Send(tftptest.ErrorPacket(0, "closed"))
 
 		synctest.Wait()
-		q := w.raw(otherIP) // closed right after it was opened
+		q := w.raw(otherIP) // this file is closed right after it is opened
 		defer q.Close()
 		q.Ask(ask("/grub/grub.cfg"))
 		q.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "4000"))
@@ -401,7 +401,7 @@ func TestClientRaspberryPi(t *testing.T) {
 		answer := q.To
 		q.Send(tftptest.ACK(0))
 		q.Want("block 1", tftptest.Data(1, b[:1024]))
-		q.Ask(tftptest.RRQ(name, "tsize", "0", "blksize", "1024")) // a late repeat
+		q.Ask(tftptest.RRQ(name, "tsize", "0", "blksize", "1024")) // a late repeat of the request
 		q.WantNothing("the late repeat", 5*time.Millisecond)
 		q.To = answer
 		q.Send(tftptest.ACK(1))
@@ -417,7 +417,7 @@ func TestClientRaspberryPi(t *testing.T) {
 		"done read "+name+": octet blksize=1024 tsize=3000")
 }
 
-// There are 48 boards, each of which asks twice.
+// 48 boards boot at the same time, and each of them sends its request twice.
 func TestClientRaspberryPis(t *testing.T) {
 	const boards = 48
 	playClient(t, func(w *simWorld) {
@@ -429,7 +429,7 @@ func TestClientRaspberryPis(t *testing.T) {
 				defer p.Close()
 				p.Ask(tftptest.RRQ("start.elf", "tsize", "0", "blksize", "1024"))
 				p.Ask(tftptest.RRQ("start.elf", "tsize", "0", "blksize", "1024"))
-				time.Sleep(time.Millisecond) // time passes when the server has received both
+				time.Sleep(time.Millisecond) // simulated time passes only when the server has received both requests
 				p.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "5000"))
 				p.Send(tftptest.ACK(0))
 				p.Read(b, 1024, 1)

@@ -19,13 +19,13 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Each test here plays one client by hand, from its first packet to its last. docs/tftp.md lists
-// the clients and their special treatment. Transcripts named client-* show the same packet by
-// packet.
+// Each test in this file imitates one client packet by packet, from its first packet to its last.
+// docs/tftp.md lists the clients and their special treatment. Transcripts named client-* show the
+// same packets.
 
-// playClient runs a client against a server with a port for each loop, and against one with a
-// single port. Afterwards it checks the transfers: each is logged in one line in this order, and
-// passed to Ended, which counts them.
+// playClient runs a client against a server with a port for each loop, and against a server with a
+// single port. Afterwards it checks the transfers: each is logged in one line, in the order of
+// want, and passed to Ended, which counts them.
 func playClient(t *testing.T, f func(*simWorld), want ...string) {
 	t.Helper()
 	for _, single := range []bool{false, true} {
@@ -151,7 +151,7 @@ func TestClientTFTPHPA(t *testing.T) {
 		p.Ask(tftptest.Packet(1, "text", "netascii", nil))
 		p.Read([]byte("one\r\ntwo\r\n"), 512, 1)
 		synctest.Wait()
-		p.Ask(tftptest.Packet(2, "new", "netascii", nil)) // it uses the same port for everything
+		p.Ask(tftptest.Packet(2, "new", "netascii", nil)) // it uses the same port for all requests
 		p.Want("ACK 0", tftptest.ACK(0))
 		p.Write([]byte("one\r\ntwo\r\n"), 512)
 		tftptest.WantFile(t, w.mem, "new", []byte("one\ntwo\n"))
@@ -185,8 +185,8 @@ func TestClientATFTP(t *testing.T) {
 		"done read image: octet")
 }
 
-// A ROM that never sends the last ACK has received its file nevertheless, and its next request is
-// served meanwhile.
+// A ROM that never sends the last ACK has received its file nevertheless. Its next request is
+// served before the server gives up waiting for that ACK.
 func TestClientROMWithoutLastACK(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 700)

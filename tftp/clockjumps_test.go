@@ -21,9 +21,9 @@ type jump struct {
 	time time.Duration // how far the monotonic time jumps, which all timers use
 }
 
-// jumps are those of the wall clock, which is set while the monotonic clock continues, and those
-// of the monotonic clock: forward if the process was stopped or the machine was asleep; backward
-// only on a broken system.
+// jumps has jumps of the wall clock, which is set while the monotonic clock continues, and of the
+// monotonic clock. The latter jumps forward if the process was stopped or the machine was asleep,
+// and backward only on a broken system.
 var jumps = []jump{
 	{"wall back by an hour", func(t time.Time) time.Time { return setWall(t, -time.Hour) }, 0},
 	{"wall forward by a day", func(t time.Time) time.Time { return setWall(t, 24*time.Hour) }, 0},
@@ -32,8 +32,8 @@ var jumps = []jump{
 	{"time back by an hour", func(t time.Time) time.Time { return t.Add(-time.Hour) }, -time.Hour},
 }
 
-// setWall returns what [time.Now] would return if the wall clock were set by d. There is no other
-// way to make such a Time: this relies on the layout of Time, which TestSetWall checks.
+// setWall returns the time that [time.Now] would return if the wall clock were moved by d. The only
+// way to make such a Time relies on the layout of Time, which TestSetWall checks.
 func setWall(t time.Time, d time.Duration) time.Time {
 	type layout struct {
 		wall uint64
@@ -73,7 +73,7 @@ type clockPeer struct {
 func newJumping(t *testing.T) *jumping {
 	block := make([]byte, 512)
 	j := &jumping{steppedServer: newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads}), t: t}
-	j.now = time.Now() // with both clocks
+	j.now = time.Now() // with a wall clock and a monotonic clock reading
 	j.peers = []clockPeer{
 		{name: "a read", begin: [][]byte{tftptest.RRQ("image"), tftptest.ACK(1), tftptest.ACK(2)}, next: tftptest.ACK(3), block: 3 * 512},
 		{name: "a read in windows", begin: [][]byte{tftptest.RRQ("image", "windowsize", "4"), tftptest.ACK(0), tftptest.ACK(4)}, next: tftptest.ACK(8), block: 8 * 512},
@@ -148,7 +148,7 @@ func TestClockJumpsHarmNoTransfer(t *testing.T) {
 }
 
 // After a jump, the server repeats its packets to a silent peer several times before it gives up.
-// Then it does give up.
+// It does give up in the end.
 func TestClockJumpsGiveChances(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestClockJumpsGiveChances(t *testing.T) {
 				}
 			}
 			for i, n := range since {
-				if n < 2 { // the packet and then the one that ended it
+				if n < 2 { // the packet, and then the one that ended the transfer
 					t.Errorf("%s: given up after %d timeouts since the jump", j.peers[i].name, n+1)
 				}
 			}
@@ -188,7 +188,7 @@ func TestClockJumpsGiveChances(t *testing.T) {
 	}
 }
 
-// The limits per second stay in force.
+// After a jump, the limits per second stay in force.
 func TestClockJumpsKeepLimits(t *testing.T) {
 	const rate = 10
 	a := netip.MustParseAddr(otherIP)
@@ -255,7 +255,7 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 	}
 }
 
-// An unproven transfer is removed in time.
+// After a jump, an unproven transfer is still removed in time.
 func TestClockJumpsUncoverSuspects(t *testing.T) {
 	for _, jump := range jumps {
 		if jump.time < 0 {
@@ -275,11 +275,11 @@ func TestClockJumpsUncoverSuspects(t *testing.T) {
 	}
 }
 
-// Times without a monotonic reading jump with the wall clock. This lists each place where this
+// Times without a monotonic reading jump with the wall clock. The test lists each place where this
 // package keeps such times, with the reason why that is correct.
 func TestWallClockIsSeldomRead(t *testing.T) {
 	known := map[string]int{
-		"internal/packetio/batch.go": 1, // a RateLimit starts again with any other second, later or not
+		"internal/packetio/batch.go": 1, // a RateLimit starts again with any other second, whether later or earlier
 	}
 	var files []string
 	for _, pattern := range []string{"*.go", "tftpclient/*.go", "internal/*/*.go"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// Finished uploads that only answer repeats do not prevent other transfers, are bounded
-// themselves, and keep no file open.
+// Finished uploads that only answer repeats do not prevent other transfers. Their number is
+// bounded, and they keep no file open.
 func TestDallyingUploads(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.MaxTransfers = 2 }, func(w *simWorld) {
 		b := tftptest.Content("new", 3000)

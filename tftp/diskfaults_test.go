@@ -63,7 +63,7 @@ func slowStore(t *testing.T, op string, pause time.Duration, reused bool) {
 			_, err := c.Get(context.Background(), target(name), tftptest.Into(here, name))
 			return err
 		}
-		if reused { // sessions that an earlier transfer used
+		if reused { // with sessions that earlier transfers have used
 			if err := move("fast"); err != nil {
 				t.Fatal(err)
 			}
@@ -119,8 +119,8 @@ func TestParkedReads(t *testing.T) {
 	}
 }
 
-// If the disk is full at any write, the first or a later one, the peer gets an ERROR, nothing is
-// left behind, and the next upload succeeds.
+// If the disk is full at the first write or any later one, the peer gets an ERROR, nothing is left
+// behind, and the next upload succeeds.
 func TestDiskFull(t *testing.T) {
 	full := fmt.Errorf("quota: %w", store.ErrNoSpace)
 	for _, op := range []string{sim.Create, sim.Write, sim.Truncate, sim.Commit} {
@@ -149,7 +149,7 @@ func TestUploadFails(t *testing.T) {
 	}
 }
 
-// failUpload makes the kth call of an op fail.
+// failUpload makes the kth call of the operation op fail during an upload.
 func failUpload(t *testing.T, op string, k int, cause error, code transfer.ErrorCode) {
 	t.Run(fmt.Sprintf("%s %d: %v", op, k, cause), func(t *testing.T) {
 		inWorld(t, func(w *simWorld, s *Config) {
@@ -214,7 +214,7 @@ func TestClientCannotKeep(t *testing.T) {
 				}
 				result := EndedByPeer
 				if op == sim.Create && code == transfer.NotDefined {
-					result = Probe // the server takes it for one
+					result = Probe // the server takes the read for a probe
 				}
 				w.wantResults(map[Outcome]int{result: 1})
 				if here.Unclosed() != 0 {
@@ -283,7 +283,7 @@ func TestFileShrinks(t *testing.T) {
 	}
 }
 
-// This is the same with a client's file.
+// The same holds if a client's file becomes shorter while it is sent.
 func TestClientFileShrinks(t *testing.T) {
 	for _, left := range []int{0, 100, 30_000, 49_999} {
 		inWorld(t, func(w *simWorld, s *Config) { w.net.Default = slowLink }, func(w *simWorld) {

@@ -233,8 +233,8 @@ func (b *broken) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	return n, err
 }
 
-// A socket that fails stops the server: transfers of other shards finish, and files in the hands
-// of workers are closed.
+// If a socket fails, the server stops. Transfers of other shards finish, and files that workers
+// have are closed.
 func TestSocketFails(t *testing.T) {
 	for which, name := range []string{"requests", "shard"} {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestSocketFails(t *testing.T) {
 	}
 }
 
-// A port that is in use is reported, although a server's sockets share theirs.
+// Listen reports a port that is in use, although a server's own sockets share a port.
 func TestPortTaken(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		s := Config{Store: w.mem, Loops: 2}
@@ -302,7 +302,7 @@ func TestAlive(t *testing.T) {
 	var release chan struct{}
 	var stuck atomic.Bool
 	synctest.Test(t, func(t *testing.T) {
-		release = make(chan struct{}) // in the bubble
+		release = make(chan struct{}) // a channel of the synctest bubble
 		w := newWorld(t, 1)
 		w.start(func(_ *simWorld, s *Config) {
 			s.Hooks.Started = func(*Transfer) {

@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// These are names as clients send them, and the results in a directory.
+// The test requests names as clients send them from a directory, and checks the results.
 func TestNamesInDirectory(t *testing.T) {
 	outside := t.TempDir()
 	writeFile(t, outside, "secret", "secret")
@@ -72,7 +72,7 @@ func TestNamesInDirectory(t *testing.T) {
 		{strings.Repeat("x/", 400) + "x", transfer.FileNotFound, transfer.FileNotFound},
 		{hidden, transfer.FileNotFound, transfer.AccessViolation},
 	}
-	if runtime.GOOS == "linux" { // elsewhere names may have to be text
+	if runtime.GOOS == "linux" { // on other systems names may have to be valid text
 		tests = append(tests, tests[0])
 		last := &tests[len(tests)-1]
 		last.name, last.read, last.write = "\xff\xfe", transfer.FileNotFound, ok
@@ -140,7 +140,7 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// These are errors with their ERROR packets.
+// The test checks which ERROR packet each error causes.
 func TestErrorPacketFor(t *testing.T) {
 	tests := map[error]transfer.ErrorCode{
 		fs.ErrNotExist:       transfer.FileNotFound,
@@ -171,7 +171,7 @@ func TestErrorPacketFor(t *testing.T) {
 	}
 }
 
-// A refused upload names what is missing, or which name is not permitted.
+// The ERROR for a refused upload says which directory is missing, or which name is not permitted.
 func TestUploadRefusalNamesTheCause(t *testing.T) {
 	_, st := realDir(t)
 	l := serve(t, Config{Store: store.Visible(st), Upload: CreateUploads})

@@ -17,8 +17,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Many simultaneous files, in both directions, over networks that lose, duplicate and reorder
-// packets, all arrive unchanged.
+// Many files that are transferred at the same time in both directions arrive unchanged, over
+// networks that lose, duplicate and reorder packets.
 func TestFaultyNetworks(t *testing.T) {
 	networks := map[string]sim.Link{
 		"perfect":    {},
@@ -89,7 +89,8 @@ func moveMany(w *simWorld) {
 	}
 }
 
-// This runs thousands of transfers in one process, most of them simultaneously.
+// TestThousandsOfTransfers runs thousands of transfers in one process, most of them at the same
+// time.
 func TestThousandsOfTransfers(t *testing.T) {
 	transfers := 2000
 	if race.Enabled {

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Transfers of one file use one descriptor, and count as one file. A further file is refused when
-// the limit is reached, and accepted when one has been closed.
+// Transfers of one file use one descriptor, and count as one file. When the limit is reached, a
+// further file is refused. It is accepted when one file has been closed.
 func TestFilesBound(t *testing.T) {
 	dir, d := realDir(t)
 	for _, name := range []string{"f", "g", "h"} {

@@ -15,8 +15,8 @@ const floodSize = 20_000
 // maxFloodHeap is how much the heap may grow in a flood, in bytes.
 const maxFloodHeap = 64 << 20
 
-// A flood ends soon, is counted, gets few answers, uses bounded resources, and lets earlier
-// transfers continue.
+// The server handles a flood in a short time and counts it. It sends few answers, uses bounded
+// resources, and continues earlier transfers.
 func TestFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -31,9 +31,9 @@ func TestFloods(t *testing.T) {
 		to        func(*testbed) net.Addr
 		packet    func(i int) []byte
 		ports     int   // number of source ports
-		live      int64 // transfers that it may have at a time, including removed ones that are not closed yet
-		begun     int64 // and further ones allowed per second
-		out       int64 // and datagrams, in addition to those allowed per second
+		live      int64 // transfers that the flood may have at a time, including removed ones that are not closed yet
+		begun     int64 // transfers that it may begin per second, in addition to those in live
+		out       int64 // datagrams that it may cause, in addition to those allowed per second
 		aSecond   int64
 		counted   func(Counters) int64
 	}{
@@ -82,7 +82,7 @@ func TestFloods(t *testing.T) {
 	}
 	for _, test := range tests {
 		runCase(t, test.name, func(s *Config) {
-			s.Grace = time.Millisecond // for transfers that the flood has begun
+			s.Grace = time.Millisecond // so that transfers of the flood end at once when the server stops
 			if test.configure != nil {
 				test.configure(s)
 			}
@@ -99,7 +99,7 @@ func TestFloods(t *testing.T) {
 			if most := test.live + seconds*test.begun + 2; c.Live > most {
 				tb.Errorf("%d transfers under way after %v, want at most %d", c.Live, took, most)
 			}
-			const goodPeers = 200 // including its repeats
+			const goodPeers = 200 // including repeats of the good peer's requests
 			if n, most := c.PacketsOut-was.PacketsOut, test.out+seconds*test.aSecond+goodPeers; n > most {
 				tb.Errorf("%d datagrams sent in %v, want at most %d", n, took, most)
 			}

@@ -97,7 +97,7 @@ func TestLimits(t *testing.T) {
 				if test.code == transfer.AccessViolation {
 					return
 				}
-				p := w.raw(otherIP) // freed resources are available again
+				p := w.raw(otherIP) // another peer is served, because the resources are free again
 				defer p.Close()
 				p.Send(tftptest.RRQ("image"))
 				p.Want("after a while", tftptest.Data(1, want[:512]))
@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Refusals cannot be used for attacks: an address gets only a few per second.
+// Refusals cannot be used for attacks, because an address gets only a few per second.
 func TestRefusalsAreRateLimited(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Rate, s.Loops = 10, 1 }, func(w *simWorld) {
 		out := 0
@@ -132,14 +132,14 @@ func TestRefusalsAreRateLimited(t *testing.T) {
 	})
 }
 
-// This measures how many bytes forged requests cause to be sent to a victim that never asked, for
-// each byte of the requests. docs/tftp.md promises these figures.
+// TestAmplification measures how many bytes the server sends to a victim that never sent a request,
+// for each byte of forged requests. docs/tftp.md promises these figures.
 func TestAmplification(t *testing.T) {
 	const requests = 400
 	tests := []struct {
 		name    string
 		request func(i int) []byte
-		most    float64 // bytes out for one in, including headers of IP and UDP
+		most    float64 // most bytes sent for each byte received, including the IP and UDP headers
 	}{
 		{"no options", func(int) []byte { return tftptest.RRQ("image") }, 20},
 		{"no options, other modes", func(int) []byte { return tftptest.Packet(1, "image", "NETASCII", nil) }, 20},
@@ -160,7 +160,7 @@ func TestAmplification(t *testing.T) {
 				w.put("empty", 0)
 				wantFactor := w.countBytes(otherIP)
 				for i := range requests {
-					p := w.raw(otherIP) // it answers nothing, not even with an ERROR
+					p := w.raw(otherIP) // the victim sends no answers, not even an ERROR
 					defer p.Close()
 					p.Send(test.request(i))
 				}
@@ -174,7 +174,7 @@ func TestAmplification(t *testing.T) {
 func TestForgedRequestsMakeRoom(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *simWorld) {
 		want := w.put("image", 2000)
-		real := w.raw(otherIP) // a transfer that continues must stay
+		real := w.raw(otherIP) // this transfer makes progress, so it must not be ended
 		defer real.Close()
 		real.Send(tftptest.RRQ("image"))
 		real.Want("first block", tftptest.Data(1, want[:512]))
@@ -221,8 +221,8 @@ func TestUnprovenListIsBounded(t *testing.T) {
 }
 
 // The table of addresses is bounded. It forgets no address that has a transfer, even if as many
-// addresses as possible have one: up to twice MaxTransfers, including displaced transfers that
-// wait for a store.
+// addresses as possible have one. That may be twice MaxTransfers, including displaced transfers
+// that wait for a store.
 func TestSourcesAreBounded(t *testing.T) {
 	const transfers, sources, each = minSources / 2, 5 * minSources, 256
 	var g guard
@@ -261,9 +261,10 @@ func TestSourcesAreBounded(t *testing.T) {
 	}
 }
 
-// This measures how many bytes forged acknowledgements cause to be sent to a victim. Forgers know
-// the server's port: it is the port for requests, or one of a few. With ACK 0 alone, the server
-// sets the limit. docs/tftp.md promises these figures.
+// TestAmplificationWithForgedACKs measures how many bytes the server sends to a victim because of
+// forged acknowledgements. Forgers can know the server's port: it is the port for requests, or one
+// of a few ports. With forged ACK 0 packets alone, the server's own bound limits the data.
+// docs/tftp.md promises these figures.
 func TestAmplificationWithForgedACKs(t *testing.T) {
 	window := []string{"blksize", "1428", "windowsize", "256"}
 	jumbo := []string{"blksize", "8192", "windowsize", "256"}

@@ -20,8 +20,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Read and Write get the client, the address and the file of a request, and their results are
-// served.
+// Read and Write get the client, the local address and the file name of a request, and the server
+// serves the files that they return.
 func TestHandlers(t *testing.T) {
 	var mu sync.Mutex
 	var asked []Request
@@ -64,7 +64,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// Each kind of error has its code on the wire, and its text reveals no more than necessary.
+// Each kind of error is sent with its own code, and the message reveals no more than necessary.
 func TestHandlerErrors(t *testing.T) {
 	secret := errors.New("/etc/secret")
 	tests := []struct {
@@ -94,7 +94,7 @@ func TestHandlerErrors(t *testing.T) {
 				t.Errorf("%v became %v", test.err, err)
 			}
 			want := Refused
-			if test.err == store.ErrNoSpace || test.err == store.ErrUnavailable { // an operator has to fix these
+			if test.err == store.ErrNoSpace || test.err == store.ErrUnavailable { // an administrator must fix the causes of these errors
 				want = Failed
 			}
 			w.wantResults(map[Outcome]int{want: 1})
@@ -102,7 +102,7 @@ func TestHandlerErrors(t *testing.T) {
 	}
 }
 
-// A missing handler means refusal: a server that only has Read accepts no uploads, and vice
+// Without a handler, requests are refused: a server that only has Read accepts no uploads, and vice
 // versa.
 func TestHandlersMissing(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) {
@@ -133,7 +133,7 @@ func TestHandlerContext(t *testing.T) {
 		s.Read = func(ctx context.Context, r *Request) (store.File, error) {
 			if r.Name == "slow" {
 				slows <- ctx
-				<-ctx.Done() // like a call to another server
+				<-ctx.Done() // wait, like a call to another server
 				return nil, ctx.Err()
 			}
 			images <- ctx
@@ -152,7 +152,7 @@ func TestHandlerContext(t *testing.T) {
 		p := w.raw(otherIP)
 		defer p.Close()
 		p.Send(tftptest.RRQ("slow"))
-		p.Send(tftptest.RRQ("image")) // starts again
+		p.Send(tftptest.RRQ("image")) // starts another transfer
 		p.News()
 		synctest.Wait()
 		if first := <-slows; first.Err() == nil {
@@ -202,7 +202,7 @@ func TestHooks(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		_, _ = w.client().Get(context.Background(), target("missing"), nil)
-		time.Sleep(time.Minute) // loops end their transfers in any order
+		time.Sleep(time.Minute) // wait, because loops end their transfers in any order
 		mu.Lock()
 		defer mu.Unlock()
 		slices.SortStableFunc(ended, func(a, b *Transfer) int { return a.Began.Compare(b.Began) })
@@ -240,7 +240,7 @@ func (f brittleFile) ReadAt(p []byte, off int64) (int, error) {
 	panic("a bug of the program's")
 }
 
-// A panic in the program's own code ends one transfer, and no other.
+// A panic in the program's own code ends only one transfer.
 func TestPanics(t *testing.T) {
 	for _, in := range []string{"Read", "ReadAt", "TryReadAt", "Started", "Ended"} {
 		inWorld(t, func(w *simWorld, s *Config) {

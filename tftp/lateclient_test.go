@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// A client that its own program, or the machine, delays past a deadline handles the packets that
-// have arrived meanwhile before it counts anything as lost.
+// If its own program or the machine delays a client past a deadline, it first handles the packets
+// that have arrived meanwhile, before it treats any packet as lost.
 func TestLateClientRepeatsNothing(t *testing.T) {
 	for _, window := range []int{1, 8} {
 		inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
@@ -23,7 +23,7 @@ func TestLateClientRepeatsNothing(t *testing.T) {
 				c.Progress = func(n, _ int64) {
 					if n > 0 && n < int64(len(want)) && !slept {
 						slept = true
-						time.Sleep(900 * time.Millisecond) // shorter than the server gives up
+						time.Sleep(900 * time.Millisecond) // shorter than the time after which the server gives up
 					}
 				}
 				return c

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// A transfer's context ends with the transfer or the server, whether Done is called before or
-// after. Before Done is called, the server's context does not know it.
+// A transfer's context ends when the transfer or the server ends, whether Done is called before or
+// after that. Until Done is called, the context is not registered with the server's context.
 func TestLifeContext(t *testing.T) {
 	for name, asks := range map[string]func(context.Context){
 		"nobody waits":   func(context.Context) {},
@@ -41,7 +41,7 @@ func TestLifeContext(t *testing.T) {
 						t.Errorf("%s, server %t: %v", name, server, ctx.Err())
 					}
 				}
-				c.end() // again
+				c.end() // a second call
 			})
 		}
 	}

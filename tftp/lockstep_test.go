@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-const page = 4096 // bytes that are in a pagedFile's memory together, or not
+const page = 4096 // size in bytes of the parts of a pagedFile that are in memory, or not, as a whole
 
 // A pagedStore is a store of files that have an identity. A test controls which parts of them are
 // in memory.
@@ -36,11 +36,11 @@ type pagedFile struct {
 	data  []byte
 	id    store.Identity
 	cold  map[int64]bool            // pages that are not in memory
-	fades bool                      // data that a worker has read leaves the memory at once
-	try   func(off int64) error     // before each TryReadAt
+	fades bool                      // data that a worker has read is dropped from memory at once
+	try   func(off int64) error     // called before each TryReadAt
 	asked int                       // bytes requested from TryReadAt within the file
-	tries int                       // number of calls
-	read  func(p []byte, off int64) // before each ReadAt
+	tries int                       // number of calls of TryReadAt
+	read  func(p []byte, off int64) // called before each ReadAt
 }
 
 // newPagedStore returns a store with room for n files.
@@ -176,7 +176,7 @@ func (d *lockstepServer) shared(v *pagedFile) *sharedCache { return d.sh.shared[
 // wantNothingShared checks that all memory was returned.
 func (d *lockstepServer) wantNothingShared(what string) {
 	d.t.Helper()
-	d.turn(0) // closes files that readers have finished with
+	d.turn(0) // closes files that readers no longer need
 	d.turn(0)
 	if len(d.sh.shared) != 0 {
 		d.t.Errorf("%s: %d files are still shared", what, len(d.sh.shared))
@@ -242,10 +242,10 @@ func (p *lockstepReader) step() {
 	}
 }
 
-// over reports that no further step is possible.
+// over reports whether no further step is possible.
 func (p *lockstepReader) over() bool { return p.done || p.err != "" }
 
-// all moves the readers to their ends, in random order.
+// all steps the readers, in random order, until all of them are done.
 func (d *lockstepServer) all(rng *rand.Rand, readers ...*lockstepReader) {
 	d.t.Helper()
 	readers = slices.Clone(readers)

@@ -57,15 +57,15 @@ func at(l *Server, name string) tftpclient.Target {
 	return tftpclient.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: name}
 }
 
-// bothWays runs a test with the kernel's offloads and without.
+// bothWays runs a test with the kernel's offloads, and without them.
 func bothWays(t *testing.T, f func(t *testing.T, plain bool)) {
 	for _, plain := range []bool{false, true} {
 		t.Run(fmt.Sprintf("plain=%v", plain), func(t *testing.T) { f(t, plain) })
 	}
 }
 
-// This moves files in both directions on the loopback interface, with sizes around every edge,
-// and options of every kind.
+// TestLoopback moves files in both directions on the loopback interface, with sizes around every
+// boundary, and with options of every kind.
 func TestLoopback(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		mem := store.Mem(1 << 30)
@@ -87,7 +87,7 @@ func TestLoopback(t *testing.T) {
 			for _, size := range sizes {
 				thereAndBack(t, c, l, mem, fmt.Sprintf("%s-%d", name, size), size)
 			}
-			defer c.Wait() // together at the end, otherwise each would take a while
+			defer c.Wait() // wait for all clients at the end, because each wait takes a while
 		}
 	})
 }
@@ -128,7 +128,8 @@ func thereAndBack(t *testing.T, c *tftpclient.Client, l *Server, mem store.Store
 	tftptest.WantFile(t, here, name, want)
 }
 
-// This uses more blocks than there are block numbers, with both ways to continue counting.
+// TestRollover transfers files with more blocks than there are block numbers, with both values of
+// the rollover.
 func TestRollover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -139,7 +140,7 @@ func TestRollover(t *testing.T) {
 		for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 			c := tftpclient.Client{BlockSize: 8, Window: 64, Rollover: roll, Plain: plain}
 			sizes := []int{65535, 65536}
-			if race.Enabled { // only one goroutine counts
+			if race.Enabled { // only one goroutine does the work
 				sizes = sizes[1:]
 			}
 			for _, blocks := range sizes {
@@ -191,7 +192,7 @@ func TestNetascii(t *testing.T) {
 	})
 }
 
-// These rules decide which uploads are allowed, and up to which size.
+// TestUploadRules checks which uploads are allowed, and up to which size.
 func TestUploadRules(t *testing.T) {
 	const limit = 10_000
 	big, small := tftptest.Content("big", limit+1), tftptest.Content("small", limit)
@@ -265,8 +266,8 @@ func writeFile(t testing.TB, dir, name, content string) {
 	}
 }
 
-// wantNoTemps waits until the temporary files of uploads are gone: a worker closes what a loop
-// has given up.
+// wantNoTemps waits until the temporary files of uploads are gone. A worker closes the files of
+// uploads that a loop has given up.
 func wantNoTemps(t testing.TB, dir string) {
 	t.Helper()
 	var left []string
@@ -291,7 +292,7 @@ func wantNoTemps(t testing.TB, dir string) {
 	t.Errorf("temporary files left: %q", left)
 }
 
-// GetFile and PutFile are tested with real files on both sides.
+// GetFile and PutFile transfer real files on both sides.
 func TestFiles(t *testing.T) {
 	there, st := realDir(t)
 	l := serve(t, Config{Store: st, Upload: CreateUploads})
@@ -329,7 +330,7 @@ func TestFiles(t *testing.T) {
 	wantNoTemps(t, here)
 }
 
-// These are addresses to listen on, and ports that are in use.
+// Listen accepts addresses in all forms, and reports ports that are in use.
 func TestListen(t *testing.T) {
 	mem := store.Mem(0)
 	storetest.Put(t, mem, "hello", []byte("hello"))
@@ -386,7 +387,7 @@ func hasIPv6(t *testing.T) bool {
 	return err == nil
 }
 
-// No server listens: the kernel reports that to the client, if it can.
+// If no server listens on the port, the kernel reports that to the client, if it can.
 func TestRefused(t *testing.T) {
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
 	if err != nil {

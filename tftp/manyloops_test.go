@@ -24,8 +24,8 @@ import (
 
 var loopsSeed = flag.Uint64("loops.seed", 0, "seed of the simulations of many loops; 0 takes fixed ones")
 
-// A loopsModel is a server with many loops in virtual time. The server's code chooses the loop of
-// a transfer, its memory and its window. The cost of a packet and the speed of a peer are
+// A loopsModel models a server with many loops in virtual time. The server's real code chooses the
+// loop of a transfer, its memory and its window. The cost of a packet and the speed of a peer are
 // parameters of the model.
 type loopsModel struct {
 	*steppedServer
@@ -43,8 +43,8 @@ type modelLoop struct {
 	transfers []*modelTransfer
 	demand    time.Duration    // time that all transfers need in one tick
 	waiting   []*modelTransfer // requests
-	spent     time.Duration    // time used since the model began
-	late      time.Duration    // work that it had no time for
+	spent     time.Duration    // time that the loop has used since the model began
+	late      time.Duration    // work for which the loop had no time
 }
 
 type modelTransfer struct {
@@ -58,9 +58,9 @@ type modelTransfer struct {
 
 const (
 	modelTick    = time.Millisecond
-	requestCost  = 10 * time.Microsecond  // to open, begin and end a transfer
-	lockStepCost = 2500 * time.Nanosecond // a block and its ACK, in turns with other packets
-	windowCost   = 500 * time.Nanosecond  // a block of a window
+	requestCost  = 10 * time.Microsecond  // cost of opening, beginning and ending a transfer
+	lockStepCost = 2500 * time.Nanosecond // cost of a block and its ACK, in turns with other packets
+	windowCost   = 500 * time.Nanosecond  // cost of a block of a window
 )
 
 // newLoopsModel makes a model. If the test fails, it prints how to repeat it.
@@ -175,8 +175,8 @@ func (m *loopsModel) endAll() {
 	wantAllFree(m.t, m.Server, "once all have ended")
 }
 
-// balance returns the work of the busiest loop and the mean, where 1 is all that a loop has time
-// for, and the fraction of all work that was late.
+// balance returns the work of the busiest loop, the mean work of all loops, and the fraction of all
+// work that was late. Work of 1 takes all the time that a loop has.
 func (m *loopsModel) balance() (most, mean, late float64) {
 	span := m.now.Sub(m.since).Seconds()
 	for _, l := range m.loops {
@@ -213,8 +213,8 @@ func onManyLoops(t *testing.T, f func(*loopsModel)) {
 	}
 }
 
-// With ten thousand lock-step transfers, which begin within 1 ms or within seconds, and some
-// windowed ones among them, no loop lacks time while others have some.
+// Ten thousand lock-step transfers begin within 1 ms or within seconds, and some transfers with
+// windows among them. No loop lacks time while others have time left.
 func TestManyLoopsLockStep(t *testing.T) {
 	const transfers = 10_000
 	spans := []time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 3 * time.Second}
@@ -232,7 +232,7 @@ func TestManyLoopsLockStep(t *testing.T) {
 						m.begin(m.rng.IntN(2) == 0, transfer.Options{BlockSize: 1428, Window: 64}, 64<<20, 80e3)
 					}
 				}
-				for range 20 { // the work of transfers that began together is an estimate
+				for range 20 { // the work of transfers that begin together is only estimated
 					m.tick()
 				}
 				m.measure()
@@ -256,7 +256,7 @@ func TestManyLoopsLockStep(t *testing.T) {
 }
 
 // Uploads and downloads with windows of 4 to 256 blocks begin and end, with sizes and rates that
-// differ by a factor of a hundred: no loop has a quarter more work than the mean.
+// differ by a factor of a hundred. No loop has a quarter more work than the mean.
 func TestManyLoopsWindows(t *testing.T) {
 	onManyLoops(t, func(m *loopsModel) {
 		for range 3000 {
@@ -274,7 +274,8 @@ func TestManyLoopsWindows(t *testing.T) {
 	})
 }
 
-// Large windows that are requested at the same time are spread evenly, and none is reduced.
+// Transfers with large windows that are requested at the same time are distributed evenly among the
+// loops, and no window is reduced.
 func TestManyLoopsAtOnce(t *testing.T) {
 	onManyLoops(t, func(m *loopsModel) {
 		const uploads = 35
@@ -293,8 +294,8 @@ func TestManyLoopsAtOnce(t *testing.T) {
 	})
 }
 
-// These are the same requests on the wire, to a server with the default memory: every upload gets
-// the window that it requests, although the share of each loop would be too small.
+// The same requests are sent as packets to a server with the default memory. Every upload gets the
+// window that it requests, although an equal share of the memory for each loop would be too small.
 func TestManyLoopsGiveLargeWindows(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops = 32 }, func(w *simWorld) {
 		const uploads, window = 35, 256
@@ -304,7 +305,7 @@ func TestManyLoopsGiveLargeWindows(t *testing.T) {
 			defer p.Close()
 			p.Send(tftptest.WRQ(fmt.Sprint("new", i), "blksize", "1428", "windowsize", "256"))
 			p.Want("the window", tftptest.OACK("blksize", "1428", "windowsize", "256"))
-			p.Send(tftptest.Data(1, make([]byte, 1428))) // from now on it has its memory
+			p.Send(tftptest.Data(1, make([]byte, 1428))) // from now on the upload has its memory
 			peers = append(peers, p)
 		}
 		synctest.Wait()
@@ -320,8 +321,8 @@ func TestManyLoopsGiveLargeWindows(t *testing.T) {
 	})
 }
 
-// Packets of running transfers need nothing that loops share: no route, no entry of an address,
-// and no further memory.
+// Packets of running transfers need no data that loops share: no route, no address in the guard's
+// table, and no further memory.
 func TestPacketsShareNothing(t *testing.T) {
 	const readers = 8
 	lib := newPagedStore(t, 1)
@@ -343,7 +344,7 @@ func TestPacketsShareNothing(t *testing.T) {
 		d.deliver(0, peerAt(60_000), packet)
 		d.turn(1)
 	}
-	for range maxChunks * chunkSize / 512 { // after these, there is a buffer for each chunk
+	for range maxChunks * chunkSize / 512 { // after these reads, each chunk has its buffer
 		for _, p := range all {
 			p.step()
 		}
@@ -387,7 +388,8 @@ func TestPacketsShareNothing(t *testing.T) {
 	d.halt(t)
 }
 
-// Many loops use real sockets: lock-step and windows, up and down, at the same time.
+// Many loops use real sockets at the same time, with reads and uploads, in lock-step and with
+// windows.
 func TestManyLoopsOnSockets(t *testing.T) {
 	for _, loops := range []int{16, 32} {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
@@ -399,7 +401,7 @@ func TestManyLoopsOnSockets(t *testing.T) {
 				}
 			}}})
 			storetest.Put(t, mem, "image", make([]byte, 100_000))
-			for range loops { // each uses a loop without transfers
+			for range loops { // each upload uses a loop without transfers
 				p := newBadPeer(t, l)
 				p.Send(tftptest.RRQ("image", "windowsize", "4"))
 				p.Want("answer", tftptest.OACK("windowsize", "4"))

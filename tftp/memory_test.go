@@ -60,9 +60,9 @@ func TestMemoryCounts(t *testing.T) {
 	}
 }
 
-// Loops that take and return memory at the same time never have more than there is. They lease
-// only a bounded amount that they do not use, so one can take what the others leave. A loop that
-// uses nothing keeps nothing.
+// Loops that take and return memory at the same time never have more than the limit. They keep only
+// a bounded amount that they do not use, so one loop can take the rest. A loop that uses no memory
+// keeps none.
 func TestLoopsShareMemory(t *testing.T) {
 	const loops, limit = 32, 16 << 20
 	repeat.OnFailure(t)
@@ -80,7 +80,7 @@ func TestLoopsShareMemory(t *testing.T) {
 			for range 20_000 {
 				c := &costs[i][rng.IntN(len(costs[i]))]
 				if before := *c; before != 0 {
-					used.Add(-before) // before it is free for others
+					used.Add(-before) // counted before other loops can take it
 					m.release(c)
 				} else if m.take(c, 1+rng.Int64N(64<<10)) {
 					if all := used.Add(*c); all > limit {
@@ -166,8 +166,8 @@ func TestMemoryOut(t *testing.T) {
 	})
 }
 
-// Many simultaneous uploads all get windows for which there is memory. Later ones get smaller
-// windows, and none is refused once it sends.
+// Many uploads at the same time all get windows for which there is memory. Later uploads get
+// smaller windows, and no upload is refused once it sends data.
 func TestManyUploadsAtOnce(t *testing.T) {
 	const uploads, block = 300, 1024
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
@@ -202,7 +202,7 @@ func TestManyUploadsAtOnce(t *testing.T) {
 	})
 }
 
-// Forged uploads reduce windows only as long as they last.
+// Forged uploads reduce the windows of others only as long as they last.
 func TestForgedUploadsPromiseLittle(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
 		for i := range 2000 {
@@ -222,8 +222,8 @@ func TestForgedUploadsPromiseLittle(t *testing.T) {
 	})
 }
 
-// Until the peer of a request answers, nothing shows that it exists: so no memory and no disk
-// space is reserved for it.
+// Until the peer of a request answers, nothing shows that it exists. So no memory and no disk space
+// is taken for it.
 func TestUnansweredUploadsTakeNothing(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		for range 300 {

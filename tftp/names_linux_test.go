@@ -12,9 +12,9 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// These names try to lead out of the root, to confuse the log, or to reach other things than
-// files. Nothing outside may be read or changed, and inside only the requested file. No answer
-// reveals the server's paths.
+// The test requests names that try to lead out of the root, to confuse the log, or to reach entries
+// that are not files. Nothing outside the root may be read or changed, and inside it only the
+// requested file. No answer reveals the server's paths.
 func TestNamesThatLeadOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -59,7 +59,7 @@ func TestNamesThatLeadOut(t *testing.T) {
 		{"ima\u0301ge", 1, taken},           // a combining accent
 		{"\xc0\xae\xc0\xae/x", 1, 1},        // dots in overlong UTF-8
 		{"..\xc0\xafx", 1, taken},           // a slash in overlong UTF-8
-		{"\xe0\x80\xaf", 1, taken},          // and longer
+		{"\xe0\x80\xaf", 1, taken},          // a slash in an even longer form
 		{"\xed\xa0\x80", 1, taken},          // half of a surrogate pair
 		{"\xff\xfeimage", 1, taken},         // a byte order mark
 		{"i\x00m\x00a\x00g\x00e\x00", 4, 4}, // UTF-16: "m" is not a mode

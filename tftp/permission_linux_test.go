@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An unprivileged is a store without privileges for files, even if root runs the tests.
+// An unprivileged accesses a store without root's privileges, even if root runs the tests.
 type unprivileged struct{ store.Store }
 
 const nobody = 65534
@@ -50,7 +50,7 @@ func (u unprivileged) Create(ctx context.Context, name string, c store.Create) (
 	return up, err
 }
 
-// partly is a store that gives root's privileges to the good peer only.
+// partly is a store that has root's privileges only for the files of the good peer.
 type partly struct{ store.Store }
 
 func (p partly) Open(ctx context.Context, name string) (store.File, error) {

@@ -61,7 +61,7 @@ func TestSinglePort(t *testing.T) {
 			if !udp.CanSharePort {
 				sockets = 1
 			} else if loops > 1 {
-				sockets++ // for broadcast requests
+				sockets++ // the socket for broadcast requests
 			}
 			if n := w.net.Host(serverIP).Open(); n != sockets {
 				t.Errorf("%d sockets open for %d loops", n, loops)
@@ -93,7 +93,7 @@ func TestSinglePortMixed(t *testing.T) {
 		p.WantNothing("repeats", 200*time.Millisecond)
 		p.Send(tftptest.ACK(1))
 		p.Want("second block", tftptest.Data(2, want[512:1024]))
-		p.Send(tftptest.RRQ("other")) // restarts in the middle of a transfer
+		p.Send(tftptest.RRQ("other")) // starts another transfer in the middle of the first
 		p.Want("first block of the other", tftptest.Data(1, other[:512]))
 		p.Send(tftptest.ACK(1))
 		p.Want("last block of the other", tftptest.Data(2, other[512:]))
@@ -286,13 +286,13 @@ func TestListenOnOpenSockets(t *testing.T) {
 	}
 }
 
-// Block sizes do not exceed what the peer's path carries in one piece.
+// Blocks are not larger than the path to the peer carries unfragmented.
 func TestBlockSizeFitsPath(t *testing.T) {
 	tests := []struct {
 		peer      string
 		mtu, path int
 		asked     string
-		want      string // empty means no blksize
+		want      string // empty means that blksize is not confirmed
 	}{
 		{otherIP, 0, 1500, "65464", "1468"},
 		{otherIP, 0, 1500, "1468", "1468"},
@@ -300,7 +300,7 @@ func TestBlockSizeFitsPath(t *testing.T) {
 		{otherIP, 0, 1500, "512", "512"},
 		{otherIP, 0, 9000, "65464", "8968"},
 		{otherIP, 0, 65536, "65464", "65464"},
-		{otherIP, 0, 0, "65464", "65464"}, // path unknown
+		{otherIP, 0, 0, "65464", "65464"}, // the path MTU is unknown
 		{otherIP, -1, 1500, "65464", "65464"},
 		{otherIP, 1400, 9000, "65464", "1368"},
 		{otherIP, 20, 0, "1024", "8"},

@@ -69,9 +69,9 @@ func TestHeadOfWindow(t *testing.T) {
 	}
 }
 
-// A small file is read and closed by the job that opens it: no other job follows, and its
-// transfer holds memory for the content only. Larger files stay open, and so do all files if
-// memory is scarce.
+// A small file is read and closed by the job that opens it. No other job follows, and the transfer
+// holds memory only for the content. Larger files stay open, and so do all files if memory is
+// scarce.
 func TestSmallFilesNeedOneJob(t *testing.T) {
 	for _, tt := range []struct {
 		size   int

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A peer that has requested a file gets no ERROR for a late duplicate that arrives before its
-// request: it would take the ERROR for the answer.
+// A late duplicate of an old packet may arrive before the peer's next request is handled. It is not
+// answered with an ERROR, which the peer would take for the answer to that request.
 func TestNoErrorBeforeAnswer(t *testing.T) {
 	m := manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}})
 	b := m.bindings[0]
@@ -32,8 +32,7 @@ func TestNoErrorBeforeAnswer(t *testing.T) {
 	}
 }
 
-// The same holds for a peer that has just received a complete file, when its last ACK arrives
-// twice.
+// The same holds when the last ACK of a peer that has just received a complete file arrives twice.
 func TestNoErrorAfterLastACK(t *testing.T) {
 	m := manualRoutes(1, Config{Store: &tftptest.Endless{Size: 100}})
 	sh, peer := m.bindings[0].shards[0], peerAt(1)

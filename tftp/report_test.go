@@ -23,7 +23,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A transfer's log line says who moved what, how, and with what result.
+// A transfer's log line names the peer and the file, and says how the file was moved and with what
+// result.
 func TestLog(t *testing.T) {
 	inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = sim.Link{Latency: 5 * time.Millisecond} }, func(w *simWorld) {
 		b := w.put("image", 10_000)
@@ -201,7 +202,7 @@ func TestStuckLog(t *testing.T) {
 	})
 }
 
-// The log says what a slow transfer waited for, and nothing about a fast one.
+// The log says for what a slow transfer has waited, and gives no such reason for a fast one.
 func TestSlow(t *testing.T) {
 	slowly := func(op string) func(sim.Call) error {
 		return func(c sim.Call) error {

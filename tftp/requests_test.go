@@ -67,8 +67,8 @@ func TestRepeatedRequestAnswered(t *testing.T) {
 	}
 }
 
-// Some clients use one port for everything: a request from a port with a running transfer starts
-// again if it is a different one or comes late.
+// Some clients use one port for all requests. A request from the port of a running transfer starts
+// another transfer if it differs from the first request, or arrives late.
 func TestNewRequestReplaces(t *testing.T) {
 	tests := []struct {
 		name          string
@@ -118,7 +118,7 @@ func TestNewRequestReplaces(t *testing.T) {
 				if n := w.server.count.Load(); n != 1 {
 					t.Errorf("%d sessions, want 1", n)
 				}
-				tftptest.WantFile(t, w.mem, "image", want) // nothing remains of a replaced upload
+				tftptest.WantFile(t, w.mem, "image", want) // a replaced upload leaves nothing behind
 			})
 		})
 	}
@@ -212,8 +212,8 @@ func TestReplacedWhileOpening(t *testing.T) {
 	}
 }
 
-// Packets that belong to no transfer are answered with an ERROR, at a limited rate, and ERRORs
-// never are: both at the port for requests and at that of transfers.
+// Packets that belong to no transfer are answered with an ERROR, at a limited rate, but ERRORs are
+// never answered. This holds at the port for requests and at the port of transfers.
 func TestStrays(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops = 1 }, func(w *simWorld) {
 		port := w.server.bindings[0].shards[0].conn.LocalAddr()
@@ -256,13 +256,13 @@ func TestStrays(t *testing.T) {
 	})
 }
 
-// The network duplicates a client's request with another source: the server answers twice, from
-// two transfers. The client continues with the first.
+// If a server answers a duplicated request twice, from two transfers, the client continues with the
+// first one.
 func TestTwoAnswers(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
 		here := store.Mem(0)
 		var wg sync.WaitGroup
-		// This server is played by hand. It answers from two ports.
+		// The test acts as the server, and answers from two ports.
 		port, one, two := w.raw(otherIP), w.raw(otherIP), w.raw(otherIP)
 		defer port.Close()
 		defer one.Close()
@@ -297,7 +297,8 @@ func TestTwoAnswers(t *testing.T) {
 	})
 }
 
-// If the answer comes from another host than the client asked, it counts as a stranger's.
+// An answer from another host than the one to which the client sent its request counts as a
+// stranger's.
 func TestAnswerFromElsewhere(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		port, elsewhere := w.raw(otherIP), w.raw("192.0.2.67")

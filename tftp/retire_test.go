@@ -17,7 +17,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A halfTransfer has received the first block of a file of three, by hand.
+// A halfTransfer is a client that has received the first of three blocks of a file. The test sends
+// its packets one by one.
 type halfTransfer struct {
 	t    *testing.T
 	conn *net.UDPConn
@@ -74,7 +75,7 @@ func (h *halfTransfer) end() {
 	h.send("\x00\x04\x00\x03")
 }
 
-// successorOf makes a server with the sockets of another one.
+// successorOf returns a server with the sockets of another one.
 func successorOf(t *testing.T, l *Server, s Config) *Server {
 	t.Helper()
 	files, err := l.Files()
@@ -140,7 +141,8 @@ func testRetire(t *testing.T, s Config) {
 		}
 		wantIdle(t, first)
 	}
-	// A request that arrives before a server serves waits in the socket, or is repeated.
+	// A request that arrives before the other server calls Serve waits in the socket, or is
+	// repeated.
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -152,7 +154,7 @@ func testRetire(t *testing.T, s Config) {
 		c.Wait()
 	}()
 	if s.SinglePort {
-		finish() // until then it owns the port
+		finish() // until then the first server owns the port
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -40,14 +40,14 @@ func (m *steppedServer) occupy(sh *shard, percent int) {
 	o.turn(m.began, m.now.Add(-shareSpan*time.Duration(percent)/100), m.now)
 }
 
-// crowd gives a shard requests until n are waiting.
+// crowd passes n requests to a shard, so that they wait in its inbox.
 func crowd(sh *shard, n int) {
 	for range n {
 		sh.push(Request{})
 	}
 }
 
-// wantRoutes requests routes, and checks the shard of each.
+// wantRoutes routes requests of several peers, and checks to which shard each is routed.
 func (m *steppedServer) wantRoutes(t *testing.T, first int, want ...int) {
 	t.Helper()
 	b := m.bindings[0]
@@ -62,10 +62,10 @@ func (m *steppedServer) wantRoutes(t *testing.T, first int, want ...int) {
 func TestRouteFills(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		busy    []int // percent of the last span
+		busy    []int // percentage of the last span that each loop spent in turns
 		waiting []int // requests in the inbox
 		after   time.Duration
-		want    []int // shards of the peers in order
+		want    []int // shard of each peer, in order
 	}{
 		{"all idle", []int{0, 0, 0}, nil, 0, []int{0, 0, 0, 0}},
 		{"just below", []int{fullShare - 1, 0, 0}, nil, 0, []int{0, 0, 0}},
@@ -107,7 +107,7 @@ func TestRouteFewest(t *testing.T) {
 	m.wantRoutes(t, 100, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 0)
 	b.routes.lost(peerAt(101))
 	b.routes.lost(peerAt(101))    // has no effect the second time
-	b.routes.release(peerAt(103)) // its next request is on its way
+	b.routes.release(peerAt(103)) // the route stays, because the peer's next request is on its way
 	m.wantRoutes(t, 200, 2, 1)
 	if n := len(b.routes.to); n != 17 {
 		t.Errorf("%d routes, want 17", n)
@@ -154,7 +154,7 @@ func TestOccupancy(t *testing.T) {
 	}
 }
 
-// see takes a turn of a shard, and executes the jobs from it.
+// see takes a turn of a shard with n messages, and executes the jobs from it.
 func (m *steppedServer) see(sh *shard, n int) {
 	was := m.sh
 	m.sh = sh
@@ -186,8 +186,8 @@ func (m *steppedServer) wantRouted(t *testing.T, what string, want ...int) {
 	}
 }
 
-// A repeated request goes to the loop that has the transfer, as long as it runs, even if others
-// have more time by now.
+// A repeated request is routed to the loop that has the transfer, as long as the transfer runs,
+// even if other loops have more time by then.
 func TestRouteOfRepeat(t *testing.T) {
 	m := manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}})
 	one, two := m.bindings[0].shards[0], m.bindings[0].shards[1]
@@ -203,7 +203,7 @@ func TestRouteOfRepeat(t *testing.T) {
 	m.now = m.now.Add(time.Second) // now the first loop has time
 	m.occupy(two, 100)
 	m.send(peerAt(1), "image")
-	m.send(peerAt(1), "other") // it starts again
+	m.send(peerAt(1), "other") // it starts another transfer
 	m.see(two, 0)
 	m.see(two, 0)
 	m.wantRouted(t, "anew", 0, 1)
@@ -233,7 +233,7 @@ func TestRoutesVanish(t *testing.T) {
 		name   string
 		server Config
 		ask    []byte
-		twice  bool // a single one may be accepted
+		twice  bool // send the request twice, because a single one may be accepted
 	}{
 		{"denied", Config{Deny: []netip.Prefix{denied}}, tftptest.RRQ("image"), false},
 		{"no such file", Config{Read: refuse}, tftptest.RRQ("image"), false},
@@ -283,14 +283,14 @@ func TestRoutesOfFullInbox(t *testing.T) {
 	m.halt(t)
 }
 
-// If a client requests the next file after it has one, and repeats that because there is no
-// answer yet, it gets the file once: both requests go to one loop, even if that loop has ended
-// the first transfer in between.
+// A client requests the next file after it has received one, and repeats the request because there
+// is no answer yet. It gets the file once: both requests are routed to the same loop, even if that
+// loop has ended the first transfer in between.
 func TestRouteOfNextRequest(t *testing.T) {
 	var m *steppedServer
 	ended := false
 	m = manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}, Hooks: Hooks{Ended: func(*Transfer) {
-		if !ended { // a request socket passes it on at this moment
+		if !ended { // a request socket passes the request on at this moment
 			ended = true
 			m.send(peerAt(1), "next")
 		}
@@ -337,8 +337,8 @@ func TestLoopsUsed(t *testing.T) {
 		inWorld(t, func(w *simWorld, s *Config) {
 			w.hooks.spread, s.Loops = false, loops
 			w.net.Default = sim.Link{Latency: 5 * time.Millisecond}
-			// Each sent datagram takes a loop this long, and a lock-step client needs one every
-			// 10 ms: ten clients fill half a loop.
+			// Each sent datagram takes this much of a loop's time, and a lock-step client needs one
+			// every 10 ms. So ten clients fill half of a loop's time.
 			s.Hooks.Trace = func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
 				if sent && local.Port() != transfer.Port {
 					used.Store(local.Port(), true)
@@ -370,8 +370,8 @@ func TestLoopsUsed(t *testing.T) {
 	}
 }
 
-// With many request sockets, repeats, refusals and peers that vanish, each peer has at most one
-// transfer, and no route is left behind.
+// Even with many request sockets, repeats, refusals and peers that vanish, each peer has at most
+// one transfer, and no route is left behind.
 func TestRoutesManyDoors(t *testing.T) {
 	for _, spread := range []bool{true, false} {
 		var mu sync.Mutex
@@ -434,7 +434,7 @@ func TestRoutesManyDoors(t *testing.T) {
 			if n := routed(); n != under {
 				t.Errorf("%d transfers and %d routes", under, n)
 			}
-			time.Sleep(10 * time.Minute) // there was no answer
+			time.Sleep(10 * time.Minute) // the peers have not answered, so all transfers end
 			synctest.Wait()
 			if n := routed(); n != 0 {
 				t.Errorf("%d routes left", n)

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// Memory that readers share is returned when the last of them ends, in any way.
+// Memory that readers share is returned when the last reader ends, however it ends.
 func TestSharedGivenBack(t *testing.T) {
 	ways := map[string]func(d *lockstepServer, v *pagedFile, p *lockstepReader){
 		"ERROR": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
@@ -68,7 +68,7 @@ func TestSharedGivenBack(t *testing.T) {
 		v.try = nil
 		d.turn(0)
 		d.turn(0)
-		if name != "silence" { // silence ended both readers
+		if name != "silence" { // with silence, both readers have ended already
 			if c := d.shared(v); c == nil || c.readers != 1 {
 				t.Errorf("%s of one: shared is %+v", name, c)
 			}
@@ -111,7 +111,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 		if c := d.shared(v); c.cost != 0 {
 			t.Errorf("%d bytes left: %d are shared", left, c.cost)
 		}
-		// Now there is some memory, and then none again.
+		// Now there is some memory, and then again no memory.
 		d.sh.memory.release(&others)
 		one.step()
 		one.step()
@@ -214,7 +214,7 @@ type knownZeros struct {
 func (e *knownEndless) Open(context.Context, string) (store.File, error) { return e.file, nil }
 func (z knownZeros) Identity() (store.Identity, bool)                    { return z.id, true }
 
-// Packets of transfers that share do not allocate either.
+// Packets of transfers that share data do not allocate memory either.
 func TestSharedAllocs(t *testing.T) {
 	const peers = 8
 	lib := newPagedStore(t, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// Transfers that read together, with any block sizes, get the right content.
+// Transfers that share data, with any block sizes, get the right content.
 func TestSharedContent(t *testing.T) {
 	sizes := []int{1, 511, 2047, 2048, 2049, 3 * page}
 	for _, chunks := range []int{1, 2, 3, maxChunks, maxChunks + 1} {
@@ -29,7 +29,7 @@ func TestSharedContent(t *testing.T) {
 		alike := blocks[i%len(blocks)]
 		for _, block := range []int{alike, alike, blocks[rng.IntN(len(blocks))], blocks[rng.IntN(len(blocks))], 1428} {
 			if size/block > 10_000 {
-				block = 512 // it would take too long
+				block = 512 // smaller blocks would take too long
 			}
 			readers = append(readers, d.reads("image", block))
 			for range rng.IntN(50) {
@@ -41,7 +41,7 @@ func TestSharedContent(t *testing.T) {
 		shares, small := d.shared(v), 0
 		for _, p := range readers {
 			if p.block <= maxAhead/minReads {
-				small++ // others read whole blocks for themselves
+				small++ // readers of larger blocks read for themselves
 			}
 		}
 		d.all(rng, readers...)
@@ -58,7 +58,7 @@ func TestSharedContent(t *testing.T) {
 	}
 }
 
-// With sharing, many transfers need hardly more reads than one.
+// With sharing, many transfers need hardly more reads than a single one.
 func TestSharedReadsOnce(t *testing.T) {
 	const size, many = 1 << 20, 10
 	for _, block := range []int{512, 1024, 1428, 2048} {
@@ -84,7 +84,7 @@ func TestSharedReadsOnce(t *testing.T) {
 	}
 }
 
-// A transfer that reads alone, in windows or as text shares nothing.
+// A transfer that reads alone, with a window, or in netascii does not share data.
 func TestSharedInLockStepOnly(t *testing.T) {
 	lib := newPagedStore(t, 1)
 	v := lib.put("image", bytes.Repeat([]byte("text "), 20_000))
@@ -154,8 +154,8 @@ func TestSharedReplaced(t *testing.T) {
 	}
 }
 
-// If a file is truncated while it is read, the transfer fails, unless its reader has everything
-// already. No byte is wrong.
+// If a file is truncated while it is read, the transfer fails, unless its reader already has the
+// whole file. No byte is wrong.
 func TestSharedTruncated(t *testing.T) {
 	failed, whole := 0, 0
 	for seed := range uint64(60) {

@@ -27,8 +27,8 @@ const (
 	otherIP  = "192.0.2.66"
 )
 
-// A simWorld is a server on a simulated network, with time that passes while all goroutines wait.
-// It lives inside a bubble of testing/synctest.
+// A simWorld has a server on a simulated network, with time that passes while all goroutines wait.
+// It runs inside a bubble of testing/synctest.
 type simWorld struct {
 	t    testing.TB
 	net  *sim.Network
@@ -37,7 +37,7 @@ type simWorld struct {
 	log  *logRecords
 
 	server *Server
-	hooks  testHooks // of the server
+	hooks  testHooks // hooks of the server
 	stop   context.CancelFunc
 	served chan error
 
@@ -241,7 +241,7 @@ func (l *logRecords) results() map[Outcome]int {
 	return n
 }
 
-// wantResults checks the logged results when all is quiet.
+// wantResults waits until all goroutines are idle, and checks the logged results.
 func (w *simWorld) wantResults(want map[Outcome]int) {
 	w.t.Helper()
 	synctest.Wait()
@@ -270,7 +270,7 @@ func addrPort(ip string, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(ip), port)
 }
 
-// A walled is a socket that cannot reach one host.
+// A walled is a socket that cannot reach a certain host.
 type walled struct {
 	packetio.Socket
 	host netip.Addr

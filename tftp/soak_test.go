@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	soakLength  = 10 * time.Minute // of simulated time, unless HAUL_SOAK is set
+	soakLength  = 10 * time.Minute // simulated time of a run, unless HAUL_SOAK is set
 	soakClients = 4
 	soakPause   = 20 * time.Second // the longest pause between two transfers of a client
-	soakFaults  = 3                // the disk has faults in one of this many minutes, for any seed
+	soakFaults  = 3                // the disk has faults in one of this many minutes, with any seed
 	soakMemory  = 4 << 20          // additional bytes that the second half may use
 )
 
 // For hours of simulated time, clients begin and end transfers over a network that loses,
-// duplicates and reorders packets, and the disk fails and stalls. Each file that arrived is
-// right, nothing that the server confirmed is lost, and the server has no more goroutines, files
-// and memory than before.
+// duplicates and reorders packets, with a disk that fails and stalls. Each file that arrives must
+// be right, no upload that the server confirmed may be lost, and the server may not have more
+// goroutines, files or memory than before.
 //
 //	HAUL_SOAK=6h go test -run TestSoakSimulated ./tftp
 //
@@ -90,9 +90,9 @@ func TestSoakSimulated(t *testing.T) {
 // soakFiles are the sizes of existing files.
 var soakFiles = []int{0, 1, 511, 512, 513, 8 * 1024, 50_000}
 
-// settled returns the number of goroutines and the heap when there is no activity.
+// settled returns the number of goroutines and the size of the heap when there is no activity.
 func (s *simSoak) settled() (goroutines int, heap uint64) {
-	time.Sleep(5 * time.Minute) // of silence, after which the server gives up on peers that vanished
+	time.Sleep(5 * time.Minute) // time after which the server has given up on peers that vanished
 	synctest.Wait()
 	s.log.mu.Lock()
 	s.log.lines = nil
@@ -104,13 +104,13 @@ func (s *simSoak) settled() (goroutines int, heap uint64) {
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// A soakDisk sometimes fails and stalls in one of soakFaults minutes, and always at its first
-// call in such a minute.
+// A soakDisk has faults in one of soakFaults minutes: calls fail or stall. The first call in such a
+// minute always does, and others sometimes do.
 type soakDisk struct {
 	mu     sync.Mutex
 	random *rand.Rand // mu
 	minute int64      // mu
-	bad    bool       // mu: in this minute
+	bad    bool       // mu: calls may fail in this minute
 	first  bool       // mu: there was no call in such a minute yet
 	failed int        // mu
 }
@@ -172,7 +172,7 @@ type simSoaker struct {
 	random *rand.Rand
 	here   store.Tree
 	stored []byte   // content that the server confirmed last
-	unsure [][]byte // later contents that it did not confirm, but may have
+	unsure [][]byte // later contents that the server did not confirm, but may have
 }
 
 func (c *simSoaker) own() string { return fmt.Sprint("own", c.id) }
@@ -198,7 +198,7 @@ func (s *simSoak) count(n *int) {
 	*n++
 }
 
-// act moves a file, or begins to and vanishes.
+// act transfers a file, or begins a transfer and vanishes.
 func (c *simSoaker) act() {
 	client := &simClient{&tftpclient.Client{BlockSize: []int{512, 1024, 1428}[c.random.IntN(3)], Window: []int{1, 4, 16}[c.random.IntN(3)]}, c.opener(clientIP)}
 	defer client.Wait()

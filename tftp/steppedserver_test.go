@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A steppedServer is a server with one shard whose turns a test takes itself: there are no
+// A steppedServer is a server with one shard, whose turns the test takes itself. There are no
 // goroutines, and the test controls the time.
 type steppedServer struct {
 	*Server
@@ -82,7 +82,7 @@ func (m *steppedServer) halt(t testing.TB) {
 	t.Fatal("the shard does not end")
 }
 
-// A deadEnd is a socket that accepts everything and returns nothing.
+// A deadEnd is a socket that accepts all datagrams and never returns any.
 type deadEnd struct {
 	datagrams int
 	last      []byte // the latest message

@@ -8,8 +8,7 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// For any calls that set, move and remove, each session is looked at when it is
-// due, and none before the first.
+// With any calls of set and remove, each session is returned when it is due, and not before.
 func TestTimers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	base := time.Unix(1e9, 0)
@@ -68,8 +67,8 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// Packets that wait in the socket are handled before a deadline counts, but no
-// flood keeps deadlines away for longer than maxBehind.
+// Packets that wait in the socket are handled before a deadline counts. But a flood cannot delay
+// deadlines by more than maxBehind.
 func TestTimersWaitForTheSocket(t *testing.T) {
 	for _, test := range []struct {
 		late     time.Duration
@@ -92,7 +91,7 @@ func TestTimersWaitForTheSocket(t *testing.T) {
 		n := 0
 		if test.full {
 			for n = range m.sh.in {
-				m.deliver(n, peerAt(1), []byte{0, 5, 0, 0, 'x', 0}) // ERROR packets of no transfer
+				m.deliver(n, peerAt(1), []byte{0, 5, 0, 0, 'x', 0}) // ERROR packets that belong to no transfer
 			}
 			n = len(m.sh.in)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A trace has every datagram of both ends, in order, with both addresses.
+// A trace contains every datagram of both ends, in order, with both addresses.
 func TestTrace(t *testing.T) {
 	var mu sync.Mutex
 	var server, client []string

@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
-// Calls that the store never answers, as with a network disk whose server has failed, do not
-// prevent others from using their files.
+// Calls that a store never answers, such as those to a network disk whose server has failed, do not
+// prevent other clients from using their files.
 func TestStuckStoreStopsNoOthers(t *testing.T) {
 	var release chan struct{}
 	inWorld(t, func(w *simWorld, _ *Config) {
@@ -52,7 +52,7 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 	})
 }
 
-// Stuck calls never add an unlimited number of workers.
+// However many calls hang, the number of workers is bounded.
 func TestWorkersAreBounded(t *testing.T) {
 	var release chan struct{}
 	inWorld(t, func(w *simWorld, s *Config) {
@@ -76,8 +76,8 @@ func TestWorkersAreBounded(t *testing.T) {
 	})
 }
 
-// A server stops although its store does not answer, and reports that. A file that the store
-// opens later is closed.
+// A server stops even if its store does not answer, and reports that. A file that the store opens
+// later is closed.
 func TestEndsBesideStuckStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -111,9 +111,9 @@ func TestEndsBesideStuckStore(t *testing.T) {
 	})
 }
 
-// Forged requests for files that the store never opens, many times as many as there may be
-// transfers, do not stop running transfers: the queue of jobs has room for all, because displaced
-// transfers still wait for their jobs.
+// Forged requests for files that the store never opens do not stop running transfers, even if they
+// are many times as many as there may be transfers. The queue of jobs has room for all, although
+// displaced transfers still wait for their jobs.
 func TestForgedRequestsAtStuckStore(t *testing.T) {
 	var release chan struct{}
 	inWorld(t, func(w *simWorld, s *Config) {

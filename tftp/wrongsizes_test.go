@@ -113,7 +113,8 @@ func fakeServer(w *simWorld, oack []byte, blocks int) (tftpclient.Target, *sync.
 	return to, &wg
 }
 
-// A client accepts no file whose size differs from the announced one: it may be truncated.
+// A client accepts no file whose size differs from the announced size, because the file may be
+// truncated.
 func TestDownloadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "1123", "1124", "1125", "1000000"} {
 		inWorld(t, nil, func(w *simWorld) {
@@ -144,9 +145,9 @@ func TestDownloadSizeLies(t *testing.T) {
 	})
 }
 
-// A file longer than its tsize is not fetched to its end, which may never come.
+// A file that is longer than its tsize is not fetched to its end, because the end may never arrive.
 func TestEndlessSizeLies(t *testing.T) {
-	const said, most = 1000, 2 * 512 // the second block of 512 bytes exceeds it
+	const said, most = 1000, 2 * 512 // the second block of 512 bytes exceeds the announced size
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
 		defer p.Close()
@@ -277,7 +278,7 @@ func TestStoreSlowerThanNetwork(t *testing.T) {
 					t.Fatal(err)
 				}
 				tftptest.WantFile(t, w.mem, "new", b)
-				// Blocks that the server does not confirm are not repeated without end.
+				// The client does not endlessly repeat blocks that the server does not confirm.
 				if needed := int64(len(b) / c.BlockSize); res.Sent > 8*needed {
 					t.Errorf("%d packets sent for some %d blocks", res.Sent, needed)
 				}
@@ -286,7 +287,7 @@ func TestStoreSlowerThanNetwork(t *testing.T) {
 	}
 }
 
-// Size only requests the size.
+// Size requests the size without fetching the file.
 func TestSize(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		for _, size := range []int{0, 1, 511, 512, 100_000} {

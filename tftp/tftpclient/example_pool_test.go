@@ -18,7 +18,7 @@ func ExamplePool() {
 		defer stop()
 		switches = append(switches, addr)
 	}
-	backup := store.Mem(0) // a localdir.Dir stores them on the disk
+	backup := store.Mem(0) // a localdir.Dir would store them on the disk
 	pool := tftpclient.Pool{Sockets: 8}
 	defer pool.Close()
 

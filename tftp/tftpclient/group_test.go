@@ -10,7 +10,7 @@ import (
 func TestGroup(t *testing.T) {
 	var g group
 	var ran atomic.Int64
-	g.wait() // it is still empty
+	g.wait() // the group is still empty
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

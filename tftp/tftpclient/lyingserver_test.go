@@ -17,16 +17,16 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A lyingServer answers requests at random, from any of its ports. If it sends data of a file, the
-// data matches the block number.
+// A lyingServer answers requests with random packets, from any of its ports. If it sends data of a
+// file, the data matches the block number.
 type lyingServer struct {
-	ports []*udp.Conn // requests go to the first
+	ports []*udp.Conn // requests are sent to the first one
 	rng   *rand.Rand
 	truth []byte
 	block int // block size in bytes, if options are requested
 	next  int // next block of the read
 	sent  int
-	calm  int // the higher, the fewer lies
+	calm  int // the higher this value, the fewer lies
 }
 
 func newLyingServer(t *testing.T, seed uint64, truth []byte) (*lyingServer, Target) {
@@ -108,7 +108,7 @@ func (v *lyingServer) say(q transfer.Request, block int) []byte {
 	number, length := v.next, block
 	switch v.rng.IntN(v.calm / 2) {
 	case 0:
-		number += v.rng.IntN(9) - 4 // from the past, or the future
+		number += v.rng.IntN(9) - 4 // the number of an earlier or a later block
 	case 1:
 		number += v.rng.IntN(1 << 16)
 	case 2:
@@ -122,8 +122,8 @@ func (v *lyingServer) say(q transfer.Request, block int) []byte {
 	return append(b, bytes.Repeat([]byte{0xff}, max(0, length-block))...)
 }
 
-// Whatever a server answers, transfers end, no file appears that the server has not sent from its
-// beginning, nothing is left open, and the client sends little more than it receives.
+// Whatever a server answers, transfers end, and nothing is left open. No file appears that the
+// server has not sent from its beginning. The client sends little more than it receives.
 func TestHostileServers(t *testing.T) {
 	client := &Client{BlockSize: 1000, Window: 4}
 	const limit = time.Second
@@ -177,7 +177,7 @@ func askLyingServer(t *testing.T, seed uint64, client *Client, pool *Pool, limit
 	}
 	client.Wait()
 	v.ports[0].Close()
-	const byTimers = 2 * 20 // for each transfer, with and without options
+	const byTimers = 2 * 20 // packets that timers send for each transfer, with and without options
 	if n := <-came; n > v.sent+transfers*byTimers {
 		t.Errorf("%d packets came for %d that were sent", n, v.sent)
 	}

@@ -42,7 +42,7 @@ func serveAt(t testing.TB, s tftp.Config, addr string) *tftp.Server {
 	return l
 }
 
-// at names a file on a real server.
+// at returns a target for a file on a real server.
 func at(l *tftp.Server, name string) Target {
 	return Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: name}
 }

@@ -52,7 +52,7 @@ func TestPoolNames(t *testing.T) {
 	l := serve(t, tftp.Config{Store: mem})
 	p := newPool(t, &Pool{})
 	to := at(l, "file")
-	to.Host = "localhost" // ::1 comes first where there is IPv6
+	to.Host = "localhost" // ::1 is tried first if the system has IPv6
 	const names = 3 * maxResolvers
 	for i := range names {
 		p.get(t.Context(), to, here, fmt.Sprint("file", i))
@@ -137,8 +137,9 @@ func TestPoolHosts(t *testing.T) {
 	}
 }
 
-// A fanServer answers each request once it is released: from a new port for each, or all from one
-// port. It checks that no client's port sends two requests meanwhile.
+// A fanServer answers each request either from a new port, or all requests from one port. It sends
+// the second blocks only when n clients have sent requests. It checks that no port of a client
+// sends a request before its previous one is answered.
 type fanServer struct {
 	t      *testing.T
 	door   *udp.Conn
@@ -146,7 +147,7 @@ type fanServer struct {
 	n      int // number of requests to wait for before any data flows
 
 	mu      sync.Mutex
-	asking  map[netip.AddrPort]bool // mu: clients' ports whose requests were not answered
+	asking  map[netip.AddrPort]bool // mu: clients' ports whose requests are not answered yet
 	clients map[netip.AddrPort]int  // mu: transfers by the client's port
 	all     int                     // mu
 	started chan struct{}
@@ -175,7 +176,7 @@ func (f *fanServer) serve() {
 			continue
 		}
 		from, b := in[0].Peer, in[0].Data
-		if transfer.OpcodeOf(b) == transfer.Acknowledgement { // to a single port
+		if transfer.OpcodeOf(b) == transfer.Acknowledgement { // sent to a server with a single port
 			f.mu.Lock()
 			f.clients[from]--
 			delete(held, from)
@@ -240,7 +241,8 @@ func (f *fanServer) transfer(to netip.AddrPort, name string) {
 	}
 }
 
-// If the server has a port for each transfer, two thousand are under way at once over four sockets.
+// If the server has a port for each transfer, two thousand transfers are under way at once over
+// four sockets.
 func TestPoolManyPerServer(t *testing.T) {
 	const transfers = 2000
 	f, to := newFanServer(t, transfers, false)
@@ -266,8 +268,8 @@ func TestPoolManyPerServer(t *testing.T) {
 	}
 }
 
-// A server with a single port gets one request at a time from each socket, even if it was first
-// taken for one with many ports.
+// A server with a single port gets one request at a time from each socket, even if the pool first
+// takes it for a server with many ports.
 func TestPoolSinglePort(t *testing.T) {
 	const transfers = 60
 	_, to := newFanServer(t, 0, true)

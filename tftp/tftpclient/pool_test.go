@@ -102,7 +102,7 @@ func (pt *poolTest) wait() map[string]error {
 // onlyReaderAt hides the other methods of a source.
 type onlyReaderAt struct{ io.ReaderAt }
 
-// Two thousand transfers begun at once, both ways, take four sockets.
+// Two thousand transfers in both directions, begun at once, need only four sockets.
 func TestPoolThousands(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	sizes := []int{0, 1, 511, 512, 5000, 40_000, 100_000}
@@ -139,7 +139,8 @@ func TestPoolThousands(t *testing.T) {
 	}
 }
 
-// A network that loses datagrams damages no file, in either mode, with any options.
+// If the network loses datagrams, all files still arrive undamaged, in both modes and with any
+// options.
 func TestPoolLossy(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	text := []byte(strings.Repeat("a line\nand\r another\n", 500))
@@ -188,7 +189,7 @@ func TestPoolLossy(t *testing.T) {
 	}
 }
 
-// handServer returns a socket from which a test answers requests.
+// handServer returns a peer with which a test answers requests packet by packet.
 func handServer(t *testing.T) (*tftptest.Peer, Target) {
 	t.Helper()
 	p := tftptest.NewPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
@@ -206,7 +207,7 @@ func listenUDP(t *testing.T, at string) *udp.Conn {
 	return conn
 }
 
-// eachPool runs a test with a socket for each transfer, and with shared ones.
+// eachPool runs a test with a socket for each transfer, and with shared sockets.
 func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	for name, p := range map[string]*Pool{
 		"own sockets":    {Transfers: 8, Sockets: 8, Client: &Client{NoOptions: true}},
@@ -292,7 +293,8 @@ func TestPoolOptionsRefused(t *testing.T) {
 	tftptest.WantFile(t, here, "file", []byte("content"))
 }
 
-// A context ends only its own transfer, whether that waits, requests or moves data; Close ends all.
+// The end of a context ends only its own transfer, whether that waits, requests or moves data.
+// Close ends all transfers.
 func TestPoolCancel(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		p.Transfers = 3

@@ -20,7 +20,7 @@ func (c *blockCounter) WriteBlock(int64, []byte, bool, int64) error {
 	return nil
 }
 
-// A packet of a pool allocates no memory: many packets allocate no more than a few.
+// The packets of a pool allocate no memory: many packets allocate no more than a few.
 func TestPoolAllocatesNothingPerPacket(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates")

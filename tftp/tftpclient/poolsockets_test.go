@@ -7,7 +7,7 @@ import (
 )
 
 // A server for which there was no socket is found again without a search, however many servers
-// there are, and each is in only one list.
+// there are. Each server is in only one list.
 func TestPoolStuckServers(t *testing.T) {
 	ss := newPoolSockets(socketSettings{private: true}, 0)
 	servers := make([]*poolServer, 100)

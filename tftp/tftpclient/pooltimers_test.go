@@ -17,7 +17,7 @@ func TestPoolTimers(t *testing.T) {
 			k := &poolTransfer{}
 			at[k] = time.Duration(random.IntN(1000))
 			h.set(k, at[k])
-			h.set(k, at[k]+5) // later: no change
+			h.set(k, at[k]+5) // a later time changes nothing
 		case 2:
 			if k, _ := h.first(); k != nil {
 				at[k] += time.Duration(random.IntN(1000))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A slowJob takes a while, as at a disk.
+// A slowJob takes a while, like a job that waits for a disk.
 type slowJob struct {
 	takes time.Duration
 	done  *atomic.Int64
@@ -16,12 +16,12 @@ type slowJob struct {
 func (j slowJob) Work()     { time.Sleep(j.takes) }
 func (j slowJob) HandBack() { j.done.Add(1) }
 
-// Workers are added as soon as a job waits for long, even if others are started all the time, and
-// end when there are no more jobs. Jobs that wait only for a moment add no workers.
+// Extra workers are started as soon as a job waits for long, even if other jobs begin all the time.
+// They end when there are no more jobs. Jobs that wait only for a moment cause no extra workers.
 func TestWorkersByAge(t *testing.T) {
 	for _, test := range []struct {
 		jobs int
-		want bool // workers added
+		want bool // extra workers are started
 	}{{3 * MinWorkers, false}, {20 * MinWorkers, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			var p Workers
@@ -52,13 +52,13 @@ func TestWorkersByAge(t *testing.T) {
 	}
 }
 
-// If a job is added while addWorkers looks, it looks again, even if it saw no job: all workers
-// may wait for a disk that hangs, and no further job may come.
+// If a job is added while addWorkers checks the queue, it checks again later, even if it saw no
+// job. This matters if all workers wait for a disk that hangs and no other job is added.
 func TestWorkersLookAgain(t *testing.T) {
 	var p Workers
 	p.Init(1)
 	p.checkLater()
-	p.mu.Lock() // addWorkers holds mu while it looks
+	p.mu.Lock() // addWorkers holds mu while it checks the queue
 	for began := time.Now(); p.checking.Load(); time.Sleep(time.Millisecond) {
 		if time.Since(began) > 10*time.Second {
 			t.Fatal("a job that is added while addWorkers looks does not have it look again")
@@ -75,7 +75,7 @@ func TestWorkersLookAgain(t *testing.T) {
 	p.End(false)
 }
 
-// A lendingJob waits for another machine, which does not answer before released is closed.
+// A lendingJob waits for another machine, which answers only when released is closed.
 type lendingJob struct {
 	p        *Workers
 	released chan struct{}
@@ -88,8 +88,8 @@ func (j lendingJob) Work() {
 }
 func (j lendingJob) HandBack() { j.done.Add(1) }
 
-// Any number of jobs that wait for a machine that does not answer leave workers for others. When
-// they are done, no more workers remain than may wait for disks.
+// Even if any number of jobs wait for a machine that does not answer, there are workers for other
+// jobs. When those jobs are done, no more workers remain than may wait for disks.
 func TestLentWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiting, others = 4 * MaxWorkers, 100

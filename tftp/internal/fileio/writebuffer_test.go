@@ -63,8 +63,8 @@ func TestWriteBufferAnyOrder(t *testing.T) {
 	}
 }
 
-// Text that the buffer has accepted always fits, also when a window ends in a CR whose meaning is
-// not known yet.
+// Text for which the buffer has reported room always fits, also when a window ends in a CR whose
+// meaning is not known yet.
 func TestWriteBufferText(t *testing.T) {
 	const block, window = 16, 4
 	pieces := []string{"\r\n", "\r\x00", "\r", "\n", "x", "\r\r\n", "\x00"}
@@ -72,7 +72,7 @@ func TestWriteBufferText(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var ascii []byte
 		switch seed {
-		case 0: // exactly a window ahead, and a pending CR
+		case 0: // exactly one window, after a pending CR
 			ascii = append([]byte("x"), bytes.Repeat([]byte("\r\n"), block*window-1)...)
 			ascii = append(append(ascii, '\r'), bytes.Repeat([]byte("y"), 3*block*window)...)
 		default:
