@@ -192,8 +192,8 @@ func (h *Conn) SetDeadline(t time.Time) error { return h.setDeadlines(t, true, t
 // that already wait.
 func (h *Conn) SetReadDeadline(t time.Time) error { return h.setDeadlines(t, true, false) }
 
-// SetWriteDeadline sets the time at which writing fails. A call may have written some bytes by
-// then.
+// SetWriteDeadline sets the time at which writing fails. A call that fails at the deadline may
+// already have written some bytes.
 func (h *Conn) SetWriteDeadline(t time.Time) error { return h.setDeadlines(t, false, true) }
 
 func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
@@ -216,9 +216,9 @@ func (h *Conn) SetNoDelay(on bool) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetNoDelay(on) })
 }
 
-// SetLinger sets what Close does with written bytes that are not acknowledged. For seconds below 0,
-// the default, they are sent after Close has returned. For 0 they are discarded, and the peer gets
-// a reset.
+// SetLinger sets what Close does with written bytes that are not acknowledged. If seconds is below
+// 0, which is the default, they are sent after Close has returned. If it is 0, they are discarded,
+// and the peer gets a reset.
 func (h *Conn) SetLinger(seconds int) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetLinger(seconds) })
 }
@@ -249,8 +249,9 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 // before it allocates a buffer, so that an idle connection costs only its goroutine. If there is
 // nothing to read when the server ends, it returns [ErrDraining].
 //
-// Below a [tls.Conn] it does not notice records that TLS has received but not yet returned, not
-// even after a short Read. Call it there only after a Read has failed at a read deadline.
+// If a [tls.Conn] uses the connection, TLS may have received records that it has not yet returned,
+// even after a short Read. WaitReadable does not notice them. In this case call it only after a
+// Read has failed at a read deadline.
 func (h *Conn) WaitReadable() error {
 	return h.call("wait", func(c *conns.Conn) error { return c.WaitReadable(true) })
 }

@@ -189,9 +189,10 @@ func (k *kernel) accept(c *conns.Conn) error {
 // kernel has already answered these clients.
 const lateTime = 50 * time.Millisecond
 
-// stop ends accept. It still accepts clients that are connected by then. To avoid connecting new
-// clients only to reset them, their first attempt gets no answer, and the next one finds the port
-// closed, or another server. If another process has the socket too, that process accepts them all.
+// stop ends accept. Clients that are connected by then are still accepted. New clients must not be
+// connected only to be reset, so their first attempt gets no answer, and the next one finds the
+// port closed, or another server. If another process has the socket too, that process accepts all
+// clients.
 func (k *kernel) stop(busy bool) {
 	until := time.Unix(1, 0)
 	if !k.unix && !k.handed.Load() {

@@ -20,9 +20,9 @@ type kernelCopy struct {
 	handled bool   // the copy is complete or failed; otherwise the caller copies the rest
 	err     error
 
-	// join, if not nil, continues a copy that is not handled. It is called without a lock of
-	// the connection, because it may wait for the other end of the copy, and Close and other
-	// calls must not wait for that.
+	// join, if not nil, continues a copy that is not handled. It is called without a lock of the
+	// connection, because it may wait for the other end of the copy. Close and other calls must not
+	// wait for that.
 	join func(*Conn) kernelCopy
 }
 
@@ -32,7 +32,7 @@ func (m kernelCopy) end(err error) kernelCopy {
 	return m
 }
 
-// copyRest writes the bytes that the kernel has left over, and copies the rest, up to most bytes in
+// copyRest writes the bytes in m.left, and then copies the rest from r to w, up to most bytes in
 // all.
 func (m kernelCopy) copyRest(w io.Writer, r io.Reader, most int64) (int64, error) {
 	n := m.n

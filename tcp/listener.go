@@ -45,7 +45,7 @@ func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 // clients would keep out others.
 const maxPending = 1024
 
-// A Listener is a [net.Listener] that gives out the connections of a [Server].
+// A Listener is a [net.Listener] whose Accept returns the connections of a [Server].
 type Listener struct {
 	r        *run
 	accepted chan net.Conn
@@ -118,7 +118,7 @@ func (l *Listener) accept(from <-chan net.Conn) (net.Conn, error) {
 	}
 }
 
-// A splitListener gives out the connections of SplitALPN.
+// A splitListener returns the connections of SplitALPN.
 type splitListener struct{ *Listener }
 
 // Accept waits for a connection.
@@ -190,7 +190,8 @@ func hasEnded(c <-chan struct{}) bool {
 	}
 }
 
-// Addr returns the address that it listens on; with several sockets, that of the first.
+// Addr returns the address that it listens on. If there are several sockets, it is the address of
+// the first.
 func (l *Listener) Addr() net.Addr { return l.r.sockets[0].addr }
 
 func (l *Listener) fail(op string, err error) error {

@@ -20,7 +20,7 @@ type opener struct {
 	admission.Gate
 	s *Server
 
-	// These are set for a Listener: hand takes a connection instead of Handle, and pending has an
+	// These are set for a Listener. hand gets each connection instead of Handle, and pending has an
 	// element for each connection that waits for Accept.
 	hand    func(*Conn)
 	pending chan struct{}

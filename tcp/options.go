@@ -11,8 +11,8 @@ import (
 // Options apply to listening sockets and their connections. The zero value is a good choice.
 type Options struct {
 	// Sockets is how many kernel sockets share the address (SO_REUSEPORT), each with its own queue.
-	// 0 means one for each CPU that the process may use, at most 16. A unix socket is always one,
-	// and so is any socket if the kernel cannot share an address fairly.
+	// 0 means one for each CPU that the process may use, at most 16. There is always one socket for
+	// a unix address, and for any address if the kernel cannot share it fairly.
 	Sockets int
 
 	// Backlog is how many connections may wait to be accepted, on each socket. 0
@@ -40,8 +40,9 @@ type Options struct {
 	ClientFirst time.Duration
 
 	// Congestion names the congestion control, such as "cubic" or "bbr". "" means the system's
-	// default, or for [FromFiles] that of the socket. If the system refuses it, the error is a
-	// [*CongestionError]; without [CanChooseCongestion] it refuses all.
+	// default, or, for [FromFiles], the one that the socket already has. If the system refuses the
+	// name, the error is a [*CongestionError]. If [CanChooseCongestion] is false, the system
+	// refuses all names.
 	Congestion string
 
 	// SendBuffer is how many sent bytes the kernel holds until they are acknowledged; with 0 it
@@ -53,7 +54,7 @@ const (
 	defaultKeepAlive      = 15 * time.Second
 	defaultKeepAliveCount = 9
 
-	// maxSockets is the most kernel sockets for one address.
+	// maxSockets is the largest number of kernel sockets for one address.
 	maxSockets = 64
 )
 

@@ -152,7 +152,7 @@ func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 	helpers.Go(func() { r.keepTime(over) })
 }
 
-// drain begins the end: clients that are connected by now are still served.
+// drain begins the end of the run. Clients that are already connected are still served.
 func (r *run) drain() {
 	r.Drain()
 	close(r.draining)

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/tcp/internal/conns"
 )
 
-// joins is false because kernelReadFrom would itself wait for its source. So it is called for
-// regular files only.
+// joins is false because kernelReadFrom would itself wait for its source. So it is only called for
+// regular files.
 const joins = false
 
 // kernelReadFrom lets package net copy, which uses the kernel if it can.

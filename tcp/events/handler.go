@@ -13,7 +13,7 @@ const (
 	defaultMaxUnsent = 1 << 20
 )
 
-// These errors are passed to OnEnd, besides those of package tcp: ErrDraining, ErrCut and the
+// These errors are passed to OnEnd. So are errors of package tcp: ErrDraining, ErrCut and the
 // errors of its timeouts.
 var (
 	// ErrHeld says that OnData used none of [Handler.MaxHeld] bytes.

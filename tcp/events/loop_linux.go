@@ -114,8 +114,8 @@ func (l *loop) attend() {
 	}
 }
 
-// drain begins the end. It closes connections without a request, and after Times.Drain also those
-// of clients that have sent nothing.
+// drain begins the end. It closes connections without a request. After Times.Drain it also closes
+// the connections of clients that have sent nothing.
 func (l *loop) drain() {
 	switch {
 	case !l.idleEnded:

@@ -41,8 +41,8 @@ type loop struct {
 	woken atomic.Bool // attend has work to do
 	full  atomic.Bool // the loop waits for a place for a connection
 
-	// The loop's goroutine owns the fields below. A handler may end it with runtime.Goexit, and the
-	// next one continues with them.
+	// The loop's goroutine owns the fields below. A handler may end this goroutine with
+	// runtime.Goexit; a new goroutine then continues with them.
 	n, at   int     // number of events, and index of the next one to handle
 	ready   []*Conn // to serve in the next round
 	batch   []*Conn // being served in this round

@@ -65,7 +65,7 @@ func (g *Gate) Admit(c *conns.Conn) bool {
 // CountSource counts a connection that has a place for its source, or refuses it. The clients of a
 // proxy are counted later: see [Gate.Check].
 func (g *Gate) CountSource(c *conns.Conn) bool {
-	c.Source = netip.Addr{} // clears that of the previous connection
+	c.Source = netip.Addr{} // clears the source of the previous connection
 	if g.Sources != nil {
 		from := c.PeerIP()
 		if g.IsProxy(from) {

@@ -34,7 +34,7 @@ var (
 	ErrClosed = errors.New("tcp: write after Close")
 )
 
-// Limits are how many bytes a connection may keep, in addition to those of one receive.
+// Limits are how many bytes a connection may keep, in addition to the bytes of one receive.
 type Limits struct {
 	Held   int // bytes of an incomplete request
 	Unsent int // bytes of answers that the peer does not read

@@ -27,7 +27,7 @@ const (
 	MaxLength = 4 << 10
 )
 
-// A header begins with one of these: §2.1 and §2.2. No other protocol begins with the second.
+// A header begins with one of these (§2.1 and §2.2). No other protocol begins with the second one.
 const (
 	beginV1 = "PROXY "
 	beginV2 = "\r\n\r\n\x00\r\nQUIT\n"
@@ -40,7 +40,7 @@ const fixedLength = len(beginV2) + 4
 // A Header is the content of a PROXY header.
 type Header struct {
 	// Source is the client, and Destination the address that it connected to. Both are invalid if
-	// the header names no TCP addresses; use those of the connection then. They are never
+	// the header names no TCP addresses; then use the addresses of the connection. They are never
 	// IPv4-mapped.
 	Source, Destination netip.AddrPort
 

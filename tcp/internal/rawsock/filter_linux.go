@@ -33,8 +33,8 @@ func DropSYN(c syscall.RawConn) {
 	})
 }
 
-// TakeSYN undoes DropSYN, even that of a process that was killed before it could. It keeps other
-// filters.
+// TakeSYN undoes DropSYN, even if the process that called DropSYN was killed before it could undo
+// it. It keeps other filters.
 func TakeSYN(c syscall.RawConn) {
 	_ = c.Control(func(fd uintptr) {
 		var filter [len(noSYN) + 1]unix.SockFilter

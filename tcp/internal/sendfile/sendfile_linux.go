@@ -15,7 +15,8 @@ import (
 
 const (
 	// minLook is the least number of bytes of a file for which Send checks whether they are in
-	// memory. It is more than the kernel reads ahead, so such a range is not just being read.
+	// memory. It is more than the kernel reads ahead. In a smaller range, the kernel may just be
+	// reading the bytes.
 	minLook = 1 << 20
 
 	// maxRawSend is how many bytes one raw call sends without the scheduler's knowledge: a tenth of

@@ -14,7 +14,7 @@ import (
 // A source is an IPv4 address, or the 64 bits of an IPv6 address that one site shares
 // (RFC 4291 §2.5.4): a host with one address of such a network can use all of them.
 type Table struct {
-	max    int // most connections of one source
+	max    int // the largest number of connections of one source
 	seed   maphash.Seed
 	shards [sourceShards]sourceShard
 }
@@ -27,7 +27,7 @@ const sourceShards = 64
 type sourceShard struct {
 	mu    sync.Mutex
 	conns map[netip.Addr]int // mu: sources that have connections
-	peak  int                // mu: the most sources since conns was created
+	peak  int                // mu: the largest number of sources since conns was created
 
 	_ [64]byte // keeps the next shard's lock off this one's cache line
 }
