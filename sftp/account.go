@@ -8,16 +8,17 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// An Account is what a user has access to after the login.
+// An Account says which files a user has access to after the login, and with which rights and
+// limits.
 type Account struct {
 	// User names the account. Connections of the same User share the Rate and see each other's
 	// hidden uploads, so they must have the same files. If it is empty, the account has the name
 	// that was given at login.
 	User string
 
-	Tree   store.Tree   // what the user sees as /
+	Tree   store.Tree   // the files; the user sees its root as /
 	Dir    string       // the directory in which the user begins, below / and slash-separated; "" means /
-	Access users.Access // what the user may do with it; zero means all
+	Access users.Access // the user's rights; zero means all
 	Rate   int64        // bytes a second each way; 0 means no limit
 
 	// Home returns the home directory of a user, as the client sees it, for "~" and the
@@ -30,8 +31,8 @@ type Account struct {
 	// after a link. Without it, paths are taken as text.
 	Resolve func(path string) (string, error)
 
-	// CreateOnly reduces full access: the user may not change or remove what existed before the
-	// connection. See [store.CreateOnly].
+	// CreateOnly reduces full access: the user may not change or remove files that existed before
+	// the connection. See [store.CreateOnly].
 	CreateOnly bool
 
 	// Refused are the names of requests that are answered with PERMISSION_DENIED, as [Requests]

@@ -129,8 +129,8 @@ const (
 	loginFailed = "the login was right, but the server cannot open the account's files; its log has the reason"
 )
 
-// refuseSessions refuses what a client opens, with a reason, until it leaves: SSH has no
-// other way to reject a user who has logged in.
+// refuseSessions refuses all channels that a client opens, and gives the reason, until the client
+// leaves. SSH has no other way to reject a user who has logged in.
 func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 	timer := time.NewTimer(refuseTime)
 	defer timer.Stop()
@@ -152,9 +152,9 @@ func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 // wait returns why x/crypto has ended the connection. By then it accepts no more channels.
 //
 // x/crypto ends a connection that breaks the protocol. If more than 16 packets follow, its reader
-// blocks on one that nobody receives, and its Wait waits for the reader. So the server does not
-// wait longer than maxWait. The goroutine left behind holds the packets as long as the process
-// lives, and the address that sent them is refused.
+// blocks on a packet that nobody receives, and its Wait waits for the reader. So the server does
+// not wait longer than maxWait. The reader's goroutine remains, and holds the packets as long as
+// the process lives. The address that sent them is refused from then on.
 func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	over := make(chan error, 1)
 	go func() { over <- sc.Wait() }()

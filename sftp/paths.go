@@ -79,8 +79,8 @@ func (p *paths) absolute(path string) string {
 	return "/" + p.home + "/" + path
 }
 
-// expand replaces "~" at the beginning by the home directory of the user, and "~user" by that of
-// another user.
+// expand replaces "~" at the beginning of a path by the home directory of the user, and "~user" by
+// the home directory of another user.
 func (p *paths) expand(path string) (string, error) {
 	user, ok := strings.CutPrefix(path, "~")
 	if !ok {

@@ -179,7 +179,7 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	return tried, nil
 }
 
-// tryWrite writes a message. If the write completes, the next look sees it.
+// tryWrite writes a message. The next call of look sees whether the write has completed.
 func (r *receiveQuota) tryWrite() {
 	r.poke()
 	r.mu.Lock()
@@ -305,8 +305,8 @@ func (q *queue) move() {
 }
 
 // widen gives a channel with a large upload a wide window, if one is available. A channel that has
-// ended gets none, though its session may still read buffered data: nothing would give the window
-// back. The caller holds quota.mu.
+// ended gets no wide window, though its session may still read buffered data, because nothing would
+// free that window again. The caller holds quota.mu.
 func (q *queue) widen() {
 	r := q.quota
 	if q.taken < wideFrom || q.window > channelWindow || r.wide != nil || r.fixed {

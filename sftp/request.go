@@ -22,7 +22,7 @@ func (c *userConn) serveSession(ctx context.Context, rw io.ReadWriter) (err erro
 	return newSession(ctx, c, rw).serve()
 }
 
-// serve answers requests until the peer closes the channel, which is no error.
+// serve answers requests until the peer closes the channel. That is not an error.
 func (s *session) serve() error {
 	defer s.end()
 	for {

@@ -139,7 +139,7 @@ func (c *userConn) hashFile(ctx context.Context, f store.Handle, q *wire.Request
 	return sums, nil
 }
 
-// hashBlock hashes n bytes, or as many as there are, taking turns with others.
+// hashBlock hashes up to n bytes of r. It takes turns with other hash computations.
 func (c *userConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash.Hash) (done int64, err error) {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Reasons to refuse a request with a handle. OpenSSH answers most such requests with a failure, but
-// CLOSE as if a file did not exist.
+// These errors refuse a request whose handle is not known. OpenSSH answers most such requests with
+// a failure, but CLOSE as if a file did not exist.
 var (
 	errNoHandle = errors.New("no such handle")
 	errNotOpen  = fmt.Errorf("%w: %w", fs.ErrNotExist, errNoHandle)

@@ -27,9 +27,9 @@ const (
 // errStuck means that a server ended although calls to its store or its hooks had not returned.
 var errStuck = errors.New("sftp: the store does not answer")
 
-// Serve accepts connections until ctx ends or accepting fails, and returns that failure. It closes
-// l, ends the connections that have no file open, gives the others the Grace to close theirs, and
-// returns when the last connection is over.
+// Serve accepts connections until ctx ends or accepting fails. Then it closes l, ends the
+// connections that have no file open, gives the others the Grace to close their files, and returns
+// when the last connection is over. It returns the error from accepting, or nil if ctx has ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer l.Close()
 	if err := s.check(); err != nil {

@@ -128,7 +128,7 @@ type Server struct {
 
 // Counters are a server's counters.
 type Counters struct {
-	Conns, Handshakes int   // now: connections, and those that have not logged in
+	Conns, Handshakes int   // present connections, and those of them that have not logged in
 	Sessions, Handles int64 // now: channels that speak SFTP, and their open files and directories
 
 	Logins     int64 // successful logins
@@ -140,7 +140,7 @@ type Counters struct {
 	Received   int64 // bytes of files written by them
 }
 
-// A shared is what the connections of a server share.
+// A shared holds the state that the connections of a server share.
 type shared struct {
 	once     sync.Once
 	guard    penalty.Guard
@@ -160,8 +160,9 @@ type counts struct {
 	sent, received                       atomic.Int64
 }
 
-// Prepare asks the system for settings that Serve would look up. It is for programs that drop the
-// right to read the system's files before they serve; others need not call it.
+// Prepare asks the system for settings that Serve would otherwise look up itself. It is for
+// programs that drop the right to read the system's files before they serve. Other programs need
+// not call it.
 func (s *Server) Prepare() { sshconn.LargestSend() }
 
 // Counters returns the present counters.
@@ -185,7 +186,7 @@ func (s *Server) check() error {
 	return nil
 }
 
-// init applies defaults and makes what the connections share.
+// init applies defaults and prepares the shared state.
 func (s *Server) init() {
 	s.shared.guard = penalty.Guard{
 		MaxConns:               s.MaxConns,

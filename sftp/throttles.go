@@ -7,12 +7,12 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The throttles hold the limits on the rate of a connection: that of the server, and that of the
-// account.
+// The throttles hold the two limits on the rate of a connection: the limit of the server, and the
+// limit of the account.
 type throttles [2]*rate.Pair
 
 const (
-	// maxData is how many bytes a READ returns at most, and the largest WRITE that
+	// maxData is the largest number of bytes that a READ returns, and the largest WRITE that
 	// limits@openssh.com announces.
 	maxData = wire.CommonData
 

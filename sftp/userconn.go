@@ -125,7 +125,7 @@ func isTempName(name string) bool {
 	return tempname.Is(path.Base(name), tempname.Upload)
 }
 
-// leave ends what enter began.
+// leave undoes enter.
 func (c *userConn) leave() {
 	if c.account == nil {
 		return

@@ -57,7 +57,7 @@ func addWindow(channel any, bytes uint32) bool {
 	mu.Lock()
 	defer mu.Unlock()
 	if *window > channelWindow || *consumed > channelWindow-*window {
-		return false // the fields have another meaning by now
+		return false // the fields seem to have another meaning in this version
 	}
 	*consumed += bytes
 	return true

@@ -18,7 +18,7 @@ import (
 
 // Bounds of an archive.
 const (
-	maxArchived     = 1 << 20 // entries; as many as maxListed, for all listings together
+	maxArchived     = 1 << 20 // entries; the same number as maxListed
 	maxArchiveDepth = 128     // directories below the first one
 
 	// An entry of a zip stays in memory until the end. It counts as zipListed entries of a listing,
@@ -177,8 +177,8 @@ func (a *archiving) directory(name, as string, dir entry, list []entry, depth in
 	return nil
 }
 
-// file writes a file. Its size is that of the open file: if the file grows meanwhile, the rest is
-// left out, as in any answer.
+// file writes a file. The archive states the size that the file has when it is opened. If the file
+// grows meanwhile, the rest is left out, as in any answer.
 func (a *archiving) file(name, as string) error {
 	if err := a.x.ctx().Err(); err != nil {
 		return err

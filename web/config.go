@@ -122,7 +122,7 @@ type Handler struct {
 	state handlerState
 }
 
-// A handlerState is what a Handler keeps while it serves.
+// A handlerState holds the state of a Handler while it serves.
 type handlerState struct {
 	once      sync.Once
 	everybody Account
@@ -181,7 +181,7 @@ type Exchange struct {
 	Proto  string // such as "HTTP/1.1"
 	TLS    bool
 	Method string
-	Name   string // clean, beginning with a slash; if the target is no valid name, the beginning of the target as received
+	Name   string // clean, beginning with a slash; if the target is not a valid name, the beginning of the target as received
 	Path   string // of the file on the disk, once it is open; "" if unknown
 	User   string // the user who has logged in
 	Agent  string // the User-Agent, cut to a bound; it may contain anything
@@ -214,8 +214,8 @@ type Counters struct {
 	Requests int64 // requests that have ended
 	Refused  int64 // requests that were answered by 4xx
 	Failed   int64 // requests answered by 5xx or cut off, except those that the client gave up before there was an answer
-	Logins   int64 // passwords that were right; those accepted without hashing do not count
-	Failures int64 // passwords that were wrong
+	Logins   int64 // right passwords, except those accepted without hashing
+	Failures int64 // wrong passwords
 	Sent     int64 // bytes of files and listings
 	Received int64 // bytes of uploads
 }

@@ -82,7 +82,7 @@ var (
 	ErrManyOpen error = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
 
 	// ErrNotListed means that [Handler.Listing] is off, and the request was for a directory without
-	// an index, or for a name that ends in a slash and is no directory.
+	// an index, or for a name that ends in a slash and is not a directory.
 	ErrNotListed error = &failure{http.StatusNotFound, "there is no such page, and directories are not listed here"}
 
 	// ErrShutdown means that the server ended before the request did: the cause of the request's

@@ -48,7 +48,7 @@ type exchange struct {
 	throttle *rate.Pair // nil if neither the account nor the source has a rate
 	opened   bool       // counted in Handler.open, under source
 	source   netip.Addr
-	name     string // in the store; "" if the target is no valid name
+	name     string // in the store; "" if the target is not a valid name
 	dir      bool   // the target ends in a slash
 
 	values [maxFields]string // of header fields; separate slices would each need an allocation

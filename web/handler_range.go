@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// maxRanges is how many ranges of a file one request may have. With more it gets the whole file.
+// maxRanges is how many ranges of a file one request may have. A request with more ranges gets the
+// whole file.
 const maxRanges = 64
 
 // A byteRange is a part of a file: n bytes from first.

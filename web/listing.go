@@ -99,10 +99,10 @@ type gathering struct {
 }
 
 // entries returns the entries of a directory, in no order. It leaves out entries that no client
-// could get: those that are neither file nor directory, links that are dangling or lead out, and
-// names that no path can spell. It also leaves out links to a directory above them: a client that
-// follows all links would never finish. All returned entries, with or without an error, count as
-// listed.
+// could get: entries that are neither files nor directories, links that are dangling or lead out,
+// and names that no path can express. It also leaves out links to a directory above them: a client
+// that follows all links would never finish. All returned entries, with or without an error, count
+// as listed.
 func (x directoryList) entries(name string) (list []entry, err error) {
 	g := &gathering{name: name}
 	switch can := store.CapabilitiesOf(x.acct.Store); {

@@ -320,7 +320,7 @@ func parseUploadRange(s string) (p uploadPart, ok bool) {
 		return p, false
 	}
 	span, size, _ := strings.Cut(rest, "/")
-	// digits returns the largest number for one that does not fit, which is no valid size.
+	// If the number is too large, digits returns math.MaxInt64, which is not a valid size.
 	if p.total, ok = digits(size); !ok || p.total <= 0 || p.total == math.MaxInt64 {
 		return uploadPart{}, false
 	}

@@ -15,7 +15,7 @@ import (
 // Upper bounds of fields of a [Config]. Larger values have the same effect.
 const (
 	MaxRequests     = pipeline.MaxOutstanding
-	MaxRequestBytes = wire.CommonData // what OpenSSH's server takes
+	MaxRequestBytes = wire.CommonData // the limit of OpenSSH's server
 )
 
 // DefaultTimeout is used if the Timeout of a [Config] is zero.
@@ -32,9 +32,10 @@ const (
 // A Config holds the settings of a [Client]. The zero value fits all but special cases.
 type Config struct {
 	// Conns is the largest number of SSH connections; 0 means 8. The Client uses several
-	// connections for large files: four if the round trip is so long that TCP's window limits one
-	// connection, and all of them from 50 ms on; one for each 150 MB/s, up to four, if one core
-	// limits the encryption; and more if the first connection has too few channels.
+	// connections for large files. If the round trip is so long that TCP's window limits one
+	// connection, it uses four, and all of them from 50 ms on. If one core limits the encryption,
+	// it uses one connection for each 150 MB/s, up to four. It also uses more connections if the
+	// first one has too few channels.
 	Conns int
 
 	// Sessions is the largest number of SFTP channels per connection; 0 means 8. If the server
@@ -58,7 +59,8 @@ type Config struct {
 	Expect int64
 
 	// RoundTrip is the duration of a round trip to the server, if it is known before the first
-	// answer; otherwise 0. The real one may be longer, for example behind a forwarder.
+	// answer; otherwise 0. The real round trip may be longer, for example if the connection leads
+	// through a forwarder.
 	RoundTrip time.Duration
 
 	// Connect opens a further connection. [Dial] needs no Connect. Without it, a client of [New]
@@ -170,8 +172,8 @@ type Path struct {
 	InFlight        int           // how many bytes are in flight
 	RoundTrip       time.Duration // the shortest recent one; 0 if not known yet
 	Rate            int64         // the best recent one, in bytes per second
-	ReadBytes       int           // most bytes that one request may read
-	WriteBytes      int           // most bytes that one request may write
+	ReadBytes       int           // largest number of bytes that one request may read
+	WriteBytes      int           // largest number of bytes that one request may write
 }
 
 // Path returns the current measurements.

@@ -131,7 +131,8 @@ func (c *Client) readDir(ctx context.Context, name string, hide func(string) boo
 	}
 }
 
-// all returns all entries, sorted by name, and closes the directory. More than most are an error.
+// all returns all entries, sorted by name, and closes the directory. It returns an error if there
+// are more than most entries.
 func (d *dirReader) all(most int) ([]fs.DirEntry, error) {
 	defer d.Close()
 	var list []fs.DirEntry

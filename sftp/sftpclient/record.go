@@ -27,7 +27,7 @@ type uploadRecord struct {
 	seq     uint64     // mu: number of the last record
 	marked  int64      // mu: how many bytes are complete according to the record
 	closing bool       // mu: the next record is the last one
-	lost    bool       // mu: the record belongs to another upload by now
+	lost    bool       // mu: the record now belongs to another upload
 	blind   bool       // mu: the server does not allow reading it, so no upload can be resumed
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// Runs knows the runs of a program on one machine. Several goroutines call its methods.
+// Runs keeps track of the runs of a program on one machine. Its methods may be called concurrently.
 type Runs interface {
 	// ID returns the unique ID of this run: 13 of the characters A to Z and 2 to 7. It returns ""
 	// if the run has no ID.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// An upload counts as dead if nothing was written to it for sweepAfter, or for
+	// An upload counts as abandoned if nothing was written to it for sweepAfter, or for
 	// sweepResumable if it can be resumed.
 	sweepAfter     = 24 * time.Hour
 	sweepResumable = 7 * 24 * time.Hour

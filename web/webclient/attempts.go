@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxTries is how often in a row a request may fail before the client gives up. For a server
-	// that has answered before it tries longer: see Config.AbsenceTimeout.
+	// maxTries is how often in a row a request may fail before the client gives up. If the server
+	// has answered before, the client tries longer: see Config.AbsenceTimeout.
 	maxTries = 5
 
 	// maxSilence is how often in a row a request may get no answer: each time takes AnswerTimeout

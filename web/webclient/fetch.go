@@ -16,9 +16,9 @@ const (
 	// clientBuffer is how many bytes of a body are read and written at once.
 	clientBuffer = 256 << 10
 
-	// splitAfter is how long a file is read over one connection before the client considers more:
-	// most files are complete by then. splitWorth is the time for the rest from which on more
-	// connections are worthwhile.
+	// splitAfter is how long a file is read over one connection before the client considers using
+	// more: by then, most files are complete. More connections are worthwhile if the rest will take
+	// at least splitWorth.
 	splitAfter = 50 * time.Millisecond
 	splitWorth = 250 * time.Millisecond
 
@@ -39,10 +39,10 @@ const (
 
 var chunkBuffers = sync.Pool{New: func() any { return new([clientBuffer]byte) }}
 
-// A download is one FetchTo. It begins with one answer, the stream: that of Open, or one to a
-// request for everything from an offset on. If that takes long, the stream ends early, and a plan
-// requests the rest part by part and in order, so that a kill leaves no large gaps. A plan also
-// requests the rest of a stream that was lost.
+// A download is one FetchTo. It begins with one answer, called the stream: the answer to Open, or
+// to a request for everything from an offset on. If that takes long, the stream ends early, and a
+// plan requests the rest part by part and in order, so that a kill leaves no large gaps. A plan
+// also requests the rest of a stream that was lost.
 type download struct {
 	f       *remoteFile
 	w       io.WriterAt

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// firstRun is how many bytes ReadAt requests at once, and maxRun the most that this grows to
-	// while a file is read in order.
+	// firstRun is how many bytes ReadAt requests at first. While a file is read in order, this
+	// number grows up to maxRun.
 	firstRun = 1 << 20
 	maxRun   = 32 << 20
 

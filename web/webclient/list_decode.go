@@ -26,9 +26,9 @@ const (
 	maxTitle = 1 << 10
 )
 
-// listingTitles are the beginnings of the titles of directory listings: those of Apache, nginx and
-// lighttpd, and of Python's http.server. A page with another title may be anything, and its links
-// may lead anywhere.
+// listingTitles are the beginnings of the titles of directory listings by Apache, nginx, lighttpd,
+// and Python's http.server. A page with another title may be anything, and its links may lead
+// anywhere.
 var listingTitles = []string{"Index of ", "Directory listing for "}
 
 // decodeHTML parses a listing in HTML. It reads names, and whether they are directories. Sizes on

@@ -85,7 +85,7 @@ type putUpload struct {
 
 	// The next fields belong to Create, and then to the goroutine that runs send.
 	kept    bool  // the server keeps a part that is cut off
-	resumes bool  // a later upload can resume it, too
+	resumes bool  // a later upload can resume it
 	reached int64 // the server certainly has everything before it
 	high    int64 // the largest offset sent in any try
 	vain    int   // tries in a row that sent data without the server having more afterwards
@@ -293,7 +293,7 @@ func (u *putUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64
 	return n, nil
 }
 
-// Truncate accepts the current size of the upload only.
+// Truncate accepts only the current size of the upload.
 func (u *putUpload) Truncate(size int64) error {
 	u.mu.Lock()
 	in := u.in
@@ -368,7 +368,7 @@ var _ store.Resumer = (*resumableUpload)(nil)
 func (r *resumableUpload) Resumed() int64 { return r.resumed }
 
 // Discard ends the upload. The next upload to the same name starts from scratch, and the server
-// then discards what it has.
+// then discards the bytes that it has kept.
 func (r *resumableUpload) Discard() error {
 	r.c.mu.Lock()
 	r.c.anew[r.name] = true
@@ -418,8 +418,9 @@ func (u *putUpload) resumeAt(e *attempts, there int64) error {
 	return nil
 }
 
-// forget makes the server discard what it keeps of an upload that will not be resumed: it does so
-// when it is asked about another source. If that fails, the server discards it eventually.
+// forget makes the server discard the bytes of an upload that will not be resumed. The server does
+// that when it is asked about another source. If forget fails, the server discards the bytes
+// eventually.
 func (u *putUpload) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
 	defer cancel()

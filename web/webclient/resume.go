@@ -102,9 +102,9 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	return min(there, o.Size-1), true, nil // Commit sends the last byte
 }
 
-// refusedBelow adds to the refusal of an upload that the directory for it is missing, if so, and
-// what to do. WebDAV servers answer 409 then (RFC 4918 §9.7.1), others 404; but 409 has many other
-// causes.
+// refusedBelow checks whether an upload was refused because its directory is missing. If so, it
+// adds to the refusal that this is the reason, and what to do. WebDAV servers answer 409 in this
+// case (RFC 4918 §9.7.1), and others 404. But 409 has many other causes.
 func (c *Client) refusedBelow(ctx context.Context, name string, refusal error) error {
 	dir := path.Dir(name)
 	if dir == "." {

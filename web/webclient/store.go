@@ -40,7 +40,7 @@ func (c *Client) stat(ctx context.Context, name string) (fileInfo, error) {
 		if isDirectory(a, c.urlOf(name, false).Path) {
 			break
 		}
-		// A URL may be signed for GET only, and a small server may support nothing else.
+		// A URL may be signed only for GET, and a small server may support nothing else.
 		a.close()
 		h := http.Header{"Range": {"bytes=0-0"}}
 		if a, err = c.ask(ctx, request{method: http.MethodGet, url: c.urlOf(name, false), header: h}); err != nil {

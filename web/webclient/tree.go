@@ -33,7 +33,7 @@ func (t tree) Readlink(_ context.Context, name string) (string, error) {
 	return "", t.fail("readlink", name, fs.ErrInvalid)
 }
 
-// OpenFile opens a file for reading. A web server accepts whole files only.
+// OpenFile opens a file for reading. A web server accepts only whole files.
 func (t tree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	switch err := a.Check(); {
 	case err != nil:

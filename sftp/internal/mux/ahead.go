@@ -8,11 +8,12 @@ import (
 )
 
 // A further session sends READs along with its handshake, before it knows the handle of the file.
-// It opens the file that has the most bytes left to move, and guesses that the server gives it the
-// handle that it gives out first. This saves three round trips. The data is used if the guess turns
-// out right, and if the file is still the one that the other sessions read.
+// It opens the file that has the most bytes left to move, and guesses that the server returns the
+// same handle as for the first file of any session. This saves three round trips. The data is used
+// if the guess turns out right, and if the file is still the one that the other sessions read.
 
-// learnHandle records which handle the server gives out first, if h is one of guessedHandles.
+// learnHandle records which handle the server returns first in a session, if h is one of
+// guessedHandles.
 func (m *Mux) learnHandle(h string) {
 	if slices.Contains(guessedHandles[:], h) {
 		m.firstHandle = h

@@ -96,7 +96,7 @@ type calls struct {
 	drained chan struct{} // wakes drain when it is closed; nil if drain is not waiting
 }
 
-// submit sends a call as soon as that is possible.
+// submit sends a call as soon as possible.
 func (c *calls) submit(k *Call) {
 	if c.err != nil {
 		k.end(c.err)

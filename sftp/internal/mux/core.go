@@ -17,7 +17,7 @@ type core struct {
 	mu          sync.Mutex
 	last        error  // the error of the session that failed last
 	err         error  // the error that ended the mux
-	firstHandle string // the handle that the server gives out first; "" if not known
+	firstHandle string // the handle that the server returns first in a session; "" if not known
 }
 
 // A Config holds the settings of a mux. Its fields are those of the client's Config with the

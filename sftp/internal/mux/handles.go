@@ -461,8 +461,8 @@ func (f *handleSet) same(then, now wire.Attrs, sure int64) bool {
 		return false
 	}
 	if f.access&wire.OpenWrite != 0 {
-		// WRITEs are in flight, so the size is between what is confirmed and what was sent. The
-		// size of another file would be in that range only by chance.
+		// WRITEs are in flight, so the file ends somewhere between the confirmed data and the sent
+		// data. The size of another file would be in that range only by chance.
 		return now.Has(wire.AttrSize) && now.Size >= max(f.Known.Size, sure) && now.Size <= max(f.Known.Size, f.reach)
 	}
 	const known = wire.AttrSize | wire.AttrTimes

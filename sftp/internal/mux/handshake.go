@@ -21,7 +21,7 @@ type greeting struct {
 	sequential bool
 
 	first  string           // a file to request; "" for none
-	server *Server          // what the first session has learned; nil in that session
+	server *Server          // the properties that the first session has found; nil in that session
 	large  func(size int64) // called if the first file is open and large
 }
 

@@ -43,7 +43,7 @@ type Listing struct {
 	// Under mu:
 	entries  queue[fs.FileInfo]
 	ahead    int   // how many requests may be in flight
-	asked    []int // the numbers of those in flight, in the order of asking
+	asked    []int // the numbers of the requests in flight, in the order in which they were sent
 	last     int   // the latest number
 	endedAt  int   // the number of the request whose answer marked the end
 	empty    int   // answers in a row without names

@@ -98,7 +98,7 @@ func (m *Mux) Close() error {
 // see Drain of the client.
 func (m *Mux) Drain() { m.calls.drain() }
 
-// A State describes the activity of a mux, and what it has measured of the path to the server.
+// A State describes the activity of a mux, and its measurements of the path to the server.
 type State struct {
 	Conns, Sessions int // how many are open
 	Window          int // how many bytes may be in flight
@@ -112,7 +112,7 @@ type State struct {
 	Unsent     bool   // some requests without data have not been sent
 	Held       int64  // bytes in buffers of files: read ahead, or written and not confirmed
 	LastLoss   error  // the error of the session that failed last
-	Guesses    bool   // the server gives out handles in a known order
+	Guesses    bool   // the server returns handles in a known order
 	Prefetched []byte // data that arrived with the handshake; nil if no data arrived, or after its use
 }
 

@@ -173,8 +173,8 @@ func (p *pool) widen() {
 	p.link.Widen(max(len(used)-1, 0) * pipeline.DefaultLaneBytes)
 }
 
-// even returns in how many sessions of each connection a file should be open at least. want is the
-// number of sessions for the file, and left is how many of its bytes remain.
+// even returns the least number of sessions of each connection in which a file should be open. want
+// is the number of sessions for the file, and left is how many of its bytes remain.
 func (p *pool) even(want int, left int64) int {
 	conns, each := p.worth(want, left)
 	if conns == 1 {

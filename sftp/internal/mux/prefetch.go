@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// prefetchData is how many bytes of a first file are requested: as many as every server must
-	// return, and more than most small files have.
+	// prefetchData is how many bytes of a first file are requested. Every server must return that
+	// many, and most small files have fewer.
 	prefetchData = wire.SureData
 
 	// prefetchLife is how long the answers about a first file are used. A later Open must see the
@@ -21,9 +21,9 @@ const (
 	prefetchStats = 2
 )
 
-// guessedHandles are the handles that servers are known to give out first. OpenSSH counts
-// from zero in four bytes, and haul in eight. A server refuses a READ of an invalid handle,
-// which does no harm. A READ of the right handle saves a round trip.
+// guessedHandles are the handles that known servers return first in a session. OpenSSH counts from
+// zero in four bytes, and haul in eight. A server refuses a READ of an invalid handle, which does
+// no harm. A READ of the right handle saves a round trip.
 var guessedHandles = [...]string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"}
 
 // The ids of requests that are sent in the handshake.
@@ -34,8 +34,8 @@ const (
 	prefetchReadID // the first of the READs; there is one for each of guessedHandles
 )
 
-// prefetchIDs has a bit for each request sent after INIT. prefetchKnows has those whose answers
-// describe the file.
+// prefetchIDs has a bit for each request sent after INIT. prefetchKnows has the bits of the
+// requests whose answers describe the file.
 const (
 	prefetchIDs   = 1<<(prefetchReadID+len(guessedHandles)) - 1<<limitsID
 	prefetchKnows = 1<<prefetchReadID - 1<<limitsID

@@ -61,7 +61,7 @@ func (f *File) ReadAhead(off, ahead int64) *ReadAhead {
 // Pos returns the offset of the next byte.
 func (r *ReadAhead) Pos() int64 { return r.pos }
 
-// Ahead sets how many bytes to request beyond those that were taken.
+// Ahead sets how many bytes to request after the last byte that the reader has taken.
 func (r *ReadAhead) Ahead(n int64) { r.ahead = n }
 
 func (r *ReadAhead) place(pipeline.Request) []byte { return nil }

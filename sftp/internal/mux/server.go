@@ -19,7 +19,7 @@ type announcement struct {
 type Server struct {
 	Ext                   wire.Extensions
 	limits                wire.Limits
-	ReadChunk, WriteChunk int  // the most bytes that a READ may request, and that a WRITE may carry
+	ReadChunk, WriteChunk int  // the largest number of bytes that a READ may request, and that a WRITE may carry
 	Draft                 bool // the server expects the arguments of SYMLINK in the draft's order
 
 	// InOrder is set if the server is known to process the requests of a session in order, as
@@ -51,7 +51,7 @@ func newServer(g announcement, over Carrier, config Config) *Server {
 // not announce a limit.
 func (s *Server) OpenFiles() int { return int(min(s.limits.Handles, math.MaxInt32)) }
 
-// packetRoom is the most bytes that a packet has besides its data, as OpenSSH calculates it.
+// packetRoom is the largest number of bytes in a packet besides its data, as OpenSSH calculates it.
 const packetRoom = 1 << 10
 
 // chunkFor returns how many bytes of data to put into a request. limit is the most data that the

@@ -80,7 +80,7 @@ type Session struct {
 	due     sync.Cond
 	text    []byte // requests to be sent
 	spare   []byte
-	sending bool            // the writer is sending what was in text
+	sending bool            // the writer is sending the requests that were in text
 	bulk    queue[outgoing] // packets of data, and requests that must not overtake them; sent after text
 	pending int             // requests that wait for an answer
 	slow    int             // those of the pending requests that may take long

@@ -331,7 +331,8 @@ func (g grant) send(t *transfer, b []byte, n int, in memory) {
 // isValid reports whether the WRITE of a grant may still be sent: its session has not ended.
 func (g grant) isValid(t *transfer) bool { return t.all.table.find(g.id) == g.asked }
 
-// withdraw returns a grant for which there is no data. The caller must report that to the plan.
+// withdraw returns a grant for which there is no data. The caller must report to the plan that the
+// request was not sent.
 func (g grant) withdraw(t *transfer) { t.all.table.remove(g.asked) }
 
 // wait waits until something has changed, or until the given time unless it is zero. It returns an
@@ -367,7 +368,8 @@ func contextError(ctx, life context.Context) error {
 // sessionLost does nothing: the link has already returned the ranges to the plan.
 func (t *transfer) sessionLost(uint32, error) {}
 
-// sessionLost lets all transfers request again what was in flight in a session that has ended.
+// sessionLost lets all transfers repeat the requests that were in flight in a session that has
+// ended.
 func (ts *transfers) sessionLost(s *Session) {
 	for t := range ts.list {
 		t.file.sessionLost(s)
