@@ -252,7 +252,7 @@ func (a *acceptor) trim() {
 type watch struct {
 	acceptors []*acceptor
 	asleep    atomic.Bool
-	wake      chan struct{} // of 1
+	wake      chan struct{} // its buffer has room for one
 }
 
 const (

@@ -20,7 +20,7 @@ type Conn struct {
 	c    *conns.Conn
 	gen  uint32
 	tls  atomic.Pointer[tls.Conn] // the TLS over the connection, once there is one
-	kept atomic.Pointer[addrs]    // the addresses that were asked for, once any was
+	kept atomic.Pointer[addrs]    // the requested addresses; nil until one is requested
 }
 
 // addrs are the addresses that a handle keeps after the end of its connection, if they were asked

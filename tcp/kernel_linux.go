@@ -33,7 +33,7 @@ type kernel struct {
 	handed      atomic.Bool            // another process has the socket too, and accepts
 	wakeLoop    atomic.Pointer[func()] // makes a loop notice that the socket is stopped
 
-	got   int // accepted by step
+	got   int // the descriptor that step has accepted
 	errno syscall.Errno
 	from  *unix.RawSockaddrAny
 	step  func(fd uintptr) (done bool)

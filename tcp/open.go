@@ -92,7 +92,7 @@ func (g *opener) reject(c *conns.Conn, h *Conn, err error) {
 // opened waits for the PROXY header and for TLS. It ends a connection after the header if Allow or
 // Deny refuses it, or if its client has too many connections.
 func (g *opener) opened(c *conns.Conn, h *Conn) (net.Conn, error) {
-	var client netip.Addr // as the proxy's header names it
+	var client netip.Addr // the address in the proxy's header
 	if g.HasProxies() && g.IsProxy(c.PeerIP()) {
 		var err error
 		if client, err = g.readHeader(c, h); err != nil {

@@ -22,7 +22,7 @@ type run struct {
 	unlisten  func() // closes the Listener, if the run belongs to one
 
 	halted chan struct{} // closed by Halt
-	once   sync.Once     // for halted
+	once   sync.Once     // ensures that halted is closed only once
 
 	left0  chan struct{} // closed when no acceptor accepts any more
 	mu     sync.Mutex

@@ -138,10 +138,10 @@ type Counters struct {
 	Handshakes int // current TLS handshakes, not counting those that wait for their client
 
 	Accepted      uint64
-	Refused       uint64 // by Allow or Deny, by MaxConns with Refuse, or by MaxConnsPerSource
-	TimedOut      uint64 // by one of the timeouts
-	AcceptErrors  uint64 // such as a lack of descriptors
-	BadHandshakes uint64 // TLS or PROXY headers that failed
+	Refused       uint64 // connections refused by Allow or Deny, by MaxConns with Refuse, or by MaxConnsPerSource
+	TimedOut      uint64 // connections ended by one of the timeouts
+	AcceptErrors  uint64 // failures to accept, for example for lack of descriptors
+	BadHandshakes uint64 // failed TLS handshakes and PROXY headers
 	Panics        uint64 // panics of handlers
 	Cut           uint64 // connections ended because the server ended
 }

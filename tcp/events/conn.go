@@ -18,7 +18,7 @@ type Conn struct {
 	d    flow.Driver
 	max  *flow.Limits
 	c    *conns.Conn
-	h    drive.Handle                   // nil until needed, in a loop
+	h    drive.Handle                   // in a loop, nil until needed
 	make func(*conns.Conn) drive.Handle // makes h
 	loopState
 }

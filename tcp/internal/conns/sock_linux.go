@@ -30,7 +30,7 @@ type sock struct {
 	FD   int
 	From unix.RawSockaddrAny
 
-	in, out  transfer                     // reading, writing
+	in, out  transfer                     // in is guarded by reading, and out by writing
 	waitStep func(fd uintptr) (done bool) // reading: readyToRead
 	looked   bool                         // reading: waitStep was called and found nothing
 	yields   bool                         // reading: the wait ends when the server does
