@@ -31,7 +31,7 @@ type serverConn struct {
 
 	entered chan struct{} // closed when the login has set the account
 
-	passwords passwordGuard // handshake only
+	passwords passwordGuard // used only during the handshake
 
 	quota receiveQuota // bounds the data that waits to be read
 

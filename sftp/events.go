@@ -14,11 +14,11 @@ import (
 type Conn struct {
 	Peer, Local net.Addr
 	Began       time.Time
-	User        string   // of the account; before the login, the name last tried, which may be any text
-	Client      string   // the version that the client gave
+	User        string   // the account's user; before the login, the name that was tried last, which may be any text
+	Client      string   // the client's version string
 	Account     *Account // the result of Login; nil before
 
-	Value any // for the program that set Connected
+	Value any // free for use by the program's hooks
 
 	Err      error // why the connection ended; nil if the client ended it
 	Duration time.Duration
@@ -40,12 +40,12 @@ func (t *traffic) Received() int64 { return t.received.Load() }
 type Transfer struct {
 	Conn        *Conn
 	Name        string // as the client sees it: clean, beginning with a slash
-	Path        string // on the disk; "" if unknown
+	Path        string // the file's path on the disk; "" if unknown
 	Read, Write bool   // the access with which it is open
 	Hidden      bool   // the file is not visible before it is closed
 	Began       time.Time
 
-	Value any // for the program that set Started
+	Value any // free for use by the program's hooks
 
 	// Err is the first error of the transfer. It is [ErrAbandoned] if the client left without
 	// closing the file, and wraps [ErrEnded] if the server ended the connection.

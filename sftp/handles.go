@@ -18,8 +18,8 @@ const handleSize = 8
 // A sessionHandle is an open file or directory of a session.
 type sessionHandle struct {
 	key      string        // the handle that the client gets: its index in the table, and a serial number that is not reused
-	conn     *userConn     // of the session
-	name     string        // the store's, for the path that the client opened
+	conn     *userConn     // the session's connection
+	name     string        // the store's name for the path that the client opened
 	file     store.Handle  // nil for a hidden upload and a directory
 	upload   *hiddenUpload // nil unless the upload is or was hidden
 	dir      *dirListing   // nil for a file

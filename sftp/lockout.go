@@ -82,8 +82,8 @@ func (g *passwordGuard) guardNext(err error) error {
 	return err
 }
 
-// askFirst wraps the challenge so that the answers take their turn only when they have arrived: a
-// user may take time to type them.
+// askFirst wraps the challenge so that the answers wait for their turn only after they have
+// arrived: a user may take time to type them.
 func (g *passwordGuard) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.KeyboardInteractiveChallenge {
 	return func(name, instruction string, questions []string, echos []bool) ([]string, error) {
 		g.endGuess() // the turn of the previous answers

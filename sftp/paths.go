@@ -11,7 +11,7 @@ import (
 // A paths translates the paths of a client to names of its store.
 type paths struct {
 	account *Account
-	user    string // of the account
+	user    string // the account's user
 	home    string // where relative paths begin, as a name of the store
 }
 

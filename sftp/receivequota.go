@@ -56,9 +56,9 @@ type receiveQuota struct {
 
 	stop func(error)  // ends the connection
 	run  func(func()) // runs a function on another goroutine
-	poke func()       // writes a message without meaning; set before there are channels
+	poke func()       // writes a message that has no effect; set before there are channels
 
-	windows *wideWindows // of all connections
+	windows *wideWindows // counts the wide windows of all connections
 
 	looked, lookedWrote int64 // used only by the reader of the wire: values of came and wrote at its last look
 
@@ -201,8 +201,8 @@ type queue struct {
 
 	window  int64 // quota.mu: bytes of data that the channel holds
 	base    int64 // quota.mu: excess when the channel was known to be empty
-	mark    int64 // quota.mu: value of excess when taken was marked
-	marked  int64 // quota.mu: see mark
+	mark    int64 // quota.mu: excess at an earlier moment; it becomes base when a whole window was taken since then
+	marked  int64 // quota.mu: value of taken at that moment
 	taken   int64 // quota.mu: all bytes taken from the channel
 	emptied int   // quota.mu: how many times the channel was known to be empty
 	waits   bool  // quota.mu: a read is in progress

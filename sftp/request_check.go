@@ -54,7 +54,7 @@ func (s *session) checkFile(q *wire.Request) error {
 	if h == nil {
 		return errors.ErrUnsupported
 	}
-	s.flush() // it may take a while
+	s.flush() // hashing may take a while
 	sums, err := s.checkSums(q, h)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (c *userConn) hashFile(ctx context.Context, f store.Handle, q *wire.Request
 		if err != nil {
 			return nil, err
 		}
-		if len(sums) > maxHashes-h.Size() { // whatever the check above allowed
+		if len(sums) > maxHashes-h.Size() { // must hold even if the check above is wrong
 			return nil, errManyHashes
 		}
 		sums = h.Sum(sums)

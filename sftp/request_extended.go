@@ -35,7 +35,7 @@ func (s *session) extended(q *wire.Request) error {
 		return s.setstat(q, false)
 	case wire.ExtLimits:
 		s.out.b = wire.AppendLimitsReply(s.out.b, q.ID, wire.Limits{
-			Packet:  256 << 10, // as OpenSSH says
+			Packet:  256 << 10, // the value that OpenSSH announces
 			Read:    maxData,
 			Write:   maxData,
 			Handles: uint64(s.conn.server.maxHandles()),

@@ -129,15 +129,15 @@ type Server struct {
 // Counters are a server's counters.
 type Counters struct {
 	Conns, Handshakes int   // present connections, and those of them that have not logged in
-	Sessions, Handles int64 // now: channels that speak SFTP, and their open files and directories
+	Sessions, Handles int64 // present channels that speak SFTP, and their open files and directories
 
 	Logins     int64 // successful logins
 	Failures   int64 // connections that ended without a login
 	TurnedAway int64 // connections refused by a limit
-	Panics     int64 // each has ended a connection
+	Panics     int64 // panics, each of which has ended a connection
 	Stuck      int64 // connections that left a goroutine, and at most a few MB, in x/crypto
 	Sent       int64 // bytes of files read by clients
-	Received   int64 // bytes of files written by them
+	Received   int64 // bytes of files written by clients
 }
 
 // A shared holds the state that the connections of a server share.

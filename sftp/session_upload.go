@@ -17,17 +17,17 @@ import (
 )
 
 // A hiddenUpload is a file that only its user sees until the handle that created it is closed.
-// Meanwhile the user can do by its name what clients usually do before they close a file. They can
-// also open it again to write to it, as clients with several channels do.
+// Meanwhile the user can use its name for the operations that clients usually do before they close
+// a file. They can also open it again to write to it, as clients with several channels do.
 //
 // Any other request for the name, such as a rename or a read, publishes the file as it is. From
 // then on it is written in place.
 type hiddenUpload struct {
 	key  uploadKey
-	path string // on the disk
+	path string // path on the disk
 
 	mu     sync.RWMutex // locked for reading by writers, and for writing by operations that exclude them
-	conn   *userConn    // mu: of the first of users
+	conn   *userConn    // mu: the connection of the first of users
 	hidden store.Upload // mu: nil once it is published or discarded
 	placed store.Handle // mu: the published file that is written in place; nil before
 

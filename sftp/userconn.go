@@ -41,7 +41,7 @@ type userConn struct {
 	ending   atomic.Bool  // end the connection as soon as nothing is open
 }
 
-// begin begins a connection between two addresses, which may be nil.
+// begin initializes c for a connection between two addresses, which may be nil.
 func (c *userConn) begin(ctx context.Context, s *Server, peer, local net.Addr) {
 	c.server = s
 	c.info = &Conn{Peer: peer, Local: local, Began: time.Now()}

@@ -106,7 +106,7 @@ type Handler struct {
 	MaxUpload int64         // bytes of one upload; 0 means no limit if its size is known, and 1 GiB otherwise
 	Rate      int64         // bytes a second in each direction, for all requests together; 0 means no limit
 	Stall     time.Duration // how long a peer may neither receive nor send anything before its request ends; 0 means DefaultStall
-	MaxOpen   int           // requests that may have files open at a time, seven eighths of them from one source; others get 503. 0 means DefaultMaxOpen
+	MaxOpen   int           // requests that may have files open at a time, at most seven eighths of them from one source; further requests get 503. 0 means DefaultMaxOpen
 
 	// RatePerSource limits the bytes a second in each direction of one source, an address or an
 	// IPv6 network of 64 bits. It applies to requests without a login whose Account has no Rate; 0
@@ -182,7 +182,7 @@ type Exchange struct {
 	TLS    bool
 	Method string
 	Name   string // clean, beginning with a slash; if the target is not a valid name, the beginning of the target as received
-	Path   string // of the file on the disk, once it is open; "" if unknown
+	Path   string // the file's path on the disk, once it is open; "" if unknown
 	User   string // the user who has logged in
 	Agent  string // the User-Agent, cut to a bound; it may contain anything
 

@@ -45,7 +45,7 @@ func (x *exchange) enter() error {
 			x.Name = "/"
 		}
 	} else if x.r.URL.Path == "*" && x.r.Method == http.MethodOptions {
-		err = nil // it asks about the server as a whole: RFC 9110 §9.3.7
+		err = nil // the request asks about the server as a whole: RFC 9110 §9.3.7
 	}
 	v := Visitor{Peer: x.Peer.Addr(), Local: x.Local}
 	if x.h.Users != nil {

@@ -113,7 +113,7 @@ func statusOf(method string, err error) (status int, text string) {
 		return http.StatusBadGateway, "the server cannot reach its files"
 	case errors.Is(err, store.ErrUnsettled):
 		return http.StatusServiceUnavailable, "the file has just changed: ask again"
-	case errors.Is(err, store.ErrChanged): // changed since its conditions were checked
+	case errors.Is(err, store.ErrChanged): // the file has changed since the conditions were checked
 		return errCondition.status, errCondition.text
 	case errors.Is(err, store.ErrNoSpace):
 		return http.StatusInsufficientStorage, "there is no room for it" // RFC 4918 §11.5

@@ -46,7 +46,7 @@ type exchange struct {
 	endLife  func()     // undoes endWith; nil if that was not called
 	payer    payer      // the key of throttle
 	throttle *rate.Pair // nil if neither the account nor the source has a rate
-	opened   bool       // counted in Handler.open, under source
+	opened   bool       // the request is counted in handlerState.open, under source
 	source   netip.Addr
 	name     string // in the store; "" if the target is not a valid name
 	dir      bool   // the target ends in a slash
@@ -164,7 +164,8 @@ func (x *exchange) set(key, value string) {
 	x.used++
 }
 
-// vary adds a request field to Vary, by which answers differ (RFC 9110 §12.5.5).
+// vary adds the name of a request field to Vary, because the answer depends on that field (RFC 9110
+// §12.5.5).
 func (x *exchange) vary(field string) {
 	if had := x.w.Header().Get("Vary"); had != "" {
 		field = had + ", " + field

@@ -116,14 +116,14 @@ func (x directoryList) entries(name string) (list []entry, err error) {
 		for _, e := range all {
 			fi, err := e.Info()
 			if err != nil {
-				continue // it is gone
+				continue // the entry is gone
 			}
 			if err := x.addEntry(g, fi); err != nil {
 				return g.list, err
 			}
 		}
 	default:
-		return nil, fs.ErrNotExist // as without Listing
+		return nil, fs.ErrNotExist // the answer is the same as without Listing
 	}
 	return g.list, err
 }

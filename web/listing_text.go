@@ -76,8 +76,8 @@ type entry struct {
 // "?sort=size&order=desc", and by Accept.
 type listingQuery struct {
 	entries    bool   // the client wants the entries, even if there is an index
-	json       bool   // rather than HTML
-	by         string // one of listingColumns
+	json       bool   // the answer is JSON rather than HTML
+	by         string // the column to sort by, one of listingColumns
 	descending bool
 	search     string // a text that names must contain; "" selects all
 	archive    string // the kind of archive; "" asks for a list

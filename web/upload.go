@@ -346,7 +346,7 @@ func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error
 	c.Parents = !p.asks() // a request that only asks creates no directories
 	u, err := x.acct.Store.Create(x.ctx(), x.name, c)
 	if p.asks() && errors.Is(err, fs.ErrNotExist) {
-		x.kept(0) // also if the directory is missing
+		x.kept(0) // the directory may be missing, too
 		return nil
 	}
 	if err != nil {

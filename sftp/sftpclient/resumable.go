@@ -55,7 +55,7 @@ type resumableUpload struct {
 	behind  int64          // mu: number of leading bytes written, confirmed or not
 	high    int64          // mu: the end of the written data
 	noted   int64          // mu: the value of whole in the latest record, written or about to be
-	notedAt time.Time      // mu: when that was
+	notedAt time.Time      // mu: when noted was set
 	noting  bool           // mu: a record is being written
 	pending sync.WaitGroup // waits for the goroutine that does so
 }

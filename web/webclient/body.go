@@ -30,12 +30,12 @@ type putBody struct {
 	first int64 // offset at which the request begins
 	at    int64 // offset of the next byte to send
 
-	chunk     []byte      // from write
-	src       io.ReaderAt // from begins
+	chunk     []byte      // the data that write provides
+	src       io.ReaderAt // the source that begins sets
 	srcStart  int64
 	srcEnd    int64
 	reading   int  // number of transport reads of src under way
-	last      byte // held back, if held
+	last      byte // the last byte, which is held back if held is set
 	held      bool // stays set: the last byte may be sent again
 	committed bool
 	err       error // why no more data will be provided

@@ -67,8 +67,8 @@ type Client struct {
 	config  Config
 	life    context.Context // ends with Close
 	end     context.CancelCauseFunc
-	any     *http.Client // HTTP/2 if the server supports it
-	own     *http.Client // HTTP/1.1 only, so that each request has its own connection
+	any     *http.Client // uses HTTP/2 if the server supports it
+	own     *http.Client // uses only HTTP/1.1, so that each request has its own connection
 	conns   *connLimit
 	account account
 	pause   time.Duration // firstPause, except in tests

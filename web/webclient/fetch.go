@@ -310,7 +310,7 @@ func (x *download) part(p *fetchPart, lane int, q pipeline.Request, conn *connSl
 	case local:
 		x.failLocked(err, true)
 	case err != nil && own && !x.brought && (isLoss(err) || isTLS(err)):
-		x.shared = true // a server may support HTTP/2 only
+		x.shared = true // a server may support only HTTP/2
 	case err != nil:
 		x.lost(err, before)
 	}
@@ -458,7 +458,7 @@ func (x *download) lost(err error, before int) {
 			x.failLocked(err, false)
 			return
 		}
-		x.link.LimitLanes(max(x.busy, 1)) // the server may accept fewer
+		x.link.LimitLanes(max(x.busy, 1)) // the server may accept fewer requests at a time
 	} else if !isLoss(err) {
 		x.failLocked(err, false)
 		return

@@ -57,7 +57,7 @@ type remoteFile struct {
 	at     int64     // mu: the offset in the file of the next byte of body
 	end    int64     // mu: the offset at which body ends; -1 if unknown
 	run    int64     // mu: how many bytes the last request was for
-	single bool      // mu: FetchTo uses one request only
+	single bool      // mu: FetchTo uses only one request
 }
 
 // newRemoteFile returns a file for an answer whose headers have arrived.

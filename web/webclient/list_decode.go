@@ -139,7 +139,7 @@ const (
 // type, size and mtime, Caddy sends is_dir and mod_time.
 type listingEntry struct {
 	Name     string `json:"name"`
-	Bytes    []byte `json:"name_bytes"` // haul's, for a name that is not UTF-8
+	Bytes    []byte `json:"name_bytes"` // sent by haul for a name that is not UTF-8
 	Type     string `json:"type"`
 	IsDir    bool   `json:"is_dir"`
 	Size     *int64 `json:"size"`

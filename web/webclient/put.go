@@ -94,7 +94,7 @@ type putUpload struct {
 	mu      sync.Mutex
 	in      int64 // mu: the offset of the next write
 	started bool  // mu
-	ended   bool  // mu: by Commit or Close
+	ended   bool  // mu: Commit or Close was called
 
 	err error // set before done is closed
 }

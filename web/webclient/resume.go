@@ -14,11 +14,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The header fields of uploads in parts. A server that sends the first in its answer to OPTIONS
-// keeps the data of a PUT with a Content-Range (RFC 9110 §14.5) and an Upload-Source, and sends in
-// Upload-Offset how much it has.
+// These are header fields of uploads in parts. A server that sends Accept-Upload-Range in its
+// answer to OPTIONS keeps the data of a PUT with a Content-Range (RFC 9110 §14.5) and an
+// Upload-Source. In Upload-Offset it sends how much it has.
 //
-// The client sends no parts to other servers: many take a part for the whole file.
+// The client sends no parts to other servers, because many take a part for the whole file.
 const (
 	acceptUploadRange = "Accept-Upload-Range"
 	uploadOffset      = "Upload-Offset"

@@ -60,7 +60,7 @@ type handleSet struct {
 	reach   int64         // upper bound for the end of the written data
 	sure    int64         // lower bound for the end of the confirmed data
 	broke   int           // how many sessions in which the file was open violated the protocol
-	brokeIn *Session      // the last of them
+	brokeIn *Session      // the last of these sessions
 }
 
 // A guess is a handle that the client uses in a session before the server has confirmed it.

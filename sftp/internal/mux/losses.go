@@ -16,8 +16,8 @@ const (
 	// calmTime is the time after which one loss no longer counts.
 	calmTime = 30 * time.Second
 
-	// maxLosses is how many losses in a row the client tolerates. Each time calmBytes have moved,
-	// one loss less counts. Moved bytes do not shorten the pauses.
+	// maxLosses is how many losses in a row the client tolerates. Each calmBytes that move cancel
+	// one loss, but they do not shorten the pauses.
 	maxLosses = 10
 	calmBytes = 1 << 20
 )
@@ -29,7 +29,7 @@ type losses struct {
 	level int       // recent losses; it sets the length of the pause
 	spent int       // losses that neither time nor moved bytes have compensated
 	moved int64     // bytes of files since the last loss
-	last  time.Time // when the last loss was
+	last  time.Time // when the last loss occurred
 	until time.Time // no session is opened before this time
 }
 

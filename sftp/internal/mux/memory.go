@@ -3,7 +3,7 @@ package mux
 // A bufferUse counts the bytes in the buffers of all files: data that was read ahead, or written
 // and not confirmed. It is used under mu, as are the types below.
 type bufferUse struct {
-	held int64      // bytes
+	held int64      // number of bytes
 	free []*segment // unused segments
 }
 
@@ -55,7 +55,7 @@ func (u *segmentUse) hold(segments int, bytes int64) {
 type segment struct {
 	use     *segmentUse
 	off     int64
-	n       int // bytes
+	n       int // number of bytes
 	room    int // capacity in bytes
 	buffer  *Buffer
 	asked   bool // it was sent, so no more data is added
