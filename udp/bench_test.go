@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// BenchmarkStream is what a windowed transfer costs in system calls and
-// copies: messages of datagrams of an Ethernet frame's size, sent and received
-// in turn on one socket.
+// BenchmarkStream measures what a transfer with windows costs in system calls and copies. It sends
+// messages, whose datagrams have the size of an Ethernet frame, and receives them on the same
+// socket, in turn.
 func BenchmarkStream(b *testing.B) {
 	for _, bb := range []struct {
 		name   string
 		config Config
-		run    int // datagrams a message
+		run    int // datagrams per message
 	}{
 		{"one", Config{}, 1}, {"44", Config{}, 44}, {"44 plain", Config{Plain: true}, 44},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			const segment = 1472 // bytes: an MTU of 1500, less 28
+			const segment = 1472 // bytes: an MTU of 1500 minus 28 for headers
 			c := listen(b, loopback4, bb.config)
 			in := buffers(c.Limits().Messages)
 			out := []Message{{Peer: c.LocalAddr(), Data: pattern(bb.run * segment), Segment: segment}}
@@ -43,7 +43,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkDatagrams is the cost of taking a glued message apart.
+// BenchmarkDatagrams measures the cost of splitting a glued message.
 func BenchmarkDatagrams(b *testing.B) {
 	for _, run := range []int{1, 44} {
 		b.Run(fmt.Sprint(run), func(b *testing.B) {

@@ -18,8 +18,8 @@ var (
 	loopback6 = netip.MustParseAddr("::1")
 )
 
-// patience is how long a test waits for an event that must happen. Nothing is measured by it, and a
-// passing test does not wait that long.
+// patience is how long a test waits for an event that must happen. No test measures this time, and
+// a passing test does not wait that long.
 const patience = 20 * time.Second
 
 func listen(t testing.TB, addr netip.Addr, c Config) *Conn {
@@ -44,7 +44,7 @@ var haveIPv6 = sync.OnceValue(func() bool {
 	return c.Close() == nil
 })
 
-// buffers returns n messages that can take any datagram.
+// buffers returns n messages with room for any datagram.
 func buffers(n int) []Message {
 	ms := make([]Message, n)
 	for i := range ms {
@@ -103,13 +103,13 @@ func texts(all []got) []string {
 	return s
 }
 
-// configs are ways to open a socket between which datagrams must not differ.
+// configs has ways to open a socket. The datagrams must be the same with all of them.
 var configs = map[string]Config{
 	"offload": {}, "plain": {Plain: true}, "refusals": {Refusals: true},
 	"busy": {Busy: true}, "busy plain": {Busy: true, Plain: true},
 }
 
-// bothWays runs a test on sockets that wait in the network poller, and on those with their own
+// bothWays runs a test on sockets that wait in the network poller, and on sockets with their own
 // epoll.
 func bothWays(t *testing.T, test func(*testing.T, Config)) {
 	t.Run("poller", func(t *testing.T) { test(t, Config{}) })
@@ -154,8 +154,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A segmented message arrives as its datagrams, in order, however many the kernel cuts and glues at
-// once.
+// The datagrams of a segmented message arrive in order, however many of them the kernel cuts and
+// glues at once.
 func TestSegments(t *testing.T) {
 	for name, config := range configs {
 		for _, tt := range []struct{ length, segment int }{
@@ -178,7 +178,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// pattern returns n bytes, no two parts of which are alike.
+// pattern returns n bytes in which no two parts are the same.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	state := uint32(1)
@@ -245,7 +245,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// An error belongs to one message: those before it were sent, and those after it can be.
+// An error belongs to one message. The messages before it were sent, and the messages after it can
+// still be sent.
 func TestWriteError(t *testing.T) { bothWays(t, testWriteError) }
 
 func testWriteError(t *testing.T, config Config) {
@@ -286,9 +287,10 @@ func TestListenError(t *testing.T) {
 	}
 }
 
-// The unspecified addresses of the two families are different places.
+// The unspecified addresses of IPv4 and IPv6 are different places: two sockets can have the same
+// port.
 func TestListenFamilies(t *testing.T) {
-	// The port that is free in one family may be in use in the other.
+	// A port that is free with IPv6 may be in use with IPv4, so try several times.
 	for tries := 1; ; tries++ {
 		v6 := listen(t, netip.IPv6Unspecified(), Config{})
 		v4, err := Listen(t.Context(), netip.AddrPortFrom(netip.IPv4Unspecified(), v6.LocalAddr().Port()), Config{})
@@ -327,7 +329,7 @@ func TestPathMTU(t *testing.T) {
 			continue
 		}
 		mtu, err := PathMTU(peer)
-		if err != nil || mtu < 576 { // RFC 791: the size that every host accepts
+		if err != nil || mtu < 576 { // every host accepts packets of 576 bytes (RFC 791)
 			t.Errorf("PathMTU(%v) = %d, %v", peer, mtu, err)
 		}
 	}

@@ -78,7 +78,7 @@ func TestParseControl(t *testing.T) {
 	}
 }
 
-// For any bytes, parsing ends, and finds nothing absurd.
+// For any bytes, parsing ends, and returns only possible values.
 func FuzzControl(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, 64))
@@ -96,7 +96,7 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// Addresses reach the kernel's form and come back.
+// Addresses are converted to the kernel's form and back.
 func TestPeerForms(t *testing.T) {
 	lo, err := net.InterfaceByIndex(1)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestPeerForms(t *testing.T) {
 	}
 }
 
-// Zones cost nothing per packet either.
+// Zones cause no allocation per packet either.
 func TestZoneAllocs(t *testing.T) {
 	peer := netip.MustParseAddrPort("[fe80::1%1]:69")
 	b := batch{}

@@ -102,7 +102,7 @@ func TestFromFile(t *testing.T) {
 	}
 }
 
-// portOf asks the kernel.
+// portOf returns the port of a socket, as the kernel reports it.
 func portOf(t *testing.T, f *os.File) uint16 {
 	t.Helper()
 	c, err := net.FilePacketConn(f)
@@ -139,8 +139,8 @@ func testFromFileClose(t *testing.T, config Config) {
 	}
 }
 
-// The process that has the file continues where the other has stopped, and no datagram in between
-// is lost.
+// The process that has the file continues where the other process has stopped, and no datagram in
+// between is lost.
 func TestFile(t *testing.T) {
 	for name, config := range configs {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestFromFileErrors(t *testing.T) {
 			t.Errorf("%s: %v, want an error with %q and %q", c.name, err, c.says, c.file.Name())
 		}
 	}
-	// A refused file is still the caller's.
+	// After a refusal, the file is still open for the caller.
 	if _, err := w.WriteString("x"); err != nil {
 		t.Error(err)
 	}

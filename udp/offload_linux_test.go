@@ -45,7 +45,7 @@ func spy(c *Conn, answer func(h *header) syscall.Errno) *int {
 
 func agree(*header) syscall.Errno { return 0 }
 
-// refuse returns a kernel that cannot cut up messages.
+// refuse returns a function for spy that answers like a kernel which cannot cut up messages.
 func refuse(errno syscall.Errno) func(*header) syscall.Errno {
 	return func(h *header) syscall.Errno {
 		if h.Controllen > 0 {
@@ -55,7 +55,7 @@ func refuse(errno syscall.Errno) func(*header) syscall.Errno {
 	}
 }
 
-// A message is passed to the kernel in one piece and returned in one.
+// A message is passed to the kernel in one piece, and received in one piece.
 func TestCutAndGlue(t *testing.T) { bothWays(t, testCutAndGlue) }
 
 func testCutAndGlue(t *testing.T, config Config) {
@@ -100,7 +100,7 @@ func testDeviceRefuses(t *testing.T, config Config) {
 	read(t, server, 100)
 }
 
-// A path too narrow for a segment is not the device's fault.
+// If the path is too narrow for a segment, the device does not count as unable to cut messages.
 func TestPathRefuses(t *testing.T) { bothWays(t, testPathRefuses) }
 
 func testPathRefuses(t *testing.T, config Config) {
@@ -119,7 +119,8 @@ func testPathRefuses(t *testing.T, config Config) {
 	}
 }
 
-// A message that also fails in one piece is an error of that message only.
+// If the datagrams of a message cannot be sent one by one either, Write returns an error for that
+// message only.
 func TestRefusedForGood(t *testing.T) { bothWays(t, testRefusedForGood) }
 
 func testRefusedForGood(t *testing.T, config Config) {
@@ -138,7 +139,8 @@ func testRefusedForGood(t *testing.T, config Config) {
 	read(t, server, 1)
 }
 
-// A buffer that stays full costs one wait, and is forgotten when it has room.
+// If the buffer stays full, only the first Write waits. Once the buffer has room again, a Write may
+// wait again.
 func TestStall(t *testing.T) { bothWays(t, testStall) }
 
 func testStall(t *testing.T, config Config) {
@@ -147,7 +149,7 @@ func testStall(t *testing.T, config Config) {
 	full := unix.EAGAIN
 	calls := spy(client, func(*header) syscall.Errno { return full })
 	begun := time.Now()
-	for range 100 { // if each waited, the test would take 10 s
+	for range 100 { // if each Write waited, the test would take 10 s
 		if n, err := client.Write([]Message{m, m}); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("Write = %d, %v", n, err)
 		}
@@ -169,7 +171,7 @@ func testStall(t *testing.T, config Config) {
 	}
 }
 
-// Room that appears in time is used.
+// A Write uses room that becomes available while it waits.
 func TestStallEnds(t *testing.T) { bothWays(t, testStallEnds) }
 
 func testStallEnds(t *testing.T, config Config) {
@@ -177,7 +179,7 @@ func testStallEnds(t *testing.T, config Config) {
 	asked := 0
 	c.out.kernel = func(fd uintptr, headers []header) (int, syscall.Errno) {
 		if asked++; asked == 1 {
-			// The next call makes the socket writable anew, as room would.
+			// The next call makes the socket writable again, as if the buffer had room.
 			if n, errno := sendBatch(fd, headers[:1]); n != 1 {
 				t.Errorf("sendBatch: %v", errno)
 			}
@@ -187,12 +189,12 @@ func testStallEnds(t *testing.T, config Config) {
 	}
 	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
 	read(t, c, 2)
-	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")}) // with no deadline left over
+	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")}) // succeeds, because no deadline is left over
 	read(t, c, 1)
 }
 
-// Each datagram comes with our address that it was sent to, and an answer is sent from that
-// address, for both families of sockets.
+// Each datagram is returned with the address of ours to which it was sent, and an answer is sent
+// from that address. This holds for IPv4 and IPv6 sockets.
 func TestLocal(t *testing.T) { bothWays(t, testLocal) }
 
 func testLocal(t *testing.T, config Config) {
@@ -230,7 +232,8 @@ func testLocal(t *testing.T, config Config) {
 	}
 }
 
-// A broadcast address receives, but cannot be the source of an answer.
+// A datagram to a broadcast address is received, but that address cannot be the source of an
+// answer.
 func TestLocalOfBroadcast(t *testing.T) { bothWays(t, testLocalOfBroadcast) }
 
 func testLocalOfBroadcast(t *testing.T, config Config) {
@@ -246,7 +249,7 @@ func testLocalOfBroadcast(t *testing.T, config Config) {
 	}
 }
 
-// An address that is not ours is an error of the message.
+// If a message has a local address that is not ours, Write returns an error for that message.
 func TestLocalForeign(t *testing.T) { bothWays(t, testLocalForeign) }
 
 func testLocalForeign(t *testing.T, config Config) {
@@ -274,7 +277,7 @@ func testRefusals(t *testing.T, config Config) {
 			nobody := dead.LocalAddr()
 			dead.Close()
 			for range 3 {
-				// The refusal of the first one is pending when the second is sent.
+				// The refusal of the first message is pending when the second one is sent.
 				write(t, client, Message{Peer: nobody, Data: []byte("x")}, Message{Peer: nobody})
 				write(t, client, Message{Peer: live.LocalAddr(), Data: []byte("x")})
 				for refused := false; !refused; {
@@ -289,7 +292,7 @@ func testRefusals(t *testing.T, config Config) {
 				}
 				read(t, live, 1)
 				write(t, live, Message{Peer: netip.AddrPortFrom(at, client.LocalAddr().Port()), Data: []byte("y")})
-				for answered := false; !answered; { // perhaps after one more refusal
+				for answered := false; !answered; { // the answer may be received after one more refusal
 					n, err := client.Read(buffers(1), time.Now().Add(patience))
 					if err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
 						t.Fatal(err)
@@ -301,11 +304,11 @@ func testRefusals(t *testing.T, config Config) {
 	}
 }
 
-// A peer's last datagrams are read before the report that it is gone.
+// A peer's last datagrams are read before the report that the peer is gone.
 func TestRefusalIsLast(t *testing.T) { bothWays(t, testRefusalIsLast) }
 
 func testRefusalIsLast(t *testing.T, config Config) {
-	for sends := 1; sends <= 2; sends++ { // the second finds the first's refusal
+	for sends := 1; sends <= 2; sends++ { // the second send finds the refusal of the first
 		client, peer := listen(t, loopback4, refusing(config)), listen(t, loopback4, config)
 		write(t, client, Message{Peer: peer.LocalAddr(), Data: []byte("x")})
 		read(t, peer, 1)
@@ -317,7 +320,7 @@ func testRefusalIsLast(t *testing.T, config Config) {
 		ms := buffers(1)
 		var n int
 		var err error
-		for n == 0 && err == nil { // woken by Write, perhaps
+		for n == 0 && err == nil { // Write may have woken it
 			n, err = client.Read(ms, time.Now().Add(patience))
 		}
 		if n != 1 || err != nil || string(ms[0].Data) != "last" {
@@ -343,7 +346,7 @@ func testRefusalWakes(t *testing.T, config Config) {
 		write(t, client, Message{Peer: dead.LocalAddr(), Data: []byte("x")})
 	}
 	r := returned(t, done)
-	for r == (result{}) { // woken because Write found it first
+	for r == (result{}) { // woken because Write found the refusal first
 		r.n, r.err = client.Read(buffers(1), time.Now().Add(patience))
 	}
 	if !errors.Is(r.err, syscall.ECONNREFUSED) {
@@ -351,7 +354,7 @@ func testRefusalWakes(t *testing.T, config Config) {
 	}
 }
 
-// Without Refusals none are reported.
+// Without Config.Refusals, no refusals are reported.
 func TestNoRefusals(t *testing.T) { bothWays(t, testNoRefusals) }
 
 func testNoRefusals(t *testing.T, config Config) {

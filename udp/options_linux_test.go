@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Conn that knows its address does not ask the kernel for it, and still
-// reports it.
+// A Conn that is bound to one address does not ask the kernel for the address of each datagram, and
+// still reports it.
 func TestLocalOfBound(t *testing.T) { bothWays(t, testLocalOfBound) }
 
 func testLocalOfBound(t *testing.T, config Config) {
 	for _, tt := range []struct {
-		on    string // also spelled as IPv4-mapped
+		on    string // the address, which may be IPv4-mapped
 		asks  bool
 		reach []string
 	}{
@@ -60,7 +60,7 @@ func testLocalOfBound(t *testing.T, config Config) {
 	}
 }
 
-// option asks the kernel for an option of a socket.
+// option returns the value of a socket option, as the kernel reports it.
 func option(t *testing.T, c *Conn, level, name int) (value int) {
 	t.Helper()
 	var err error
@@ -70,7 +70,7 @@ func option(t *testing.T, c *Conn, level, name int) (value int) {
 	return value
 }
 
-// A socket bound to an address may send from another, as long as it is ours.
+// A socket that is bound to one address may send from another one, as long as that is ours.
 func TestLocalBesideBound(t *testing.T) { bothWays(t, testLocalBesideBound) }
 
 func testLocalBesideBound(t *testing.T, config Config) {
@@ -91,13 +91,14 @@ func testLocalBesideBound(t *testing.T, config Config) {
 	}
 }
 
-// Not every address that a socket may have is all that its packets reach.
+// A socket that is bound to an address may still receive packets to other addresses. The test
+// checks for which addresses this is not possible.
 func TestFixes(t *testing.T) {
 	for s, want := range map[string]bool{
 		"127.0.0.1": true, "192.0.2.1": true, "2001:db8::1": true, "::1": true, "::ffff:192.0.2.1": true,
-		"0.0.0.0": false, "::": false, "::ffff:0.0.0.0": false, // any
-		"224.0.0.1": false, "ff02::1": false, "::ffff:224.0.0.1": false, // a group's
-		"fe80::1": false, "fe80::1%lo": false, // one link's, among several
+		"0.0.0.0": false, "::": false, "::ffff:0.0.0.0": false, // all addresses
+		"224.0.0.1": false, "ff02::1": false, "::ffff:224.0.0.1": false, // multicast groups
+		"fe80::1": false, "fe80::1%lo": false, // addresses that several links may have
 	} {
 		if got := fixes(netip.MustParseAddr(s)); got != want {
 			t.Errorf("%s: %v, want %v", s, got, want)
@@ -108,7 +109,7 @@ func TestFixes(t *testing.T) {
 	}
 }
 
-// An adopted socket knows its address too, also of what came before.
+// An adopted socket reports its address too, also for datagrams that arrived before it was adopted.
 func TestLocalOfAdopted(t *testing.T) {
 	for _, config := range configs {
 		f := bound(t, "udp4", "127.0.0.2:0")

@@ -19,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The promises of a Conn are tested for both ways of waiting: see bothWays.
-// Here are the tests particular to an ownPoll.
+// The properties of a Conn are tested for both ways of waiting: see bothWays. This file has tests
+// that only an ownPoll needs.
 
 func nothing(uintptr) bool { return false }
 
-// poll returns an ownPoll of a socket that receives nothing.
+// poll returns an ownPoll for a socket that receives no datagrams.
 func poll(t *testing.T) *ownPoll {
 	t.Helper()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -35,7 +35,7 @@ func poll(t *testing.T) *ownPoll {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Close() }) // most tests have closed it
+	t.Cleanup(func() { _ = p.Close() }) // most tests have already closed it
 	return p
 }
 
@@ -62,7 +62,7 @@ func wantEnd(t *testing.T, what string, done <-chan error, want error) {
 	}
 }
 
-// The deadline set last counts.
+// Only the deadline that was set last counts.
 func TestOwnPollDeadlines(t *testing.T) {
 	const soon = 2 * time.Millisecond
 	late, never, past := time.Hour, time.Duration(0), -time.Hour
@@ -85,20 +85,20 @@ func TestOwnPollDeadlines(t *testing.T) {
 				set(d)
 			}
 			at := set(last)
-			for range 2 { // a deadline that passed keeps failing reads
+			for range 2 { // a deadline that has passed makes all further reads fail
 				err := p.Read(nothing)
 				if !errors.Is(err, os.ErrDeadlineExceeded) || time.Now().Before(at) {
 					t.Errorf("%v, then %v: %v, %v early", before, last, err, time.Until(at))
 				}
 			}
-			// The next one is waited for, and no old one ends it.
+			// With the next deadline the read waits, and no old deadline ends that wait.
 			set(late)
 			set(never)
 			done := p.begin(func() error { return p.Read(nothing) })
 			select {
 			case err := <-done:
 				t.Fatalf("%v, then %v, then none: %v", before, last, err)
-			case <-time.After(time.Millisecond): // too little to notice is a pass, never a failure
+			case <-time.After(time.Millisecond): // if this is too short to notice a fault, the test passes
 			}
 			set(past)
 			wantEnd(t, "interrupted", done, os.ErrDeadlineExceeded)
@@ -107,7 +107,7 @@ func TestOwnPollDeadlines(t *testing.T) {
 	}
 }
 
-// A deadline that is set, moved or taken away during a wait counts.
+// A deadline that is set, moved or removed during a wait takes effect.
 func TestOwnPollDeadlineMeanwhile(t *testing.T) {
 	p := poll(t)
 	for range 50 {
@@ -124,7 +124,7 @@ func TestOwnPollDeadlineMeanwhile(t *testing.T) {
 	}
 }
 
-// Any number of wakes at once end one wait, and cost no more than a few.
+// Any number of wakes at once end only one wait, and cost no more than a few wakes.
 func TestOwnPollManyWakes(t *testing.T) {
 	c := listen(t, loopback4, Config{Busy: true})
 	for range 50 {
@@ -136,7 +136,7 @@ func TestOwnPollManyWakes(t *testing.T) {
 			t.Fatalf("Read = %d, %v", r.n, r.err)
 		}
 	}
-	// At most the wake that came behind the last Read is kept.
+	// At most one wake, which arrived after the last Read, is kept.
 	if n, err := c.Read(buffers(1), time.Now().Add(time.Millisecond)); n != 0 || err != nil {
 		t.Fatalf("Read = %d, %v", n, err)
 	}
@@ -149,7 +149,7 @@ func TestOwnPollManyWakes(t *testing.T) {
 	}
 }
 
-// Close ends the waits of both halves, and only one Close does it.
+// Close ends the waits of readers and writers. Only one of several calls of Close succeeds.
 func TestOwnPollClose(t *testing.T) {
 	for range 20 {
 		p := poll(t)
@@ -162,7 +162,7 @@ func TestOwnPollClose(t *testing.T) {
 		}
 		wantEnd(t, "Read", reads, net.ErrClosed)
 		select {
-		case err := <-writes: // a stall may have come first
+		case err := <-writes: // the write may have failed before because of a full buffer
 			if !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("Write: %v", err)
 			}
@@ -186,8 +186,8 @@ func TestOwnPollClose(t *testing.T) {
 	}
 }
 
-// sentinels are descriptors that get the numbers which a Conn just gave back.
-// A call that touches those once they are not its own is caught.
+// A sentinels opens descriptors all the time, which get the numbers that a Conn has just closed. So
+// it detects a call that uses a number after the Conn has closed it.
 type sentinels struct {
 	t    *testing.T
 	stop atomic.Bool
@@ -206,7 +206,8 @@ func watchNumbers(t *testing.T) *sentinels {
 	return s
 }
 
-// once holds a few descriptors of the kinds that an ownPoll has.
+// once opens a few descriptors of the kinds that an ownPoll has, and checks that no other code uses
+// them.
 func (s *sentinels) once() {
 	var events, timers [3]int
 	var err error
@@ -243,8 +244,8 @@ func (s *sentinels) end() {
 	s.done.Wait()
 }
 
-// However calls fall together with Close, they fail or succeed, and never touch
-// a descriptor that has another owner by now.
+// Calls at the same time as Close may fail or succeed. They never use a descriptor that has another
+// owner by then.
 func TestOwnPollCloseAtAnyMoment(t *testing.T) {
 	watch := watchNumbers(t)
 	defer watch.end()
@@ -287,14 +288,14 @@ func TestOwnPollCloseAtAnyMoment(t *testing.T) {
 		})
 		time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
 		for range 2 {
-			wg.Go(func() { _ = c.Close() }) // the second says that it was closed
+			wg.Go(func() { _ = c.Close() }) // the second call reports that the Conn is already closed
 		}
 		wg.Wait()
 		c.Wake()
 	}
 }
 
-// descriptors returns how many this process has.
+// descriptors returns how many descriptors this process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -337,7 +338,7 @@ func TestOwnPollDescriptors(t *testing.T) {
 	}
 }
 
-// Where descriptors run out, nothing is left of what could not be opened.
+// If the process has no more descriptors, a call that fails leaves none open.
 func TestOwnPollOutOfDescriptors(t *testing.T) {
 	f := bound(t, "udp4", "127.0.0.1:0")
 	listen(t, loopback4, Config{Busy: true}) // opens what the runtime keeps
@@ -376,10 +377,10 @@ func TestOwnPollOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// openWith calls open where room is left for so many descriptors.
+// openWith calls open with a limit that leaves room for the given number of descriptors.
 func openWith(t *testing.T, room uint64, was unix.Rlimit, open func() (*Conn, error)) (*Conn, error) {
 	t.Helper()
-	// The next number to be given out, and all behind it.
+	// The lowest free number; all numbers after it are assumed to be free too.
 	next, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -415,8 +416,8 @@ func echo(t *testing.T, c *Conn) {
 	t.Cleanup(func() { c.Close(); wg.Wait() })
 }
 
-// Turn by turn, as clients in lock-step have it: nothing is lost, and nothing
-// allocated by those who wait.
+// Datagrams are exchanged one by one, like those of clients in lock-step. No datagram is lost, and
+// waiting does not allocate.
 func TestOwnPollTurns(t *testing.T) {
 	for _, config := range []Config{{Busy: true}, {Busy: true, Plain: true}, {Busy: true, Refusals: true}} {
 		t.Run(fmt.Sprintf("%+v", config), func(t *testing.T) {

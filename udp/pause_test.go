@@ -164,20 +164,20 @@ func TestDeadline(t *testing.T) { bothWays(t, testDeadline) }
 func testDeadline(t *testing.T, config Config) {
 	c := listen(t, loopback4, config)
 	waitUntil(t, c, time.Now().Add(time.Millisecond))
-	waitUntil(t, c, time.Now().Add(2*time.Millisecond)) // later than the last
+	waitUntil(t, c, time.Now().Add(2*time.Millisecond)) // a later deadline than the last one
 	waitUntil(t, c, time.Now().Add(-time.Second))
 	waitUntil(t, c, longAgo)
 
 	done := reading(c, time.Now().Add(time.Hour))
 	c.Wake()
 	returned(t, done)
-	waitUntil(t, c, time.Now().Add(time.Millisecond)) // earlier than the last
+	waitUntil(t, c, time.Now().Add(time.Millisecond)) // an earlier deadline than the last one
 	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
-	read(t, c, 1) // a deadline that passed does not outlive its Read
+	read(t, c, 1) // a deadline that has passed does not affect the next Read
 }
 
-// If a deadline has passed unnoticed, a later one is still waited for in full: data that arrives
-// before it is returned.
+// If a deadline has passed unnoticed, a Read with a later deadline still waits until that one: it
+// returns data that arrives before.
 func TestDeadlineMovesOn(t *testing.T) { bothWays(t, testDeadlineMovesOn) }
 
 func testDeadlineMovesOn(t *testing.T, config Config) {
@@ -185,7 +185,7 @@ func testDeadlineMovesOn(t *testing.T, config Config) {
 	done := reading(c, time.Now().Add(5*time.Millisecond))
 	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
 	if returned(t, done).n == 0 {
-		read(t, c, 1) // the machine is slow, and the deadline came first
+		read(t, c, 1) // the machine is slow, and the deadline has passed first
 	}
 	time.Sleep(10 * time.Millisecond) // the socket's deadline passes without a reader
 	done = reading(c, time.Now().Add(patience))
@@ -195,7 +195,7 @@ func testDeadlineMovesOn(t *testing.T, config Config) {
 	}
 }
 
-// A loop that is always late still gets its data.
+// A Read whose deadline has always passed still returns available data.
 func TestDeadlinePassedWithData(t *testing.T) { bothWays(t, testDeadlinePassedWithData) }
 
 func testDeadlinePassedWithData(t *testing.T, config Config) {

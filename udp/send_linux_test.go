@@ -21,11 +21,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A node is a network namespace without a name: it is there as long as the
-// thread of one goroutine and the sockets that were opened on it.
+// A node is a network namespace without a name. It exists as long as the thread of one goroutine,
+// and the sockets that were opened in it.
 type node struct {
 	tid    int
-	orders chan func() // for the thread; closed at the end
+	orders chan func() // functions for the thread to call; closed at the end
 }
 
 func newNode(t *testing.T) *node {
@@ -33,7 +33,7 @@ func newNode(t *testing.T) *node {
 	n := &node{orders: make(chan func())}
 	ready := make(chan error)
 	go func() {
-		// It is never unlocked: the thread ends with the goroutine.
+		// The thread is never unlocked, so it ends with the goroutine.
 		runtime.LockOSThread()
 		n.tid = unix.Gettid()
 		ready <- unix.Unshare(unix.CLONE_NEWNET)
@@ -48,7 +48,8 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// absent ends a test for want of something: on a laptop that is no failure.
+// absent ends a test because the system lacks something that the test needs. That is a failure only
+// in CI.
 func absent(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -102,10 +103,10 @@ func (n *node) listen(t *testing.T, addr string, c Config) *Conn {
 	return conn
 }
 
-// A cable joins two nodes, for packets of 1500 bytes at most.
+// A cable connects two nodes. It carries packets of at most 1500 bytes.
 type cable struct {
 	here, there *node
-	wire        int // a packet socket at the far end; it sees what arrives
+	wire        int // a packet socket at the far end, which receives a copy of each packet
 }
 
 const (
@@ -137,7 +138,7 @@ func newCable(t *testing.T) *cable {
 
 // openWire opens a socket that gets a copy of every packet.
 func openWire() (int, error) {
-	all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}) // as on the wire
+	all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}) // in network byte order
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(all))
 	if err != nil {
 		return 0, err
@@ -145,15 +146,16 @@ func openWire() (int, error) {
 	return fd, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
 }
 
-// A sighting is what the wire has seen of UDP over IPv4 since one asked last.
+// A sighting counts the IPv4 packets with UDP that the wire has received since the last call of
+// seen.
 type sighting struct {
-	whole     int // packets that no router may cut
-	loose     int // packets that a router may cut, but none has
+	whole     int // packets that no router may fragment
+	loose     int // packets that a router may fragment, but that are not fragments
 	fragments int
 }
 
-// seen reads the packets that came over the wire. They include those that a
-// socket at the far end has received.
+// seen reads the packets that arrived over the wire. They include the packets that a socket at the
+// far end has received.
 func (c *cable) seen(t *testing.T) (s sighting) {
 	t.Helper()
 	const mayNotCut, more, offset = 0x4000, 0x2000, 0x1fff // RFC 791 §3.1
@@ -179,8 +181,8 @@ func (c *cable) seen(t *testing.T) (s sighting) {
 	}
 }
 
-// Datagrams that fit the path leave in packets that no router cuts; longer ones
-// leave in fragments, alone or beside others, however they are handed over.
+// Datagrams that fit the path are sent in packets that no router may fragment. Longer datagrams are
+// sent in fragments, alone or together with others, in any kind of message.
 func TestFragments(t *testing.T) {
 	for name, config := range configs {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +205,7 @@ func TestFragments(t *testing.T) {
 	}
 }
 
-// bounded ends a Write that asks the kernel for the same thing over and over.
+// bounded ends a Write that calls the kernel again and again.
 func bounded(t *testing.T, c *Conn) {
 	const most = 1000
 	calls := 0
@@ -241,15 +243,15 @@ func sendLong(t *testing.T, c *cable, from, to *Conn, long []Message) {
 		}
 	}
 	send("short ones", false, short...)
-	// Once the socket may send fragments, the kernel lets routers cut what it is
-	// to cut itself, as it takes the sum of the segments for the length.
+	// Once the socket may send fragments, the kernel allows routers to fragment messages that it
+	// cuts up itself, because it takes the sum of the segments for the length.
 	strict = from.Limits().Segments == 1
 	send("long ones between short ones", true, slices.Concat(short, long, short)...)
 	send("short ones afterwards", false, short...)
 	send("long ones again", true, long...)
 }
 
-// IPv6 has its own rules, and the same is promised.
+// IPv6 has its own rules for fragments, but the results are the same.
 func TestFragments6(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -302,7 +304,7 @@ func TestFragmentsOfNarrowPath(t *testing.T) {
 	}
 }
 
-// Longer than any packet is an error, at once, of that message alone.
+// A datagram that is longer than any packet causes an error at once, and only for its own message.
 func TestTooLongForAnyPacket(t *testing.T) {
 	for name, config := range configs {
 		for _, size := range []int{65508, 65516, 65535} {
@@ -323,8 +325,8 @@ func TestTooLongForAnyPacket(t *testing.T) {
 	}
 }
 
-// stallBy fills a socket's buffer: packets for a host that does not exist wait
-// for an answer to the ARP request.
+// stallBy fills a socket's buffer with packets for a host that does not exist. They wait for an
+// answer to the ARP request.
 func stallBy(t *testing.T, config Config) (*Conn, []Message) {
 	t.Helper()
 	c := newCable(t)
@@ -332,8 +334,8 @@ func stallBy(t *testing.T, config Config) (*Conn, []Message) {
 	return c.here.listen(t, hereIP, config), []Message{{Peer: netip.MustParseAddrPort(nobodyIP + ":9"), Data: make([]byte, 1000)}}
 }
 
-// A Write that finds the kernel's buffer full waits, without asking again and
-// again, and gives up in the end.
+// A Write that finds the kernel's buffer full waits without calling the kernel again and again, and
+// gives up in the end.
 func TestStallOfKernel(t *testing.T) { bothWays(t, testStallOfKernel) }
 
 func testStallOfKernel(t *testing.T, config Config) {
@@ -399,7 +401,7 @@ func testStallClosed(t *testing.T, config Config) {
 	}
 }
 
-// refusing returns c with refusals reported.
+// refusing returns c with Refusals set.
 func refusing(c Config) Config {
 	c.Refusals = true
 	return c

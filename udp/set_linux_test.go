@@ -87,8 +87,8 @@ func TestSetRefused(t *testing.T) {
 	}
 }
 
-// A peer's last datagrams are read before the report that it is gone, and no Write removes that
-// report.
+// A peer's last datagrams are read before the report that the peer is gone, and no Write removes
+// that report.
 func TestSetRefusalIsLast(t *testing.T) {
 	for _, bulk := range []bool{false, true} {
 		for _, connected := range []bool{false, true} {
@@ -121,7 +121,7 @@ func TestSetRefusalIsLast(t *testing.T) {
 	}
 }
 
-// On a path that accepts no cut messages, the datagrams are sent one by one.
+// If the path does not accept messages that the kernel cuts up, the datagrams are sent one by one.
 func TestSetWithoutCutting(t *testing.T) {
 	peer := listen(t, loopback4, Config{})
 	s := newSet(t, SetConfig{})
@@ -133,7 +133,7 @@ func TestSetWithoutCutting(t *testing.T) {
 	}
 }
 
-// On a kernel without the finer wait, Wait lasts until the deadline too.
+// On a kernel that can wait only for whole milliseconds, Wait lasts until the deadline too.
 func TestSetCoarseWait(t *testing.T) {
 	s := newSet(t, SetConfig{})
 	s.coarse = true

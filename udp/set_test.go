@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// setConfigs are the kinds of sockets a Set opens.
+// setConfigs has the kinds of sockets that a Set opens.
 var setConfigs = map[string]SetConfig{
 	"single": {Datagram: 2000},
 	"bulk":   {Bulk: true},
@@ -47,8 +47,8 @@ func writeTo(t *testing.T, m *Member, b []byte, segment int) {
 	}
 }
 
-// hear waits for datagrams of one member until there are n bytes of them, and
-// returns these and where the last came from.
+// hear waits for datagrams of one member until they have n bytes in total. It returns their data,
+// and the source of the last one.
 func hear(t *testing.T, s *Set, n int) (tag int, got []byte, from netip.AddrPort) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); len(got) < n; {
@@ -86,7 +86,7 @@ func readOne(t *testing.T, c *Conn) Message {
 	return in[0]
 }
 
-// gather reads datagrams from a Conn until there are n bytes of them.
+// gather reads datagrams from a Conn until they have n bytes in total.
 func gather(t *testing.T, c *Conn, n int) (got []byte) {
 	t.Helper()
 	for len(got) < n {
@@ -129,7 +129,7 @@ func TestSetTellsMembersApart(t *testing.T) {
 	}
 }
 
-// Once connected, a member hears the other end alone.
+// Once connected, a member receives only from its peer.
 func TestSetConnect(t *testing.T) {
 	for name, config := range setConfigs {
 		t.Run(name, func(t *testing.T) {
@@ -158,18 +158,18 @@ func TestSetConnect(t *testing.T) {
 	}
 }
 
-// Many datagrams go out in one Write, and arrive in pieces of any size.
+// Many datagrams are sent with one Write, and arrive in messages of any size.
 func TestSetBulk(t *testing.T) {
 	for name, config := range setConfigs {
 		t.Run(name, func(t *testing.T) {
 			s, far := newSet(t, config), newSet(t, config)
 			echo := listen(t, loopback4, Config{})
 			m := open(t, s, echo.LocalAddr(), 1)
-			// Learn our port, to send to it from the other Set.
+			// Find out our port, to send to it from the other Set.
 			writeTo(t, m, []byte("?"), 0)
 			us := readOne(t, echo).Peer
 			k := open(t, far, us, 2)
-			sent := pattern(40_500) // fits the kernel's buffer
+			sent := pattern(40_500) // fits into the kernel's buffer
 			writeTo(t, k, sent, 1000)
 			if _, got, _ := hear(t, s, len(sent)); !bytes.Equal(got, sent) {
 				t.Errorf("%d bytes came, or not as sent", len(got))
@@ -202,7 +202,7 @@ func TestSetWait(t *testing.T) {
 	}
 }
 
-// A closed member is not heard of any more, and its place serves another.
+// Wait does not return a closed member any more, and another member can take its place.
 func TestSetClose(t *testing.T) {
 	for name, config := range setConfigs {
 		t.Run(name, func(t *testing.T) {

@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkTurn is a TFTP server without TFTP: peers in lock-step send 4 bytes
-// and wait for 516. Both paths, and any change to how Read waits, are compared
-// by its CPU time per packet, which a busy machine disturbs the least. The
-// peers are another process.
+// BenchmarkTurn measures a TFTP server without its protocol: peers in lock-step send 4 bytes and
+// wait for 516 bytes. Its CPU time per packet is used to compare both paths, and changes to how
+// Read waits, because a busy machine affects that value least. The peers run in another process.
 func BenchmarkTurn(b *testing.B) {
 	for _, peers := range []int{1, 3, 100} {
 		b.Run(fmt.Sprint("peers=", peers), func(b *testing.B) {
@@ -27,7 +26,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// answer serves b.N packets.
+// answer answers b.N packets.
 func answer(b *testing.B, server *Conn) {
 	block := make([]byte, 516)
 	in := buffers(server.Limits().Messages)
@@ -63,7 +62,7 @@ func answer(b *testing.B, server *Conn) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "packets/s")
 }
 
-// cpu returns the time this process has used.
+// cpu returns the CPU time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -72,9 +71,9 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-const peersEnv = "UDP_TEST_PEERS" // "count address": be peers, and nothing else
+const peersEnv = "UDP_TEST_PEERS" // "count address": the process runs only peers
 
-// startPeers runs peers in a process of their own until the benchmark ends.
+// startPeers runs peers in another process until the benchmark ends.
 func startPeers(b *testing.B, server netip.AddrPort, count int) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -90,7 +89,7 @@ func startPeers(b *testing.B, server netip.AddrPort, count int) {
 	b.Cleanup(func() { alive.Close(); cmd.Wait() })
 }
 
-// A process started to be peers never comes to the tests.
+// A process that was started to run peers does not run the tests.
 func init() {
 	if os.Getenv(peersEnv) != "" {
 		runPeers()
@@ -98,7 +97,7 @@ func init() {
 	}
 }
 
-// runPeers plays peers until the standard input ends.
+// runPeers runs peers until the standard input ends.
 func runPeers() {
 	var count int
 	var address string
@@ -111,12 +110,13 @@ func runPeers() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// peerThreads is how many threads play the peers. Up to so many, each peer has
-// one, as if it were a machine; a hundred would measure the scheduler.
+// peerThreads is how many threads run the peers. With up to that many peers, each peer has a
+// thread, as if it were a machine. With a hundred threads, the benchmark would measure the
+// scheduler.
 const peerThreads = 3
 
-// playPeers plays a few peers on one thread: each answers a block with 4 bytes,
-// and repeats itself when it hears nothing.
+// playPeers runs a few peers on one thread. Each peer answers a block with 4 bytes, and repeats
+// these if no block arrives.
 func playPeers(server netip.AddrPort, count int) {
 	poll, err := unix.EpollCreate1(0)
 	check(err)

@@ -44,7 +44,7 @@ func TestDatagramsStop(t *testing.T) {
 	}
 }
 
-// An append to one datagram must not reach the next.
+// An append to one datagram must not overwrite the next one.
 func TestDatagramsCapacity(t *testing.T) {
 	m := Message{Data: []byte("abcd"), Segment: 2}
 	for d := range m.Datagrams() {
@@ -69,12 +69,12 @@ func TestNext(t *testing.T) {
 		{101, 100, 0, 1, piece{length: 100}},
 		{101, 100, 100, 1, piece{offset: 100, length: 1}},
 		{6500, 100, 0, 64, piece{length: 6400, segment: 100}},         // more than 64 segments
-		{6500, 100, 6400, 64, piece{offset: 6400, length: 100}},       // the rest is one
+		{6500, 100, 6400, 64, piece{offset: 6400, length: 100}},       // the rest is one datagram
 		{65535, 1472, 0, 64, piece{length: 44 * 1472, segment: 1472}}, // more than 64 KiB
 		{65507, 1472, 44 * 1472, 64, piece{offset: 44 * 1472, length: 65507 - 44*1472}},
 		{70000, 32753, 0, 64, piece{length: 2 * 32753, segment: 32753}},
-		{70000, 32754, 0, 64, piece{length: 32754}},  // two would not fit
-		{140000, 70000, 0, 64, piece{length: 70000}}, // the kernel refuses it, and says so
+		{70000, 32754, 0, 64, piece{length: 32754}},  // two datagrams would not fit
+		{140000, 70000, 0, 64, piece{length: 70000}}, // the kernel refuses this with an error
 	} {
 		m := Message{Data: make([]byte, tt.length), Segment: tt.segment}
 		if got := m.next(tt.offset, tt.segments); got != tt.want {
@@ -84,7 +84,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// However a message is taken apart, nothing is lost, moved or resized.
+// However a message is split into pieces, no data is lost, and all datagrams keep their order and
+// size.
 func FuzzDatagrams(f *testing.F) {
 	f.Add([]byte("abcdefg"), 3, 2)
 	f.Add([]byte{}, 1, 1)

@@ -14,15 +14,15 @@ func TestClassifyArchitecture(t *testing.T) {
 		{"\x00\x07", "PXEClient", X64},
 		{"\x00\x09", "PXEClient", X64},
 		{"\x00\x06", "PXEClient", IA32},
-		{"\x12\x34\x00\x0b\x00\x00", "PXEClient", ARM64},   // the first that is known
-		{"\x00\x0b\x00", "PXEClient", ARM64},               // half a number
-		{"\x00", "PXEClient:Arch:00000:UNDI:002001", BIOS}, // no number
+		{"\x12\x34\x00\x0b\x00\x00", "PXEClient", ARM64},   // the first known number counts
+		{"\x00\x0b\x00", "PXEClient", ARM64},               // the last number is cut off
+		{"\x00", "PXEClient:Arch:00000:UNDI:002001", BIOS}, // there is no whole number
 		{"\x12\x34", "PXEClient:Arch:00027:UNDI:003001", RISCV64},
 		{"", "PXEClient:Arch:00039", LoongArch64},
 		{"", "PXEClient:Arch:65543:UNDI:003001", UnknownArch},
 		{"", "PXEClient:Arch:", UnknownArch},
 		{"", "PXEClient", UnknownArch},
-		{"\x00\x0a", "PXEClient:Arch:00007", ARM}, // 93 counts first
+		{"\x00\x0a", "PXEClient:Arch:00007", ARM}, // option 93 has precedence
 	} {
 		b := dhcp.AppendOption(packet(""), dhcp.OptionVendorClass, []byte(test.vendor))
 		if test.list != "" {
@@ -38,7 +38,7 @@ func TestClassifyArchitecture(t *testing.T) {
 	}
 }
 
-// Texts and names of architectures are complete, and each name is read again.
+// Each architecture has a text and a name, and ParseArch accepts each name.
 func TestArchNames(t *testing.T) {
 	for a := range NumArchs {
 		if a.String() == "" {

@@ -7,21 +7,21 @@ import (
 
 var start = time.Unix(1_000_000, 0)
 
-// Which form follows from which, by power-ons that take one offer each ("o"), repeats of a
-// DISCOVER after 4 s ("r") and at once ("="), and progress ("p").
+// TestFormMemory checks which form follows which. The events are power-ons that take one offer each
+// ("o"), repeats of a DISCOVER after 4 s ("r") and at once ("="), and progress ("p").
 func TestFormMemory(t *testing.T) {
 	for _, test := range []struct{ events, want string }{
 		{"o", "R"},
-		{"oo", "RD"},            // no progress: the other form, at the next power-on
-		{"ooo", "RDR"},          // and back
-		{"orrr", "RDRD"},        // no offer taken: firmware that repeats sees both
-		{"o=o=o", "RRDDR"},      // a copy of the same DISCOVER is no try
-		{"opo", "RR"},           // progress keeps it
-		{"oopo", "RDD"},         // also the second one
-		{"opoooo", "RRRRR"},     // a form that has worked survives power-ons without effect
-		{"opooooo", "RRRRRD"},   // but not for ever
-		{"opoooooo", "RRRRRDR"}, // then it begins anew
-		{"po", "R"},             // progress without an offer says nothing
+		{"oo", "RD"},            // without progress, the next power-on gets the other form
+		{"ooo", "RDR"},          // and then the first form again
+		{"orrr", "RDRD"},        // if firmware takes no offer and repeats its DISCOVER, it gets both forms
+		{"o=o=o", "RRDDR"},      // a copy of the same DISCOVER does not count as a try
+		{"opo", "RR"},           // after progress, the form is kept
+		{"oopo", "RDD"},         // this holds for the second form too
+		{"opoooo", "RRRRR"},     // a form that has worked is kept for some power-ons without effect
+		{"opooooo", "RRRRRD"},   // but not forever
+		{"opoooooo", "RRRRRDR"}, // then the forms alternate again
+		{"po", "R"},             // progress without an offer has no meaning
 		{"poo", "RD"},
 	} {
 		var f formMemory
@@ -47,7 +47,7 @@ func TestFormMemory(t *testing.T) {
 	}
 }
 
-// iPXE that lacks something is sent to another loader once, and again at a later power-on.
+// An iPXE that lacks a feature is sent to another loader once, and again at a later power-on.
 func TestChainMemory(t *testing.T) {
 	var c chainMemory
 	for i, step := range []struct {
@@ -69,12 +69,12 @@ func TestChainMemory(t *testing.T) {
 	}
 }
 
-// Stages follow from requests, and Quiet and Stuck from time.
+// Requests determine the stage. Quiet and Stuck depend on the time.
 func TestStages(t *testing.T) {
 	type step struct {
 		after time.Duration
 		event string // the class of a DISCOVER, or the name of a file
-		want  Stage  // after it
+		want  Stage  // stage after the event
 	}
 	for name, steps := range map[string][]step{
 		"from BIOS to a kernel": {

@@ -8,13 +8,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// packet returns a packet with options behind the cookie.
+// packet returns a packet with the given options after the cookie.
 func packet(options string) []byte {
 	h := dhcp.Header{Op: dhcp.BootRequest, HType: 1, HLen: 6, HardwareAddr: [16]byte{0x52, 0x54, 0, 0, 0, 1}}
 	return append(dhcp.AppendHeader(nil, &h), options...)
 }
 
-// requests are packets of each kind of client, as seeds and for the bounds.
+// requests returns packets of each kind of client, as seeds and to check the bounds.
 func requests() map[string][]byte {
 	all := map[string][]byte{}
 	add := func(name string, options ...string) {
@@ -44,7 +44,8 @@ func requests() map[string][]byte {
 	return all
 }
 
-// A packet that is read, and written again with each option once, is read as the same.
+// If a packet is parsed, and written again with each option once, the result parses as the same
+// packet.
 func FuzzParse(f *testing.F) {
 	for _, b := range requests() {
 		f.Add(b)
@@ -66,7 +67,8 @@ func FuzzParse(f *testing.F) {
 		if !bytes.Equal(b, before) {
 			t.Fatalf("%x was changed to %x", before, b)
 		}
-		// Joined, pieces of an option take no more room; options in sname and file do, and END.
+		// A joined option needs no more room than its pieces. The options from sname and file, and
+		// END, do need more.
 		again = dhcp.AppendEnd(again, 0)
 		if len(again) > max(dhcp.MinPacket, len(b)+1+len(p.ServerName)+len(p.File)) {
 			t.Fatalf("%x became %d bytes", b, len(again))
@@ -90,8 +92,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Whatever comes, an answer assigns no address, goes to boot clients alone and where they
-// can be, and is small.
+// Whatever packet arrives, an answer assigns no address, is sent only to boot clients and to
+// networks where they can be, and is small.
 func FuzzServer(f *testing.F) {
 	for _, b := range requests() {
 		f.Add(b, uint16(dhcp.PortServer), []byte("\x00\x00\x00\x00"), uint16(68), false)
@@ -116,7 +118,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// fullRules have a file for every architecture, and relay agents everywhere.
+// fullRules returns rules with a file for every architecture, and relay agents in all networks.
 func fullRules() Rules {
 	r := Rules{Files: map[Arch]string{}, HTTPPort: 65535, Relays: []dhcp.Network{{}}}
 	for a := BIOS; a < RaspberryPi; a++ {
@@ -125,7 +127,7 @@ func fullRules() Rules {
 	return r
 }
 
-// checkAnswer checks what holds for all answers.
+// checkAnswer checks the properties that all answers have.
 func checkAnswer(t *testing.T, p *dhcp.Packet, from Arrival, a Answer, size int) {
 	t.Helper()
 	q, err := dhcp.Parse(a.Packet)

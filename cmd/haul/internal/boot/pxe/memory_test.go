@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A server that takes over knows which form a machine understands, and how far it has come.
-// It offers what the other one would have offered.
+// A server that takes over knows which form a machine understands, and the machine's stage. It
+// makes the same offer as the other server would.
 func TestMemories(t *testing.T) {
 	rules := fullRules()
 	old, _ := NewServer(rules)
@@ -22,7 +22,7 @@ func TestMemories(t *testing.T) {
 		b[28+5] = last
 		return s.Handle(start.Add(at), b, from, nil)
 	}
-	discover(old, 0, "uefi", 1) // redirect
+	discover(old, 0, "uefi", 1) // an offer in the form Redirect
 	discover(old, time.Hour, "uefi", 2)
 	discover(old, time.Hour, "ipxe-lacks", 3)
 	discover(old, time.Hour, "http", 4)
@@ -66,7 +66,8 @@ func TestMemories(t *testing.T) {
 	}
 }
 
-// Memories that no server can have are refused, and a server keeps no more than its bound.
+// Restore refuses memories that no server can have, and a server keeps no more machines than its
+// bound.
 func TestRestoreRefuses(t *testing.T) {
 	good := Memory{MAC: dhcp.MakeMAC([]byte{1}), Class: PXEClient, Arch: X64, Stage: Offered, Since: start, Last: start}
 	s, _ := NewServer(Rules{})
@@ -108,7 +109,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a memory says, a server that took it answers as one that did not, but for the form.
+// Whatever a memory contains, a server that has restored it answers like one that has not, apart
+// from the form.
 func FuzzRestore(f *testing.F) {
 	f.Add([]byte(`{"mac":"52:54:00:12:34:56","class":1,"arch":3,"tried":2,"tries":255,"stage":1}`))
 	f.Add([]byte(`{"mac":"52","addr":"192.0.2.1","file":"x","chained":"1960-01-01T00:00:00Z","chain_xid":4294967295}`))

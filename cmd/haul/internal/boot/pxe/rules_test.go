@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// Rules that are wrong are refused, and the error names the rule.
+// Invalid rules are refused, and the error names the rule.
 func TestRulesAreChecked(t *testing.T) {
 	mac := dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0, 0, 1})
 	files := func(name string) Rules { return Rules{Files: map[Arch]string{X64: name}} }
@@ -54,7 +54,7 @@ func TestRulesAreCopied(t *testing.T) {
 	}
 }
 
-// All reasons have a text of their own: they are labels of metrics.
+// Each reason has a text of its own, because the texts are labels of metrics.
 func TestReasonsHaveTexts(t *testing.T) {
 	seen := map[string]Reason{}
 	for r := range NumReasons {

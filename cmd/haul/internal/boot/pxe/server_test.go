@@ -18,8 +18,8 @@ func newServer(t testing.TB) *Server {
 	return s
 }
 
-// The same seeds, one after the other, on all ports: they have what the fuzz target demands,
-// and each kind of client is answered.
+// TestAnswers sends the seeds of the fuzz target, one after the other, to all ports. The answers
+// have the properties that the fuzz target requires, and each kind of client gets an answer.
 func TestAnswers(t *testing.T) {
 	s := newServer(t)
 	now := start
@@ -37,7 +37,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// An answer is appended: what the buffer has stays.
+// An answer is appended to the buffer, whose content stays.
 func TestAnswerIsAppended(t *testing.T) {
 	s := newServer(t)
 	a := s.Handle(start, requests()["uefi"], Arrival{Server: testServer}, []byte("before"))
@@ -53,8 +53,8 @@ func numbered(b []byte, n int) []byte {
 	return b
 }
 
-// A client that asks for ever, a hundred times a second for ten minutes, gets 8 answers a
-// second. Another one is not disturbed.
+// A client that sends a hundred requests per second for ten minutes gets 8 answers per second.
+// Another client is not affected.
 func TestClientThatAsksForEver(t *testing.T) {
 	s := newServer(t)
 	b, now, answers := requests()["uefi"], start, 0
@@ -79,7 +79,8 @@ func TestClientThatAsksForEver(t *testing.T) {
 	}
 }
 
-// 2,000 clients that ask three times in a second get what the bound in all leaves.
+// 2,000 clients that send three requests each within a second get as many answers as the total
+// bound allows.
 func TestManyClients(t *testing.T) {
 	s := newServer(t)
 	b, answers, refused := requests()["uefi"], 0, 0
@@ -109,7 +110,7 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// A clock that goes back stops nobody.
+// If the clock is set back, clients still get answers.
 func TestClockGoesBack(t *testing.T) {
 	s := newServer(t)
 	b := requests()["uefi"]
@@ -121,7 +122,8 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
-// Of too many machines the one that has been silent for longest is forgotten, with its address.
+// If there are too many machines, the one that has been silent for longest is forgotten, together
+// with its address.
 func TestMachinesAreBounded(t *testing.T) {
 	s := newServer(t)
 	s.table.limit = 3
@@ -148,12 +150,12 @@ func TestMachinesAreBounded(t *testing.T) {
 	ask(3)
 	lease(1, dhcp.Addr{192, 0, 2, 1})
 	lease(2, dhcp.Addr{192, 0, 2, 2})
-	lease(4, dhcp.Addr{192, 0, 2, 4}) // no boot client
+	lease(4, dhcp.Addr{192, 0, 2, 4}) // this machine is not a boot client
 	if got, want := remembered(), "03=0.0.0.0 02=192.0.2.2 01=192.0.2.1 "; got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}
 	ask(2)
-	lease(3, dhcp.Addr{192, 0, 2, 2}) // the address has another machine now
+	lease(3, dhcp.Addr{192, 0, 2, 2}) // now another machine has the address
 	ask(4)
 	ask(5)
 	if got, want := remembered(), "05=0.0.0.0 04=0.0.0.0 02=0.0.0.0 "; got != want {
@@ -168,12 +170,12 @@ func TestMachinesAreBounded(t *testing.T) {
 		if m.Stage != Offered {
 			t.Errorf("%v: %v", m.MAC, m.Stage)
 		}
-		break // and the sequence ends where the program wants
+		break // the program may end the sequence early
 	}
 }
 
-// A thousand machines come in a random order, and the table stays consistent: the order of
-// use has each machine once, and both maps lead to it.
+// A thousand machines are used in a random order, and the table stays consistent: the order of use
+// has each machine once, and both maps lead to the machine.
 func TestTableStaysConsistent(t *testing.T) {
 	tab := newTable(50)
 	rnd := uint32(1)
@@ -199,7 +201,7 @@ func TestTableStaysConsistent(t *testing.T) {
 	}
 }
 
-// No packet costs an allocation, but one of a machine that is new.
+// No packet causes an allocation, except one from a machine that is new.
 func TestHandleAllocatesNothing(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates")
@@ -208,7 +210,7 @@ func TestHandleAllocatesNothing(t *testing.T) {
 	buf := make([]byte, 0, dhcp.MaxReply)
 	for name, b := range requests() {
 		if name == "two pieces" || name == "overload" {
-			continue // their values are joined
+			continue // joining the values allocates
 		}
 		now := start
 		for _, from := range []Arrival{

@@ -13,15 +13,15 @@ import (
 	"github.com/haul-project/haul/internal/golden"
 )
 
-// The transcripts have the packets of each kind of client, as the sources of the firmware
-// and the RFCs describe them, and every byte of the answers. Events:
+// The transcripts contain the packets of each kind of client, as the sources of the firmware and the
+// RFCs describe them, and every byte of the answers. The events:
 //
 //	rules x64=ipxe.efi http=80 relay=198.51.100.0/24 known
 //	rules host=MAC,ignore|direct|redirect|FILE ...
 //	+4s                                     time passes
-//	<- 67 discover mac=MAC xid=1 ...        a packet comes to a port; options are in the lines below it
-//	asks 192.0.2.77 /ipxe.efi               a request for a file
-//	machines                                what is remembered
+//	<- 67 discover mac=MAC xid=1 ...        a packet arrives at a port; the lines below it have its options
+//	asks 192.0.2.77 /ipxe.efi               a machine requests a file
+//	machines                                show the remembered machines
 func TestTranscripts(t *testing.T) {
 	golden.Transcripts(t, func(t *testing.T) golden.Transcript {
 		s, err := NewServer(Rules{})
@@ -148,8 +148,8 @@ func addHost(hosts map[dhcp.MAC]Host, text string) error {
 
 var messageTypes = map[string]byte{"discover": dhcp.Discover, "request": dhcp.Request, "inform": dhcp.Inform, "release": 7, "offer": dhcp.Offer, "bootp": 0}
 
-// parsePacket builds a packet: port, type, fields of the header, and options, one a line:
-// a code, and the value in hexadecimal or in quotes.
+// parsePacket builds a packet from words and options. The words are the port, the type and fields
+// of the header. Each line of options is a code and a value, in hexadecimal or in quotes.
 func parsePacket(words []string, options string) ([]byte, Arrival, error) {
 	port, err := strconv.ParseUint(words[0], 10, 16)
 	if err != nil {
@@ -196,7 +196,7 @@ func appendLine(b []byte, line string) ([]byte, error) {
 	return dhcp.AppendOption(b, byte(n), value), err
 }
 
-// parseValue reads pieces in hexadecimal and in quotes.
+// parseValue parses a value that consists of pieces in hexadecimal and in quotes.
 func parseValue(text string) (b []byte, err error) {
 	for text != "" {
 		piece, rest, _ := strings.Cut(text, " ")
@@ -271,7 +271,8 @@ func setHex(field []byte, value string) error {
 	return err
 }
 
-// dump returns all bytes of a packet as lines. Zeros at the end of a field are counted.
+// dump returns all bytes of a packet as lines. It shows the zeros at the end of a field as a
+// number.
 func dump(b []byte) (lines []string) {
 	field := func(name string, n int) {
 		lines = append(lines, fmt.Sprintf("%-8s %s", name, zeros(b[:n])))
@@ -294,7 +295,7 @@ func dump(b []byte) (lines []string) {
 	return append(lines, fmt.Sprintf("%-8s %s", "255", zeros(b)))
 }
 
-// zeros returns bytes in hexadecimal, with the zeros at the end as a number.
+// zeros returns bytes in hexadecimal. It shows the zeros at the end as a number.
 func zeros(b []byte) string {
 	end := len(strings.TrimRight(string(b), "\x00"))
 	if len(b)-end < 3 {

@@ -6,7 +6,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// All of 127.0.0.0/8 is local on Linux, so a server can answer from elsewhere.
+// On Linux all addresses of 127.0.0.0/8 are local, so the test can answer from an address other
+// than the server's.
 func TestAnswerFromElsewhere(t *testing.T) {
 	f := newFake(t, serve(t, "f", file(defaultSize), tftp.NoUploads), lie{from: "127.0.0.2"})
 	d := examine(t, Config{Target: target(f.addr(), "f")})

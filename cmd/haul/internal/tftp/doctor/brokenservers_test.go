@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Each lie breaks exactly one rule, which the doctor must name, and no other.
+// Each lie breaks exactly one rule. The doctor must name that rule and no other one.
 var lies = []liar{
 	{name: "none"},
 
@@ -414,9 +414,9 @@ var lies = []liar{
 	}},
 }
 
-const defaultSize = 40_000 // bytes: some windows of every client
+const defaultSize = 40_000 // bytes: several windows of every client
 
-// plus adds to a number.
+// plus returns a function that adds n to a number.
 func plus(n int) func(string) string {
 	return func(s string) string {
 		m, _ := strconv.Atoi(s)
@@ -424,7 +424,7 @@ func plus(n int) func(string) string {
 	}
 }
 
-// renumber shifts block numbers.
+// renumber returns a change that adds the given value to block numbers.
 func renumber(by int) func(*flow, int, []byte) [][]byte {
 	return func(_ *flow, block int, b []byte) [][]byte {
 		binary.BigEndian.PutUint16(b[2:], uint16(block+by))
@@ -438,7 +438,7 @@ func withUpload(c *Config) { c.Upload = "up" }
 type liar struct {
 	name string
 	rule string
-	size int // of the file; 0 means defaultSize, below 0 an empty one
+	size int // size of the file; 0 means defaultSize, a negative size an empty file
 	set  func(c *Config)
 	lie  lie
 }

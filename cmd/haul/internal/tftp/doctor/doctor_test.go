@@ -17,11 +17,11 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// patience is how long a test waits for what should happen at once.
+// patience is how long a test waits for an event that should happen at once.
 const patience = 20 * time.Second
 
-// serve starts haul's server on loopback with one file, and returns its address. It
-// serves from memory: a disk may stall for longer than the doctor waits.
+// serve starts haul's server on loopback with one file, and returns its address. The file is in
+// memory, because a disk may stall for longer than the doctor waits.
 func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) netip.AddrPort {
 	t.Helper()
 	mem := store.Mem(1 << 30)
@@ -30,7 +30,7 @@ func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) neti
 	return servetest.TFTP(t, s)
 }
 
-// file returns bytes of all values, line ends among them.
+// file returns size bytes of all values, including line ends.
 func file(size int) []byte {
 	b := make([]byte, size)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -44,8 +44,8 @@ func target(a netip.AddrPort, name string) tftpclient.Target {
 	return tftpclient.Target{Host: a.Addr().String(), Port: a.Port(), Name: name}
 }
 
-// testWaits are short where a good server lets the doctor wait, and long where
-// a slow machine might.
+// testWaits has short waits where a good server makes the doctor wait for the whole time, and long
+// waits where only a slow machine does.
 var testWaits = waits{retry: time.Second, quiet: 200 * time.Millisecond, rewind: 2500 * time.Millisecond, lost: patience, silent: 500 * time.Millisecond}
 
 // examine runs the doctor with short waits.
@@ -64,11 +64,11 @@ func examine(t testing.TB, c Config) *Diagnosis {
 	return d
 }
 
-// Haul's own server must hold to every rule.
+// Haul's own server must follow every rule.
 func TestHaulHoldsToEveryRule(t *testing.T) {
 	for _, size := range []int{0, 1, 512, 5000, 1 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			t.Parallel() // it waits most of the time
+			t.Parallel() // the test waits most of the time
 			a := serve(t, "f", file(size), tftp.CreateUploads)
 			d := examine(t, Config{Target: target(a, "f"), Upload: "up", MaxBytes: 2 << 20})
 			var text bytes.Buffer

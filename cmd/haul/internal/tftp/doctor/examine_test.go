@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A file that is not served at all is an error and no diagnosis.
+// If the file is not served at all, Examine returns an error and no diagnosis.
 func TestExamineNeedsAFileThatIsServed(t *testing.T) {
 	server := serve(t, "f", file(10), tftp.NoUploads)
 	mute := newFake(t, server, lie{request: swallow(func(*ask) bool { return true })})
@@ -58,7 +58,7 @@ func TestExamineEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := 0
 	f := newFake(t, server, lie{request: func(*flow, *ask) bool {
-		if asked++; asked == 5 { // in the middle
+		if asked++; asked == 5 { // in the middle of the examination
 			cancel()
 		}
 		return true
@@ -69,7 +69,7 @@ func TestExamineEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A server that dies under the examination costs no more than the bound.
+// If a server dies during the examination, the run takes no longer than the bound.
 func TestRunIsBounded(t *testing.T) {
 	server := serve(t, "f", file(10), tftp.NoUploads)
 	examine := func(timeout time.Duration) (*Diagnosis, error) {
@@ -105,7 +105,8 @@ func TestRunIsBounded(t *testing.T) {
 	}
 }
 
-// No more than MaxBytes are fetched, and that is no fault of the server's.
+// No more than MaxBytes are fetched, and the incomplete file does not count as a fault of the
+// server.
 func TestBeginningOfALargeFile(t *testing.T) {
 	server := serve(t, "f", file(300_000), tftp.NoUploads)
 	d := examine(t, Config{Target: target(server, "f"), MaxBytes: 10_000})
@@ -173,7 +174,7 @@ func TestVerdictsInJSON(t *testing.T) {
 	}
 }
 
-// The requests must be those of the real clients, to the byte.
+// The requests must be the same as those of the real clients, byte for byte.
 func TestRequestsToTheByte(t *testing.T) {
 	v := &visit{env: &env{name: "f"}}
 	want := map[string]string{
@@ -219,7 +220,7 @@ func TestFromNetascii(t *testing.T) {
 	}
 }
 
-// No packet of a server may break the doctor, nor reach a terminal raw.
+// No packet of a server may make the doctor crash, or reach a terminal without being escaped.
 func FuzzPacket(f *testing.F) {
 	f.Add([]byte("\x00\x06blksize\x00512\x00"))
 	f.Add([]byte("\x00\x06tsize\x00enable\x00x"))
@@ -255,7 +256,7 @@ func ExampleExamine() {
 	}
 	d, err := Examine(context.Background(), c)
 	if err != nil {
-		fmt.Println(err) // no server listens there
+		fmt.Println(err) // no server listens on that port
 		return
 	}
 	for _, rule := range d.Broken {

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A fake is a bad server: haul's, and in front of it a liar that every packet
-// passes. With no lie it is transparent.
+// A fake is a bad server: haul's own server, with a relay in front of it that may change every
+// packet. With the zero lie it changes nothing.
 type fake struct {
 	lie    lie
 	server netip.AddrPort
@@ -22,36 +22,36 @@ type fake struct {
 
 	mu     sync.Mutex // held during a lie
 	flows  map[netip.AddrPort]*flow
-	socket []*net.UDPConn // all but the door
+	socket []*net.UDPConn // all sockets except door
 	dead   bool
 }
 
-// A lie is what a fake changes. Each function may be nil, sees one packet, and
-// returns what is sent in its place.
+// A lie says what a fake changes. Each function may be nil. It gets one packet, and returns the
+// packets that are sent in its place.
 type lie struct {
-	request func(f *flow, q *ask) bool       // false swallows it
-	reply   func(f *flow, p []byte) [][]byte // the server's packets
-	client  func(f *flow, p []byte) [][]byte // the client's, but requests
-	stray   func(f *flow, p []byte) bool     // packets from elsewhere; true if it handles them
-	from    string                           // the address to answer from
+	request func(f *flow, q *ask) bool       // returns false to drop the request
+	reply   func(f *flow, p []byte) [][]byte // changes a packet of the server
+	client  func(f *flow, p []byte) [][]byte // changes a packet of the client, except requests
+	stray   func(f *flow, p []byte) bool     // gets a packet from another address; returns true if it handles that
+	from    string                           // address from which the fake answers
 }
 
-// A flow is one client's way through the fake.
+// A flow is the transfer of one client through the fake.
 type flow struct {
 	*fake
 	client, tid     netip.AddrPort
-	up, down, down2 *net.UDPConn // towards the server; towards the client; another port
+	up, down, down2 *net.UDPConn // sockets to the server and to the client, and another one to the client
 	asked           ask
-	seen            [7]int // packets from the server and the client, by opcode
-	heard           bool   // the client has sent something behind its request
-	block           int    // the highest that the client was sent, or acknowledged: for lies
+	seen            [7]int // number of packets from the server and the client, by opcode
+	heard           bool   // the client has sent a packet after its request
+	block           int    // highest block that was sent to the client, or that it acknowledged; for use by lies
 	at              time.Time
 	last            []byte
 	blksize         int
 	wrapped, done   bool
 }
 
-// An ask is a request, as fields.
+// An ask is a request, cut into its fields.
 type ask struct {
 	op      transfer.Opcode
 	name    string
@@ -70,7 +70,7 @@ func (q *ask) get(name string) string {
 
 func (q *ask) has(name string) bool { return strings.Contains(strings.Join(q.options, " "), name) }
 
-// drop leaves out an option.
+// drop removes an option.
 func (q *ask) drop(name string) {
 	for i := 0; i+1 < len(q.options); i += 2 {
 		if q.options[i] == name {
@@ -80,7 +80,7 @@ func (q *ask) drop(name string) {
 	}
 }
 
-// newFake puts a lie in front of a server.
+// newFake starts a fake in front of a server.
 func newFake(t testing.TB, server netip.AddrPort, l lie) *fake {
 	t.Helper()
 	f := &fake{lie: l, server: server, flows: map[netip.AddrPort]*flow{}}
@@ -110,7 +110,7 @@ func (f *fake) listen(t testing.TB, ip string) *net.UDPConn {
 	return c
 }
 
-// elsewhere sends to the client from another port.
+// elsewhere sends a packet to the client from another port.
 func (w *flow) elsewhere(b []byte) {
 	if w.down2 == nil {
 		w.down2 = w.listen(nil, "127.0.0.1")
@@ -119,7 +119,7 @@ func (w *flow) elsewhere(b []byte) {
 	_, _ = w.down2.WriteToUDPAddrPort(b, w.client)
 }
 
-// hush makes the fake drop everything. Its ports stay taken.
+// hush makes the fake drop all packets. Its ports stay in use.
 func (f *fake) hush() {
 	f.mu.Lock()
 	f.dead = true
@@ -128,7 +128,7 @@ func (f *fake) hush() {
 
 func (f *fake) addr() netip.AddrPort { return f.door.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// serve takes requests, and all other packets to its port.
+// serve handles requests, and all other packets to the port for requests.
 func (f *fake) serve() {
 	buf := make([]byte, maxPacket)
 	for {
@@ -176,7 +176,7 @@ func (f *fake) knock(b []byte, from netip.AddrPort) {
 	_, _ = w.up.WriteToUDPAddrPort(request(q.op, append([]string{q.name, q.mode}, q.options...)...), f.server)
 }
 
-// open makes a flow for a client.
+// open creates a flow for a client.
 func (f *fake) open(client netip.AddrPort) *flow {
 	ip := f.lie.from
 	if ip == "" {
@@ -248,9 +248,9 @@ func (w *flow) fromClient(b []byte, from netip.AddrPort) {
 	}
 }
 
-// Helpers of lies.
+// The functions below help to write lies.
 
-// refuse answers a request by an ERROR, on condition.
+// refuse answers a request with an ERROR, if when returns true.
 func refuse(code transfer.ErrorCode, when func(q *ask) bool) func(*flow, *ask) bool {
 	return func(f *flow, q *ask) bool {
 		if when(q) {
@@ -261,12 +261,12 @@ func refuse(code transfer.ErrorCode, when func(q *ask) bool) func(*flow, *ask) b
 	}
 }
 
-// swallow leaves a request without an answer, on condition.
+// swallow drops a request, if when returns true.
 func swallow(when func(q *ask) bool) func(*flow, *ask) bool {
 	return func(_ *flow, q *ask) bool { return !when(q) }
 }
 
-// strip leaves out options, on condition.
+// strip removes those options for which when returns true.
 func strip(when func(name string) bool) func(*flow, *ask) bool {
 	return func(_ *flow, q *ask) bool {
 		var kept []string
@@ -307,7 +307,7 @@ func value(name string, change func(string) string) func(*flow, []byte) [][]byte
 	})
 }
 
-// data changes each DATA; the block number is as it came.
+// data changes each DATA. The change gets the block number in the packet.
 func data(change func(f *flow, block int, b []byte) [][]byte) func(*flow, []byte) [][]byte {
 	return func(f *flow, b []byte) [][]byte {
 		if transfer.OpcodeOf(b) != transfer.Data {

@@ -9,12 +9,12 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// maxLiars is how many fakes are examined at the same time. Mostly they wait,
-// but each takes a few hundred ports while it lasts.
+// maxLiars is how many fakes are examined at the same time. They mostly wait, but each examination
+// uses a few hundred ports.
 const maxLiars = 16
 
-// A scope is a test's part that cleans up before the test ends, in the order in
-// which things began: the server before the fake's ports can be used again.
+// A scope is a part of a test that cleans up before the test ends. It cleans up in the order in
+// which things began, so that the server ends before the fake's ports can be used again.
 type scope struct {
 	testing.TB
 	cleanups []func()
@@ -48,8 +48,9 @@ func TestEachLieIsNamed(t *testing.T) {
 				want = []string{l.rule}
 			}
 			got := results[i]
-			// A busy machine holds up answers for longer than is waited for here,
-			// and they count as missing. That passes; what the server does does not.
+			// A busy machine may delay answers for longer than the doctor waits, so that they count
+			// as missing. That is temporary, but a fault of the server is not. So examine the
+			// server again.
 			for range maxAlone {
 				if slices.Equal(got.rules, want) {
 					return
@@ -64,17 +65,17 @@ func TestEachLieIsNamed(t *testing.T) {
 	}
 }
 
-// maxAlone is how often a server is examined again with nothing else beside it.
+// maxAlone is how often a server is examined again, without another examination at the same time.
 const maxAlone = 3
 
-// named is what an examination found.
+// A named holds the findings of an examination.
 type named struct {
 	rules []string
 	text  string
 }
 
-// examined starts a server with the lie, and returns what examines it and ends
-// it.
+// examined starts a server with the lie. It returns a function that examines the server and then
+// ends it.
 func (l liar) examined(t *testing.T) func() named {
 	size := l.size
 	if size == 0 {
@@ -89,7 +90,7 @@ func (l liar) examined(t *testing.T) func() named {
 	return func() named {
 		defer s.end()
 		d, err := Examine(t.Context(), c)
-		f.hush() // the next to have these ports must not hear it
+		f.hush() // the next user of these ports must not receive packets from the fake
 		if err != nil {
 			return named{[]string{err.Error()}, ""}
 		}
@@ -103,10 +104,10 @@ func (l liar) examined(t *testing.T) func() named {
 	}
 }
 
-// Every rule of the table must have a lie that breaks it.
+// For every rule of the table there must be a lie that breaks it.
 func TestEachRuleHasALie(t *testing.T) {
 	for _, r := range rules {
-		found := r.Name == ruleAddress // needs a second address: TestAnswerFromElsewhere
+		found := r.Name == ruleAddress // this rule needs a second address: see TestAnswerFromElsewhere
 		for _, l := range lies {
 			found = found || l.rule == r.Name
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A packet costs no allocation: twice the packets cost no more of them.
+// Packets cause no allocations: twice as many packets cause no more allocations.
 func TestAllocs(t *testing.T) {
 	for _, l := range []Load{
 		{Pattern: true},

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// Have ten clients fetch a hundred files of haul's test content.
+// Let ten clients fetch a hundred files of haul's test content.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	server := tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {

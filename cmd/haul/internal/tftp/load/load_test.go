@@ -20,7 +20,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// start starts a server and returns a Target at it.
+// start starts a server and returns a Target on it.
 func start(t *testing.T, s tftp.Config) tftpclient.Target {
 	t.Helper()
 	s.Grace = time.Millisecond
@@ -40,7 +40,7 @@ func start(t *testing.T, s tftp.Config) tftpclient.Target {
 	return tftpclient.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "file"}
 }
 
-// serve starts a server whose every file has the given content.
+// serve starts a server on which every file has the given content.
 func serve(t *testing.T, content []byte) tftpclient.Target {
 	t.Helper()
 	return start(t, tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
@@ -48,7 +48,7 @@ func serve(t *testing.T, content []byte) tftpclient.Target {
 	}})
 }
 
-// content returns test content.
+// content returns the first size bytes of the test content.
 func content(t *testing.T, size int64) []byte {
 	t.Helper()
 	b, err := io.ReadAll(Pattern(size))
@@ -58,7 +58,7 @@ func content(t *testing.T, size int64) []byte {
 	return b
 }
 
-// finish runs a load that is to be run to its end.
+// finish runs a load that must run to its end.
 func finish(t *testing.T, l Load) Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -70,7 +70,8 @@ func finish(t *testing.T, l Load) Report {
 	return r
 }
 
-// wantAll fails a test unless as many transfers went well, with so many bytes.
+// wantAll fails the test unless the given number of transfers succeeded, with the given number of
+// bytes, and none failed.
 func wantAll(t *testing.T, r Report, transfers, bytes int64) {
 	t.Helper()
 	if r.Transfers != transfers || r.Failed != 0 || len(r.Errors) != 0 || r.Cut != 0 {
@@ -84,7 +85,7 @@ func wantAll(t *testing.T, r Report, transfers, bytes int64) {
 	}
 }
 
-// wantErrors fails a test unless transfers failed for one reason.
+// wantErrors fails the test unless the given number of transfers failed, all for the same reason.
 func wantErrors(t *testing.T, r Report, failed int64, text string) {
 	t.Helper()
 	if r.Failed != failed || len(r.Errors) != 1 {
@@ -126,7 +127,7 @@ func TestDownloads(t *testing.T) {
 	}
 }
 
-// Files of whole blocks, and empty ones, end in an empty block.
+// Files that consist of whole blocks end in an empty block, and so do empty files.
 func TestSizes(t *testing.T) {
 	for _, size := range []int64{0, 1, 511, 512, 513, 1024} {
 		target := serve(t, content(t, size))
@@ -170,7 +171,7 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// Data that a server loses or changes is found when it is fetched again.
+// Verify finds data that a server has lost or changed, when it fetches the files again.
 func TestVerifyFindsWhatWasLost(t *testing.T) {
 	mem := store.Mem(0)
 	target := start(t, tftp.Config{
@@ -231,8 +232,8 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// The number of transfers in a name begins again after Names, and the warm-up
-// asks for the first names too, but is not counted.
+// After Names transfers, the number in the name starts at 0 again. The warm-up requests the first
+// names too, but is not counted.
 func TestNames(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]int{}
@@ -264,9 +265,9 @@ func closedPort(t *testing.T) (net.PacketConn, uint16) {
 	return c, uint16(c.LocalAddr().(*net.UDPAddr).Port)
 }
 
-// Where nothing ever answers, the run ends soon and says what to look at.
+// If there is no answer at all, the run ends soon, and the error says what to check.
 func TestSilentServer(t *testing.T) {
-	_, port := closedPort(t) // open, in fact, but not read
+	_, port := closedPort(t) // the port is in fact open, but nothing reads from it
 	l := Load{Target: tftpclient.Target{Host: "127.0.0.1", Port: port, Name: "x"}, Concurrency: 5, unheard: 50 * time.Millisecond}
 	r, err := l.Run(t.Context())
 	if !errors.Is(err, transfer.ErrSilent) || !strings.Contains(err.Error(), "is a server there") {
@@ -290,8 +291,7 @@ func TestTimeout(t *testing.T) {
 	wantErrors(t, r, 4, "not done in 50ms")
 }
 
-// Transfers under way when the context ends are broken off, and the rest is
-// reported.
+// When the context ends, transfers under way are aborted, and the others are reported.
 func TestInterrupted(t *testing.T) {
 	target := start(t, tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 		if r.Name != "f0" {
@@ -322,7 +322,7 @@ func TestManyAtOnce(t *testing.T) {
 	wantAll(t, r, 2000, 2000*2000)
 }
 
-// With a rate, transfers begin one after the other, however soon they end.
+// With a rate, transfers begin at regular times, however soon they end.
 func TestRate(t *testing.T) {
 	target := serve(t, []byte("x"))
 	r := finish(t, Load{Target: target, Rate: 200, Transfers: 21, Concurrency: 21})
@@ -332,7 +332,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Where all places are taken, a transfer is late, and its wait is counted.
+// If as many transfers as allowed are under way, the next one is late, and its latency includes its
+// wait.
 func TestLate(t *testing.T) {
 	target := start(t, tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 		time.Sleep(30 * time.Millisecond)

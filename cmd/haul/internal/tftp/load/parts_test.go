@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The test content is the same on every machine, forever: files made by one
-// version are compared by another.
+// The test content is the same on every machine and in every version, because one version may
+// compare files that another one has written.
 func TestPattern(t *testing.T) {
 	b := content(t, 3*PatternPeriod)
 	if got := crc32.ChecksumIEEE(b); got != 0x40bc945 {
@@ -61,7 +61,7 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// Every value falls into a bucket whose middle is near it.
+// Every value is counted in a bucket whose middle is near the value.
 func TestBuckets(t *testing.T) {
 	for shift := range 63 {
 		for _, v := range []uint64{1 << shift, 1<<shift + 1<<shift/3, 1<<(shift+1) - 1} {
@@ -76,8 +76,8 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Blocks add to the same sum in any order, and to another if they are swapped
-// or changed.
+// The sum of the blocks is the same in any order of arrival. It differs if blocks are swapped or
+// changed.
 func TestReferences(t *testing.T) {
 	r := newReferences()
 	data := content(t, 4*512)

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// Where no server listens, the first refusal ends the run.
+// If no server listens, the first refusal ends the run.
 func TestDeadServer(t *testing.T) {
 	c, port := closedPort(t)
 	c.Close()
@@ -28,7 +28,7 @@ func TestDeadServer(t *testing.T) {
 	}
 }
 
-// A server that goes away ends the run too, before every transfer has tried.
+// If the server disappears during the run, the run ends too, before all transfers have been tried.
 func TestServerGoesAway(t *testing.T) {
 	s := tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		return store.FromBytes(r.Name, nil), nil

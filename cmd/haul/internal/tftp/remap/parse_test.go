@@ -67,7 +67,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// Every faulty line is reported, up to a number.
+// Every faulty line is reported, up to a maximum number.
 func TestParseReportsAllFaults(t *testing.T) {
 	_, err := remap.Parse("x\nr a b\ny z\nj a b\n")
 	lines := strings.Split(err.Error(), "\n")
@@ -83,7 +83,7 @@ func TestParseReportsAllFaults(t *testing.T) {
 	}
 }
 
-// Letters without effect beside others, as tftp-hpa 5.2 has them.
+// Letters that have no effect together with others are accepted, as in tftp-hpa 5.2.
 func TestOperationsWithoutEffect(t *testing.T) {
 	for _, file := range []string{"ra ^ x", "aers ^ x", "ag ^ x"} {
 		_, err := parse(t, file).Apply(remap.Query{Name: "n"})

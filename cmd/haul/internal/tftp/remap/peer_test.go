@@ -6,9 +6,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/remap"
 )
 
-// The results of in.tftpd of tftp-hpa 5.2 for these, on Debian 12 with glibc,
-// from its log. Where this package keeps to something else on purpose, the case
-// is in TestAgainstTheManual.
+// asTftpdHPA has results of in.tftpd of tftp-hpa 5.2, from its log, on Debian 12 with glibc. Cases
+// in which this package differs on purpose are in TestAgainstTheManual.
 var asTftpdHPA = []struct {
 	file, name string
 	write      bool
@@ -117,8 +116,8 @@ func TestAsTftpdHPA(t *testing.T) {
 	}
 }
 
-// Expressions that regcomp refused there, and that we must not understand in
-// another way.
+// refusedByTftpdHPA has rules with expressions that regcomp refused on that system. This package
+// must refuse them too, rather than give them another meaning.
 var refusedByTftpdHPA = []string{
 	"r * x",
 	"r a|*b x",

@@ -19,7 +19,7 @@ func parse(t testing.TB, text string) *remap.Rules {
 	return r
 }
 
-// Map files as sites have them.
+// Map files that are typical of real installations.
 const (
 	pxelinux = `# Windows loaders send backslashes, some a leading slash, some the server's own path
 rg  \\              /
@@ -109,7 +109,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Where tftp-hpa 5.2 and 6.0 differ, or the code from the manual.
+// TestAgainstTheManual has the cases in which tftp-hpa 5.2 and 6.0 differ, or in which their code
+// differs from the manual.
 func TestAgainstTheManual(t *testing.T) {
 	tests := []struct{ why, file, name, want string }{
 		{"s starts at the first rule; 5.2 at the second", "r ^b d\nrs ^a b", "a", "d"},
@@ -167,7 +168,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// For any file and name the rules end, and soon.
+// For any file and name, applying the rules ends, and in a short time.
 func TestBounds(t *testing.T) {
 	long := strings.Repeat("a", remap.MaxName)
 	many := strings.Repeat("r q q\n", remap.MaxRules)

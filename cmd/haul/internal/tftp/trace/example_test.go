@@ -16,7 +16,7 @@ func Example() {
 	t.Record(trace.Packet{
 		Time:  at,
 		Peer:  client,
-		Local: netip.AddrPortFrom(netip.Addr{}, 69), // which of our addresses is not known
+		Local: netip.AddrPortFrom(netip.Addr{}, 69), // our address is not known, only the port
 		Data:  []byte("\x00\x01boot/kernel\x00octet\x00blksize\x001468\x00"),
 	})
 	t.Record(trace.Packet{

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// A block of a pcapng file, its options apart from what stands before them.
+// A pcapBlock is a block of a pcapng file, cut into its options and the parts before them.
 type pcapBlock struct {
 	kind    uint32
 	fixed   []byte
-	packet  []byte // of a packet block
+	packet  []byte // the packet in a packet block
 	options map[uint16]string
 }
 
-// fixedSize is how many bytes stand before a block's packet and options.
+// fixedSize is how many bytes a block has before its packet and its options.
 var fixedSize = map[uint32]int{blockSection: 16, blockInterface: 8, blockPacket: 20, blockStatistics: 12}
 
-// readPcapng reads a file by the book, and fails at every deviation.
+// readPcapng reads a file according to the specification, and fails at every deviation.
 func readPcapng(t *testing.T, file []byte) (blocks []pcapBlock) {
 	t.Helper()
 	for rest := file; len(rest) > 0; {
@@ -79,7 +79,7 @@ func readOptions(t *testing.T, b []byte) map[uint16]string {
 	}
 }
 
-// cutPadding returns what follows n bytes and their padding, which is zeros.
+// cutPadding returns the bytes after the first n and their padding, which must be zeros.
 func cutPadding(t *testing.T, b []byte, n int) []byte {
 	t.Helper()
 	end := (n + 3) &^ 3
@@ -89,7 +89,7 @@ func cutPadding(t *testing.T, b []byte, n int) []byte {
 	return b[end:]
 }
 
-// checksum is RFC 1071's, word by word: not the way of the code under test.
+// checksum computes the checksum of RFC 1071 word by word, unlike the code under test.
 func checksum(parts ...[]byte) uint16 {
 	var all []byte
 	for _, p := range parts {
@@ -106,7 +106,7 @@ func checksum(parts ...[]byte) uint16 {
 	return uint16(sum)
 }
 
-// readDatagram takes an IP packet apart, checking every length and checksum.
+// readDatagram parses an IP packet, and checks every length and checksum.
 func readDatagram(t *testing.T, b []byte) (from, to netip.AddrPort, data []byte) {
 	t.Helper()
 	var src, dst netip.Addr
@@ -136,7 +136,7 @@ func readDatagram(t *testing.T, b []byte) (from, to netip.AddrPort, data []byte)
 	return netip.AddrPortFrom(src, be.Uint16(udp)), netip.AddrPortFrom(dst, be.Uint16(udp[2:])), udp[8:]
 }
 
-// capture returns the blocks that a trace of packets has.
+// capture returns the blocks of a trace of the given packets.
 func capture(t *testing.T, packets []Packet) []pcapBlock {
 	t.Helper()
 	var file bytes.Buffer
@@ -196,7 +196,7 @@ func TestPcapngPackets(t *testing.T) {
 	for i, test := range tests {
 		peer, _ := netip.ParseAddrPort(test.peer)
 		local, _ := netip.ParseAddrPort(test.local)
-		data := []byte("\x00\x04\x00\x01-------"[:4+i%7]) // every padding
+		data := []byte("\x00\x04\x00\x01-------"[:4+i%7]) // lengths that need every possible padding
 		packets = append(packets, Packet{Time: at.Add(time.Duration(i)), Sent: test.sent, Peer: peer, Local: local, Data: data})
 	}
 	blocks := capture(t, packets)
@@ -228,7 +228,7 @@ func TestPcapngPackets(t *testing.T) {
 	}
 }
 
-// Datagrams of any length keep their lengths and checksums, the longest too.
+// Datagrams of any length have correct lengths and checksums, even the longest.
 func TestPcapngLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	long := make([]byte, MaxDatagram+1)
@@ -257,7 +257,7 @@ func TestPcapngLengths(t *testing.T) {
 	}
 }
 
-// A checksum that comes out as zero is sent as all ones (RFC 768).
+// A checksum whose value is zero is sent as all ones (RFC 768).
 func TestChecksumIsNeverZero(t *testing.T) {
 	peer := netip.MustParseAddrPort("192.0.2.7:2070")
 	ones := 0

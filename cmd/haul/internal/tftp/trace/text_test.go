@@ -89,7 +89,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// conversation is a read with a loss, and what else may come to a server.
+// conversation returns the packets of a read with a loss, and other packets that a server may
+// receive.
 func conversation() []Packet {
 	at := time.Date(2026, 1, 2, 23, 59, 59, 999_000_123, time.UTC)
 	client, stranger := netip.MustParseAddrPort("192.0.2.7:2070"), netip.MustParseAddrPort("[fe80::1%eth0]:69")
@@ -138,7 +139,7 @@ func TestTextGolden(t *testing.T) {
 	golden.Compare(t, "trace.txt", got.String())
 }
 
-// A zone is the name of an interface: nearly any bytes.
+// A zone is the name of an interface, which may consist of nearly any bytes.
 func TestZoneIsHarmless(t *testing.T) {
 	peer := netip.AddrPortFrom(netip.MustParseAddr("fe80::1").WithZone("e\x1b[2J\u009b0"), 7)
 	line := string(appendLine(nil, &Packet{Peer: peer, Data: []byte("\x00\x04\x00\x01")}))
@@ -148,7 +149,7 @@ func TestZoneIsHarmless(t *testing.T) {
 	}
 }
 
-// checkText fails if a terminal could be garbled by s, or a line has no bound.
+// checkText fails if s could garble a terminal, or a line exceeds the bound.
 func checkText(t *testing.T, s string) {
 	t.Helper()
 	for line := range strings.SplitSeq(s, "\n") {
@@ -163,7 +164,7 @@ func checkText(t *testing.T, s string) {
 	}
 }
 
-// The longest lines that the bounds allow keep below maxLine.
+// The longest lines that the bounds allow are shorter than maxLine.
 func TestLongestLine(t *testing.T) {
 	field := func(n int) string { return strings.Repeat("\xff", n) + "\x00" }
 	request := "\x00\x01" + field(2*maxName) + field(2*maxField)

@@ -16,12 +16,12 @@ import (
 
 var testPeer = netip.MustParseAddrPort("192.0.2.7:2070")
 
-// ack is a packet to record, numbered.
+// ack returns a packet to record, with a number.
 func ack(n int) Packet {
 	return Packet{Peer: testPeer, Data: []byte{0, 4, byte(n >> 8), byte(n)}}
 }
 
-// A gate is a writer that takes nothing until it is opened.
+// A gate is a writer that blocks until it is opened.
 type gate struct {
 	open chan struct{}
 	bytes.Buffer
@@ -32,8 +32,8 @@ func (g *gate) Write(b []byte) (int, error) {
 	return g.Buffer.Write(b)
 }
 
-// fill records acks until one is lost, and returns how many were kept. The
-// tracer's goroutine must be stuck.
+// fill records ACKs until one is lost, and returns how many were kept. It requires that the
+// tracer's goroutine is blocked.
 func fill(t *testing.T, tr *Tracer) (kept int) {
 	t.Helper()
 	for tr.Lost() == 0 {
@@ -79,7 +79,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// The caller may use its buffers again, and change its list of prefixes.
+// The caller may reuse its buffers, and change its list of prefixes.
 func TestRecordCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
@@ -105,7 +105,7 @@ func TestRecordCopies(t *testing.T) {
 	})
 }
 
-// Recorded packets show before Close: people watch.
+// Recorded packets are written before Close, because people watch the trace.
 func TestTextIsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -126,7 +126,7 @@ func TestFullQueueDrops(t *testing.T) {
 		text, pcap := &gate{open: make(chan struct{})}, &gate{open: make(chan struct{})}
 		tr := New(Config{Text: text, Pcap: pcap, Queue: 1})
 		tr.Record(ack(0))
-		synctest.Wait() // stuck in the headers of the capture, before any packet
+		synctest.Wait() // the tracer is blocked in writing the headers of the capture, before any packet
 		kept := fill(t, tr)
 		if most := (MaxDatagram + packetCost) / (packetCost + 4); kept+1 != most {
 			t.Errorf("the smallest queue keeps %d acks, want %d", kept+1, most)
@@ -146,7 +146,7 @@ func TestFullQueueDrops(t *testing.T) {
 			t.Errorf("packets dropped are no error, but: %v", err)
 		}
 		out := text.String()
-		if n := strings.Count(out, "  ACK "); n != kept+2 { // with the first one and the last
+		if n := strings.Count(out, "  ACK "); n != kept+2 { // including the first one and the last one
 			t.Errorf("%d acks in the text, want %d", n, kept+2)
 		}
 		before, after, ok := strings.Cut(out, "-- 42 packets are missing here\n")
@@ -180,8 +180,8 @@ func TestSmallestQueue(t *testing.T) {
 	}
 }
 
-// A writer that takes nothing, ever, holds up neither Record nor, for long,
-// Close; and when it returns at last, the goroutine ends without writing more.
+// A writer that blocks forever does not block Record, and blocks Close only for a bounded time.
+// When its Write returns at last, the goroutine ends without writing more.
 func TestWriterBlocksForEver(t *testing.T) {
 	for _, recorded := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestWriterBlocksForEver(t *testing.T) {
 				t.Errorf("closing again: %v", err)
 			}
 			close(g.open)
-			<-tr.done // or the bubble ends in a deadlock
+			<-tr.done // otherwise the synctest bubble ends in a deadlock
 			if n := bytes.Count(g.Bytes(), []byte("ACK")); n > 1 {
 				t.Errorf("%d packets were written after Close had given up", n)
 			}
@@ -209,7 +209,7 @@ func TestWriterBlocksForEver(t *testing.T) {
 	}
 }
 
-// failing takes some bytes and then fails.
+// A failing is a writer that accepts some bytes and then fails.
 type failing struct {
 	left   int
 	err    error
@@ -224,7 +224,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A write that fails ends that form of the trace, and nothing else.
+// If a write fails, that form of the trace ends, but the other one continues.
 func TestWriteError(t *testing.T) {
 	full := errors.New("disk full")
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestWriteError(t *testing.T) {
 	})
 }
 
-// When nothing can be written any more, nothing is queued any more.
+// When neither form can be written any more, no more packets are queued.
 func TestAllWritesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := errors.New("one"), errors.New("other")
@@ -272,7 +272,7 @@ func TestAllWritesFail(t *testing.T) {
 	})
 }
 
-// short takes less than it is given and says nothing.
+// A short is a writer that writes only a part, and returns no error.
 type short struct{}
 
 func (short) Write(b []byte) (int, error) { return len(b) / 2, nil }
@@ -307,7 +307,7 @@ func TestRecordAfterClose(t *testing.T) {
 	}
 }
 
-// whole checks that every Write has whole lines.
+// A whole is a writer that checks that every Write has whole lines.
 type whole struct {
 	bytes.Buffer
 	torn int
@@ -320,7 +320,8 @@ func (w *whole) Write(b []byte) (int, error) {
 	return w.Buffer.Write(b)
 }
 
-// Any number of goroutines record; each one's packets keep their order.
+// Any number of goroutines may record packets at once. The packets of each goroutine keep their
+// order.
 func TestManyGoroutines(t *testing.T) {
 	const loops, each = 4, 500
 	var text whole
@@ -361,8 +362,8 @@ func TestManyGoroutines(t *testing.T) {
 	}
 }
 
-// Record allocates nothing: neither for a peer that is not traced nor, once
-// the buffers have grown, for one that is.
+// Record allocates nothing for a peer that is not traced. Once the buffers have grown, it allocates
+// nothing for a traced peer either.
 func TestRecordAllocatesNothing(t *testing.T) {
 	tr := New(Config{Text: io.Discard, Pcap: io.Discard, Only: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
 	defer tr.Close()
@@ -379,9 +380,9 @@ func TestRecordAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Sync returns once all is written, but does not wait for a writer that hangs.
+// Sync returns once all packets are written, but does not wait forever for a writer that hangs.
 func TestSync(t *testing.T) {
-	var out bytes.Buffer // no lock: Sync orders the accesses
+	var out bytes.Buffer // without a lock, because Sync orders the accesses
 	tr := New(Config{Text: &out})
 	for i := range 100 {
 		tr.Record(Packet{Data: []byte{0, 4, 0, byte(i)}})
@@ -393,7 +394,7 @@ func TestSync(t *testing.T) {
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tr.Sync(time.Minute) // nothing is written any more
+	tr.Sync(time.Minute) // after Close, Sync returns at once
 
 	r, w := io.Pipe()
 	hangs := New(Config{Text: w})

@@ -1,6 +1,6 @@
 // Package difftest compares the DHCPv4 codec of package pxe with that of
-// github.com/insomniacslk/dhcp. It is a module of its own, so that haul does not depend on
-// that library.
+// github.com/insomniacslk/dhcp. It is a separate module, so that haul does not depend on that
+// library.
 package difftest
 
 import (
@@ -16,7 +16,7 @@ import (
 
 var server = dhcp.Addr{192, 0, 2, 9}
 
-// discover returns a DISCOVER with such options.
+// discover returns a DISCOVER with the given options.
 func discover(options string) []byte {
 	h := dhcp.Header{Op: dhcp.BootRequest, HType: 1, HLen: 6, XID: 0x12345678, HardwareAddr: [16]byte{0x52, 0x54, 0, 0, 0, 1}}
 	return append(append(dhcp.AppendHeader(nil, &h), "\x35\x01\x01"...), options...)
@@ -37,9 +37,9 @@ func seeds() [][]byte {
 	}
 }
 
-// FuzzParse has both libraries read the same bytes. They may differ in this alone: pxe reads
-// packets without END, and options in sname and file (option 52); it refuses packets over
-// its bound, hardware addresses of more than 16 bytes, and what is wrong about option 52.
+// FuzzParse lets both libraries parse the same bytes. Only these differences are allowed: pxe
+// accepts packets without END, and options in sname and file (option 52). It refuses packets that
+// exceed its bound, hardware addresses of more than 16 bytes, and an invalid option 52.
 func FuzzParse(f *testing.F) {
 	for _, b := range seeds() {
 		f.Add(b)
@@ -48,7 +48,7 @@ func FuzzParse(f *testing.F) {
 		ours, errOurs := dhcp.Parse(b)
 		theirs, errTheirs := dhcpv4.FromBytes(bytes.Clone(b))
 		if errOurs == nil && errTheirs != nil {
-			// With END it must be readable for them, too.
+			// With END, the other library must accept the packet too.
 			if theirs, errTheirs = dhcpv4.FromBytes(append(bytes.Clone(b), dhcp.OptionEnd)); errTheirs != nil {
 				t.Fatalf("%x: pxe reads %+v, they do not even with END: %v", b, ours.Header, errTheirs)
 			}
@@ -66,7 +66,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzAnswers has them read our answers, and pxe read the request as they write it.
+// FuzzAnswers lets the other library parse our answers, and pxe parse the request as the other
+// library writes it.
 func FuzzAnswers(f *testing.F) {
 	for _, b := range seeds() {
 		f.Add(b, false)
@@ -100,7 +101,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// compare has both read a packet that both must be able to read.
+// compare lets both libraries parse a packet that both must accept.
 func compare(t *testing.T, b []byte) {
 	t.Helper()
 	ours, err := dhcp.Parse(b)
@@ -114,7 +115,7 @@ func compare(t *testing.T, b []byte) {
 	same(t, &ours, theirs)
 }
 
-// same compares a packet as both have read it.
+// same compares the results of both libraries for one packet.
 func same(t *testing.T, ours *dhcp.Packet, theirs *dhcpv4.DHCPv4) {
 	t.Helper()
 	h := dhcp.Header{
@@ -125,10 +126,10 @@ func same(t *testing.T, ours *dhcp.Packet, theirs *dhcpv4.DHCPv4) {
 	}
 	mine := ours.Header
 	copy(h.HardwareAddr[:], theirs.ClientHWAddr)
-	clear(mine.HardwareAddr[mine.HLen:]) // they drop what is behind it
+	clear(mine.HardwareAddr[mine.HLen:]) // the other library drops the bytes after the address
 	copy(h.ServerName[:], theirs.ServerHostName)
 	copy(h.File[:], theirs.BootFileName)
-	cut(mine.ServerName[:]) // and behind a NUL
+	cut(mine.ServerName[:]) // and the bytes after a NUL
 	cut(mine.File[:])
 	if mine != h {
 		t.Fatalf("pxe reads %+v, they read %+v", mine, h)
@@ -145,7 +146,7 @@ func same(t *testing.T, ours *dhcp.Packet, theirs *dhcpv4.DHCPv4) {
 	}
 }
 
-// cut clears a field behind its first NUL.
+// cut clears the bytes of a field after its first NUL.
 func cut(field []byte) {
 	if i := bytes.IndexByte(field, 0); i >= 0 {
 		clear(field[i:])
