@@ -124,7 +124,7 @@ const (
 	// refused and leave.
 	refuseTime = 5 * time.Second
 
-	// loginFailed is the reason that the client gets. The true one may be about files that the
+	// loginFailed is the reason that the client gets. The true reason may concern files that the
 	// client should not know of.
 	loginFailed = "the login was right, but the server cannot open the account's files; its log has the reason"
 )

@@ -95,8 +95,8 @@ type handleTable struct {
 }
 
 // leap moves the serial to a random number. Only the first handle of a session has the serial zero,
-// so that a client can use it before the reply has come (see [ClientConfig]). The serials after it
-// begin at a random number, so that a handle of one session is not valid in another.
+// so that a client can use it before the reply has arrived, as package sftpclient does. The serials
+// after it begin at a random number, so that a handle of one session is not valid in another.
 func (t *handleTable) leap() {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

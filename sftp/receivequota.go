@@ -44,8 +44,8 @@ var (
 // A receiveQuota counts the bytes that arrive on a connection, and how many of them its readers
 // have taken. It ends the connection when the difference grows too large.
 //
-// x/crypto does not report how many bytes are waiting for one channel. If the channel was empty at
-// some moment, then at most those bytes are waiting for it that have since arrived on the whole
+// x/crypto does not report how many bytes are waiting for one channel. But if the channel was empty
+// at some moment, the bytes waiting for it are at most those that have since arrived on the whole
 // connection and were not taken. Two signs reveal such a moment. If a read returned less than it
 // had room for, the channel was empty then. And if a whole window has been read since some moment,
 // all data that was waiting at that moment has been read.

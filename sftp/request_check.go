@@ -24,9 +24,9 @@ const (
 	maxHashes = 240 << 10
 )
 
-// The hash algorithms of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3) that the
-// server supports. Choosing a strong one is up to the client: md5 and sha1 detect corruption, but
-// no attacker.
+// hashes are the algorithms of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3) that
+// the server supports. Choosing a strong one is up to the client: md5 and sha1 detect accidental
+// corruption, but not an attack.
 var hashes = map[string]func() hash.Hash{
 	"md5":    md5.New,
 	"sha1":   sha1.New,

@@ -14,8 +14,8 @@ const (
 	// 34000 bytes that the draft requires of all.
 	maxListing = 32 << 10
 
-	// maxListedName is the longest name that is listed, in bytes. An entry with it always fits a
-	// NAME. File systems allow 255 bytes.
+	// maxListedName is the longest name that is listed, in bytes. An entry with such a name always
+	// fits into a NAME. File systems allow 255 bytes.
 	maxListedName = wire.MaxPath
 )
 

@@ -77,13 +77,13 @@ const (
 //		},
 //	}
 type Server struct {
-	// SSH returns the configuration for one connection: the host keys, and how to log in. It
-	// is called before anything is read. ctx ends with the connection, and an error ends the
-	// connection. The server uses a copy, so several connections may share the
-	// configuration. In the copy it fills in an empty version, and algorithms that are not
-	// weak. RSA host keys and their certificates should be limited to
-	// SHA-2 (ssh.NewSignerWithAlgorithms). Otherwise SHA-1 is offered too, and a client that
-	// chooses it is refused.
+	// SSH returns the configuration for one connection: the host keys, and how to log in. It is
+	// called before anything is read. ctx ends with the connection, and an error ends the
+	// connection. The server uses a copy, so several connections may share the configuration. If
+	// the version or a list of algorithms is empty, the server fills it in; it chooses no weak
+	// algorithms. RSA host keys and their certificates should be limited to SHA-2
+	// (ssh.NewSignerWithAlgorithms). Otherwise SHA-1 is offered too, and a client that chooses it
+	// is refused.
 	SSH func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error)
 
 	// Login returns the account of a user who has logged in. It should decide by

@@ -75,7 +75,8 @@ func (p *pendingUploads) get(key uploadKey) *hiddenUpload {
 }
 
 // pending returns the hidden upload with that name, or nil. Read-only accounts see no hidden
-// uploads, and accounts that only add see none of other connections, except for temporary names.
+// uploads. Accounts that only add files see only the uploads of their own connection, except for
+// temporary names.
 func (c *userConn) pending(name string) *hiddenUpload {
 	if !c.account.Hidden || c.account.Access == users.ReadOnly {
 		return nil

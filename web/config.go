@@ -97,7 +97,7 @@ type Handler struct {
 
 	// Precompressed sends name.br, name.zst or name.gz instead of name to clients that prefer that
 	// coding, if the store is a [store.Tree]: in other stores, a name with another extension may
-	// lead to an unrelated file. Anyone who may write to the directory, even new files only, can
+	// lead to an unrelated file. Anyone who may write to the directory, even if only new files, can
 	// then change the content that a name yields.
 	Precompressed bool
 

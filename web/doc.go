@@ -13,7 +13,7 @@
 // Files always have a Content-Length and are never sent in chunks, so that firmware which boots
 // over HTTP can load them. Range and conditional requests work. Over plain TCP, files go from the
 // page cache to the socket without a copy (sendfile), if the store has files of the system and the
-// [http.ResponseWriter] is the server's own. One that wraps it should pass on its ReadFrom.
+// [http.ResponseWriter] is the server's own. A wrapper around it should pass on its ReadFrom.
 //
 // A name that leads out of the store is refused, however it is written. Package
 // [github.com/haul-project/haul/web/webclient] is the client.

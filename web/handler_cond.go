@@ -31,9 +31,10 @@ type validators struct {
 }
 
 // precondition evaluates the conditions of a request in the order of RFC 9110 §13.2.2. It returns
-// 412 or 304 if that is the answer, and 0 if the request is to be carried out. No server has sent
-// an If-Modified-Since that lies in the future, so it is ignored like an invalid one (§13.1.3):
-// otherwise a client that got a date from a clock that was ahead would see no change until then.
+// 412 or 304 if that is the answer, and 0 if the request is to be carried out. An If-Modified-Since
+// that lies in the future is ignored like an invalid one (§13.1.3), because no server has sent it.
+// Otherwise a client whose date came from a clock that was ahead would see no change until that
+// date.
 func (v validators) precondition(method string, h http.Header, now time.Time) int {
 	reads := method == http.MethodGet || method == http.MethodHead
 	if tags, ok := h["If-Match"]; ok {

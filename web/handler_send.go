@@ -22,7 +22,7 @@ const (
 	firstPiece = 8 << 10
 
 	// A file is sent in steps. Each has Handler.Stall as its timeout, and its bytes are counted
-	// when it ends. A step's size is one that the client has lately received in one to four
+	// when it ends. The size of a step is adapted so that the client receives it in one to four
 	// seconds.
 	firstStep = 64 << 10
 	minStep   = 16 << 10

@@ -47,8 +47,8 @@ func nameOf(u *url.URL) (name string, dir bool, err error) {
 	return "", false, errDoubleSlash
 }
 
-// loaderName returns the intended name if shim requests the loader beside itself as
-// DIR//grubx64.efi. At least its releases up to 16.1 do so, and shim follows no redirects. Only
+// loaderName returns the name that shim means when it requests DIR//grubx64.efi, the loader beside
+// itself. At least its releases up to 16.1 write two slashes, and shim follows no redirects. Only
 // .efi files have this second path, so a proxy's rules hold for all other files.
 func loaderName(p string) (name string, ok bool) {
 	dir, file, ok := strings.Cut(p, "//")

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxAbove is the largest depth of a directory whose links to directories are listed: each
-	// directory above it is examined for that.
+	// maxAbove is the largest depth of a directory whose links to directories are listed. To list
+	// them, each directory above it must be examined.
 	maxAbove = 128
 
 	listingBatch = 256 // entries read at a time
