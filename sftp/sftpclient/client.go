@@ -33,9 +33,9 @@ const (
 type Config struct {
 	// Conns is the largest number of SSH connections; 0 means 8. The Client uses several
 	// connections for large files. If the round trip is so long that TCP's window limits one
-	// connection, it uses four, and all of them from 50 ms on. If one core limits the encryption,
-	// it uses one connection for each 150 MB/s, up to four. It also uses more connections if the
-	// first one has too few channels.
+	// connection, it uses four, or all of them if the round trip is 50 ms or more. If one core
+	// limits the encryption, it uses one connection for each 150 MB/s, up to four. It also uses
+	// more connections if the first one has too few channels.
 	Conns int
 
 	// Sessions is the largest number of SFTP channels per connection; 0 means 8. If the server
@@ -148,9 +148,9 @@ var (
 
 // A Client accesses the files of one server as one user. Any goroutine may call its methods.
 //
-// Names are those of the server: slash-separated, and relative to the directory where the user
-// starts unless they begin with a slash. Symbolic links are followed unless a method says
-// otherwise. A call returns when its context ends; the server may still execute the request.
+// File names are the server's: slash-separated, and relative to the directory where the user starts
+// unless they begin with a slash. Symbolic links are followed unless a method says otherwise. A
+// call returns when its context ends; the server may still execute the request.
 type Client struct {
 	config Config
 	server *mux.Server
@@ -186,7 +186,7 @@ func (c *Client) Path() Path {
 }
 
 // Drain waits until the server has closed the files that were only read: [File.Close] does not wait
-// for those. If the connection ends earlier, the server logs them as left open.
+// for that. If the connection ends earlier, the server logs them as left open.
 //
 // If there is only one such file, open in one session, Drain waits only until the request is sent:
 // the server still reads it after the connection has ended. If there are several requests, the

@@ -74,7 +74,7 @@ const (
 	// removesAtOnce is how many files are removed at a time.
 	removesAtOnce = 64
 
-	// removePasses is how often a directory is listed that does not become empty: removing entries
+	// removePasses is how often a directory is listed if it does not become empty: removing entries
 	// may hide others from a listing that is in progress.
 	removePasses = 3
 

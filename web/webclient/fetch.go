@@ -25,9 +25,9 @@ const (
 	// minSplit is the smallest rest of a file for which more connections are used, in bytes.
 	minSplit = 4 << 20
 
-	// A part of a file is as large as one connection transfers in partTime, within bounds: the
-	// number of connections is reconsidered about as often. A copy that is killed loses the parts
-	// under way.
+	// A part of a file is as large as what one connection transfers in partTime, within bounds.
+	// The number of connections is reconsidered about as often. A copy that is killed loses the
+	// parts that are still in transfer.
 	partTime    = 500 * time.Millisecond
 	clientParts = 16 // the smallest number of parts, unless they would be very small
 	minChunk    = 512 << 10

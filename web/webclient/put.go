@@ -69,8 +69,8 @@ func (c *Client) Create(ctx context.Context, name string, o store.Create) (store
 	return u, nil
 }
 
-// A putUpload is a PUT whose content is written by the caller. The last byte is sent by Commit
-// only, so until then the server has nothing that it could take for the whole file.
+// A putUpload is a PUT whose content is written by the caller. Only Commit sends the last byte, so
+// until then the server has nothing that it could take for the whole file.
 type putUpload struct {
 	c      *Client
 	name   string

@@ -32,8 +32,8 @@ func (x *fill) granted(g grant) {
 
 // Fill copies size bytes of r, from offset off on, to the same offsets of the file. A size of -1
 // means up to the end of r. Fill returns how many bytes the server has confirmed without a gap, and
-// a [*Failure] if some are missing. Each time that every more bytes are confirmed, it calls
-// progress, unless that is nil, with the offset where they end. Fill stops when ctx ends or the
+// a [*Failure] if some are missing. Each time another "every" bytes are confirmed, Fill calls
+// progress, if it is not nil, with the offset where they end. Fill stops when ctx ends or the
 // file's life ends.
 func (f *File) Fill(ctx context.Context, r io.ReaderAt, off, size, every int64, progress func(end int64)) (moved int64, err error) {
 	m := f.mux
