@@ -19,7 +19,7 @@ type Uploads uint8
 
 // The kinds of uploads that a server accepts.
 const (
-	NoUploads        Uploads = iota // none
+	NoUploads        Uploads = iota // no files
 	CreateUploads                   // only new files; existing files are never changed
 	OverwriteUploads                // new files, and new content for existing ones
 )
@@ -78,8 +78,8 @@ type Config struct {
 	// Hooks are called as transfers begin and end.
 	Hooks Hooks
 
-	// Limits bounds what the server agrees on with clients. A zero Window means 256 blocks;
-	// other zero fields mean the whole range of the RFCs.
+	// Limits bounds the option values that the server agrees on with clients. A zero Window means
+	// 256 blocks; other zero fields mean the whole range of the RFCs.
 	Limits transfer.Limits
 
 	// Rules change the options that some clients get.

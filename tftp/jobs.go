@@ -36,7 +36,7 @@ func (s *session) Work() {
 	}
 }
 
-// askMTU finds out the path MTU to a peer that asks for large blocks.
+// askMTU determines the path MTU to a peer that asks for large blocks.
 func (s *session) askMTU() {
 	srv := s.shard.server
 	if srv.config.MTU != 0 {

@@ -9,7 +9,7 @@ import (
 // cancellable context only on the first call of Done. Few stores ever wait for a context, and each
 // cancellable one registers with the server's context, which all loops share.
 type lifeContext struct {
-	context.Context // the server's
+	context.Context // the server's context
 
 	mu     sync.Mutex
 	ended  bool               // mu

@@ -350,7 +350,7 @@ func TestPacketsShareNothing(t *testing.T) {
 		}
 	}
 	upload(1)
-	for range maxErrors { // beyond this limit, packets of no transfer are not looked up
+	for range maxErrors { // beyond this limit, packets that belong to no transfer are not looked up
 		d.sh.errors.Allow(d.now, maxErrors)
 	}
 
@@ -365,7 +365,7 @@ func TestPacketsShareNothing(t *testing.T) {
 				p.step()
 			}
 			upload(2 + i)
-			d.deliver(0, peerAt(60_001), tftptest.ACK(i)) // of no transfer
+			d.deliver(0, peerAt(60_001), tftptest.ACK(i)) // a packet that belongs to no transfer
 			d.turn(1)
 		}
 	}()

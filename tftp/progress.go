@@ -16,9 +16,10 @@ type Progress struct {
 	Window int           // blocks that are sent before an acknowledgement is due
 }
 
-// progress is what a session's loop reports about its transfer for other goroutines to read.
+// A progress holds the values that a session's loop reports about its transfer, for other
+// goroutines to read.
 type progress struct {
-	window int // set before others know the transfer
+	window int // set before other goroutines know the transfer
 	bytes  atomic.Int64
 	way    atomic.Uint64 // round trip in microseconds in the upper half, datagrams sent again in the lower
 }

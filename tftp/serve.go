@@ -16,7 +16,7 @@ const stuckGrace = 20 * time.Second
 const maxScanners = 2
 
 // errStuck says that a server ended although calls to its store, or to its Read and Write, had not
-// returned. When they return, they close what they have opened.
+// returned. When they return, the files that they have opened are closed.
 var errStuck = errors.New("tftp: the store does not answer")
 
 // Serve answers requests until ctx ends or a socket fails. Then it gives running transfers the

@@ -224,7 +224,7 @@ func (s *session) prove(now time.Time, proven bool) {
 	}
 }
 
-// handle takes a datagram from the peer.
+// handle handles a datagram from the peer.
 func (s *session) handle(now time.Time, b []byte) {
 	s.waits.heard = now
 	if s.state != opening && s.state != ended {

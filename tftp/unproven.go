@@ -12,7 +12,7 @@ const (
 )
 
 // An unprovenList holds the transfers of a shard whose requests may be forged, oldest first, so
-// that a flood of forged requests keeps no client out for long.
+// that a flood of forged requests cannot keep clients out for long.
 type unprovenList struct {
 	list []unprovenEntry
 	head int // entries before this index are no longer valid

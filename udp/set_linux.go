@@ -268,11 +268,11 @@ func (s *Set) peerName() netip.AddrPort {
 	return netip.AddrPortFrom(fromKernel(s.name.Addr, s.name.Scope_id), port)
 }
 
-// Read returns the messages that have arrived, without waiting; there may be none. The messages are
-// valid until the next Read of any member. The error wraps a syscall.Errno. If a host has reported
-// that the port is closed, the error is ECONNREFUSED in a *net.OpError, whose Addr is the
-// destination of the datagram. Read returns such errors after all received messages, one in each
-// call.
+// Read returns the messages that have arrived, without waiting. The result may be empty. The
+// messages are valid until the next Read of any member. The error wraps a syscall.Errno. If a host
+// has reported that the port is closed, the error is ECONNREFUSED in a *net.OpError, whose Addr is
+// the destination of the datagram. Read returns such errors after all received messages, one in
+// each call.
 func (m *Member) Read() ([]Message, error) {
 	n, errno := m.receive()
 	if failed(errno) {

@@ -210,8 +210,8 @@ func (m *Member) Connect(peer netip.AddrPort) error {
 // SetPeer makes the socket send to peer from now on. It still receives from all peers.
 func (m *Member) SetPeer(peer netip.AddrPort) { m.peer = unmapped(peer) }
 
-// Read returns the messages that have arrived, without waiting; there may be none. The messages are
-// valid until the next Wait.
+// Read returns the messages that have arrived, without waiting. The result may be empty. The
+// messages are valid until the next Wait.
 func (m *Member) Read() ([]Message, error) {
 	ms := m.ms[m.taken:]
 	m.taken = len(m.ms)

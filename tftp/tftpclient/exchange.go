@@ -230,7 +230,7 @@ func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int6
 	return err
 }
 
-// handle takes a datagram and stores the new data in it.
+// handle handles a datagram and stores the new data in it.
 func (d *download) handle(now time.Time, b []byte) {
 	c := d.r.Handle(now, b)
 	if len(c.Data) == 0 && !c.Last {

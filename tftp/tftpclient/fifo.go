@@ -1,6 +1,6 @@
 package tftpclient
 
-// A fifo is a queue. Alternating push and pop allocates nothing.
+// A fifo is a queue. Alternating calls of push and pop allocate nothing.
 type fifo[T any] struct {
 	items []T
 	head  int // how many items at the start of items were taken out

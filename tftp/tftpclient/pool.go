@@ -265,7 +265,8 @@ func (p *Pool) settings(hooks poolhooks.Hooks) poolSettings {
 	return s
 }
 
-// share returns the i-th part of n, if n is divided into the number of parts given by of.
+// share divides n into the number of parts given by of, which differ by at most 1, and returns part
+// i.
 func share(n, of, i int) int {
 	part := n / of
 	if i < n%of {
@@ -311,7 +312,7 @@ type PoolStats struct {
 	Idle     []time.Duration // how long each loop has waited for packets, without the work for dallying downloads
 }
 
-// Stats returns the counts of p so far.
+// Stats returns the current counts of p.
 func (p *Pool) Stats() PoolStats {
 	var st PoolStats
 	p.mu.Lock()

@@ -18,7 +18,7 @@ type poolCommon struct {
 	pending      group // number of transfers that are not over, and of downloads that dally
 }
 
-// A poolSettings holds the settings of a Pool, with defaults in place of zeros.
+// poolSettings holds the settings of a Pool, with defaults in place of zeros.
 type poolSettings struct {
 	client        *Client           // never nil
 	offered       *transfer.Options // Pool.Offer
@@ -53,7 +53,7 @@ func (s *poolSettings) offer(server netip.Addr) (transfer.Options, error) {
 	return o, err
 }
 
-// poolWorkers are the workers of a pool. They start when there is work.
+// poolWorkers holds the workers of a pool. They start when there is a first job.
 type poolWorkers struct {
 	fileio.Workers
 	once sync.Once

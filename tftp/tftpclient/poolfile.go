@@ -36,7 +36,7 @@ func (f *poolFile) do(job fileio.Job) error {
 	case fileio.CloseJob:
 		u := f.upload
 		f.upload = nil
-		_ = u.Close() // discards
+		_ = u.Close() // discards the upload
 	}
 	return nil
 }

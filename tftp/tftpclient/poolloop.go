@@ -30,9 +30,9 @@ type poolLoop struct {
 	lossy     bool // some packet was lost, so more may be lost
 	errors    packetio.RateLimit
 	expiredTo time.Duration // time since began up to which the timers were checked
-	stopped   error         // why no transfer can continue; nil while they can
+	stopped   error         // why no transfer can continue; nil while transfers can continue
 	inbox     poolInbox
-	idled     atomic.Int64 // nanoseconds
+	idled     atomic.Int64 // nanoseconds without work
 }
 
 func newPoolLoop(p *poolCommon, slots, sockets int) (*poolLoop, error) {

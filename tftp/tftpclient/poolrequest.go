@@ -47,8 +47,8 @@ func (q *poolRequest) end(res Result, err error) {
 // A BlockWriter receives the blocks of a download as they arrive. A loop calls it, so it must
 // return soon, and it must not keep the data. If it returns an error, the transfer ends.
 type BlockWriter interface {
-	// WriteBlock takes the bytes at off. Blocks may come out of order within a window, but no block
-	// comes twice. If last is true, the file is complete with this block, and size is its size in
-	// bytes; otherwise size is -1. Data may be empty in the last call.
+	// WriteBlock receives the bytes at off. Blocks may come out of order within a window, but no
+	// block comes twice. If last is true, the file is complete with this block, and size is its
+	// size in bytes; otherwise size is -1. Data may be empty in the last call.
 	WriteBlock(off int64, data []byte, last bool, size int64) error
 }

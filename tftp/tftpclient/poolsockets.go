@@ -45,7 +45,7 @@ type poolSockets struct {
 
 // A socketSettings holds the settings of a poolSockets.
 type socketSettings struct {
-	set           *udp.Set            // of the loop
+	set           *udp.Set            // the set of the loop
 	private       bool                // each transfer has its own socket
 	manyPerServer bool                // Pool.ManyPerServer
 	stopDallying  func(*poolTransfer) // ends the dallying of a download, and takes it from its socket
@@ -133,7 +133,7 @@ func (ss *poolSockets) makeReady(s *poolServer) {
 // startable reports whether next may return a request.
 func (ss *poolSockets) startable() bool { return ss.ready.len() > 0 }
 
-// unstick makes next check all servers again for which there was no socket.
+// unstick makes next check again all servers for which there was no socket.
 func (ss *poolSockets) unstick() {
 	for _, s := range ss.stuck {
 		s.stuck = 0
@@ -220,7 +220,8 @@ func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
 	return ss.create(s.addr)
 }
 
-// stopOldest ends the dallying of the download that has dallied longest. It returns false if no download dallies.
+// stopOldest ends the dallying of the download that has dallied longest. It returns false if no
+// download dallies.
 func (ss *poolSockets) stopOldest() bool {
 	for ss.dallied.len() > 0 {
 		if r := ss.dallied.pop(); r.dallies() {
@@ -354,7 +355,7 @@ func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
 	k.sockets.lingering.push(lingeringID{k, u, peer, now.Add(lingerFor)})
 }
 
-// retry makes next check a server again for which there was no socket.
+// retry makes next check again a server for which there was no socket.
 func (ss *poolSockets) retry(s *poolServer) {
 	if s.stuck == 0 {
 		return

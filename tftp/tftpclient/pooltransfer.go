@@ -55,7 +55,7 @@ type poolState struct {
 	err         error     // the error with which it ended, or with which it must end before its request is sent
 	result      Result
 	job         fileio.Job
-	jobErr      error // of the latest job; the worker sets it
+	jobErr      error // error of the latest job; the worker sets it
 }
 
 // A poolTransferUse identifies one use of a transfer, because transfers are reused.
@@ -79,10 +79,10 @@ type loopCommon struct {
 	bytes    atomic.Int64 // bytes of file content moved, without repeats
 }
 
-// A transferEvents passes to the loop what other goroutines report about a transfer.
+// A transferEvents passes reports of other goroutines about a transfer to the loop.
 type transferEvents interface {
-	workDone(x *poolTransfer)               // a worker returns x
-	cancel(x *poolTransfer, q *poolRequest) // the context of q has ended, which x is or was transferring
+	workDone(x *poolTransfer)               // a worker hands x back
+	cancel(x *poolTransfer, q *poolRequest) // the context of q has ended; x is, or was, the transfer of q
 }
 
 // begin begins the requested transfer on its socket.
@@ -155,7 +155,7 @@ func (x *poolTransfer) to() netip.AddrPort {
 	return x.server
 }
 
-// handle takes a datagram from the server.
+// handle handles a datagram from the server.
 func (x *poolTransfer) handle(now time.Time, b []byte) {
 	if !x.answered {
 		x.answered, x.first = true, now.Sub(x.requested)

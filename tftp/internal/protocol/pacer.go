@@ -138,8 +138,8 @@ func (p *pacer) drained(d time.Duration, run int64) {
 
 func slacken(each time.Duration) time.Duration { return each + each/slack + 1 }
 
-// overflowed records that of many blocks only the given number of first ones arrived. The path took
-// the time took for run blocks, including a round trip.
+// overflowed records that only the first blocks of many arrived; the argument arrived is their
+// number. The path took the time took for run blocks, including a round trip.
 func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.passed, p.clean, p.strikes = 0, 0, 0
 	least := slacken(max(took-trip, 0) / time.Duration(run-1))

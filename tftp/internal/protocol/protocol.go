@@ -50,8 +50,8 @@ const (
 	minTries          = 3
 
 	// slowestBlock sets the lowest allowed average rate of a transfer: one block of 512 bytes or
-	// less in this time. We end a transfer that falls maxStall behind that rate, so also one whose
-	// peer keeps sending without any progress.
+	// less in this time. We end a transfer that falls maxStall behind that rate. That includes a
+	// transfer whose peer keeps sending without any progress.
 	slowestBlock = 30 * time.Second
 	maxStall     = 5 * time.Minute
 

@@ -55,8 +55,8 @@ type Chunk struct {
 	Last   bool // the file is complete with this chunk; Data may be empty
 }
 
-// Answer makes r the server's side of a write. The options agreed come from [Agree]; an OACK
-// confirms them if any is present. In netascii, r accepts blocks only in order.
+// Answer makes r the server's side of a write. The argument agreed is the result of [Agree]; an
+// OACK confirms these options, if there are any. In netascii, r accepts blocks only in order.
 func (r *Receiver) Answer(now time.Time, mode transfer.Mode, agreed transfer.Options) {
 	*r = Receiver{side: side{answers: true, lastWord: now}, ahead: r.ahead}
 	r.inOrder = mode == transfer.Netascii

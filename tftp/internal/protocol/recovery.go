@@ -126,10 +126,10 @@ func (r *recovery) postpone(trip time.Duration) {
 	r.probeEnds = r.began.Add(trip)
 }
 
-// restart starts a round after a timeout, when it is unknown what arrived. At first only the last
-// block is sent again, which makes a receiver report what it has. Often nothing is lost, and only
-// the answer is late because the receiver waits for a disk. If there is still no answer, a peer
-// that keeps blocks gets the first block, and any other peer gets everything.
+// restart starts a round after a timeout, when it is unknown which blocks arrived. At first only
+// the last block is sent again, which makes a receiver report which blocks it has. Often nothing is
+// lost, and only the answer is late because the receiver waits for a disk. If there is still no
+// answer, a peer that keeps blocks gets the first block, and any other peer gets everything.
 func (r *recovery) restart(now time.Time, acked, high int64) {
 	r.active, r.silent, r.began = true, true, now
 	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0

@@ -47,7 +47,7 @@ const (
 	busyTrips = 2
 
 	// windowRTO is the margin until a whole window is measured. The first round trip carries one
-	// small packet, and says nothing about how long a window takes on a slow link.
+	// small packet, so it does not show how long a window takes on a slow link.
 	windowRTO = 200 * time.Millisecond
 )
 

@@ -47,8 +47,8 @@ const (
 	senderData              // data flows
 )
 
-// Answer makes s the server's side of a read of a file of size bytes. The options agreed come from
-// [Agree]; an OACK confirms them if any is present.
+// Answer makes s the server's side of a read of a file of size bytes. The argument agreed is the
+// result of [Agree]; an OACK confirms these options, if there are any.
 func (s *Sender) Answer(now time.Time, agreed transfer.Options, size int64) {
 	*s = Sender{side: side{answers: true, lastWord: now}}
 	s.use(agreed, size)
@@ -80,7 +80,7 @@ func (s *Sender) use(o transfer.Options, size int64) {
 	s.next = 1
 }
 
-// Handle takes a datagram from the peer.
+// Handle handles a datagram from the peer.
 func (s *Sender) Handle(now time.Time, b []byte) {
 	if s.done {
 		return
