@@ -57,8 +57,8 @@ const (
 //
 // An upload is a PUT. Its last byte is sent by Commit, so the file does not get its name before.
 // HTTP cannot make directories, rename files or set modes. Hence a Client is not a [store.Tree],
-// but package treecopy copies from it and to it. Directories are listed if the server does so in JSON,
-// as haul, nginx (autoindex_format json) and Caddy do, or by an HTML page of Apache, nginx,
+// but package treecopy copies from it and to it. Directories are listed if the server does so in
+// JSON, as haul, nginx (autoindex_format json) and Caddy do, or by an HTML page of Apache, nginx,
 // lighttpd or Python's http.server.
 //
 // Its methods may be called from any goroutine.
