@@ -291,7 +291,7 @@ func (u *hiddenUpload) publishInPlace() error {
 func (u *hiddenUpload) publish() error {
 	hidden := u.hidden
 	u.hidden, u.failed = nil, fs.ErrClosed
-	// A session that found it before waits for mu, and then finds it closed.
+	// A session that has already found this upload waits for mu, and then finds the upload closed.
 	defer u.conn.server.shared.pending.remove(u)
 	if broke := u.broke.Load(); broke != nil {
 		_ = hidden.Close()

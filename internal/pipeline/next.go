@@ -67,9 +67,9 @@ func (p *Plan) due() int64 {
 
 // room reports whether a request of n bytes may go out on a lane now.
 //
-// While all that is outstanding is held, a plan that has nothing outstanding gets one request,
+// While all outstanding requests are held, a plan that has none of its own outstanding gets one,
 // however small the window is. The held requests may wait for its answer, as when a file is
-// copied to another of the same server.
+// copied to another file of the same server.
 func (p *Plan) room(t time.Duration, lane int, n int64) bool {
 	k := p.link
 	if p.out == 0 && k.heldBytes == k.bytes.out && !k.table.full() {

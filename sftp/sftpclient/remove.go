@@ -18,7 +18,7 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || !isStatus(err) {
 		return err
 	}
-	// The server may return "Failure" or "permission denied" for a directory.
+	// The path may be a directory: servers return "Failure" or "permission denied" for those.
 	fi, e := c.Lstat(ctx, name)
 	if e != nil || !fi.IsDir() {
 		return err

@@ -31,7 +31,7 @@ type putBody struct {
 	at    int64 // offset of the next byte to send
 
 	chunk     []byte      // the data that write provides
-	src       io.ReaderAt // the source that begins sets
+	src       io.ReaderAt // set by begins, which announces these bytes
 	srcStart  int64
 	srcEnd    int64
 	reading   int  // number of transport reads of src under way
