@@ -49,9 +49,4 @@ func TestLocationThroughViews(t *testing.T) {
 	}
 	u, err := store.Layers(d).Create(ctx, "new", store.Create{})
 	want("Layers", "Create", u, err, "new")
-	f, err := d.Open(ctx, "old")
-	if err == nil {
-		f, err = new(store.SharedFiles).Share(f)
-	}
-	want("SharedFiles", "Share", f, err, "old")
 }

@@ -49,7 +49,7 @@ type TryReader interface {
 // An Identifier is a [File] that can say whether it is the same file as another one. Of several
 // open files with the same Identity, one may be read in place of all; data that is written into the
 // file meanwhile may be seen or not. An Identifier must remain usable after the context that it was
-// opened with ends, since [SharedFiles] gives it to other readers.
+// opened with ends, since a server may give it to other readers.
 type Identifier interface {
 	// Identity returns false where the system does not identify files.
 	Identity() (Identity, bool)

@@ -55,7 +55,7 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 		return transfer.AccessViolation, "access violation"
 	case errors.Is(err, errRate), errors.Is(err, errPerClient):
 		return transfer.NotDefined, err.Error()
-	case errors.Is(err, errBusy), errors.Is(err, store.ErrManyFiles), errors.Is(err, errMemory), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case errors.Is(err, errBusy), errors.Is(err, fileio.ErrManyFiles), errors.Is(err, errMemory), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return transfer.NotDefined, "server is busy, try again"
 	case errors.Is(err, errStopping):
 		return transfer.NotDefined, "server is shutting down"

@@ -164,7 +164,7 @@ func TestErrorPacketFor(t *testing.T) {
 			t.Errorf("%v: ERROR %d %q, want %d", err, code, msg, want)
 		}
 	}
-	for _, err := range []error{errBusy, store.ErrManyFiles, syscall.EMFILE, syscall.ENFILE} {
+	for _, err := range []error{errBusy, fileio.ErrManyFiles, syscall.EMFILE, syscall.ENFILE} {
 		if code, msg := errorPacketFor(&fs.PathError{Op: "open", Path: "x", Err: err}); code != transfer.NotDefined || !strings.Contains(msg, "busy") {
 			t.Errorf("%v: ERROR %d %q, want 0 and that the server is busy", err, code, msg)
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/linequeue"
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
@@ -22,7 +21,7 @@ type Server struct {
 
 	bandwidth bandwidth
 	memory    pool
-	files     store.SharedFiles // open files of transfers
+	files     fileio.SharedFiles // open files of transfers
 	began     time.Time
 
 	ctx  context.Context // ends when all transfers must end

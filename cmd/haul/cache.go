@@ -78,7 +78,7 @@ func listCache(ctx context.Context, out io.Writer, dir string) error {
 	err := cache.List(ctx, dir, func(o cache.Object) error {
 		all = append(all, o)
 		return nil
-	}, func(string) { foreign++ })
+	}, func(string, bool) { foreign++ })
 	slices.SortFunc(all, func(a, b cache.Object) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
 	})
@@ -116,11 +116,11 @@ func clearCache(ctx context.Context, out io.Writer, dir string) error {
 }
 
 // nameForeign returns a function that prints the name of a file that the cache did not create.
-func nameForeign(out io.Writer, before string) func(name string) {
+func nameForeign(out io.Writer, before string) func(name string, swept bool) {
 	shown := console.NameFormat(out)
-	return func(name string) {
+	return func(name string, swept bool) {
 		what := "the cache has not made this"
-		if cache.IsSwept(name) {
+		if swept {
 			what += "; a server removes it when it starts"
 		}
 		fmt.Fprintf(out, "%s%s: %s\n", before, shown(name), what)

@@ -1,4 +1,4 @@
-// Package urlpath writes file names as URL paths.
+// Package urlpath writes file names as URL paths, and recognizes URLs that must not be shown.
 package urlpath
 
 import "strings"
@@ -16,4 +16,14 @@ func Append(b []byte, name string) []byte {
 		}
 	}
 	return b
+}
+
+// MayHoldPassword reports whether a URL, with or without its scheme, may contain a password before
+// an @. In an invalid URL the password may have any characters, and the colon before it may be %3A.
+func MayHoldPassword(s string) bool {
+	if _, rest, ok := strings.Cut(s, "://"); ok {
+		s = rest
+	}
+	at := strings.LastIndexByte(s, '@')
+	return at >= 0 && (strings.Contains(s[:at], ":") || strings.Contains(strings.ToUpper(s[:at]), "%3A"))
 }

@@ -21,3 +21,21 @@ func TestAppend(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Whatever could be a password keeps a URL from being shown, even in an invalid URL.
+func TestMayHoldPassword(t *testing.T) {
+	for s, want := range map[string]bool{
+		"tftp://host/name":             false,
+		"tftp://user@host/name":        false,
+		"tftp://host:69/a@b":           true, // "host:69/a" could be a user and a password
+		"tftp://user:secret@host/name": true,
+		"tftp://user%3asecret@host":    true,
+		"user:secret@host/name":        true,
+		"sftp://user:a@b/c%zz@host/f":  true,
+		"http://[::1]:80/name":         false,
+	} {
+		if got := MayHoldPassword(s); got != want {
+			t.Errorf("%q may hold a password: %v, want %v", s, got, want)
+		}
+	}
+}

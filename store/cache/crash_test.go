@@ -40,7 +40,7 @@ func TestKilled(t *testing.T) {
 		if n := used(t, dir); n > worldSize {
 			t.Errorf("%d bytes are on the disk, %d are the most", n, worldSize)
 		}
-		r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Errorf("block %d of %+v: %v", b, o, err) }, func(name string) { t.Error(name) })
+		r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Errorf("block %d of %+v: %v", b, o, err) }, func(name string, _ bool) { t.Error(name) })
 		if err != nil {
 			t.Errorf("Verify = %+v, %v", r, err)
 		}
@@ -56,7 +56,7 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		_ = c.Close()
-		if _, err := Clear(t.Context(), dir, func(name string) { t.Error(name) }); err != nil {
+		if _, err := Clear(t.Context(), dir, func(name string, _ bool) { t.Error(name) }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -134,7 +134,7 @@ func TestRestart(t *testing.T) {
 	}
 	eventually(t, "all is stored again", func() bool { return c.Stats().Blocks == 10 })
 	_ = c.Close()
-	if r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Error(o, b, err) }, func(name string) { t.Error(name) }); err != nil || r.Blocks != 10 {
+	if r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Error(o, b, err) }, func(name string, _ bool) { t.Error(name) }); err != nil || r.Blocks != 10 {
 		t.Errorf("Verify = %+v, %v", r, err)
 	}
 }
@@ -382,7 +382,7 @@ func TestList(t *testing.T) {
 	wantFile(t, s, "empty", l.put("empty", 0))
 	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 3 })
 	var all []string
-	none := func(name string) { t.Errorf("%s is foreign", name) }
+	none := func(name string, _ bool) { t.Errorf("%s is foreign", name) }
 	err := List(t.Context(), dir, func(o Object) error {
 		all = append(all, fmt.Sprintf("%+v", o))
 		return nil
@@ -409,7 +409,12 @@ func TestList(t *testing.T) {
 		}
 	}
 	var foreign []string
-	collect := func(name string) { foreign = append(foreign, name) }
+	collect := func(name string, swept bool) {
+		foreign = append(foreign, name)
+		if swept != strings.HasPrefix(name, objectsName+"/") {
+			t.Errorf("%s is swept: %v", name, swept)
+		}
+	}
 	wantForeign := func(what string) {
 		t.Helper()
 		slices.Sort(foreign)

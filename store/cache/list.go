@@ -22,21 +22,22 @@ type Object struct {
 }
 
 // List calls each for every object of the cache in dir, in no order. It calls foreign with the
-// name, within dir, of every file or directory that the cache did not create. The cache may be in
-// use.
-func List(ctx context.Context, dir string, each func(Object) error, foreign func(name string)) error {
+// name, within dir, of every file or directory that the cache did not create. A server that uses the
+// cache removes those that are swept when it starts: they are among the blocks, and do not count
+// against the size. List, [Verify] and [Clear] never remove them. The cache may be in use.
+func List(ctx context.Context, dir string, each func(Object) error, foreign func(name string, swept bool)) error {
 	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) }, foreign)
 }
 
 // walk calls f for each object of the cache in dir that has blocks. It calls foreign with the names
 // in dir that the cache did not create.
-func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error, foreign func(name string)) error {
+func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error, foreign func(name string, swept bool)) error {
 	d, err := openDisk(dir, false)
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	if err := d.foreign(foreign); err != nil {
+	if err := d.foreign(func(name string) { foreign(name, false) }); err != nil {
 		return err
 	}
 	return d.eachObject(ctx, func(at string, i identity, err error) error {
@@ -44,14 +45,14 @@ func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !isObjectName(at):
-			foreign(path.Join(objectsName, at))
+			foreign(path.Join(objectsName, at), true)
 			return nil
 		case err != nil || strings.HasPrefix(at, doomedPrefix): // being created or removed
 			return nil
 		}
 		blocks, others, err := d.blocks(ctx, at)
 		for _, name := range others {
-			foreign(path.Join(objectsName, at, name))
+			foreign(path.Join(objectsName, at, name), true)
 		}
 		if errors.Is(err, fs.ErrNotExist) || err == nil && len(blocks) == 0 {
 			return nil
@@ -65,7 +66,7 @@ func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, 
 		}
 		return f(d, at, o, blocks)
 	}, func(name string) error {
-		foreign(path.Join(objectsName, name))
+		foreign(path.Join(objectsName, name), true)
 		return nil
 	})
 }
@@ -76,17 +77,12 @@ type Result struct {
 	Blocks  int64
 	Bytes   int64
 	Corrupt int64 // blocks with wrong content, which were removed
-	Foreign int64 // files and directories that the cache did not create: see [IsSwept]
+	Foreign int64 // files and directories that the cache did not create
 }
-
-// IsSwept reports whether a server that uses the cache removes a foreign file when it starts. name
-// comes from [List], [Verify] or [Clear]. Such a file is among the blocks, and does not count
-// against the size. The three functions never remove it.
-func IsSwept(name string) bool { return strings.HasPrefix(name, objectsName+"/") }
 
 // Verify reads all blocks of the cache in dir and removes those that are corrupt. It calls bad for
 // each of them, and foreign like List. The cache may be in use.
-func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error), foreign func(name string)) (r Result, err error) {
+func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error), foreign func(name string, swept bool)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, o Object, blocks []foundBlock) error {
 		r.Objects++
 		for _, b := range blocks {
@@ -109,9 +105,9 @@ func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err
 			}
 		}
 		return nil
-	}, func(name string) {
+	}, func(name string, swept bool) {
 		r.Foreign++
-		foreign(name)
+		foreign(name, swept)
 	})
 	return r, err
 }
@@ -134,7 +130,7 @@ func (d *disk) verify(at string, o Object, b foundBlock) error {
 // that remain. The cache may be in use: then the server continues with the blocks that it has open,
 // and fetches the others again. It still counts the removed blocks until it would have removed them
 // itself.
-func Clear(ctx context.Context, dir string, foreign func(name string)) (r Result, err error) {
+func Clear(ctx context.Context, dir string, foreign func(name string, swept bool)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, _ Object, blocks []foundBlock) error {
 		r.Objects++
 		for _, b := range blocks {
@@ -145,9 +141,9 @@ func Clear(ctx context.Context, dir string, foreign func(name string)) (r Result
 			r.Bytes += b.size
 		}
 		return nil
-	}, func(name string) {
+	}, func(name string, swept bool) {
 		r.Foreign++
-		foreign(name)
+		foreign(name, swept)
 	})
 	if err != nil {
 		return r, err

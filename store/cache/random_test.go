@@ -272,7 +272,7 @@ func TestCounts(t *testing.T) {
 	if err := List(t.Context(), dir, func(o Object) error {
 		want += objectCost
 		return nil
-	}, func(name string) { t.Error(name) }); err != nil {
+	}, func(name string, _ bool) { t.Error(name) }); err != nil {
 		t.Error(err)
 	}
 	for _, file := range blockFiles(t, dir) {

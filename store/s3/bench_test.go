@@ -17,7 +17,7 @@ import (
 // minioAlone returns a client of package minio alone for the server of a store.
 func minioAlone(b *testing.B, s *Store) *minio.Client {
 	b.Helper()
-	c, err := minio.New(s.Endpoint(), &minio.Options{Creds: credentials.NewStaticV4(testKeys.ID, testKeys.Secret, ""), Region: "us-east-1"})
+	c, err := minio.New(s.Endpoint().Host, &minio.Options{Creds: credentials.NewStaticV4(testKeys.ID, testKeys.Secret, ""), Region: "us-east-1"})
 	if err != nil {
 		b.Fatal(err)
 	}

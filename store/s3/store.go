@@ -85,11 +85,14 @@ func (s *Store) Close() error {
 // URL returns the URL of a name, for messages.
 func (s *Store) URL(name string) string { return s.url(name) }
 
-// Endpoint returns the host and the port of the server.
-func (s *Store) Endpoint() string { return s.host }
-
-// Secure reports whether the server is reached over TLS.
-func (s *Store) Secure() bool { return s.secure }
+// Endpoint returns the URL of the server: the scheme, which is http or https, and the host with its
+// port.
+func (s *Store) Endpoint() *url.URL {
+	if s.secure {
+		return &url.URL{Scheme: "https", Host: s.host}
+	}
+	return &url.URL{Scheme: "http", Host: s.host}
+}
 
 // Stat describes the object of that name, or else the directory. There is a directory if a key
 // begins with the name and a slash.

@@ -94,37 +94,39 @@ func (s sliceSink) WriteAt(p []byte, off int64) (int, error) { return copy(s[off
 func TestStore(t *testing.T) {
 	c := startGateway(t)
 	runs := 0
-	replaced := "a file that is replaced is ErrChanged to those that have it open"
-	storetest.RunExcept(t, func(t *testing.T) store.Store {
+	const replaced = ": a file that is replaced is ErrChanged to those that have it open"
+	storetest.Run(t, func(t *testing.T) store.Store {
 		runs++
 		return newStore(t, fmt.Sprint("run", runs), c)
-	}, map[string]string{
-		"OpenFileKeepsContent": replaced,
-		"CommitsWhileReading":  replaced,
-		"CloseWhileReading":    replaced,
-		"Perm":                 "S3 has no permissions",
-		"NotRegular":           "a key may begin with another and a slash",
-	})
+	},
+		"OpenFileKeepsContent"+replaced,
+		"CommitsWhileReading"+replaced,
+		"CloseWhileReading"+replaced,
+		"Perm: S3 has no permissions",
+		"NotRegular: a key may begin with another and a slash",
+	)
 }
 
 // The same of trees: a bucket has no empty directories, and files that are only replaced.
 func TestTree(t *testing.T) {
 	c := startGateway(t)
-	lacks := map[string]string{
-		"Mkdir": "a directory comes with its first file", "RemoveDir": "and goes with its last; TestDirectories has the others",
-		"Rename": "files alone are renamed: TestRename", "RenameDirectory": "directories are not",
+	lacks := []string{
+		"Mkdir: a directory comes with its first file",
+		"RemoveDir: it goes with its last file; TestDirectories has the rest",
+		"Rename: files alone are renamed: TestRename",
+		"RenameDirectory: directories are not renamed",
 	}
 	for _, name := range []string{"Access", "OpenNotRegular", "InPlace", "InPlaceAtRandom", "Append", "WriteInPlaceConcurrently", "HandleOutlivesName", "HandleErrors", "OpenedBefore"} {
-		lacks[name] = "an object is not changed where it is"
+		lacks = append(lacks, name+": an object is not changed in place")
 	}
 	for _, name := range []string{"SetMode", "SetTimes", "SetSize", "SetNothing", "Root"} {
-		lacks[name] = "an object has no attributes to set"
+		lacks = append(lacks, name+": an object has no attributes to set")
 	}
 	runs := 0
-	storetest.RunTreeExcept(t, func(t *testing.T) store.Tree {
+	storetest.RunTree(t, func(t *testing.T) store.Tree {
 		runs++
 		return newStore(t, fmt.Sprint("tree", runs), c)
-	}, lacks)
+	}, lacks...)
 }
 
 // Two files that are open have one Identity and Version only if their content is the

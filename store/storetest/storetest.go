@@ -25,12 +25,10 @@ import (
 
 // Run checks that a store keeps the contract of [store.Store] and, if it supports them, those of
 // listing ([store.Capabilities]) and of [store.TryReader]. For each test, open returns an empty
-// store, and registers its cleanup by t.Cleanup. A store needs room for 8 MiB.
-func Run(t *testing.T, open func(t *testing.T) store.Store) { RunExcept(t, open, nil) }
-
-// RunExcept is [Run] for a store that cannot keep the whole contract. lacks maps the names of the
-// tests to leave out to the reasons.
-func RunExcept(t *testing.T, open func(t *testing.T) store.Store, lacks map[string]string) {
+// store, and registers its cleanup by t.Cleanup. A store needs room for 8 MiB. If a store cannot
+// keep the whole contract, lacks has the names of the tests to leave out, each followed by a colon
+// and the reason.
+func Run(t *testing.T, open func(t *testing.T) store.Store, lacks ...string) {
 	run(t, open, slices.Concat(uploadTests, []contractTest[store.Store]{
 		{"Exclusive", testExclusive},
 		{"ExclusiveAtCommit", testExclusiveAtCommit},
@@ -81,14 +79,16 @@ var uploadTests = []contractTest[store.Store]{
 }
 
 // run runs the tests whose names are not in lacks.
-func run[S any](t *testing.T, open func(t *testing.T) S, tests []contractTest[S], lacks map[string]string) {
-	for name := range lacks {
-		if !slices.ContainsFunc(tests, func(tt contractTest[S]) bool { return tt.name == name }) {
-			t.Errorf("there is no test %s to leave out", name)
+func run[S any](t *testing.T, open func(t *testing.T) S, tests []contractTest[S], lacks []string) {
+	left := map[string]bool{}
+	for _, lack := range lacks {
+		name, reason, _ := strings.Cut(lack, ":")
+		if left[name] = true; reason == "" || !slices.ContainsFunc(tests, func(tt contractTest[S]) bool { return tt.name == name }) {
+			t.Errorf("%q is not the name of a test, a colon and a reason", lack)
 		}
 	}
 	for _, tt := range tests {
-		if lacks[tt.name] == "" {
+		if !left[tt.name] {
 			t.Run(tt.name, func(t *testing.T) { tt.test(t, open(t)) })
 		}
 	}

@@ -8,12 +8,9 @@ import (
 
 // RunTree checks that a tree keeps the contract of [store.Tree]. For each test, open returns an
 // empty tree, and registers its cleanup by t.Cleanup. A tree needs room for 8 MiB. RunTree does not
-// check the contract of [store.Store]; [Run] does.
-func RunTree(t *testing.T, open func(t *testing.T) store.Tree) { RunTreeExcept(t, open, nil) }
-
-// RunTreeExcept is [RunTree] for a tree that cannot keep the whole contract: see [RunExcept]. A
-// test of a single call that returns errors.ErrUnsupported need not be left out.
-func RunTreeExcept(t *testing.T, open func(t *testing.T) store.Tree, lacks map[string]string) {
+// check the contract of [store.Store]; [Run] does, and also describes lacks. A test of a single call that
+// returns errors.ErrUnsupported need not be left out.
+func RunTree(t *testing.T, open func(t *testing.T) store.Tree, lacks ...string) {
 	run(t, open, []contractTest[store.Tree]{
 		{"Mkdir", testMkdir},
 		{"Remove", testRemove},

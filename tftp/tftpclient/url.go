@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/haul-project/haul/internal/urlpath"
 	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -28,7 +29,7 @@ type Target struct {
 func ParseURL(s string) (Target, error) {
 	u, err := url.Parse(s)
 	shown := fmt.Sprintf("URL %q", s)
-	if MayHoldPassword(s) {
+	if urlpath.MayHoldPassword(s) {
 		shown = "a URL that is not shown, since it may hold a password"
 		if err != nil {
 			err = fmt.Errorf("%s: it is not of the form tftp://host/name", shown)
@@ -72,16 +73,6 @@ func ParseURL(s string) (Target, error) {
 		return fail("a name cannot hold a NUL")
 	}
 	return t, nil
-}
-
-// MayHoldPassword reports whether a URL, with or without its scheme, may contain a password before
-// an @. In an invalid URL the password may have any characters, and the colon before it may be %3A.
-func MayHoldPassword(s string) bool {
-	if _, rest, ok := strings.Cut(s, "://"); ok {
-		s = rest
-	}
-	at := strings.LastIndexByte(s, '@')
-	return at >= 0 && (strings.Contains(s[:at], ":") || strings.Contains(strings.ToUpper(s[:at]), "%3A"))
 }
 
 // isAddr reports whether a host is an address. Package netip accepts any zone, but isAddr accepts

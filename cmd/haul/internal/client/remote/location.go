@@ -12,6 +12,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
+	"github.com/haul-project/haul/internal/urlpath"
 	"github.com/haul-project/haul/store/s3"
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
@@ -109,7 +110,7 @@ func Parse(s string) (Location, error) {
 	switch {
 	case err == errPassword || err == errWebPassword || err == errColon || err == errKeysInURL:
 		return l, failure.Usage.Wrap(err)
-	case err != nil && tftpclient.MayHoldPassword(s):
+	case err != nil && urlpath.MayHoldPassword(s):
 		what := "a location (sftp://HOST:PORT/PATH, or HOST:PATH)"
 		if isURL {
 			what = fmt.Sprintf("a %s URL", console.Visible(scheme))
@@ -126,7 +127,7 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 	l.Protocol = schemes[scheme]
 	switch l.Protocol {
 	case TFTP:
-		if _, err = tftpclient.ParseURL(l.Text); !tftpclient.MayHoldPassword(rest) {
+		if _, err = tftpclient.ParseURL(l.Text); !urlpath.MayHoldPassword(rest) {
 			err = nil // ParseTFTP reports it
 		}
 	case SFTP:

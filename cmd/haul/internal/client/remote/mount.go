@@ -88,11 +88,12 @@ func (m *Mount) getenv(key string) string {
 // address.
 func (m *Mount) bucketNeeds() openssh.Needs {
 	n := openssh.Needs{Ports: []int{httpPort, httpsPort}}
-	if u, err := url.Parse("//" + m.bucket.Endpoint()); err == nil && u.Port() != "" {
-		n.Ports = append(n.Ports, portOf(u))
+	endpoint := m.bucket.Endpoint()
+	if endpoint.Port() != "" {
+		n.Ports = append(n.Ports, portOf(endpoint))
 	}
 	for _, scheme := range []string{"http", "https"} {
-		n.Ports = append(n.Ports, proxyPorts(&url.URL{Scheme: scheme, Host: m.bucket.Endpoint()})...)
+		n.Ports = append(n.Ports, proxyPorts(&url.URL{Scheme: scheme, Host: endpoint.Host})...)
 	}
 	for _, server := range s3.CredentialServers() {
 		if u, err := url.Parse(server); err == nil {
@@ -110,7 +111,7 @@ func (m *Mount) Identity() string {
 	case SFTP:
 		return fmt.Sprintf("%v at %s", m.location, m.ssh.Endpoint())
 	case S3:
-		return fmt.Sprintf("%v at %s", m.location, m.bucket.Endpoint())
+		return fmt.Sprintf("%v at %s", m.location, m.bucket.Endpoint().Host)
 	}
 	return m.location.String()
 }

@@ -31,7 +31,7 @@ func (d webDialer) connectS3(l Location) (s3Server, error) {
 	if err != nil {
 		return s3Server{}, failure.Usage.Errorf("location %v: %w", l, err)
 	}
-	if err := d.cfg.Web.checkPin(c.Secure(), c.Endpoint(), "set AWS_ENDPOINT_URL to"); err != nil {
+	if err := d.cfg.Web.checkPin(c.Endpoint(), "set AWS_ENDPOINT_URL to"); err != nil {
 		_ = c.Close()
 		return s3Server{}, err
 	}

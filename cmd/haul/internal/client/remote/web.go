@@ -78,7 +78,7 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 	if o.TLS, err = d.cfg.Web.TLS(); err != nil {
 		return nil, err
 	}
-	if err := d.cfg.Web.checkPin(u.Scheme != "http", u.Host, "give"); err != nil {
+	if err := d.cfg.Web.checkPin(u, "give"); err != nil {
 		return nil, err
 	}
 	switch {
@@ -130,11 +130,11 @@ func (c *WebConfig) TLS() (*tls.Config, error) {
 
 // checkPin returns an error if a fingerprint is set for a server without a certificate. give
 // describes how the user can enter the https URL.
-func (c *WebConfig) checkPin(secure bool, host, give string) error {
-	if c.Fingerprint == "" || secure {
+func (c *WebConfig) checkPin(server *url.URL, give string) error {
+	if c.Fingerprint == "" || server.Scheme != "http" {
 		return nil
 	}
-	return failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; %s its https URL", host, give)
+	return failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; %s its https URL", server.Host, give)
 }
 
 // pin makes connections accept only one certificate, whatever its names and its issuer are.

@@ -1,10 +1,12 @@
-package store
+package fileio
 
 import (
 	"errors"
 	"io/fs"
 	"sync"
 	"sync/atomic"
+
+	"github.com/haul-project/haul/store"
 )
 
 // ErrManyFiles says that the [SharedFiles] has as many files open as it allows.
@@ -19,35 +21,35 @@ type SharedFiles struct {
 	Max int
 
 	mu    sync.Mutex
-	files map[Identity]*sharedFile // mu
-	open  int                      // mu
+	files map[store.Identity]*sharedFile // mu
+	open  int                            // mu
 }
 
 // A sharedFile is an open file with all its readers.
 type sharedFile struct {
-	File
-	try     TryReader // nil if File is not a TryReader
-	id      Identity
+	store.File
+	try     store.TryReader // nil if File is not a TryReader
+	id      store.Identity
 	known   bool // whether the file has an Identity
 	readers int  // guarded by SharedFiles.mu
 }
 
 // Share returns a File to use in place of f, and takes ownership of f. If a file with the same
-// [Identity] is open already, Share closes f, and the result reads that one. A file that is
-// replaced, or changed in place, has another Identity. A file that is not an [Identifier] is not
+// [store.Identity] is open already, Share closes f, and the result reads that one. A file that is
+// replaced, or changed in place, has another Identity. A file that is not a [store.Identifier] is not
 // shared.
 //
-// The result is an Identifier, and a [TryReader] if f is one. It has no further methods; the offset
+// The result is an Identifier, and a [store.TryReader] if f is one. It has no further methods; the offset
 // of Seek, for example, would be shared too. If f would exceed Max, Share closes it and returns
 // ErrManyFiles.
-func (s *SharedFiles) Share(f File) (File, error) {
+func (s *SharedFiles) Share(f store.File) (store.File, error) {
 	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
 	fresh := &r.own // one allocation for both
-	fresh.try, _ = As[TryReader](f)
-	if i, ok := As[Identifier](f); ok {
+	fresh.try, _ = store.As[store.TryReader](f)
+	if i, ok := store.As[store.Identifier](f); ok {
 		fresh.id, fresh.known = i.Identity()
 	}
-	r.location = LocationOf(f)
+	r.location = store.LocationOf(f)
 	shared, err := s.enter(fresh)
 	if shared != fresh {
 		fresh.File, fresh.try = nil, nil
@@ -77,7 +79,7 @@ func (s *SharedFiles) enter(fresh *sharedFile) (*sharedFile, error) {
 	}
 	if fresh.known {
 		if s.files == nil {
-			s.files = make(map[Identity]*sharedFile)
+			s.files = make(map[store.Identity]*sharedFile)
 		}
 		s.files[fresh.id] = fresh
 	}
@@ -140,7 +142,7 @@ type sharedReader struct {
 	own    sharedFile // what file points to, if this reader was the first
 	closed atomic.Bool
 
-	location Location // of the file that this reader opened
+	location store.Location // of the file that this reader opened
 }
 
 func (r *sharedReader) ReadAt(p []byte, off int64) (int, error) {
@@ -166,7 +168,7 @@ func (r *sharedReader) Close() error {
 }
 
 // Identity returns the identity of the file when it was shared.
-func (r *sharedReader) Identity() (Identity, bool) { return r.file.id, r.file.known }
+func (r *sharedReader) Identity() (store.Identity, bool) { return r.file.id, r.file.known }
 
 // A sharedTryReader is a sharedReader of a TryReader.
 type sharedTryReader struct{ sharedReader }
@@ -180,4 +182,4 @@ func (r *sharedTryReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 
 // Location returns the path by which this reader opened the file; others may share it under another
 // name.
-func (r *sharedReader) Location() Location { return r.location }
+func (r *sharedReader) Location() store.Location { return r.location }

@@ -1,4 +1,4 @@
-package store_test
+package fileio
 
 import (
 	"errors"
@@ -12,7 +12,23 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
+	"github.com/haul-project/haul/store/storetest"
 )
+
+// tempDir returns a new directory and the store in it.
+func tempDir(t *testing.T) (string, *localdir.Dir) {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	d := localdir.New(root)
+	d.Path = dir
+	return dir, d
+}
 
 // A closeCounter counts how often the file in it is closed.
 type closeCounter struct {
@@ -30,7 +46,7 @@ func (c closeCounter) Identity() (store.Identity, bool) {
 }
 
 // share opens a file of st, and shares it.
-func share(t *testing.T, s *store.SharedFiles, st store.Store, name string) store.File {
+func share(t *testing.T, s *SharedFiles, st store.Store, name string) store.File {
 	t.Helper()
 	f, err := st.Open(t.Context(), name)
 	if err != nil {
@@ -77,12 +93,12 @@ func wantRead(t *testing.T, f store.File, want string) {
 // in place, is another.
 func TestSharedFiles(t *testing.T) {
 	dir, d := tempDir(t)
-	writeFile(t, dir, "f", "old")
-	writeFile(t, dir, "g", "old")
+	storetest.Put(t, d, "f", "old")
+	storetest.Put(t, d, "g", "old")
 	if err := os.Link(filepath.Join(dir, "f"), filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	var s store.SharedFiles
+	var s SharedFiles
 	var readers []store.File
 	for range 100 {
 		readers = append(readers, share(t, &s, d, "f"), share(t, &s, d, "link"))
@@ -91,9 +107,7 @@ func TestSharedFiles(t *testing.T) {
 		t.Errorf("%d descriptors and %d files for one file", n, open)
 	}
 	other := share(t, &s, d, "g")
-	if err := upload(t, d, "f", "new", store.Create{}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Put(t, d, "f", "new")
 	replaced := share(t, &s, d, "f")
 	wantRead(t, replaced, "new")
 	wantRead(t, readers[0], "old")
@@ -104,6 +118,9 @@ func TestSharedFiles(t *testing.T) {
 	wantRead(t, changed, "longer")
 	if n, open := openBelow(t, dir), s.Open(); n != 4 || open != 4 {
 		t.Errorf("%d descriptors and %d files, want 4", n, open)
+	}
+	if got := store.LocationOf(readers[1]).Path; got != filepath.Join(dir, "link") {
+		t.Errorf("the reader of the link is at %q", got)
 	}
 	for i, f := range append(readers, other, replaced, changed) {
 		if i == 1 {
@@ -126,9 +143,9 @@ func TestSharedFiles(t *testing.T) {
 
 // Readers that come and go at the same time close what each of them opened once.
 func TestSharedFilesAtOnce(t *testing.T) {
-	dir, d := tempDir(t)
-	writeFile(t, dir, "f", "content")
-	var s store.SharedFiles
+	_, d := tempDir(t)
+	storetest.Put(t, d, "f", "content")
+	var s SharedFiles
 	var closes atomic.Int32
 	const readers, each = 8, 50
 	var wg sync.WaitGroup
@@ -160,23 +177,23 @@ func TestSharedFilesAtOnce(t *testing.T) {
 	}
 }
 
-// A file more than may be open is closed; one that is open already is none more.
+// A file beyond the bound is closed. A further reader of an open file does not count.
 func TestSharedFilesBound(t *testing.T) {
 	dir, d := tempDir(t)
-	writeFile(t, dir, "f", "content")
-	writeFile(t, dir, "g", "content")
-	s := store.SharedFiles{Max: 2}
+	storetest.Put(t, d, "f", "content")
+	storetest.Put(t, d, "g", "content")
+	s := SharedFiles{Max: 2}
 	first := share(t, &s, d, "f")
 	if err := s.Acquire(); err != nil || !s.Full() {
 		t.Errorf("the second: %v, full %t", err, s.Full())
 	}
-	if err := s.Acquire(); !errors.Is(err, store.ErrManyFiles) {
+	if err := s.Acquire(); !errors.Is(err, ErrManyFiles) {
 		t.Errorf("the third: %v", err)
 	}
 	again := share(t, &s, d, "f")
 	var closes atomic.Int32
 	for _, f := range []store.File{closeCounter{mustOpen(t, d, "g"), &closes}, store.FromBytes("x", nil)} {
-		if _, err := s.Share(f); !errors.Is(err, store.ErrManyFiles) {
+		if _, err := s.Share(f); !errors.Is(err, ErrManyFiles) {
 			t.Errorf("another file: %v", err)
 		}
 	}
