@@ -24,12 +24,12 @@ const (
 
 // Bounds of listings.
 const (
-	// MaxListing is the largest number of entries of a directory that can be listed. A list is
+	// maxListing is the largest number of entries of a directory that can be listed. A list is
 	// sorted, so it is held in memory, at about 50 bytes per entry besides its name.
-	MaxListing = 1 << 18
+	maxListing = 1 << 18
 
 	// maxListed bounds the entries of all lists that are in memory at a time.
-	maxListed = 4 * MaxListing
+	maxListed = 4 * maxListing
 )
 
 // Access says what requests may do with the files.

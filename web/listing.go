@@ -168,7 +168,7 @@ func (x directoryList) addEntry(g *gathering, fi fs.FileInfo) error {
 	if !fi.Mode().IsRegular() && !fi.IsDir() {
 		return nil
 	}
-	if len(g.list) == MaxListing {
+	if len(g.list) == maxListing {
 		return errManyListed
 	}
 	if err := x.h.state.listed.take(1); err != nil {

@@ -165,26 +165,6 @@ type Client struct {
 // fail with [ErrClosed]. Close waits for the server only as [Client.Drain] does.
 func (c *Client) Close() error { return c.mux.Close() }
 
-// A Path describes the path to the server, as measured by the Client.
-type Path struct {
-	Conns, Sessions int           // how many are open
-	Window          int           // how many bytes may be in flight
-	InFlight        int           // how many bytes are in flight
-	RoundTrip       time.Duration // the shortest recent one; 0 if not known yet
-	Rate            int64         // the best recent one, in bytes per second
-	ReadBytes       int           // largest number of bytes that one request may read
-	WriteBytes      int           // largest number of bytes that one request may write
-}
-
-// Path returns the current measurements.
-func (c *Client) Path() Path {
-	s := c.mux.State()
-	return Path{
-		Conns: s.Conns, Sessions: s.Sessions, Window: s.Window, InFlight: s.InFlight,
-		RoundTrip: s.RoundTrip, Rate: s.Rate, ReadBytes: c.server.ReadChunk, WriteBytes: c.server.WriteChunk,
-	}
-}
-
 // Drain waits until the server has closed the files that were only read: [File.Close] does not wait
 // for that. If the connection ends earlier, the server logs them as left open.
 //

@@ -129,8 +129,8 @@ func TestBeginsInTwoRoundTrips(t *testing.T) {
 		if got := trips(p, func() { c = p.client(t, Config{}) }); got > 2 {
 			t.Errorf("beginning took %.2f round trips, want 2", got)
 		}
-		if got := c.Path(); got.ReadBytes != 255<<10 || got.WriteBytes != 255<<10 || got.Sessions != 1 || got.Conns != 1 {
-			t.Errorf("Path = %+v", got)
+		if got := c.measure(); got.ReadBytes != 255<<10 || got.WriteBytes != 255<<10 || got.Sessions != 1 || got.Conns != 1 {
+			t.Errorf("it measures %+v", got)
 		}
 		p.end(t, c)
 	})
@@ -202,7 +202,7 @@ func TestRequestSizes(t *testing.T) {
 					p.ext = p.ext.Without(wire.ExtLimits)
 				}
 			}, func(t *testing.T, p *fakeServer, c *Client) {
-				if got := c.Path(); got.ReadBytes != tt.read || got.WriteBytes != tt.write {
+				if got := c.measure(); got.ReadBytes != tt.read || got.WriteBytes != tt.write {
 					t.Errorf("requests of %d and %d bytes, want %d and %d", got.ReadBytes, got.WriteBytes, tt.read, tt.write)
 				}
 				data := pattern(300_000, 3)
@@ -340,8 +340,8 @@ func TestCarefulHandshake(t *testing.T) {
 			return nil, s.n == 1 // the first session never answers
 		}
 	}, func(t *testing.T, p *fakeServer, c *Client) {
-		if c.Path().ReadBytes != 255<<10 {
-			t.Errorf("limits not asked for: %+v", c.Path())
+		if c.measure().ReadBytes != 255<<10 {
+			t.Errorf("limits not asked for: %+v", c.measure())
 		}
 		if _, err := c.Stat(t.Context(), "."); err != nil {
 			t.Error(err)

@@ -34,7 +34,7 @@ func TestCloneAcrossLanes(t *testing.T) {
 		if _, err := io.Copy(io.Discard, large); err != nil {
 			t.Fatal(err)
 		}
-		lanes, opened, read := c.Path().Sessions, p.count("OPEN"), p.count("READ")
+		lanes, opened, read := c.measure().Sessions, p.count("OPEN"), p.count("READ")
 		var copies sync.WaitGroup
 		for i, src := range sources {
 			copies.Go(func() {

@@ -163,7 +163,7 @@ func TestFewLogins(t *testing.T) {
 			if n := asked.Load(); n != 7 {
 				t.Errorf("%d of 7 admitted: asked %d times", conns, n)
 			}
-			if n := c.Path().Conns; n != 1+conns {
+			if n := c.measure().Conns; n != 1+conns {
 				t.Errorf("%d of 7 admitted: %d connections", conns, n)
 			}
 			p.end(t, c)

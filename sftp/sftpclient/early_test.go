@@ -122,8 +122,8 @@ func TestConnectionsBeginEarly(t *testing.T) {
 							t.Errorf("a connection was asked for %d bytes at first", asked)
 						}
 					}
-					if p.made != 8 || sessions == 0 && c.Path().Conns != 8 {
-						t.Errorf("%d connections, %+v", p.made, c.Path())
+					if p.made != 8 || sessions == 0 && c.measure().Conns != 8 {
+						t.Errorf("%d connections, %+v", p.made, c.measure())
 					}
 					_ = c.Close()
 					p.wait.Wait()
@@ -315,7 +315,7 @@ func TestGuessedHandles(t *testing.T) {
 				if used.Load() == 0 {
 					t.Error("nothing was asked ahead")
 				}
-				if n := c.Path().Conns; test.lanes && n != 8 {
+				if n := c.measure().Conns; test.lanes && n != 8 {
 					t.Errorf("%d connections", n)
 				}
 				p.end(t, c)

@@ -23,7 +23,7 @@ import (
 // there are enough sessions, first on one connection, then on others.
 func TestFillsLongPaths(t *testing.T) {
 	const size = 192 << 20
-	run := func(t *testing.T, conns, sessions int, put bool) (took time.Duration, path Path, p *fakeServer) {
+	run := func(t *testing.T, conns, sessions int, put bool) (took time.Duration, path measured, p *fakeServer) {
 		synctest.Test(t, func(t *testing.T) {
 			p = newFakeServer()
 			p.link.latency = 50 * time.Millisecond
@@ -50,7 +50,7 @@ func TestFillsLongPaths(t *testing.T) {
 				}
 				defer f.Close()
 			}
-			took, path = time.Since(begin), c.Path()
+			took, path = time.Since(begin), c.measure()
 			_ = c.Close()
 			p.wait.Wait()
 		})
@@ -81,7 +81,7 @@ func TestFillsConnections(t *testing.T) {
 	if race.Enabled { // the race detector follows each byte: use less data, and fewer sessions on a connection
 		size, rate = size/4, rate/4
 	}
-	run := func(t *testing.T, conns int, put bool) (took time.Duration, path Path) {
+	run := func(t *testing.T, conns int, put bool) (took time.Duration, path measured) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeServer()
 			p.link.latency, p.link.shared = 50*time.Millisecond, rate
@@ -105,7 +105,7 @@ func TestFillsConnections(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			took, path = time.Since(begin), c.Path()
+			took, path = time.Since(begin), c.measure()
 			if err := f.Close(); err != nil {
 				t.Error(err)
 			}

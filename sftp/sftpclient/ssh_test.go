@@ -269,8 +269,8 @@ func TestOverSSH(t *testing.T) {
 			t.Error(err)
 		}
 		// One session would take 20.
-		if took > 15 || c.Path().Sessions < 4 {
-			t.Errorf("40 MiB took %.1f round trips on %d lanes", took, c.Path().Sessions)
+		if took > 15 || c.measure().Sessions < 4 {
+			t.Errorf("40 MiB took %.1f round trips on %d lanes", took, c.measure().Sessions)
 		}
 		if err := uploadAll(t.Context(), c, "g", data); err != nil {
 			t.Error(err)
@@ -300,7 +300,7 @@ func TestOverSSHWithFewSessions(t *testing.T) {
 			if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 				t.Error(err)
 			}
-			if n := c.Path().Sessions; n != sessions {
+			if n := c.measure().Sessions; n != sessions {
 				t.Errorf("%d lanes, and the server opens %d sessions", n, sessions)
 			}
 			if err := c.Close(); err != nil {

@@ -74,7 +74,7 @@ func TestStreams(t *testing.T) {
 				if n, err := f.FetchTo(t.Context(), nowhere{}, 0); n != size || err != nil {
 					t.Errorf("FetchTo = %d, %v", n, err)
 				}
-				if got := c.Path(); got.Sessions != test.lanes || tries.Load() > test.tries {
+				if got := c.measure(); got.Sessions != test.lanes || tries.Load() > test.tries {
 					t.Errorf("%d lanes, and %d streams were begun; want %d, and at most %d", got.Sessions, tries.Load(), test.lanes, test.tries)
 				}
 				_ = f.Close()

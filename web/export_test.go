@@ -1,0 +1,4 @@
+package web
+
+// MaxListing is for tests outside the package.
+const MaxListing = maxListing
