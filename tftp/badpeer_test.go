@@ -94,11 +94,11 @@ func runCase(t *testing.T, name string, configure func(*Config), f func(*testbed
 	before.check(t, name)
 }
 
-// badPeerAddr is the address of servers that bad peers attack, and of these peers. The ports of a
-// flood are soon free again. Clients in tests of other packages, which run at the same time, may
-// then get these ports and receive the server's late answers. Those clients must not take the
-// answers for their own. A client ignores answers from an address other than that of its server, so
-// this address differs from the usual one.
+// badPeerAddr is the address of the servers that bad peers attack, and of the bad peers themselves.
+// The ports of a flood are soon free again. Clients in tests of other packages, which run at the
+// same time, may then get these ports and receive the server's late answers. Those clients must not
+// take the answers for their own. A client ignores answers from an address other than that of its
+// server, so this address differs from the usual one.
 func badPeerAddr() string {
 	if runtime.GOOS == "linux" {
 		return "127.0.7.1:0" // other systems have only one loopback address

@@ -39,8 +39,8 @@ func (b *bandwidth) set(c *Config) {
 // A throttle makes one transfer keep to the rates.
 type throttle struct {
 	limited   bool          // a rate applies to the transfer
-	all       *rate.Bucket  // of all transfers
-	own       *rate.Bucket  // of all transfers with the peer's address; nil if no rate per address is set
+	all       *rate.Bucket  // bucket of all transfers
+	own       *rate.Bucket  // bucket of all transfers with the peer's address; nil if no rate per address is set
 	users     *rate.Pair    // the pair that own is part of; it counts its users
 	transfers *atomic.Int64 // number of transfers that share the bucket all
 }

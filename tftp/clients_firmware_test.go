@@ -33,7 +33,7 @@ func TestClientUBoot(t *testing.T) {
 			p.Send(tftptest.ACK(1))
 			p.Want("block 2", tftptest.Data(2, b[1468:2936]))
 
-			time.Sleep(3 * time.Second) // reset
+			time.Sleep(3 * time.Second) // the time that a reset takes
 			p.Ask(ask(again))
 			p.Want("OACK after the reset", tftptest.OACK("blksize", "1468", "tsize", "4000", "timeout", "5"))
 			p.Send(tftptest.ACK(0))
@@ -69,8 +69,9 @@ func TestClientLwIP(t *testing.T) {
 		"done read one: octet blksize=1468")
 }
 
-// A uboot receives a window as U-Boot 2023 does: it drops blocks out of order, and at the first one
-// it repeats the ACK of the last good block, once for each such block.
+// A uboot receives a window as U-Boot 2023 does: it drops blocks out of order. It answers the first
+// of them by repeating the ACK of the last good block, but only once until the next good block
+// arrives.
 type uboot struct {
 	*tftptest.Peer
 	block, window     int
@@ -376,8 +377,8 @@ func TestClientUEFI(t *testing.T) {
 		"done read boot.efi: octet blksize=1468 windowsize=4")
 }
 
-// A Raspberry Pi sends each request twice within milliseconds, first checks whether its files
-// exist, and many boot at the same time.
+// A Raspberry Pi sends each request twice within milliseconds, and first checks whether its files
+// exist. Many of them boot at the same time.
 func TestClientRaspberryPi(t *testing.T) {
 	const name = "9ffefdef/start.elf"
 	playClient(t, func(w *simWorld) {

@@ -13,10 +13,10 @@ type Reason uint8
 const (
 	Malformed Reason = iota // not a request that RFC 1350 allows
 	Overload                // more requests than the loops can handle
-	Denied                  // by Config.Allow and Deny
-	Rate                    // by Config.Rate
-	PerClient               // by Config.MaxPerClient
-	Busy                    // by Config.MaxTransfers
+	Denied                  // turned away because of Config.Allow and Deny
+	Rate                    // turned away because of Config.Rate
+	PerClient               // turned away because of Config.MaxPerClient
+	Busy                    // turned away because of Config.MaxTransfers
 	Stopping                // the server is ending
 	reasons
 )

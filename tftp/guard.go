@@ -13,8 +13,8 @@ import (
 // these bounds apply to an address until it has shown that it exists. A transfer is proven genuine
 // when the peer sends data or acknowledges data.
 const (
-	// maxResending is for how many unproven transfers of an address the timer repeats the first
-	// DATA. Further transfers send it again only when the peer repeats its request.
+	// maxResending is the number of unproven transfers of an address for which the timer repeats
+	// the first DATA. Further transfers send it again only when the peer repeats its request.
 	maxResending = 128
 
 	// maxUnproven is how many bytes of data all unproven transfers of an address together may send,

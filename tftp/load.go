@@ -29,7 +29,7 @@ const (
 // A load measures how busy a loop is, to choose the loop of a new transfer.
 type load struct {
 	began  time.Time // when the server began
-	spread bool      // see testHooks
+	spread bool      // testHooks.spread
 
 	queued    atomic.Int32 // requests in the inbox
 	occupied  occupancy

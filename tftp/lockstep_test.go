@@ -28,7 +28,7 @@ const page = 4096 // size in bytes of the parts of a pagedFile that are in memor
 type pagedStore struct {
 	store.Store
 	vols map[string]*pagedFile
-	ids  []store.Identity // not used yet
+	ids  []store.Identity // identities that are not used yet
 }
 
 // A pagedFile is the content of a file.
@@ -189,7 +189,7 @@ type lockstepReader struct {
 	server *lockstepServer
 	peer   netip.AddrPort
 	block  int // bytes
-	acked  int // blocks
+	acked  int // number of blocks
 	got    []byte
 	done   bool
 	err    string // text of an ERROR

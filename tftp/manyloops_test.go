@@ -42,7 +42,7 @@ type loopsModel struct {
 type modelLoop struct {
 	transfers []*modelTransfer
 	demand    time.Duration    // time that all transfers need in one tick
-	waiting   []*modelTransfer // requests
+	waiting   []*modelTransfer // requests that wait for the loop
 	spent     time.Duration    // time that the loop has used since the model began
 	late      time.Duration    // work for which the loop had no time
 }

@@ -8,7 +8,7 @@ import "sync/atomic"
 type pool struct {
 	limit    int64        // bytes
 	piece    int64        // least that a loop leases at once; a loop keeps at most two pieces unused
-	free     atomic.Int64 // not leased
+	free     atomic.Int64 // bytes that are not leased
 	promised atomic.Int64 // bytes that uploads will need for the agreed windows
 }
 
@@ -118,8 +118,8 @@ func (m *memory) mostForWindow() int64 {
 	return max(0, free) / ringShare / 2
 }
 
-// reserve records the bytes that an upload will need if its peer exists. Forged requests only make
-// the windows of others smaller for some seconds.
+// reserve records the bytes that an upload will need if its peer exists. So forged requests can
+// only make the windows of other uploads smaller, and only for some seconds.
 func (m *memory) reserve(reserved *int64, n int64) {
 	if n != *reserved {
 		m.pool.promised.Add(n - *reserved)

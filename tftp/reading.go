@@ -24,7 +24,7 @@ type reading struct {
 	reader   io.ReaderAt // file, or its translation to netascii
 	length   int64       // length of reader in bytes
 	try      store.TryReader
-	identity store.Identity // of file; zero if unknown
+	identity store.Identity // identity of file; zero if unknown
 	fetch    fileio.FetchBuffer
 }
 

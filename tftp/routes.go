@@ -23,7 +23,7 @@ const windowShare = 10
 type binding struct {
 	server         *Server
 	requestSockets []packetio.Socket // receive requests, and share a port; empty if the shards share the port
-	counts         []shardCounters   // of each request socket
+	counts         []shardCounters   // counts of each request socket
 	shards         []*shard
 	routes         routes // for the requests that the request sockets receive
 

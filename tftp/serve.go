@@ -34,7 +34,7 @@ func (srv *Server) Serve(ctx context.Context) error {
 	// Only the first failure is kept; report never waits.
 	failed := make(chan error, 1)
 	report := func(err error) {
-		if err == nil { // it ended because we stopped it
+		if err == nil { // the goroutine ended because we stopped it
 			return
 		}
 		select {

@@ -27,7 +27,7 @@ const (
 // by the peer's address.
 type shard struct {
 	server            *Server
-	routes            *routes // the binding's
+	routes            *routes // the routes of the binding
 	conn              packetio.Socket
 	takesRequests     bool   // its port also receives requests
 	broadcastShard    *shard // answers broadcast requests; nil for that shard itself

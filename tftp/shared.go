@@ -23,9 +23,9 @@ type sharedCache struct {
 	readers int
 	chunks  []chunk   // nil before there are two readers
 	cost    int64     // bytes of memory
-	one     [1][]byte // for TryReadAt
+	one     [1][]byte // argument of TryReadAt, kept to avoid an allocation
 
-	fills, uses int // in the present trial
+	fills, uses int // counts of the present trial
 	pause       int // how many more reads do not share
 }
 

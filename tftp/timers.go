@@ -16,8 +16,8 @@ type timers struct {
 
 // A wake is the time at which to check a session.
 type wake struct {
-	at      time.Duration // since base; the heap's order
-	due     time.Duration // since base, at or after the field at
+	at      time.Duration // time of the check, since base; the heap is ordered by it
+	due     time.Duration // the deadline, since base; never before the field at
 	session *session
 }
 

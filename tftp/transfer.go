@@ -15,7 +15,7 @@ type Request struct {
 	Peer             netip.AddrPort // the client
 	Local            netip.AddrPort // the address and port to which the client sent it; some systems do not report the address
 
-	published *store.Published // for Create; nil for a read
+	published *store.Published // argument for Create; nil for a read
 }
 
 // Create returns the parameters of the upload that r requests: its size in bytes from tsize (RFC

@@ -21,7 +21,7 @@ import (
 func TestStuckStoreStopsNoOthers(t *testing.T) {
 	var release chan struct{}
 	inWorld(t, func(w *simWorld, _ *Config) {
-		release = make(chan struct{}) // in the bubble
+		release = make(chan struct{}) // a channel of the synctest bubble
 		w.disk.Before = func(c sim.Call) error {
 			if c.Name == "stuck" {
 				<-release
@@ -56,7 +56,7 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 func TestWorkersAreBounded(t *testing.T) {
 	var release chan struct{}
 	inWorld(t, func(w *simWorld, s *Config) {
-		release = make(chan struct{}) // in the bubble
+		release = make(chan struct{}) // a channel of the synctest bubble
 		s.Loops = 1
 		w.disk.Before = func(sim.Call) error {
 			<-release
@@ -117,7 +117,7 @@ func TestEndsBesideStuckStore(t *testing.T) {
 func TestForgedRequestsAtStuckStore(t *testing.T) {
 	var release chan struct{}
 	inWorld(t, func(w *simWorld, s *Config) {
-		release = make(chan struct{}) // in the bubble
+		release = make(chan struct{}) // a channel of the synctest bubble
 		s.Loops, s.MaxTransfers = 1, 8
 		w.disk.Before = func(c sim.Call) error {
 			if c.Name == "stuck" {

@@ -20,7 +20,7 @@ type writing struct {
 
 	// worker
 	upload store.Upload
-	stored string // its name in the store, if it differs from the name that the client sent
+	stored string // name of the file in the store, if it differs from the name that the client sent
 }
 
 // spareWritings holds unused writings of a shard.

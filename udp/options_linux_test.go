@@ -96,7 +96,7 @@ func testLocalBesideBound(t *testing.T, config Config) {
 func TestFixes(t *testing.T) {
 	for s, want := range map[string]bool{
 		"127.0.0.1": true, "192.0.2.1": true, "2001:db8::1": true, "::1": true, "::ffff:192.0.2.1": true,
-		"0.0.0.0": false, "::": false, "::ffff:0.0.0.0": false, // all addresses
+		"0.0.0.0": false, "::": false, "::ffff:0.0.0.0": false, // the unspecified addresses
 		"224.0.0.1": false, "ff02::1": false, "::ffff:224.0.0.1": false, // multicast groups
 		"fe80::1": false, "fe80::1%lo": false, // addresses that several links may have
 	} {

@@ -45,12 +45,12 @@ type sender struct {
 // A part is a piece of one of several messages.
 type part struct {
 	piece
-	message int // index
+	message int // index of the message
 }
 
 // A cursor is a position in a list of messages.
 type cursor struct {
-	message int // index
+	message int // index of the message
 	offset  int // position in the message's Data, in bytes
 	apart   int // index of a message that the kernel cannot cut up, or -1
 }

@@ -30,12 +30,12 @@ type Set struct {
 	cuts    bool // the kernel cuts up messages, and no device has refused that
 	coarse  bool // the kernel can wait only for whole milliseconds
 	events  []unix.EpollEvent
-	members []*Member // by descriptor
+	members []*Member // members by descriptor
 	ready   []*Member
 	name    unix.RawSockaddrInet6 // for the present call
 	nameLen uint32                // for the present call
-	in      batch                 // for a bulk Read
-	out     batch                 // for a Write of a message that the kernel cuts up
+	in      batch                 // memory for a Read with Bulk
+	out     batch                 // memory for a Write of a message that the kernel cuts up
 	ms      []Message             // returned by Read
 }
 

@@ -204,7 +204,7 @@ type download struct {
 	create func(size int64) (store.Upload, error)
 	buffer fileio.WriteBuffer
 	upload store.Upload // nil until the server has agreed to send the file
-	size   int64        // as reported by the server; -1 if unknown
+	size   int64        // size as reported by the server; -1 if unknown
 	mode   transfer.Mode
 }
 

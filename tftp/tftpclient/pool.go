@@ -92,7 +92,7 @@ type Pool struct {
 	once    sync.Once
 	failed  error // the error from start
 	common  poolCommon
-	running sync.WaitGroup  // loops
+	running sync.WaitGroup  // the loops that run
 	life    context.Context // Close ends it, and with it all look-ups
 	end     context.CancelCauseFunc
 

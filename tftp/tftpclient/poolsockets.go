@@ -143,7 +143,7 @@ func (ss *poolSockets) unstick() {
 	ss.stuck = ss.stuck[:0]
 }
 
-// drop removes a server that no request or socket needs from memory, unless only few servers are
+// drop removes a server from memory if no request or socket needs it, unless only few servers are
 // known.
 func (ss *poolSockets) drop(s *poolServer) {
 	if len(ss.servers) > keptPoolServers && s.queue.len() == 0 && s.uses == 0 && !s.listed {

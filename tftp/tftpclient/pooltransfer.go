@@ -46,7 +46,7 @@ type poolState struct {
 	limit       time.Time // when the transfer must be over; zero for never
 	hasMinTimer bool      // Pool.MinTimer applies
 	counted     int64     // bytes of a write that PoolStats already counts
-	serverSize  int64     // the size of a read as reported by the server; -1 if unknown
+	serverSize  int64     // the size of a read, as reported by the server; -1 if unknown
 	opened      bool      // the Upload of a read was created, or is being created
 	last        bool      // the last block has arrived
 	ended       bool      // the machine is done

@@ -45,7 +45,7 @@ func (m Mode) String() string {
 // A Request asks a server to read or to write one file.
 type Request struct {
 	Write bool
-	Name  string // as received, without any change or check
+	Name  string // name as received, without any change or check
 	Mode  Mode
 	Offer Options
 }

@@ -27,7 +27,7 @@ type FetchBuffer struct {
 	want int // bytes to fetch
 	need int // smallest number of bytes that is enough
 
-	one [1][]byte // for TryReadAt
+	one [1][]byte // argument of TryReadAt, kept to avoid an allocation
 }
 
 // Aim sets the bytes that Fetch reads: those of a run, or MinFetch bytes if the run has fewer. It

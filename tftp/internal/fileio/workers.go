@@ -36,7 +36,7 @@ const (
 	FetchJob      // read bytes of the file that were not in memory
 	FlushJob      // write the buffered data of an upload
 	CommitJob     // write the buffered data, and publish the file
-	CloseJob      // close everything
+	CloseJob      // close all files
 )
 
 // A JobOwner is a transfer with a job for a worker.

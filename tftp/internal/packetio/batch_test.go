@@ -13,7 +13,7 @@ import (
 
 // A stubborn is a socket that refuses to send to some peers.
 type stubborn struct {
-	refuse map[uint16]error // by the peer's port
+	refuse map[uint16]error // errors by the peer's port
 	sent   []uint16
 }
 

@@ -4,7 +4,7 @@ package protocol
 // block of a window. All operations except reset take constant time.
 type marks struct {
 	words []uint64
-	count int   // bits set
+	count int   // number of bits that are set
 	high  int64 // highest block ever set
 }
 

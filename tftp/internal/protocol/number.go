@@ -23,7 +23,7 @@ func widen(limit int64, wire uint16, roll transfer.Rollover) int64 {
 		return max(-1, limit-int64(uint16(limit)-wire))
 	}
 	if wire == 0 {
-		return min(limit, 0) // only the acknowledgement that starts a transfer
+		return min(limit, 0) // only the acknowledgement that starts a transfer has this number
 	}
 	back := (int64(wireNumber(limit, roll)) - int64(wire) + oneCycle) % oneCycle
 	if limit-back < 1 {

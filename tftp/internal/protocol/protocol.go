@@ -59,10 +59,10 @@ const (
 	// the last window is missing. Some boot ROMs never acknowledge the last block.
 	finalSilence = 5 * time.Second
 
-	// Dallying (RFC 1350 §6) means that a Receiver that is done still answers repeats of the last
-	// block, for this time. A server waits for clients with timers of several seconds; a client
-	// waits as long as a sender with a measured timer needs.
+	// Dallying (RFC 1350 §6): a Receiver that is done still answers repeats of the last block for
+	// this time. A server waits for clients with timers of several seconds; a client waits as long
+	// as a sender with a measured timer needs.
 	serverDally    = 12 * time.Second
-	minClientDally = 250 * time.Millisecond // above windowRTO
+	minClientDally = 250 * time.Millisecond // longer than windowRTO
 	maxClientDally = 3 * time.Second
 )

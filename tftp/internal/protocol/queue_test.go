@@ -21,7 +21,7 @@ type ubootWorld struct {
 	window int64
 	queue  int64         // how many packets the queue holds; further packets are lost
 	drain  time.Duration // time for each packet
-	delay  time.Duration // each way
+	delay  time.Duration // delay in each direction
 	oack   time.Duration // time that U-Boot takes to answer the OACK, which is its slowest answer
 
 	got, nextACK, lastNACK int64

@@ -35,7 +35,7 @@ type recovery struct {
 	gap     int64     // the first block of the trial
 	asksNew bool      // block ask was not sent before
 	ask     int64     // block still to send; 0 for none
-	askedAt time.Time // when it left
+	askedAt time.Time // when block ask was sent
 	rest    int64     // a trial showed that this block and all after it are lost, so all of them are sent again; 0 for none
 
 	kind      peerKind
@@ -143,7 +143,7 @@ func (r *recovery) restart(now time.Time, acked, high int64) {
 		r.first = high
 	case r.kind == kindKeeps:
 		r.last = acked + 1
-		r.miss(kindUnknown) // it should have answered
+		r.miss(kindUnknown) // the peer should have answered
 	default:
 		r.spare(acked)
 	}

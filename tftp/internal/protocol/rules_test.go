@@ -205,7 +205,7 @@ func TestPacerTriesMore(t *testing.T) {
 		if n := windows(); n != want || p.holds != 25 {
 			t.Fatalf("after %d windows %d blocks are tried, want 25 after %d", n, p.holds, want)
 		}
-		p.lostRun() // too much
+		p.lostRun() // the burst was too large
 		if p.holds != 20 {
 			t.Fatalf("too much was tried, and then %d", p.holds)
 		}

@@ -13,10 +13,10 @@ type Stage uint8
 // its disk, or waits in a menu.
 const (
 	NoStage Stage = iota
-	Offered       // it was answered, and has not requested a file
-	Loader        // it requests a boot file
-	Script        // it requests a script or a configuration of a loader
-	Kernel        // it requests other files: a kernel, an initrd
+	Offered       // the machine got an answer, and has not requested a file
+	Loader        // the machine requests a boot file
+	Script        // the machine requests a script or the configuration of a loader
+	Kernel        // the machine requests other files: a kernel, an initrd
 	Quiet
 	Stuck
 	NumStages // the number of stages
@@ -47,7 +47,7 @@ const (
 type boot struct {
 	stage Stage     // without Quiet and Stuck, which depend on the time
 	since time.Time // when the machine reached the stage
-	last  time.Time // its latest request
+	last  time.Time // time of the latest request
 }
 
 // offered returns the boot after a DISCOVER. A DISCOVER from firmware begins a new boot. A DISCOVER

@@ -55,7 +55,7 @@ type Config struct {
 	MTU      int               // MTU of the path, in bytes; 0 means the MTU of the route to the server
 	Upload   string            // name of a file to upload, fetch and compare; "" uploads nothing
 
-	waits waits // for tests; zero means defaultWaits
+	waits waits // shorter waits for tests; zero means defaultWaits
 }
 
 // Check returns an error for values out of range, and for a target that is too long for a request.

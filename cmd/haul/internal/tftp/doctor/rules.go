@@ -36,7 +36,7 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 type Rule struct {
 	Name   string `json:"name"`
 	Source string `json:"source"` // the RFC, or the client that requires it
-	Advice string `json:"advice"` // for the server's administrator
+	Advice string `json:"advice"` // advice for the server's administrator
 }
 
 // The names of the rules. A finding has one of these names, so a cause has the same name for all

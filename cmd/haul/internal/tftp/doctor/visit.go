@@ -23,10 +23,10 @@ const (
 // waits are the timeouts of the personas. Real clients wait longer (U-Boot 5 s), but a run should take
 // seconds.
 type waits struct {
-	retry  time.Duration // until a packet is sent again
-	quiet  time.Duration // for packets that should not arrive
-	rewind time.Duration // for the blocks after a NACK: half of U-Boot's timeout
-	lost   time.Duration // for a repeated OACK
+	retry  time.Duration // how long to wait until a packet is sent again
+	quiet  time.Duration // how long to wait for packets that should not arrive
+	rewind time.Duration // how long to wait for the blocks after a NACK: half of U-Boot's timeout
+	lost   time.Duration // how long to wait for a repeated OACK
 	silent time.Duration // how long the silent requester listens
 }
 

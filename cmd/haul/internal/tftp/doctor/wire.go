@@ -13,7 +13,7 @@ import (
 // A packet is a datagram from the server. Data is valid until the next receive.
 type packet struct {
 	op    transfer.Opcode
-	block uint16 // of DATA and ACK; the code of an ERROR
+	block uint16 // block number of a DATA or an ACK, or code of an ERROR
 	data  []byte // the data after the header: a file's bytes, an ERROR's text, or an OACK's options
 	from  netip.AddrPort
 	at    time.Time

@@ -41,8 +41,7 @@ func middle(bucket int) uint64 {
 	return uint64(bucket-shift<<fineBits)<<shift + 1<<shift>>1
 }
 
-// at returns the duration below which the given part of all durations lies. The part is between 0
-// and 1.
+// at returns the percentile for the given part of all durations, between 0 and 1.
 func (h *histogram) at(part float64) time.Duration {
 	rank := max(1, int64(part*float64(h.total)+0.999999))
 	for i, n := range h.counts {

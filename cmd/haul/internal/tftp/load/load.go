@@ -108,7 +108,7 @@ type Load struct {
 	// Progress, if set, is called several times a second, but not after Run has returned.
 	Progress func(Progress)
 
-	unheard time.Duration // for tests; 0 means the constant unheard
+	unheard time.Duration // set only by tests; 0 means the constant unheard
 }
 
 // A Progress says how far a run is.

@@ -28,8 +28,8 @@ type Report struct {
 	Timeouts   int64 // how often a timer of the generator expired
 	Late       int64 // transfers that began more than 1 ms after they were due, if there is a Rate
 
-	Latency Latency // of successful transfers, from the request to the last packet
-	First   Latency // of all transfers, from the request to the first answer
+	Latency Latency // times of successful transfers, from the request to the last packet
+	First   Latency // times of all transfers, from the request to the first answer
 
 	// BlockSize, in bytes, and Window, in blocks, are the values that the server agreed to in the
 	// latest successful transfer.

@@ -38,7 +38,7 @@ const (
 
 // A run is one series of transfers, made by a pool.
 type run struct {
-	load        *Load // with defaults
+	load        *Load // the load, with defaults in place of zeros
 	server      netip.AddrPort
 	target      tftpclient.Target // the server, and the name with its placeholder
 	references  *references

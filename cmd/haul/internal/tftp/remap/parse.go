@@ -19,7 +19,7 @@ const (
 
 // A SyntaxError is a line of a map file that cannot be used.
 type SyntaxError struct {
-	Line   int    // from 1
+	Line   int    // number of the line, from 1
 	Text   string // the line, without white space around it
 	Reason string // what is wrong with it
 }

@@ -102,12 +102,12 @@ func (a *Abort) Error() string {
 
 // A Query is a request whose name the rules map.
 type Query struct {
-	Name  string // as the client sent it
-	Write bool   // an upload
+	Name  string // name as the client sent it
+	Write bool   // the request is an upload
 
 	Addr string // the client's address as text, for \i: "192.0.2.7", "2001:db8::1"
 	Hex  string // the same in upper-case hexadecimal, for \x: "C0000207"
-	IPv6 bool   // it is an IPv6 address
+	IPv6 bool   // the client's address is an IPv6 address
 
 	// Exists reports whether the request could use a name, for E rules. A nil Exists means that it
 	// never could.

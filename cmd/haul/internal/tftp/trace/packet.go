@@ -8,7 +8,7 @@ import (
 // A Packet is one datagram sent or received.
 type Packet struct {
 	Time time.Time      // shown in its own time zone
-	Sent bool           // from Local to Peer; otherwise from Peer to Local
+	Sent bool           // sent from Local to Peer; otherwise from Peer to Local
 	Peer netip.AddrPort // the other side
 
 	// Local is our side. The address may be zero if only the port is known. But Wireshark recognizes

@@ -20,12 +20,12 @@ const (
 
 	optEnd           = 0
 	optComment       = 1
-	optApplication   = 4 // of a section
-	optName          = 2 // of an interface
+	optApplication   = 4 // option of a section
+	optName          = 2 // option of an interface
 	optResolution    = 9
-	optFlags         = 2 // of a packet
+	optFlags         = 2 // option of a packet
 	optDropCount     = 4
-	optInterfaceDrop = 5 // of statistics
+	optInterfaceDrop = 5 // option of statistics
 
 	flagInbound  = 1
 	flagOutbound = 2

@@ -67,7 +67,7 @@ func (c Config) queue() int {
 // A Tracer records packets. Its methods may be called from any goroutine.
 type Tracer struct {
 	only  []netip.Prefix
-	bound int           // of each batch, in bytes
+	bound int           // largest size of each batch, in bytes
 	wake  chan struct{} // has room for one signal: the batch is no longer empty, or Close was called
 	done  chan struct{} // closed when the goroutine ends
 
