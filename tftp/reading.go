@@ -255,8 +255,8 @@ func (r *reading) aheadSize() int {
 	return minAhead
 }
 
-// readAhead reads bytes from off on that are in memory, for the small blocks of a transfer in
-// lock-step. A system call for each block would cost a tenth of all other work.
+// readAhead reads bytes of the file from off on, as far as they are in memory, for the small blocks
+// of a transfer in lock-step. A system call for each block would cost a tenth of all other work.
 func (r *reading) readAhead(off int64, size int) int {
 	m := &r.shard.memory
 	if had := r.fetch.Capacity(); had == maxAhead && size < had {

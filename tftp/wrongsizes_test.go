@@ -19,8 +19,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An upload that is longer or shorter than its tsize is not published. A tsize of 0 means
-// nothing.
+// An upload that is longer or shorter than its tsize is not published. A tsize of 0 is ignored.
 func TestUploadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "999", "1000", "1001", "50000"} {
 		inWorld(t, nil, func(w *simWorld) {

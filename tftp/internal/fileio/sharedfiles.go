@@ -9,15 +9,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// ErrManyFiles says that the [SharedFiles] has as many files open as it allows.
+// ErrManyFiles says that a [SharedFiles] has as many files open as its Max allows.
 var ErrManyFiles = errors.New("too many different files are open")
 
 // SharedFiles lets all readers of the same content use one open file, so that a thousand readers of
 // one file take one descriptor. The zero value is ready for use. Any goroutine may call its
 // methods.
 type SharedFiles struct {
-	// Max is the most files that may be open at once, including those that Acquire counts; 0 or
-	// less means any number. It must not change once in use.
+	// Max is how many files may be open at once, including the files that Acquire counts. 0 or less
+	// means any number. It must not change after the first use.
 	Max int
 
 	mu    sync.Mutex
@@ -30,21 +30,21 @@ type sharedFile struct {
 	store.File
 	try     store.TryReader // nil if File is not a TryReader
 	id      store.Identity
-	known   bool // whether the file has an Identity
+	known   bool // the file has an Identity
 	readers int  // guarded by SharedFiles.mu
 }
 
 // Share returns a File to use in place of f, and takes ownership of f. If a file with the same
-// [store.Identity] is open already, Share closes f, and the result reads that one. A file that is
-// replaced, or changed in place, has another Identity. A file that is not a [store.Identifier] is not
-// shared.
+// [store.Identity] is already open, Share closes f, and the result reads the open file. A file that
+// is replaced, or changed in place, has another Identity. A file that is not a [store.Identifier]
+// is not shared.
 //
-// The result is an Identifier, and a [store.TryReader] if f is one. It has no further methods; the offset
-// of Seek, for example, would be shared too. If f would exceed Max, Share closes it and returns
-// ErrManyFiles.
+// The result is an Identifier, and a [store.TryReader] if f is one. It has no further methods; the
+// offset of Seek, for example, would be shared too. If f would exceed Max, Share closes it and
+// returns ErrManyFiles.
 func (s *SharedFiles) Share(f store.File) (store.File, error) {
 	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
-	fresh := &r.own // one allocation for both
+	fresh := &r.own // a single allocation for both
 	fresh.try, _ = store.As[store.TryReader](f)
 	if i, ok := store.As[store.Identifier](f); ok {
 		fresh.id, fresh.known = i.Identity()
@@ -53,7 +53,7 @@ func (s *SharedFiles) Share(f store.File) (store.File, error) {
 	shared, err := s.enter(fresh)
 	if shared != fresh {
 		fresh.File, fresh.try = nil, nil
-		_ = f.Close() // nothing was read from it
+		_ = f.Close() // nothing was read from f, so an error does not matter
 	}
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (s *SharedFiles) enter(fresh *sharedFile) (*sharedFile, error) {
 	return fresh, nil
 }
 
-// leave removes a reader, and closes the file after the last one.
+// leave removes a reader, and closes the file when it has no reader left.
 func (s *SharedFiles) leave(shared *sharedFile) error {
 	s.mu.Lock()
 	shared.readers--
@@ -102,7 +102,7 @@ func (s *SharedFiles) leave(shared *sharedFile) error {
 	return shared.Close()
 }
 
-// Acquire counts a file that one user has open alone, such as an upload. It returns ErrManyFiles if
+// Acquire counts an open file that is not shared, such as an upload. It returns ErrManyFiles if
 // that would exceed Max. Release undoes it.
 func (s *SharedFiles) Acquire() error {
 	s.mu.Lock()
@@ -125,7 +125,7 @@ func (s *SharedFiles) Release() {
 	s.mu.Unlock()
 }
 
-// Open returns how many files are open; each counts once, whatever the number of its readers.
+// Open returns how many files are open. Each file counts once, however many readers it has.
 func (s *SharedFiles) Open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,14 +135,14 @@ func (s *SharedFiles) Open() int {
 // Full reports whether opening one more file would return ErrManyFiles.
 func (s *SharedFiles) Full() bool { return s.Max > 0 && s.Open() >= s.Max }
 
-// A sharedReader is one reader's use of a sharedFile.
+// A sharedReader is the use of a sharedFile by one reader.
 type sharedReader struct {
 	from   *SharedFiles
 	file   *sharedFile
-	own    sharedFile // what file points to, if this reader was the first
+	own    sharedFile // the sharedFile to which file points, if this reader was its first
 	closed atomic.Bool
 
-	location store.Location // of the file that this reader opened
+	location store.Location // location of the file that this reader opened
 }
 
 func (r *sharedReader) ReadAt(p []byte, off int64) (int, error) {
@@ -159,7 +159,7 @@ func (r *sharedReader) Stat() (fs.FileInfo, error) {
 	return r.file.Stat()
 }
 
-// Close ends this reader's use of the file. The last one closes the file.
+// Close ends this reader's use of the file. The last reader closes the file.
 func (r *sharedReader) Close() error {
 	if !r.closed.CompareAndSwap(false, true) {
 		return fs.ErrClosed
@@ -180,6 +180,6 @@ func (r *sharedTryReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return r.file.try.TryReadAt(bufs, off)
 }
 
-// Location returns the path by which this reader opened the file; others may share it under another
-// name.
+// Location returns the path by which this reader opened the file. Other readers may share it under
+// another path.
 func (r *sharedReader) Location() store.Location { return r.location }

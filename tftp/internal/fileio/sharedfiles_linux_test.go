@@ -45,7 +45,7 @@ func (c closeCounter) Identity() (store.Identity, bool) {
 	return c.File.(store.Identifier).Identity()
 }
 
-// share opens a file of st, and shares it.
+// share opens a file in st, and shares it.
 func share(t *testing.T, s *SharedFiles, st store.Store, name string) store.File {
 	t.Helper()
 	f, err := st.Open(t.Context(), name)
@@ -59,8 +59,8 @@ func share(t *testing.T, s *SharedFiles, st store.Store, name string) store.File
 	return shared
 }
 
-// openBelow returns how many descriptors this process has of regular files in
-// dir, those included that have lost their name.
+// openBelow returns how many descriptors this process has for regular files in dir, including files
+// that have no name any more.
 func openBelow(t *testing.T, dir string) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -89,8 +89,8 @@ func wantRead(t *testing.T, f store.File, want string) {
 	}
 }
 
-// All readers of one content share one open file. A file that is replaced, or changed
-// in place, is another.
+// All readers of the same content share one open file. A file that is replaced, or changed in
+// place, counts as another file.
 func TestSharedFiles(t *testing.T) {
 	dir, d := tempDir(t)
 	storetest.Put(t, d, "f", "old")
@@ -124,7 +124,7 @@ func TestSharedFiles(t *testing.T) {
 	}
 	for i, f := range append(readers, other, replaced, changed) {
 		if i == 1 {
-			wantRead(t, f, "old") // the first has been closed
+			wantRead(t, f, "old") // the first reader has been closed
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -141,7 +141,7 @@ func TestSharedFiles(t *testing.T) {
 	}
 }
 
-// Readers that come and go at the same time close what each of them opened once.
+// If readers open and close files at the same time, each opened file is closed exactly once.
 func TestSharedFilesAtOnce(t *testing.T) {
 	_, d := tempDir(t)
 	storetest.Put(t, d, "f", "content")
@@ -177,7 +177,7 @@ func TestSharedFilesAtOnce(t *testing.T) {
 	}
 }
 
-// A file beyond the bound is closed. A further reader of an open file does not count.
+// A file that exceeds the bound is closed. Another reader of an open file does not count.
 func TestSharedFilesBound(t *testing.T) {
 	dir, d := tempDir(t)
 	storetest.Put(t, d, "f", "content")

@@ -52,8 +52,8 @@ func TestParseRequestRefuses(t *testing.T) {
 	}
 }
 
-// TestOptionRanges checks the range of each option in requests, where a value outside is ignored,
-// and in OACKs, where it is an error.
+// TestOptionRanges checks the range of each option in requests, where a value outside the range is
+// ignored, and in OACKs, where it is an error.
 func TestOptionRanges(t *testing.T) {
 	tests := []struct {
 		name      string

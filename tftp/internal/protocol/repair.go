@@ -79,8 +79,8 @@ func (s *Sender) lostEnd(now time.Time, k int64) int64 {
 }
 
 // tried handles the answer to a trial which showed that the end is lost. Before a window is
-// measured, this answer may take less time than the answer to an OACK, if the latter was slow; or
-// it may answer older packets. In that case its time is not a measurement.
+// measured, this answer may take less time than a slow answer to an OACK did, or it may answer
+// older packets. In both cases its time is not a measurement.
 func (s *Sender) tried(now time.Time) {
 	took, trip := now.Sub(s.recovery.askedAt), s.timer.shortest()
 	known := s.suspect >= minRun && s.recovery.asksNew

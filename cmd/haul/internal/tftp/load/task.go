@@ -79,7 +79,7 @@ func (t *task) finish(res tftpclient.Result, err error) {
 	}
 	packets := res.Bytes / int64(block)
 	if err == nil {
-		packets++ // the last packet has no full block
+		packets++ // the last packet, whose block is not full
 		if !l.Write && !l.Pattern {
 			err = t.compare(block)
 		}
