@@ -21,7 +21,7 @@ func TestTimers(t *testing.T) {
 	}
 	for range 20_000 {
 		s := sessions[rng.IntN(len(sessions))]
-		// Time passes, and each deadline is one of the near ones, or far off.
+		// Time passes, and each deadline is in the near or the far future.
 		base = base.Add(time.Duration(rng.IntN(int(2 * time.Millisecond))))
 		at := base.Add(time.Duration(rng.Int64N(int64(spans[rng.IntN(len(spans))]))))
 		switch rng.IntN(4) {

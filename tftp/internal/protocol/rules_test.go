@@ -139,7 +139,7 @@ func TestThreeBlocksShowAGap(t *testing.T) {
 	}
 }
 
-// RFC 6298 §2.3: the variance is updated with the old smoothed round trip, before that is updated.
+// RFC 6298 §2.3: the variance is updated first, with the old smoothed round trip.
 func TestVarianceComesFirst(t *testing.T) {
 	var tm timer
 	tm.sample(100 * time.Millisecond)
