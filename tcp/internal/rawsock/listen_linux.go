@@ -17,7 +17,7 @@ func Listen(ctx context.Context, network, addr string, n int) (_ []net.Listener,
 	// The first socket does not share: with SO_REUSEPORT it would share the address with another
 	// server of this user, without an error for either.
 	var alone net.ListenConfig
-	alone.SetMultipathTCP(false) // MPTCP sockets accept few of the options, and no confinement can allow them
+	alone.SetMultipathTCP(false) // MPTCP sockets accept few of the options, and Landlock does not cover them
 	first, err := alone.Listen(ctx, network, addr)
 	if err != nil {
 		return nil, err
