@@ -129,7 +129,7 @@ type answer struct {
 // A job is the input of a driver.
 type job struct {
 	Addr, User, Key, Cert, HostKey, Password string
-	Conns, Lanes                             int
+	Conns, Sessions                          int
 	Ops                                      [][]string
 }
 

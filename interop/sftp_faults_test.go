@@ -70,7 +70,7 @@ func TestSFTPMaxSessions(t *testing.T) {
 				// requested.
 				far := newWire(t, l.addr, 50*time.Millisecond).through(l)
 				largeFile(t, filepath.Join(dir, "there"), 24)
-				answers, err := haulDriver.try(t, job{Lanes: 8, Conns: conns}, far,
+				answers, err := haulDriver.try(t, job{Sessions: 8, Conns: conns}, far,
 					[]string{"get", "there", filepath.Join(local, "f")}, []string{"put", filepath.Join(local, "f"), "back"}, []string{"list", "."})
 				if err != nil {
 					t.Fatal(err)

@@ -234,15 +234,15 @@ func TestHiddenAttributes(t *testing.T) {
 }
 
 // Several channels, of several connections, may write to one upload.
-func TestHiddenLanes(t *testing.T) {
+func TestHiddenSessions(t *testing.T) {
 	d := newDirectServer(t, hideUploads)
 	c := d.connect()
-	lanes := []*sftpPeer{d.session(c), d.session(c), d.session(d.connect())}
+	sessions := []*sftpPeer{d.session(c), d.session(c), d.session(d.connect())}
 	data := testBytes(3 * 100_000)
 	for _, flags := range []wire.OpenFlags{wire.OpenWrite, openInsert} {
-		creator := lanes[0].open("file", openAnew)
+		creator := sessions[0].open("file", openAnew)
 		var wg sync.WaitGroup
-		for i, p := range lanes {
+		for i, p := range sessions {
 			wg.Go(func() {
 				h := creator
 				if i > 0 {
@@ -257,14 +257,14 @@ func TestHiddenLanes(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		lanes[0].close(creator)
-		lanes[1].wantFile("file", data)
-		lanes[0].want(wire.OK, wire.AppendRemove(nil, lanes[0].n(), "file"))
+		sessions[0].close(creator)
+		sessions[1].wantFile("file", data)
+		sessions[0].want(wire.OK, wire.AppendRemove(nil, sessions[0].n(), "file"))
 	}
 
 	// An upload belongs to the session that created it. After that session has closed it, writes
 	// of others have no effect; if that session dies, the upload is discarded.
-	p, q := lanes[0], lanes[1]
+	p, q := sessions[0], sessions[1]
 	creator, joined := p.open("file", openAnew), q.open("file", wire.OpenWrite)
 	q.write(joined, 0, "from q")
 	p.close(creator)
@@ -377,9 +377,9 @@ func TestHiddenDropBox(t *testing.T) {
 	if a := mine.stat("file"); a.Size != 3 {
 		t.Errorf("their own: %+v", a)
 	}
-	lane := mine.open("file", wire.OpenWrite)
-	mine.write(lane, 3, " own")
-	mine.close(lane)
+	session := mine.open("file", wire.OpenWrite)
+	mine.write(session, 3, " own")
+	mine.close(session)
 	q.want(wire.NoSuchFile, wire.AppendRemove(nil, q.n(), "file"))
 	q.want(wire.NoSuchFile, wire.AppendRename(nil, q.n(), "file", "mine"))
 	for _, packet := range p.changes("file")[5:7] {

@@ -9,13 +9,13 @@ import (
 // outstanding requests.
 func TestAllocatesNothing(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	k := NewLink(Limits{LaneBytes: 1 << 20, MinBytes: 8 << 20})
+	k := NewLink(Limits{SessionBytes: 1 << 20, MinBytes: 8 << 20})
 	p := New(Config{Link: k, Size: 1 << 60, Chunk: 4 << 10, Repeat: true})
 	var sent []Request
 	fill := func() {
-		for lane := range 8 {
+		for session := range 8 {
 			for {
-				r, ok := p.Next(now, lane)
+				r, ok := p.Next(now, session)
 				if !ok {
 					break
 				}
@@ -39,10 +39,10 @@ func TestAllocatesNothing(t *testing.T) {
 		}
 		sent = sent[:0]
 		fill()
-		_, _, _ = p.Deadline(), p.Lanes(), k.Window()
+		_, _, _ = p.Deadline(), p.Sessions(), k.Window()
 	}
 	lost := func() {
-		k.LaneLost(3)
+		k.SessionLost(3)
 		fill()
 		for i := 0; i < len(sent); {
 			if _, ok := k.Find(sent[i].ID); ok {
@@ -65,7 +65,7 @@ func TestAllocatesNothing(t *testing.T) {
 		}
 	}
 	none("answers", round)
-	none("the loss of a lane", lost)
+	none("the loss of a session", lost)
 
 	o := NewOps(OpsLimits{})
 	ops := make([]uint32, 0, 1024)
@@ -89,7 +89,7 @@ func TestAllocatesNothing(t *testing.T) {
 // outstanding requests.
 func BenchmarkReply(b *testing.B) {
 	now := time.Unix(1_000_000, 0)
-	k := NewLink(Limits{LaneBytes: 1 << 30, MinBytes: MaxOutstanding << 10, MaxBytes: MaxOutstanding << 10})
+	k := NewLink(Limits{SessionBytes: 1 << 30, MinBytes: MaxOutstanding << 10, MaxBytes: MaxOutstanding << 10})
 	p := New(Config{Link: k, Size: 1 << 60, Chunk: 1 << 10})
 	var sent [MaxOutstanding]Request
 	for i := range sent {

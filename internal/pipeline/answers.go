@@ -9,7 +9,7 @@ import "time"
 //
 // Reply returns false and changes nothing if n is not between 0 and the request's Len, or if no
 // such request of this plan is outstanding. The server then violates the protocol, and the driver
-// should close the lane.
+// should close the session.
 func (p *Plan) Reply(now time.Time, id uint32, n int) bool {
 	x := p.find(id)
 	if x == none || n < 0 || int64(n) > p.link.table.at(x).units {
@@ -112,7 +112,7 @@ func (p *Plan) EndAt(end int64) {
 // Failed reports that the server answered a request with an error. Nothing more is requested, and
 // the driver has to wait for the outstanding answers. Of all errors, the one with the lowest offset
 // is kept. An error does not count if the file turns out to end before its offset, or if another
-// lane has a request for the same range.
+// session has a request for the same range.
 //
 // Failed returns false for an unknown id, like Reply.
 func (p *Plan) Failed(now time.Time, id uint32, err error) bool {

@@ -47,7 +47,7 @@ type control struct {
 	delivered   int64         // units answered
 	deliveredAt time.Duration // when the latest of them were answered
 	sentAt      time.Duration // when the latest of them were sent
-	refusedAt   time.Duration // when the window, or that of a lane, last refused a request
+	refusedAt   time.Duration // when the window, or that of a session, last refused a request
 
 	best, before int64         // highest rate in units per second, in this period and in the one before
 	period       time.Duration // when this period began

@@ -34,7 +34,7 @@ func TestFirstErrorByOffset(t *testing.T) {
 
 // Errors after the end of the file do not count: some servers fail reads there.
 func TestErrorBehindTheEnd(t *testing.T) {
-	h := newHand(t, Config{Size: -1, Chunk: 10, Link: NewLink(Limits{LaneBytes: 30})})
+	h := newHand(t, Config{Size: -1, Chunk: 10, Link: NewLink(Limits{SessionBytes: 30})})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30})
 	h.failed(ids[2], errors.New("beyond"))
 	h.reply(ids[0], 5)
@@ -57,7 +57,7 @@ func TestStop(t *testing.T) {
 	for _, r := range ids[:9] {
 		h.reply(r.ID, r.Len)
 	}
-	h.p.Link().LaneLost(0) // nothing is requested again
+	h.p.Link().SessionLost(0) // nothing is requested again
 	h.state(90, 0, true)
 	if remote, local := h.p.Err(); remote != nil || local != canceled {
 		t.Errorf("%v, %v", remote, local)
@@ -69,30 +69,30 @@ func TestStop(t *testing.T) {
 	}
 }
 
-func TestLaneLost(t *testing.T) {
-	k := NewLink(Limits{LaneBytes: 20, MinBytes: 1000})
+func TestSessionLost(t *testing.T) {
+	k := NewLink(Limits{SessionBytes: 20, MinBytes: 1000})
 	h := newHand(t, Config{Link: k, Size: 60, Chunk: 10})
 	a := h.want(0, Range{0, 10}, Range{10, 20})
 	b := h.want(1, Range{20, 30}, Range{30, 40})
 	c := h.want(2, Range{40, 50}, Range{50, 60})
 	h.reply(b[0], 10)
-	k.LaneLost(0)
-	k.LaneLost(0)
-	k.LaneLost(-1)
-	k.LaneLost(MaxLanes)
+	k.SessionLost(0)
+	k.SessionLost(0)
+	k.SessionLost(-1)
+	k.SessionLost(MaxSessions)
 	if h.p.Reply(h.now, a[0], 10) || k.Outstanding(0) != 0 {
-		t.Error("a lane is lost, and its answers are not")
+		t.Error("a session is lost, and its answers are not")
 	}
 	h.state(0, 3, false)
 	d := h.want(1, Range{0, 10})
-	k.LaneLost(1)
-	e := h.want(0, Range{0, 10}, Range{10, 20}) // a new lane with the same number
+	k.SessionLost(1)
+	e := h.want(0, Range{0, 10}, Range{10, 20}) // a new session with the same number
 	h.want(1, Range{30, 40})
 	for _, id := range append(e, c...) {
 		h.reply(id, 10)
 	}
 	if h.p.Reply(h.now, d[0], 10) {
-		t.Error("an answer of a lost lane is accepted")
+		t.Error("an answer of a lost session is accepted")
 	}
 	h.state(30, 1, false)
 	if st := h.p.Stats(); st.Lost != 4 {
@@ -100,11 +100,11 @@ func TestLaneLost(t *testing.T) {
 	}
 }
 
-// Two lanes may request the same range. The first answer counts, even if it is short. An error on
-// one lane, or its loss, does not count.
+// Two sessions may request the same range. The first answer counts, even if it is short. An error on
+// one session, or its loss, does not count.
 func TestRepeat(t *testing.T) {
 	begin := func() (*hand, *Link, uint32, uint32) {
-		k := NewLink(Limits{LaneBytes: 100})
+		k := NewLink(Limits{SessionBytes: 100})
 		h := newHand(t, Config{Link: k, Size: 20, Chunk: 10, Repeat: true})
 		a := h.want(0, Range{0, 10}, Range{10, 20})
 		h.want(1)
@@ -114,7 +114,7 @@ func TestRepeat(t *testing.T) {
 		} else {
 			h.now = d
 		}
-		h.want(0) // the late range is on its own lane
+		h.want(0) // the late range is on its own session
 		b := h.want(1, Range{10, 20})
 		h.want(1)
 		if !h.p.Deadline().IsZero() {
@@ -161,9 +161,9 @@ func TestRepeat(t *testing.T) {
 	}
 
 	h, k, _, fast = begin()
-	k.LaneLost(0)
+	k.SessionLost(0)
 	if !h.p.Deadline().IsZero() {
-		t.Error("a deadline without a lane that could do anything")
+		t.Error("a deadline without a session that could do anything")
 	}
 	h.want(2) // the other request is still outstanding
 	h.eof(fast)

@@ -7,21 +7,21 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A file is read over two lanes. A queue replaces the network, and its server answers with at most
+// A file is read over two sessions. A queue replaces the network, and its server answers with at most
 // 9 bytes at once. The steps are those of a driver.
 func Example() {
 	file := "The link is never idle while there is anything left to ask."
 	got := make([]byte, 64)
 	now := time.Now()
 
-	link := pipeline.NewLink(pipeline.Limits{LaneBytes: 32, MinBytes: 48})
+	link := pipeline.NewLink(pipeline.Limits{SessionBytes: 32, MinBytes: 48})
 	plan := pipeline.New(pipeline.Config{Link: link, Size: int64(len(file)), UntilEOF: true, Chunk: 12})
 
 	var network []pipeline.Request
 	send := func() {
-		for lane := range 2 { // steps 1 and 3
+		for session := range 2 { // steps 1 and 3
 			for {
-				request, ok := plan.Next(now, lane)
+				request, ok := plan.Next(now, session)
 				if !ok {
 					break
 				}

@@ -15,7 +15,7 @@ type game struct {
 	now    time.Time
 	link   *Link
 	plans  []*model
-	open   []int // lanes
+	open   []int // sessions
 	faults int   // how many faults are still allowed
 	size   int64 // bytes that the server has
 	log    []string
@@ -57,11 +57,11 @@ func (g *game) outstanding() []sentRequest {
 // drive sends all requests that the plans want to send.
 func (g *game) drive() {
 	for some := true; some; {
-		some = false // a lane may have room for one plan, but not for another
-		for _, lane := range g.open {
+		some = false // a session may have room for one plan, but not for another
+		for _, session := range g.open {
 			for _, m := range g.plans {
 				for {
-					if _, ok := m.next(g.now, lane); !ok {
+					if _, ok := m.next(g.now, session); !ok {
 						break
 					}
 					some = true
@@ -100,13 +100,13 @@ func (g *game) answer(s sentRequest, fate int) {
 	}
 }
 
-// lose ends a lane. Another lane with the same number may be opened.
-func (g *game) lose(lane int) {
-	g.log = append(g.log, fmt.Sprintf("lane %d lost", lane))
+// lose ends a session. Another session with the same number may be opened.
+func (g *game) lose(session int) {
+	g.log = append(g.log, fmt.Sprintf("session %d lost", session))
 	for _, m := range g.plans {
-		m.lost(lane)
+		m.lost(session)
 	}
-	g.link.LaneLost(lane)
+	g.link.SessionLost(session)
 }
 
 func (g *game) check() string {
@@ -144,15 +144,15 @@ func (g *game) step() bool {
 	return true
 }
 
-var exhaustFaults = flag.Int("faults", 2, "faults in each of the small worlds that are all tried; one less with two lanes")
+var exhaustFaults = flag.Int("faults", 2, "faults in each of the small worlds that are all tried; one less with two sessions")
 
 // TestEverySmallWorld tries every order in which the requests for a file of up to four chunks, on
-// up to two lanes, can be answered. It also tries every way to place a few faults among the
-// answers: short answers, empty answers, an end of file, errors, and the loss of a lane.
+// up to two sessions, can be answered. It also tries every way to place a few faults among the
+// answers: short answers, empty answers, an end of file, errors, and the loss of a session.
 func TestEverySmallWorld(t *testing.T) {
 	skipUnderRace(t)
 	worlds := 0
-	for lanes := 1; lanes <= 2; lanes++ {
+	for sessions := 1; sessions <= 2; sessions++ {
 		for _, test := range []struct {
 			c    Config
 			size int64 // bytes that the server has
@@ -170,8 +170,8 @@ func TestEverySmallWorld(t *testing.T) {
 			{Config{Size: 5, UntilEOF: true, Repeat: true}, 5},
 		} {
 			test.c.Chunk = 2
-			n := everyOrder(t, test.c, lanes, test.size, *exhaustFaults+1-lanes)
-			t.Logf("%+v, the server has %d, %d lanes: %d worlds", test.c, test.size, lanes, n)
+			n := everyOrder(t, test.c, sessions, test.size, *exhaustFaults+1-sessions)
+			t.Logf("%+v, the server has %d, %d sessions: %d worlds", test.c, test.size, sessions, n)
 			if worlds += n; t.Failed() {
 				return
 			}
@@ -181,7 +181,7 @@ func TestEverySmallWorld(t *testing.T) {
 }
 
 // everyOrder plays a game repeatedly until all combinations of choices were tried.
-func everyOrder(t *testing.T, c Config, lanes int, size int64, faults int) (worlds int) {
+func everyOrder(t *testing.T, c Config, sessions int, size int64, faults int) (worlds int) {
 	var script []int // the choices so far
 	var widths []int // the number of possibilities for each choice
 	for {
@@ -194,12 +194,12 @@ func everyOrder(t *testing.T, c Config, lanes int, size int64, faults int) (worl
 			at++
 			return script[at-1]
 		}
-		g.link = NewLink(Limits{LaneBytes: 2 * c.Chunk, MinBytes: 4 * c.Chunk, MaxBytes: 4 * c.Chunk})
+		g.link = NewLink(Limits{SessionBytes: 2 * c.Chunk, MinBytes: 4 * c.Chunk, MaxBytes: 4 * c.Chunk})
 		c.Link = g.link
 		m := newModel(c, 10)
 		g.plans = []*model{m}
-		for lane := range lanes {
-			g.open = append(g.open, lane)
+		for session := range sessions {
+			g.open = append(g.open, session)
 		}
 		problem := ""
 		for problem == "" {
@@ -214,7 +214,7 @@ func everyOrder(t *testing.T, c Config, lanes int, size int64, faults int) (worl
 			problem = m.problem
 		}
 		if problem != "" {
-			t.Errorf("config %+v, %d lanes, the server has %d bytes, after %q: %s", c, lanes, size, g.log, problem)
+			t.Errorf("config %+v, %d sessions, the server has %d bytes, after %q: %s", c, sessions, size, g.log, problem)
 			return worlds
 		}
 		worlds++

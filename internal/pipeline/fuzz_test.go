@@ -19,16 +19,16 @@ func (f *fuzzScript) next() int {
 
 // The choices of FuzzPlan in each step.
 const (
-	fuzzFull   = iota // a complete answer
-	fuzzFate          // an answer of any kind
-	fuzzNobody        // an answer without a request
-	fuzzLane          // a lane is lost
-	fuzzOpen          // a lane opens
-	fuzzWait          // time passes
-	fuzzLimit         // the limit moves
-	fuzzFlush         // or is flushed
-	fuzzEndAt         // the file's end is found
-	fuzzRefuse        // the server allows no more lanes
+	fuzzFull    = iota // a complete answer
+	fuzzFate           // an answer of any kind
+	fuzzNobody         // an answer without a request
+	fuzzSession        // a session is lost
+	fuzzOpen           // a session opens
+	fuzzWait           // time passes
+	fuzzLimit          // the limit moves
+	fuzzFlush          // or is flushed
+	fuzzEndAt          // the file's end is found
+	fuzzRefuse         // the server allows no more sessions
 	fuzzKinds
 )
 
@@ -52,10 +52,10 @@ func FuzzPlan(f *testing.F) {
 		g.choose = func(n int) int { return script.next() % n }
 		chunk := 1 + script.next()%16
 		g.link = NewLink(Limits{
-			LaneBytes: chunk * (1 + script.next()%4),
-			MinBytes:  chunk * (1 + script.next()%8),
-			MaxBytes:  chunk * (1 + script.next()%16),
-			Lanes:     1 + script.next()%4,
+			SessionBytes: chunk * (1 + script.next()%4),
+			MinBytes:     chunk * (1 + script.next()%8),
+			MaxBytes:     chunk * (1 + script.next()%16),
+			Sessions:     1 + script.next()%4,
 		})
 		for range 2 {
 			c := Config{Link: g.link, Chunk: chunk, Size: int64(script.next()) - 1, Offset: int64(script.next() % 20)}
@@ -122,7 +122,7 @@ func (g *game) fuzzStep() {
 				m.fail("an answer of a wrong length is accepted")
 			}
 		}
-	case kind == fuzzLane:
+	case kind == fuzzSession:
 		g.lose(g.open[g.choose(len(g.open))])
 	case kind == fuzzOpen && len(g.open) < 4:
 		g.open = append(g.open, len(g.open))
@@ -135,6 +135,6 @@ func (g *game) fuzzStep() {
 	case kind == fuzzEndAt:
 		m.endAt(int64(2 * g.choose(256)))
 	case kind == fuzzRefuse:
-		g.link.LimitLanes(g.choose(4))
+		g.link.LimitSessions(g.choose(4))
 	}
 }

@@ -7,32 +7,32 @@ import (
 
 // Limits bound a link. A field that is zero stands for its default.
 type Limits struct {
-	LaneBytes int // most bytes outstanding on one lane
-	MinBytes  int // the smallest window, and the first one
-	MaxBytes  int // the largest window. It bounds the memory, except for one request of each plan: see Plan.room
-	Lanes     int // most lanes; values above MaxLanes mean MaxLanes
-	Requests  int // most outstanding requests, from 1 to MaxOutstanding, which is the default
+	SessionBytes int // most bytes outstanding on one session
+	MinBytes     int // the smallest window, and the first one
+	MaxBytes     int // the largest window. It bounds the memory, except for one request of each plan: see Plan.room
+	Sessions     int // most sessions; values above MaxSessions mean MaxSessions
+	Requests     int // most outstanding requests, from 1 to MaxOutstanding, which is the default
 }
 
 // A Link represents the path to one server. The plans that use it share it.
 type Link struct {
-	laneBytes int64
-	most      int // most lanes
-	requests  int // most outstanding requests
-	bytes     control
-	table     table[request]
-	lanes     [MaxLanes]int64 // bytes outstanding on each lane
-	heldBytes int64           // bytes of outstanding requests that are held
-	open      uint64          // lanes that have requested work, one bit for each
+	sessionBytes int64
+	most         int // most sessions
+	requests     int // most outstanding requests
+	bytes        control
+	table        table[request]
+	sessions     [MaxSessions]int64 // bytes outstanding on each session
+	heldBytes    int64              // bytes of outstanding requests that are held
+	open         uint64             // sessions that have requested work, one bit for each
 }
 
 // A request is an outstanding request.
 type request struct {
 	flight
-	plan  *Plan
-	off   int64
-	lane  int32
-	piece int32 // the piece that it is for; none if its answer is not needed any more
+	plan    *Plan
+	off     int64
+	session int32
+	piece   int32 // the piece that it is for; none if its answer is not needed any more
 
 	// These are its links in the list of the plan's requests by age. A request that was repeated,
 	// and its repetition, are not in the list.
@@ -46,11 +46,11 @@ type request struct {
 func NewLink(l Limits) *Link {
 	ceiling := orDefault(l.MaxBytes, DefaultMaxBytes)
 	return &Link{
-		laneBytes: int64(orDefault(l.LaneBytes, DefaultLaneBytes)),
-		most:      min(orDefault(l.Lanes, DefaultLanes), MaxLanes),
-		requests:  min(orDefault(l.Requests, MaxOutstanding), MaxOutstanding),
-		bytes:     newControl(int64(orDefault(l.MinBytes, DefaultMinBytes)), int64(ceiling)),
-		table:     newTable[request](),
+		sessionBytes: int64(orDefault(l.SessionBytes, DefaultSessionBytes)),
+		most:         min(orDefault(l.Sessions, DefaultSessions), MaxSessions),
+		requests:     min(orDefault(l.Requests, MaxOutstanding), MaxOutstanding),
+		bytes:        newControl(int64(orDefault(l.MinBytes, DefaultMinBytes)), int64(ceiling)),
+		table:        newTable[request](),
 	}
 }
 
@@ -61,9 +61,9 @@ func orDefault(n, otherwise int) int {
 	return n
 }
 
-// Widen adds n bytes to the window that the rule gives. It is for new lanes with a path of their
+// Widen adds n bytes to the window that the rule gives. It is for new sessions with a path of their
 // own, whose rate is not known yet: until it is, the bytes outstanding there would be missing on
-// the other lanes.
+// the other sessions.
 func (k *Link) Widen(n int) { k.bytes.extra = int64(max(n, 0)) }
 
 // SetFloor sets the smallest window, which is [Limits].MinBytes at first.
@@ -72,12 +72,12 @@ func (k *Link) SetFloor(n int) { k.bytes.floor = min(int64(n), k.bytes.ceiling) 
 // Window returns how many bytes may be outstanding now.
 func (k *Link) Window() int { return int(k.bytes.window()) }
 
-// Outstanding returns how many bytes are outstanding on a lane.
-func (k *Link) Outstanding(lane int) int {
-	if lane < 0 || lane >= MaxLanes {
+// Outstanding returns how many bytes are outstanding on a session.
+func (k *Link) Outstanding(session int) int {
+	if session < 0 || session >= MaxSessions {
 		return 0
 	}
-	return int(k.lanes[lane])
+	return int(k.sessions[session])
 }
 
 // Full reports whether no more requests may be outstanding.
@@ -96,42 +96,42 @@ func (k *Link) Moved() int64 { return k.bytes.delivered }
 // Rate returns the best recent rate, in bytes per second.
 func (k *Link) Rate() int64 { return k.bytes.rate() }
 
-// lanesFor returns how many lanes are useful when left bytes remain: as many as the window fills,
-// or soon will fill, at least 1 and at most the limit. Lanes that are open already need not be
+// sessionsFor returns how many sessions are useful when left bytes remain: as many as the window fills,
+// or soon will fill, at least 1 and at most the limit. Sessions that are open already need not be
 // closed when the window shrinks.
-func (k *Link) lanesFor(left int64) int {
+func (k *Link) sessionsFor(left int64) int {
 	want := k.bytes.target()
-	if c := &k.bytes; c.delivered >= c.floor && c.smooth-c.least <= c.least/4 && want >= int64(bits.OnesCount64(k.open))*k.laneBytes {
-		// Answers wait in no queue, so the lanes are full and the path is not. Opening a lane takes
+	if c := &k.bytes; c.delivered >= c.floor && c.smooth-c.least <= c.least/4 && want >= int64(bits.OnesCount64(k.open))*k.sessionBytes {
+		// Answers wait in no queue, so the sessions are full and the path is not. Opening a session takes
 		// some round trips, so this uses the window that will be reached by then.
 		want = min(lookAhead*want, c.ceiling)
 	}
 	want = min(want, left)
-	return int(min(max((want+k.laneBytes-1)/k.laneBytes, 1), int64(k.most)))
+	return int(min(max((want+k.sessionBytes-1)/k.sessionBytes, 1), int64(k.most)))
 }
 
-// lookAhead is the factor by which a window grows while a lane is opened.
+// lookAhead is the factor by which a window grows while a session is opened.
 const lookAhead = 2
 
-// LimitLanes records that the server allows no more than n lanes.
-func (k *Link) LimitLanes(n int) { k.most = min(max(n, 1), k.most) }
+// LimitSessions records that the server allows no more than n sessions.
+func (k *Link) LimitSessions(n int) { k.most = min(max(n, 1), k.most) }
 
-// LaneLost returns the requests outstanding on a lane to their plans, for other lanes or for a new
-// lane with this number. The ids of later answers on that lane are unknown, so call LaneLost after
+// SessionLost returns the requests outstanding on a session to their plans, for other sessions or for a new
+// session with this number. The ids of later answers on that session are unknown, so call SessionLost after
 // the last answer was handled.
-func (k *Link) LaneLost(lane int) {
-	if lane < 0 || lane >= MaxLanes {
+func (k *Link) SessionLost(session int) {
+	if session < 0 || session >= MaxSessions {
 		return
 	}
 	for i := range k.table.slots {
-		if s := &k.table.slots[i]; s.taken && int(s.value.lane) == lane {
+		if s := &k.table.slots[i]; s.taken && int(s.value.session) == session {
 			s.value.plan.lost(int32(i))
 		}
 	}
-	k.open &^= 1 << lane
+	k.open &^= 1 << session
 }
 
-// Lost is like [Link.LaneLost] for one request, whose answer is not used. It ignores an id that is
+// Lost is like [Link.SessionLost] for one request, whose answer is not used. It ignores an id that is
 // not outstanding.
 func (k *Link) Lost(id uint32) {
 	if i := k.table.find(id); i != none {
@@ -146,7 +146,7 @@ type Range struct{ Start, End int64 }
 type Pending struct {
 	Plan    *Plan
 	Request Request
-	Lane    int
+	Session int
 	Missing Range // the part that is still needed; empty if no part is
 }
 
@@ -158,7 +158,7 @@ func (k *Link) Find(id uint32) (Pending, bool) {
 		return Pending{}, false
 	}
 	r := k.table.at(i)
-	p := Pending{Plan: r.plan, Request: Request{ID: id, Offset: r.off, Len: int(r.units)}, Lane: int(r.lane)}
+	p := Pending{Plan: r.plan, Request: Request{ID: id, Offset: r.off, Len: int(r.units)}, Session: int(r.session)}
 	if r.piece != none {
 		s := &r.plan.pieces.all[r.piece]
 		p.Missing = Range{s.off, s.end}
@@ -192,9 +192,9 @@ func (k *Link) Sent(id uint32) {
 	}
 }
 
-// room reports whether the window and a lane have room for n more bytes.
-func (k *Link) room(now time.Duration, lane int, n int64) bool {
-	if k.lanes[lane]+n > k.laneBytes || !k.bytes.room(n) || k.Full() {
+// room reports whether the window and a session have room for n more bytes.
+func (k *Link) room(now time.Duration, session int, n int64) bool {
+	if k.sessions[session]+n > k.sessionBytes || !k.bytes.room(n) || k.Full() {
 		k.bytes.refused(now)
 		return false
 	}
@@ -207,7 +207,7 @@ func (k *Link) remove(i int32) request {
 	if r.held {
 		k.heldBytes -= r.units
 	}
-	k.lanes[r.lane] -= r.units
+	k.sessions[r.session] -= r.units
 	k.table.remove(i)
 	return r
 }

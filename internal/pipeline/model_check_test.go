@@ -54,9 +54,9 @@ func (m *model) checkDone() {
 	}
 }
 
-// checkBusy fails if anything could be requested on one of the lanes although Next has returned
+// checkBusy fails if anything could be requested on one of the sessions although Next has returned
 // false for all of them.
-func (m *model) checkBusy(lanes []int) {
+func (m *model) checkBusy(sessions []int) {
 	if m.failed() || m.k.table.full() {
 		return
 	}
@@ -88,10 +88,10 @@ func (m *model) checkBusy(lanes []int) {
 	if m.c.Span > 0 && end-m.contiguous() > m.c.Span {
 		return
 	}
-	for _, lane := range lanes {
-		if int64(m.k.Outstanding(lane))+n <= m.k.laneBytes && (m.k.bytes.out == 0 || m.k.bytes.out+n <= int64(m.k.Window())) {
-			m.fail("idle: [%d, %d) could be asked for on lane %d, which has %d of %d; %d of %d in all", i, end, lane,
-				m.k.Outstanding(lane), m.k.laneBytes, m.k.bytes.out, m.k.Window())
+	for _, session := range sessions {
+		if int64(m.k.Outstanding(session))+n <= m.k.sessionBytes && (m.k.bytes.out == 0 || m.k.bytes.out+n <= int64(m.k.Window())) {
+			m.fail("idle: [%d, %d) could be asked for on session %d, which has %d of %d; %d of %d in all", i, end, session,
+				m.k.Outstanding(session), m.k.sessionBytes, m.k.bytes.out, m.k.Window())
 		}
 	}
 }
@@ -157,26 +157,26 @@ func (m *model) checkPieces() {
 
 // checkLink checks the state that the plans of a link share.
 func checkLink(k *Link, plans []*model) string {
-	var lanes [MaxLanes]int64
+	var sessions [MaxSessions]int64
 	count := 0
 	for _, m := range plans {
 		for _, r := range m.out {
-			lanes[r.lane] += int64(r.n)
+			sessions[r.session] += int64(r.n)
 			count++
 		}
 	}
 	total := int64(0)
-	for lane, n := range lanes {
+	for session, n := range sessions {
 		total += n
-		if n != k.lanes[lane] {
-			return fmt.Sprintf("lane %d has %d bytes outstanding, and not %d", lane, k.lanes[lane], n)
+		if n != k.sessions[session] {
+			return fmt.Sprintf("session %d has %d bytes outstanding, and not %d", session, k.sessions[session], n)
 		}
 	}
 	if total != k.bytes.out || total > k.bytes.ceiling || count != k.table.used || count > MaxOutstanding {
 		return fmt.Sprintf("%d bytes outstanding and not %d, at most %d; %d requests and not %d", k.bytes.out, total, k.bytes.ceiling, k.table.used, count)
 	}
-	if lanes := k.lanesFor(noEnd); lanes < 1 || lanes > k.most {
-		return fmt.Sprintf("%d lanes of %d", lanes, k.most)
+	if sessions := k.sessionsFor(noEnd); sessions < 1 || sessions > k.most {
+		return fmt.Sprintf("%d sessions of %d", sessions, k.most)
 	}
 	return ""
 }

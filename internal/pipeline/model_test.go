@@ -36,9 +36,9 @@ type modelByte struct {
 }
 
 type modelRequest struct {
-	off  int64
-	n    int
-	lane int
+	off     int64
+	n       int
+	session int
 }
 
 const noEnd = int64(1<<63 - 1)
@@ -107,11 +107,11 @@ func (m *model) asked() (all, beyond int) {
 
 // next calls Next and checks the result. others is the number of bytes that the link's other plans
 // have outstanding.
-func (m *model) next(now time.Time, lane int) (Request, bool) {
+func (m *model) next(now time.Time, session int) (Request, bool) {
 	window, chunk, contiguous := int64(m.k.Window()), m.p.Chunk(), m.contiguous()
-	total, onLane := m.k.bytes.out, m.k.Outstanding(lane)
+	total, onSession := m.k.bytes.out, m.k.Outstanding(session)
 	_, beyond := m.asked()
-	r, ok := m.p.Next(now, lane)
+	r, ok := m.p.Next(now, session)
 	if !ok {
 		return r, ok
 	}
@@ -120,14 +120,14 @@ func (m *model) next(now time.Time, lane int) (Request, bool) {
 	end := r.Offset + int64(r.Len)
 	_, used := m.out[r.ID]
 	switch {
-	case r.Len <= 0 || r.Len > chunk && !m.c.Repeat || r.Len > m.chunk || r.Len > m.k.Outstanding(lane)-onLane:
-		m.fail("%+v of a plan with chunks of %d, on a lane with %d before and %d after", r, chunk, onLane, m.k.Outstanding(lane))
+	case r.Len <= 0 || r.Len > chunk && !m.c.Repeat || r.Len > m.chunk || r.Len > m.k.Outstanding(session)-onSession:
+		m.fail("%+v of a plan with chunks of %d, on a session with %d before and %d after", r, chunk, onSession, m.k.Outstanding(session))
 	case r.Offset < m.start || end > m.end:
 		m.fail("%+v outside [%d, %d)", r, m.start, m.end)
 	case m.failed():
 		m.fail("%+v after a failure", r)
-	case int64(onLane+r.Len) > m.k.laneBytes:
-		m.fail("%+v on a lane with %d bytes of %d outstanding", r, onLane, m.k.laneBytes)
+	case int64(onSession+r.Len) > m.k.sessionBytes:
+		m.fail("%+v on a session with %d bytes of %d outstanding", r, onSession, m.k.sessionBytes)
 	case total > 0 && total+int64(r.Len) > window:
 		m.fail("%+v with %d bytes outstanding and a window of %d", r, total, window)
 	case total+int64(r.Len) > m.k.bytes.ceiling:
@@ -154,15 +154,15 @@ func (m *model) next(now time.Time, lane int) (Request, bool) {
 			break // the test has already checked that no byte is requested twice
 		}
 		if o.off < end && r.Offset < o.off+int64(o.n) {
-			if o.lane == lane {
-				m.fail("%+v was asked on its lane already: %+v", r, o)
+			if o.session == session {
+				m.fail("%+v was asked on its session already: %+v", r, o)
 			}
 		}
 	}
 	if beyond > 0 && r.Offset >= m.expected && m.expected < m.end && !repeated {
 		m.fail("%+v beyond the expected end %d, with another there", r, m.expected)
 	}
-	m.out[r.ID] = modelRequest{r.Offset, r.Len, lane}
+	m.out[r.ID] = modelRequest{r.Offset, r.Len, session}
 	return r, ok
 }
 
@@ -181,7 +181,7 @@ func (m *model) forget(id uint32) modelRequest {
 func (m *model) store(id uint32, n int) Range {
 	pend, ok := m.k.Find(id)
 	r, known := m.out[id]
-	if !ok || !known || pend.Plan != m.p || pend.Request != (Request{id, r.off, r.n}) || pend.Lane != r.lane {
+	if !ok || !known || pend.Plan != m.p || pend.Request != (Request{id, r.off, r.n}) || pend.Session != r.session {
 		m.fail("request %d is %+v, and found as %+v, %v", id, r, pend, ok)
 		return Range{}
 	}
@@ -268,10 +268,10 @@ func (m *model) failure(now time.Time, id uint32, local bool) {
 	}
 }
 
-// lost removes the requests of a lane. The caller must call LaneLost.
-func (m *model) lost(lane int) {
+// lost removes the requests of a session. The caller must call SessionLost.
+func (m *model) lost(session int) {
 	for id, r := range m.out {
-		if r.lane == lane {
+		if r.session == session {
 			m.forget(id)
 		}
 	}

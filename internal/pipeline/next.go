@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Next returns a request for a lane to send. It returns false if the lane may send no request now:
+// Next returns a request for a session to send. It returns false if the session may send no request now:
 // outstanding requests must be answered first, the plan waits for [Plan.Limit], or nothing is left
-// to request. Lanes are numbered from 0. A lane that was not used before counts as open from now
+// to request. Sessions are numbered from 0. A session that was not used before counts as open from now
 // on.
-func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
+func (p *Plan) Next(now time.Time, session int) (Request, bool) {
 	k := p.link
-	if lane < 0 || lane >= MaxLanes || p.failed() {
+	if session < 0 || session >= MaxSessions || p.failed() {
 		return Request{}, false
 	}
 	t := k.bytes.clock(now)
-	k.open |= 1 << lane
+	k.open |= 1 << session
 	n := p.due()
 	if n == 0 {
-		return p.repeat(t, lane)
+		return p.repeat(t, session)
 	}
-	if !p.room(t, lane, n) {
+	if !p.room(t, session, n) {
 		return Request{}, false
 	}
 	off := p.pieces.all[p.pieces.holes[0]].off
@@ -33,7 +33,7 @@ func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
 	if off >= p.expected {
 		p.beyond++
 	}
-	x, r := p.ask(t, lane, i, off, n)
+	x, r := p.ask(t, session, i, off, n)
 	p.ages.add(x)
 	return r, true
 }
@@ -65,24 +65,24 @@ func (p *Plan) due() int64 {
 	return n
 }
 
-// room reports whether a request of n bytes may go out on a lane now.
+// room reports whether a request of n bytes may go out on a session now.
 //
 // While all outstanding requests are held, a plan that has none of its own outstanding gets one,
 // however small the window is. The held requests may wait for its answer, as when a file is
 // copied to another file of the same server.
-func (p *Plan) room(t time.Duration, lane int, n int64) bool {
+func (p *Plan) room(t time.Duration, session int, n int64) bool {
 	k := p.link
 	if p.out == 0 && k.heldBytes == k.bytes.out && !k.table.full() {
 		return true
 	}
-	return k.room(t, lane, n)
+	return k.room(t, session, n)
 }
 
 // ask makes a request for the n bytes of a piece at off.
-func (p *Plan) ask(t time.Duration, lane int, i int32, off, n int64) (index int32, r Request) {
+func (p *Plan) ask(t time.Duration, session int, i int32, off, n int64) (index int32, r Request) {
 	k := p.link
 	index, id := k.table.add(request{
-		flight: k.bytes.sent(t, n), plan: p, off: off, lane: int32(lane), piece: i, older: none, younger: none, held: p.held,
+		flight: k.bytes.sent(t, n), plan: p, off: off, session: int32(session), piece: i, older: none, younger: none, held: p.held,
 	})
 	if p.held {
 		k.heldBytes += n
@@ -93,27 +93,27 @@ func (p *Plan) ask(t time.Duration, lane int, i int32, off, n int64) (index int3
 	} else {
 		s.asks[1] = index
 	}
-	k.lanes[lane] += n
+	k.sessions[session] += n
 	p.out++
 	p.stats.Requests++
 	return index, Request{ID: id, Offset: off, Len: int(n)}
 }
 
-// A lane that is slow, or that is dead without an error, must not delay the end of a
+// A session that is slow, or that is dead without an error, must not delay the end of a
 // file, or the first missing byte of a sink that waits for it. When nothing else is left to
-// request, a lane with room repeats a request that is late on another lane. The first
+// request, a session with room repeats a request that is late on another session. The first
 // answer counts, and the other one is a duplicate.
 const (
 	// lateTrips is the age, in mean round trips, at which a request is late. The round trips
-	// of similar lanes differ by less.
+	// of similar sessions differ by less.
 	lateTrips = 2
 
-	// lateScan is how many late requests a lane skips because they are its own.
+	// lateScan is how many late requests a session skips because they are its own.
 	lateScan = 16
 )
 
-// repeat returns a request for a range that is outstanding on another lane.
-func (p *Plan) repeat(t time.Duration, lane int) (Request, bool) {
+// repeat returns a request for a range that is outstanding on another session.
+func (p *Plan) repeat(t time.Duration, session int) (Request, bool) {
 	k := p.link
 	if !p.repeats || k.bytes.smooth == 0 {
 		return Request{}, false
@@ -127,18 +127,18 @@ func (p *Plan) repeat(t time.Duration, lane int) (Request, bool) {
 		if t-r.sentAt < p.late() {
 			break // all later requests in the list are younger
 		}
-		if int(r.lane) == lane || r.held { // the request is on this lane, or its answer has arrived
+		if int(r.session) == session || r.held { // the request is on this session, or its answer has arrived
 			x = r.younger
 			continue
 		}
 		s := &p.pieces.all[r.piece]
 		n := s.end - s.off // the whole range, even if chunks have become smaller
-		if !p.room(t, lane, n) {
+		if !p.room(t, session, n) {
 			break
 		}
 		p.ages.remove(x)
 		p.stats.Repeats++
-		_, again := p.ask(t, lane, r.piece, s.off, n)
+		_, again := p.ask(t, session, r.piece, s.off, n)
 		return again, true
 	}
 	return Request{}, false
@@ -146,8 +146,8 @@ func (p *Plan) repeat(t time.Duration, lane int) (Request, bool) {
 
 func (p *Plan) late() time.Duration { return lateTrips * p.link.bytes.smooth }
 
-// Deadline returns when a request will be late that another lane could repeat. The zero time means
-// that only an answer can change anything. After that time, call Next once more for each lane. If
+// Deadline returns when a request will be late that another session could repeat. The zero time means
+// that only an answer can change anything. After that time, call Next once more for each session. If
 // all calls return false, wait for an answer.
 func (p *Plan) Deadline() time.Time {
 	k := p.link

@@ -18,7 +18,7 @@ const (
 // answers x least round trip.
 //
 // A driver calls Next until it returns false, and again after each answer. The driver has to
-// remember the purpose and the lane of each request.
+// remember the purpose and the session of each request.
 type Ops struct {
 	requests control
 	table    table[flight]
@@ -56,7 +56,7 @@ func (o *Ops) Reply(now time.Time, id uint32) bool {
 	return true
 }
 
-// Lost reports that a request will get no answer, because its lane is lost. It returns false for an
+// Lost reports that a request will get no answer, because its session is lost. It returns false for an
 // id that is not outstanding.
 func (o *Ops) Lost(id uint32) bool {
 	x := o.table.find(id)

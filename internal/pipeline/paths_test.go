@@ -72,7 +72,7 @@ func TestPathChanges(t *testing.T) {
 		{"shorter and faster", state{80 * ms, gigabit / 4}, state{20 * ms, gigabit}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(path{rtt: test.before.rtt, rate: test.before.rate, opening: 3, jitter: ms}, Limits{Lanes: 32})
+			w := newWorld(path{rtt: test.before.rtt, rate: test.before.rate, opening: 3, jitter: ms}, Limits{Sessions: 32})
 			w.rng = rand.New(rand.NewPCG(1, 1))
 			const change = 25 * time.Second
 			w.in(change, func() { w.path.rtt, w.path.rate = test.after.rtt, test.after.rate })
@@ -113,7 +113,7 @@ func TestPathChanges(t *testing.T) {
 func TestSlowerAtAnyMoment(t *testing.T) {
 	skipUnderRace(t)
 	for change := 9 * time.Second; change < 12*time.Second; change += 250 * ms {
-		w := newWorld(path{rtt: 50 * ms, rate: gigabit, opening: 3}, Limits{Lanes: 32})
+		w := newWorld(path{rtt: 50 * ms, rate: gigabit, opening: 3}, Limits{Sessions: 32})
 		w.rng = rand.New(rand.NewPCG(1, 1))
 		w.in(change, func() { w.path.rate = gigabit / 20 })
 		late := w.meter(change+5*time.Second, change+10*time.Second)
@@ -143,7 +143,7 @@ func TestNoBlowUp(t *testing.T) {
 			w.rng = rand.New(rand.NewPCG(1, 1))
 			late := w.meter(20*time.Second, 100*time.Second)
 			r := w.measure(t, Config{Size: 100 * gigabit / 4, Chunk: sshChunk})
-			t.Logf("peak %d, and %d late; %d lanes; %d %%; least round trip %v", r.peak, late.peak, r.lanes, r.percent(), w.link.RoundTrip())
+			t.Logf("peak %d, and %d late; %d sessions; %d %%; least round trip %v", r.peak, late.peak, r.sessions, r.percent(), w.link.RoundTrip())
 			if r.peak > 2*DefaultMinBytes {
 				t.Errorf("%d bytes in flight", r.peak)
 			}
@@ -155,7 +155,7 @@ func TestNoBlowUp(t *testing.T) {
 func TestMeasuringCostsLittle(t *testing.T) {
 	skipUnderRace(t)
 	for _, rtt := range []time.Duration{time.Millisecond, 50 * time.Millisecond, 300 * time.Millisecond} {
-		w := newWorld(path{rtt: rtt, rate: gigabit, opening: 3}, Limits{Lanes: 64, MaxBytes: 256 * mib})
+		w := newWorld(path{rtt: rtt, rate: gigabit, opening: 3}, Limits{Sessions: 64, MaxBytes: 256 * mib})
 		w.rng = rand.New(rand.NewPCG(1, 1))
 		all := w.meter(10*time.Second, 70*time.Second)
 		w.measure(t, Config{Size: 75 * gigabit, Chunk: sshChunk})
@@ -168,15 +168,15 @@ func TestMeasuringCostsLittle(t *testing.T) {
 	}
 }
 
-// A lane that is much slower than the others delays the end of a file, and a sink that takes bytes
-// in order all the time. Repeating its late requests on other lanes prevents that.
-func TestSlowLane(t *testing.T) {
+// A session that is much slower than the others delays the end of a file, and a sink that takes bytes
+// in order all the time. Repeating its late requests on other sessions prevents that.
+func TestSlowSession(t *testing.T) {
 	for _, span := range []int64{0, 16 * mib} {
 		took := map[bool]time.Duration{}
 		for _, repeat := range []bool{false, true} {
-			w := newWorld(path{rtt: 20 * time.Millisecond, rate: gigabit, opening: 3}, Limits{Lanes: 4, MinBytes: 4 * DefaultLaneBytes})
+			w := newWorld(path{rtt: 20 * time.Millisecond, rate: gigabit, opening: 3}, Limits{Sessions: 4, MinBytes: 4 * DefaultSessionBytes})
 			w.rng = rand.New(rand.NewPCG(1, 1))
-			w.lanes = []*simLane{{up: true}, {up: true}, {up: true}, {up: true, rate: gigabit / 100}}
+			w.sessions = []*simSession{{up: true}, {up: true}, {up: true}, {up: true, rate: gigabit / 100}}
 			r := w.measure(t, Config{Size: 256 * mib, Chunk: sshChunk, Repeat: repeat, Span: span})
 			took[repeat] = r.took
 			t.Logf("span %d, repeat %v: %v, %+v", span, repeat, r.took, r.stats)
@@ -187,14 +187,14 @@ func TestSlowLane(t *testing.T) {
 	}
 }
 
-// If ranges may be repeated, a lane that dies unnoticed delays nothing.
-func TestDeadLane(t *testing.T) {
-	w := newWorld(path{rtt: 20 * time.Millisecond, rate: gigabit, opening: 3}, Limits{Lanes: 4})
+// If ranges may be repeated, a session that dies unnoticed delays nothing.
+func TestDeadSession(t *testing.T) {
+	w := newWorld(path{rtt: 20 * time.Millisecond, rate: gigabit, opening: 3}, Limits{Sessions: 4})
 	w.rng = rand.New(rand.NewPCG(1, 1))
 	f := &simFile{p: New(Config{Link: w.link, Size: 256 * mib, Chunk: sshChunk, Repeat: true})}
 	f.size = 256 * mib
 	w.files = append(w.files, f)
-	w.in(time.Second, func() { w.lanes[1].dead = true })
+	w.in(time.Second, func() { w.sessions[1].dead = true })
 	w.run()
 	if w.problem != "" || !f.p.Done() {
 		t.Fatalf("%s: done %v, %d moved", w.problem, f.p.Done(), f.p.Stats().Moved)
@@ -203,15 +203,15 @@ func TestDeadLane(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	if f.p.Outstanding() == 0 {
-		t.Error("the dead lane has answered")
+		t.Error("the dead session has answered")
 	}
-	w.link.LaneLost(1)
+	w.link.SessionLost(1)
 	if f.p.Outstanding() != 0 || w.link.bytes.out != 0 {
-		t.Errorf("%d requests outstanding without a lane", f.p.Outstanding())
+		t.Errorf("%d requests outstanding without a session", f.p.Outstanding())
 	}
 }
 
-// Lanes of equal speed cause no repeats.
+// Sessions of equal speed cause no repeats.
 func TestNoNeedlessRepeats(t *testing.T) {
 	for _, p := range []path{
 		{rtt: 20 * time.Millisecond, rate: gigabit},

@@ -1,7 +1,7 @@
 // Package pipeline decides which byte range of a file to request next, and how many bytes may be
-// outstanding, over one or more lanes to a server.
+// outstanding, over one or more sessions to a server.
 //
-// A [Link] represents the path to a server: its lanes (SSH channels or HTTP connections), its rate,
+// A [Link] represents the path to a server: its sessions (SSH channels or HTTP connections), its rate,
 // its round trip, and the outstanding requests. A [Plan] moves one file over a link, in either
 // direction. Any number of plans can share a link. An [Ops] bounds requests that carry no data:
 // stat, open, close, readdir.
@@ -10,15 +10,15 @@
 // its plans must not be used by several goroutines at the same time. A driver that reads a file
 // works in these steps:
 //
-//  1. For each open lane, call [Plan.Next] until it returns false, and send the requests that it
-//     returns. To spread the load, begin with the lane that has the fewest bytes outstanding.
+//  1. For each open session, call [Plan.Next] until it returns false, and send the requests that it
+//     returns. To spread the load, begin with the session that has the fewest bytes outstanding.
 //  2. For each answer, call [Link.Find] to learn which bytes are still missing, store these, and
 //     call [Plan.Reply]. Otherwise call [Plan.EOF], [Plan.Failed], or, if the store fails,
 //     [Plan.LocalFailed].
-//  3. After each of these calls, repeat step 1 for all lanes, because an answer on one lane may
+//  3. After each of these calls, repeat step 1 for all sessions, because an answer on one session may
 //     make room on another. At [Plan.Deadline], do so even if nothing has arrived.
-//  4. Open a lane when [Plan.Lanes] exceeds the number of open lanes. Call [Link.LimitLanes] if
-//     the server refuses, and [Link.LaneLost] when a lane ends.
+//  4. Open a session when [Plan.Sessions] exceeds the number of open sessions. Call [Link.LimitSessions] if
+//     the server refuses, and [Link.SessionLost] when a session ends.
 //  5. After [Plan.Done], keep the file up to [Plan.End]. If [Plan.Err] returns an error, truncate
 //     it to [Plan.Contiguous].
 //  6. Forget the plan when [Plan.Outstanding] is zero too: a range may have been requested twice,
@@ -33,8 +33,8 @@ import "errors"
 
 // Bounds of all tables and lists in this package.
 const (
-	// MaxLanes is the largest number of lanes of one link. Lanes are numbered from 0.
-	MaxLanes = 64
+	// MaxSessions is the largest number of sessions of one link. Sessions are numbered from 0.
+	MaxSessions = 64
 
 	// MaxOutstanding is the largest number of requests outstanding on one link, and on one Ops.
 	// With requests of 16 KiB, that is 64 MiB.
@@ -66,16 +66,16 @@ const none = -1
 
 // The defaults for fields of [Limits] and [Config] that are zero.
 const (
-	// DefaultLaneBytes is the window of an SSH channel, a constant both in
+	// DefaultSessionBytes is the window of an SSH channel, a constant both in
 	// OpenSSH (CHAN_SES_WINDOW_DEFAULT) and in x/crypto/ssh.
-	DefaultLaneBytes = 2 << 20
+	DefaultSessionBytes = 2 << 20
 
-	// DefaultMinBytes is the window of one lane. It also covers a delay that the least round trip
+	// DefaultMinBytes is the window of one session. It also covers a delay that the least round trip
 	// does not show: a server may be busy for longer than a round trip.
 	DefaultMinBytes = 2 << 20
 
 	DefaultMaxBytes = 64 << 20
-	DefaultLanes    = 8        // OpenSSH's MaxSessions is 10
+	DefaultSessions = 8        // OpenSSH's MaxSessions is 10
 	DefaultChunk    = 32 << 10 // the size that every SFTP server must support (draft-ietf-secsh-filexfer-02 §3)
 )
 
@@ -103,6 +103,6 @@ type Stats struct {
 	Duplicate int64 // bytes that arrived again, or lie beyond the end
 	Short     int64 // answers with fewer bytes than requested, but at least one
 	Empty     int64 // answers without bytes
-	Repeats   int64 // requests that repeat a late request of another lane
-	Lost      int64 // requests whose lane was lost
+	Repeats   int64 // requests that repeat a late request of another session
+	Lost      int64 // requests whose session was lost
 }

@@ -17,13 +17,13 @@ type Config struct {
 	// come from an earlier stat, and the file may have grown since.
 	UntilEOF bool
 
-	Chunk int // most bytes in a request; 0 means DefaultChunk. At least one request fits into a lane
+	Chunk int // most bytes in a request; 0 means DefaultChunk. At least one request fits into a session
 
 	// Span is how far requests may extend beyond the first missing byte, in bytes. It is for sinks
 	// that need the bytes in order, and must keep later bytes in memory. 0 means no bound.
 	Span int64
 
-	// Repeat allows a lane to repeat a request that is late on another lane, when nothing else is
+	// Repeat allows a session to repeat a request that is late on another session, when nothing else is
 	// left to request. It is for reads. A write should not be repeated, because it might arrive
 	// after the file was closed.
 	Repeat bool
@@ -48,7 +48,7 @@ type Plan struct {
 	repeats  bool
 	held     bool
 
-	out    int // outstanding requests, on all lanes
+	out    int // outstanding requests, on all sessions
 	asked  int // pieces that are asked
 	beyond int // number of these pieces after expected
 
@@ -75,7 +75,7 @@ func New(c Config) *Plan {
 			p.end = p.expected
 		}
 	}
-	p.chunk = min(int64(orDefault(c.Chunk, DefaultChunk)), p.link.laneBytes, p.link.bytes.ceiling)
+	p.chunk = min(int64(orDefault(c.Chunk, DefaultChunk)), p.link.sessionBytes, p.link.bytes.ceiling)
 	p.span = math.MaxInt64
 	if c.Span > 0 {
 		// When nothing is outstanding, the first hole begins at the first missing byte. So one
@@ -125,9 +125,9 @@ func (p *Plan) AllAsked() bool { return len(p.pieces.holes) == 0 }
 // are not needed any more.
 func (p *Plan) Outstanding() int { return p.out }
 
-// Lanes returns how many lanes are useful for the rest of this file.
-func (p *Plan) Lanes() int {
-	return p.link.lanesFor(max(p.expected-p.Contiguous(), 1))
+// Sessions returns how many sessions are useful for the rest of this file.
+func (p *Plan) Sessions() int {
+	return p.link.sessionsFor(max(p.expected-p.Contiguous(), 1))
 }
 
 // Left returns how many bytes are expected from the first missing byte on. If the end is unknown,
@@ -174,7 +174,7 @@ func (p *Plan) ended(x int32) request {
 	return r
 }
 
-// lost handles a request whose lane is lost.
+// lost handles a request whose session is lost.
 func (p *Plan) lost(x int32) {
 	r := p.ended(x)
 	p.stats.Lost++

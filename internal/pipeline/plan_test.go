@@ -18,15 +18,15 @@ type hand struct {
 // newHand returns a plan with a large window, unless c has a link.
 func newHand(t *testing.T, c Config) *hand {
 	if c.Link == nil {
-		c.Link = NewLink(Limits{LaneBytes: 1 << 20, MinBytes: 1 << 20})
+		c.Link = NewLink(Limits{SessionBytes: 1 << 20, MinBytes: 1 << 20})
 	}
 	return &hand{t: t, p: New(c), now: time.Unix(1_000_000, 0)}
 }
 
-// all returns all requests that Next returns for a lane.
-func (h *hand) all(lane int) (rs []Request) {
+// all returns all requests that Next returns for a session.
+func (h *hand) all(session int) (rs []Request) {
 	for {
-		r, ok := h.p.Next(h.now, lane)
+		r, ok := h.p.Next(h.now, session)
 		if !ok {
 			return rs
 		}
@@ -34,11 +34,11 @@ func (h *hand) all(lane int) (rs []Request) {
 	}
 }
 
-// want checks that a lane gets requests for exactly these ranges.
-func (h *hand) want(lane int, want ...Range) (ids []uint32) {
+// want checks that a session gets requests for exactly these ranges.
+func (h *hand) want(session int, want ...Range) (ids []uint32) {
 	h.t.Helper()
 	var got []Range
-	for _, r := range h.all(lane) {
+	for _, r := range h.all(session) {
 		got = append(got, Range{r.Offset, r.Offset + int64(r.Len)})
 		ids = append(ids, r.ID)
 	}
@@ -109,7 +109,7 @@ func TestOutOfOrder(t *testing.T) {
 
 // The rest of a short answer is requested under a new id, before anything new.
 func TestShort(t *testing.T) {
-	h := newHand(t, Config{Size: 60, Chunk: 10, Link: NewLink(Limits{LaneBytes: 20})})
+	h := newHand(t, Config{Size: 60, Chunk: 10, Link: NewLink(Limits{SessionBytes: 20})})
 	ids := h.want(0, Range{0, 10}, Range{10, 20})
 	h.reply(ids[0], 3)
 	h.state(3, 1, false)
@@ -127,7 +127,7 @@ func TestShort(t *testing.T) {
 // A server that answers all requests short gets smaller requests.
 func TestServerCap(t *testing.T) {
 	const most, size = 32 << 10, 64 << 20
-	w := newWorld(path{rtt: 10 * time.Millisecond, rate: gigabit}, Limits{Lanes: 1})
+	w := newWorld(path{rtt: 10 * time.Millisecond, rate: gigabit}, Limits{Sessions: 1})
 	f := &simFile{p: New(Config{Link: w.link, Size: size, Chunk: sshChunk}), size: size, most: most}
 	w.files = append(w.files, f)
 	w.run()
@@ -140,7 +140,7 @@ func TestServerCap(t *testing.T) {
 	}
 	// This is also the case if each third request is for the rest of another one, and is answered
 	// completely.
-	h := newHand(t, Config{Size: 1 << 20, Chunk: 10_000, Link: NewLink(Limits{LaneBytes: 20_000})})
+	h := newHand(t, Config{Size: 1 << 20, Chunk: 10_000, Link: NewLink(Limits{SessionBytes: 20_000})})
 	sent := h.all(0)
 	for range 8 {
 		slices.SortFunc(sent, func(a, b Request) int { return int(a.Offset - b.Offset) })
@@ -193,7 +193,7 @@ func TestNoProgress(t *testing.T) {
 	}
 	h.state(30, 0, true)
 	// And the count starts again for the part after such a range.
-	h = newHand(t, Config{Size: 30, Chunk: 10, Link: NewLink(Limits{LaneBytes: 10})})
+	h = newHand(t, Config{Size: 30, Chunk: 10, Link: NewLink(Limits{SessionBytes: 10})})
 	h.reply(h.want(0, Range{0, 10})[0], 0)
 	h.reply(h.want(0, Range{0, 10})[0], 0)
 	h.reply(h.want(0, Range{0, 10})[0], 10)
@@ -203,7 +203,7 @@ func TestNoProgress(t *testing.T) {
 }
 
 func TestEndOfFile(t *testing.T) {
-	h := newHand(t, Config{Size: -1, Chunk: 10, Link: NewLink(Limits{LaneBytes: 60})})
+	h := newHand(t, Config{Size: -1, Chunk: 10, Link: NewLink(Limits{SessionBytes: 60})})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30}, Range{30, 40}, Range{40, 50}, Range{50, 60})
 	if _, ok := h.p.End(); ok {
 		t.Error("the end is known from the start")
@@ -294,7 +294,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestEndAt(t *testing.T) {
-	h := newHand(t, Config{Size: 100, Chunk: 10, Link: NewLink(Limits{LaneBytes: 50})})
+	h := newHand(t, Config{Size: 100, Chunk: 10, Link: NewLink(Limits{SessionBytes: 50})})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30}, Range{30, 40}, Range{40, 50})
 	h.reply(ids[0], 10)
 	h.reply(ids[3], 10)
@@ -324,9 +324,9 @@ func TestExtremes(t *testing.T) {
 	h = newHand(t, Config{Offset: -7, Size: 5, Chunk: -1})
 	h.want(0, Range{0, 5})
 	h.want(-1)
-	h.want(MaxLanes)
+	h.want(MaxSessions)
 	if h = newHand(t, Config{Size: 1 << 40, Chunk: math.MaxInt}); h.p.Chunk() != 1<<20 {
-		t.Errorf("chunk %d is more than a lane holds", h.p.Chunk())
+		t.Errorf("chunk %d is more than a session holds", h.p.Chunk())
 	}
 	if p := New(Config{Size: 1, Chunk: 100, Link: NewLink(Limits{MaxBytes: 10})}); p.Chunk() != 10 {
 		t.Errorf("chunk %d is more than the ceiling", p.Chunk())
@@ -374,29 +374,29 @@ func TestIDs(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	k := NewLink(Limits{LaneBytes: 1 << 30, MinBytes: 1 << 30, MaxBytes: 1 << 30, Lanes: 1000})
+	k := NewLink(Limits{SessionBytes: 1 << 30, MinBytes: 1 << 30, MaxBytes: 1 << 30, Sessions: 1000})
 	h := newHand(t, Config{Link: k, Size: 1 << 40, Chunk: 1})
 	if got := len(h.all(0)); got != MaxOutstanding {
 		t.Errorf("%d requests outstanding, want %d", got, MaxOutstanding)
 	}
-	if k.most != MaxLanes {
-		t.Errorf("%d lanes", k.most)
+	if k.most != MaxSessions {
+		t.Errorf("%d sessions", k.most)
 	}
-	k.LimitLanes(3)
-	k.LimitLanes(5)
+	k.LimitSessions(3)
+	k.LimitSessions(5)
 	if k.most != 3 {
-		t.Errorf("%d lanes", k.most)
+		t.Errorf("%d sessions", k.most)
 	}
-	k.LimitLanes(-1)
-	if n := k.lanesFor(noEnd); n != 1 {
-		t.Errorf("%d lanes", n)
+	k.LimitSessions(-1)
+	if n := k.sessionsFor(noEnd); n != 1 {
+		t.Errorf("%d sessions", n)
 	}
 }
 
 // The worst that a server can do to the memory of a plan is to answer the last request first, and
 // each request with fewer bytes than the one before.
 func TestHostileShortAnswers(t *testing.T) {
-	k := NewLink(Limits{LaneBytes: 1 << 30, MinBytes: 1 << 30, MaxBytes: 1 << 30})
+	k := NewLink(Limits{SessionBytes: 1 << 30, MinBytes: 1 << 30, MaxBytes: 1 << 30})
 	h := newHand(t, Config{Link: k, Size: 1 << 40, Chunk: 1 << 18})
 	h.p.shrinkTo = 1
 	for round := range 40 {
@@ -444,7 +444,7 @@ func TestLeft(t *testing.T) {
 // be stored. They do not prevent one other request, for whose answer they may be waiting.
 func TestHeldRequestsLetOneThrough(t *testing.T) {
 	const chunk = 100
-	link := NewLink(Limits{LaneBytes: 2 * chunk, MinBytes: 2 * chunk, MaxBytes: 2 * chunk})
+	link := NewLink(Limits{SessionBytes: 2 * chunk, MinBytes: 2 * chunk, MaxBytes: 2 * chunk})
 	writes := newHand(t, Config{Link: link, Size: 10 * chunk, Chunk: chunk, Held: true})
 	reads := newHand(t, Config{Link: link, Size: 10 * chunk, Chunk: chunk})
 	held := writes.want(0, Range{0, 100}, Range{100, 200})
@@ -468,18 +468,18 @@ func TestHeldRequestsLetOneThrough(t *testing.T) {
 	link.Hold(three[0])
 	link.Hold(12345)
 	others.want(0, Range{0, 100})
-	link.LaneLost(0)
+	link.SessionLost(0)
 	if link.heldBytes != 0 || link.Outstanding(0) != 0 {
-		t.Errorf("%d bytes are held, and %d outstanding, on a lane that is lost", link.heldBytes, link.Outstanding(0))
+		t.Errorf("%d bytes are held, and %d outstanding, on a session that is lost", link.heldBytes, link.Outstanding(0))
 	}
 	writes.want(0, Range{100, 200}, Range{200, 300})
 }
 
-// A range is late on one lane, but its answer has arrived and waits to be stored. No other lane
+// A range is late on one session, but its answer has arrived and waits to be stored. No other session
 // requests it.
 func TestHeldIsNotRepeated(t *testing.T) {
 	for _, here := range []bool{false, true} {
-		k := NewLink(Limits{LaneBytes: 100})
+		k := NewLink(Limits{SessionBytes: 100})
 		h := newHand(t, Config{Link: k, Size: 20, Chunk: 10, Repeat: true})
 		a := h.want(0, Range{0, 10}, Range{10, 20})
 		h.want(1)

@@ -68,12 +68,12 @@ func randomWorld(seed uint64) (w *world, about string) {
 		p.refuse = 1 + rng.IntN(3)
 	}
 	chunk := 8 + rng.IntN(57)
-	lane := chunk * (1 + rng.IntN(8))
+	session := chunk * (1 + rng.IntN(8))
 	l := Limits{
-		LaneBytes: lane,
-		MinBytes:  chunk * (1 + rng.IntN(8)),
-		MaxBytes:  chunk * (2 + rng.IntN(60)),
-		Lanes:     1 + rng.IntN(6),
+		SessionBytes: session,
+		MinBytes:     chunk * (1 + rng.IntN(8)),
+		MaxBytes:     chunk * (2 + rng.IntN(60)),
+		Sessions:     1 + rng.IntN(6),
 	}
 	w = newWorld(p, l)
 	w.rng, w.reopen, w.sticky = rng, some(), some()
@@ -82,15 +82,15 @@ func randomWorld(seed uint64) (w *world, about string) {
 		about += "\n" + w.addRandom(chunk)
 	}
 	if some() {
-		w.lanes[0].rate = 2_000 + rng.Int64N(20_000)
-		about += fmt.Sprintf("\nlane 0 at %d B/s", w.lanes[0].rate)
+		w.sessions[0].rate = 2_000 + rng.Int64N(20_000)
+		about += fmt.Sprintf("\nsession 0 at %d B/s", w.sessions[0].rate)
 	}
 	// Events that happen during the run.
 	if some() {
 		for range 1 + rng.IntN(3) {
-			i, after := rng.IntN(l.Lanes), upTo(time.Second)
-			about += fmt.Sprintf("\nlane %d lost at %v", i, after)
-			w.in(after, func() { w.loseLane(i) })
+			i, after := rng.IntN(l.Sessions), upTo(time.Second)
+			about += fmt.Sprintf("\nsession %d lost at %v", i, after)
+			w.in(after, func() { w.loseSession(i) })
 		}
 	}
 	if some() {

@@ -15,15 +15,15 @@ var (
 	simTrace = flag.Bool("trace", false, "print every simulated request and answer")
 )
 
-// A path is a simulated path to a server. All lanes share it.
+// A path is a simulated path to a server. All sessions share it.
 type path struct {
 	rate    int64         // bytes per second; 0 means no limit
 	rtt     time.Duration // round trip
 	jitter  time.Duration // most random delay added in each direction
-	service time.Duration // how long the server works on a request, one at a time on each lane
-	disk    time.Duration // most time that the driver takes for each answer, one at a time on each lane
-	opening int           // round trips to open a lane
-	refuse  int           // lanes that the server allows; 0 means any number
+	service time.Duration // how long the server works on a request, one at a time on each session
+	disk    time.Duration // most time that the driver takes for each answer, one at a time on each session
+	opening int           // round trips to open a session
+	refuse  int           // sessions that the server allows; 0 means any number
 }
 
 // A world is a link, its files and its server, in virtual time.
@@ -35,24 +35,24 @@ type world struct {
 	evs  eventHeap
 	seq  int
 
-	link   *Link
-	lanes  []*simLane
-	files  []*simFile
-	free   time.Time // when the bottleneck of the path becomes idle
-	asking time.Time // time for which the driver's timer is set
+	link     *Link
+	sessions []*simSession
+	files    []*simFile
+	free     time.Time // when the bottleneck of the path becomes idle
+	asking   time.Time // time for which the driver's timer is set
 
 	peak      int64 // most bytes outstanding
-	most      int   // most lanes open at once
-	reopen    bool  // lanes that were lost are opened again
-	sticky    bool  // the driver fills one lane after the other, instead of all evenly
+	most      int   // most sessions open at once
+	reopen    bool  // sessions that were lost are opened again
+	sticky    bool  // the driver fills one session after the other, instead of all evenly
 	problem   string
 	onMoved   func(n int)
 	events    int
 	maxEvents int
 }
 
-// A simLane is a channel. After its loss, no answers arrive.
-type simLane struct {
+// A simSession is a channel. After its loss, no answers arrive.
+type simSession struct {
 	up, opening bool
 	dead        bool  // it looks open, but no answers arrive
 	life        int   // counts how often it was opened
@@ -123,11 +123,11 @@ func (w *world) trace(format string, args ...any) {
 	}
 }
 
-// newWorld returns a world with one lane, and no files.
+// newWorld returns a world with one session, and no files.
 func newWorld(p path, l Limits) *world {
 	w := &world{path: p, link: NewLink(l), base: time.Unix(1_000_000, 0), maxEvents: 10_000_000}
 	w.now = w.base
-	w.lanes = []*simLane{{up: true}}
+	w.sessions = []*simSession{{up: true}}
 	w.most = 1
 	return w
 }
@@ -158,13 +158,13 @@ func transmission(n int, rate int64) time.Duration {
 // drive does the work of a driver after each event.
 func (w *world) drive() {
 	var open []int
-	for i := range w.lanes {
-		if w.lanes[i].up {
+	for i := range w.sessions {
+		if w.sessions[i].up {
 			open = append(open, i)
 		}
 	}
 	for w.fill(open) {
-		// A lane may have had no room for a whole chunk, but may have room for the short request
+		// A session may have had no room for a whole chunk, but may have room for the short request
 		// that follows.
 	}
 	w.peak = max(w.peak, w.link.bytes.out)
@@ -173,7 +173,7 @@ func (w *world) drive() {
 		if f.p.Done() {
 			continue
 		}
-		want = max(want, f.p.Lanes())
+		want = max(want, f.p.Sessions())
 		if d := f.p.Deadline(); d.After(w.now) && (wake.IsZero() || d.Before(wake)) {
 			wake = d
 		}
@@ -185,27 +185,27 @@ func (w *world) drive() {
 		w.asking = wake
 		w.at(wake, func() {})
 	}
-	w.openLanes(want)
+	w.openSessions(want)
 	if len(open) > w.most {
 		w.most = len(open)
 	}
 }
 
-// fill sends all requests that can be sent, until Next has returned false for each lane.
+// fill sends all requests that can be sent, until Next has returned false for each session.
 func (w *world) fill(open []int) (some bool) {
 	if w.sticky {
-		for _, lane := range open {
-			for w.ask(lane) {
+		for _, session := range open {
+			for w.ask(session) {
 				some = true
 			}
 		}
 		return some
 	}
-	// Begin with the emptiest lane, until it has no more requests.
+	// Begin with the emptiest session, until it has no more requests.
 	for left := slices.Clone(open); len(left) > 0; {
 		i := 0
 		for n := range left {
-			if w.link.lanes[left[n]] < w.link.lanes[left[i]] {
+			if w.link.sessions[left[n]] < w.link.sessions[left[i]] {
 				i = n
 			}
 		}
@@ -218,92 +218,92 @@ func (w *world) fill(open []int) (some bool) {
 	return some
 }
 
-// ask sends one request of any file on a lane.
-func (w *world) ask(lane int) bool {
+// ask sends one request of any file on a session.
+func (w *world) ask(session int) bool {
 	for _, f := range w.files {
-		if r, ok := f.next(w.now, lane); ok {
-			w.trace("lane %d asks for %+v, window %d", lane, r, w.link.Window())
-			w.send(f, lane, r)
+		if r, ok := f.next(w.now, session); ok {
+			w.trace("session %d asks for %+v, window %d", session, r, w.link.Window())
+			w.send(f, session, r)
 			return true
 		}
 	}
 	return false
 }
 
-func (f *simFile) next(now time.Time, lane int) (Request, bool) {
+func (f *simFile) next(now time.Time, session int) (Request, bool) {
 	if f.m != nil {
-		return f.m.next(now, lane)
+		return f.m.next(now, session)
 	}
-	return f.p.Next(now, lane)
+	return f.p.Next(now, session)
 }
 
-// openLanes opens lanes until there are want of them.
-func (w *world) openLanes(want int) {
+// openSessions opens sessions until there are want of them.
+func (w *world) openSessions(want int) {
 	have := 0
-	for _, l := range w.lanes {
+	for _, l := range w.sessions {
 		if l.up || l.opening {
 			have++
 		}
 	}
 	for ; have < want; have++ {
 		i := 0
-		for i < len(w.lanes) && (w.lanes[i].up || w.lanes[i].opening || w.lanes[i].life > 0 && !w.reopen) {
+		for i < len(w.sessions) && (w.sessions[i].up || w.sessions[i].opening || w.sessions[i].life > 0 && !w.reopen) {
 			i++
 		}
-		if i >= MaxLanes {
+		if i >= MaxSessions {
 			return
 		}
-		if i == len(w.lanes) {
-			w.lanes = append(w.lanes, &simLane{})
+		if i == len(w.sessions) {
+			w.sessions = append(w.sessions, &simSession{})
 		}
-		l := w.lanes[i]
+		l := w.sessions[i]
 		l.opening = true
 		w.in(time.Duration(w.path.opening)*w.path.rtt, func() {
 			l.opening = false
 			open := 0
-			for _, o := range w.lanes {
+			for _, o := range w.sessions {
 				if o.up {
 					open++
 				}
 			}
 			if w.path.refuse > 0 && open >= w.path.refuse {
-				w.trace("lane %d is refused", i)
-				w.link.LimitLanes(open)
+				w.trace("session %d is refused", i)
+				w.link.LimitSessions(open)
 				return
 			}
-			w.trace("lane %d opens", i)
+			w.trace("session %d opens", i)
 			l.up = true
 			l.life++
 		})
 	}
 }
 
-// loseLane ends a lane. Everything that is on its way is lost.
-func (w *world) loseLane(i int) {
-	if i >= len(w.lanes) || !w.lanes[i].up {
+// loseSession ends a session. Everything that is on its way is lost.
+func (w *world) loseSession(i int) {
+	if i >= len(w.sessions) || !w.sessions[i].up {
 		return
 	}
-	w.trace("lane %d is lost", i)
-	*w.lanes[i] = simLane{life: w.lanes[i].life + 1, rate: w.lanes[i].rate}
+	w.trace("session %d is lost", i)
+	*w.sessions[i] = simSession{life: w.sessions[i].life + 1, rate: w.sessions[i].rate}
 	for _, f := range w.files {
 		if f.m != nil {
 			f.m.lost(i)
 		}
 	}
-	w.link.LaneLost(i)
-	for _, l := range w.lanes {
+	w.link.SessionLost(i)
+	for _, l := range w.sessions {
 		if l.up || l.opening {
 			return
 		}
 	}
-	// If there is no lane, a driver connects again, whatever the plan wants.
+	// If there is no session, a driver connects again, whatever the plan wants.
 	w.reopen = true
-	w.openLanes(1)
+	w.openSessions(1)
 }
 
 // send sends a request to the server, and returns its answer to the driver.
-func (w *world) send(f *simFile, lane int, r Request) {
-	l := w.lanes[lane]
+func (w *world) send(f *simFile, session int, r Request) {
+	l := w.sessions[session]
 	life := l.life
 	up := func() bool { return l.up && l.life == life && !l.dead }
 	then := func(t time.Time, run func()) {

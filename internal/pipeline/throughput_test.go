@@ -37,40 +37,40 @@ var tablePaths = []struct {
 }
 
 // TestThroughput maintains a table of the percentage of a link that is used in virtual time, by its
-// rate, its round trip, and the number of lanes that may be opened. The result depends only on the
+// rate, its round trip, and the number of sessions that may be opened. The result depends only on the
 // code, so a difference means that the behaviour has changed: check it, and then use -update.
 //
-// Independently of the table, a long transfer must reach 95 % of what the link, its lanes and the
+// Independently of the table, a long transfer must reach 95 % of what the link, its sessions and the
 // ceiling allow. It may have no more in flight than four times what that requires, or the floor.
 func TestThroughput(t *testing.T) {
 	skipUnderRace(t)
 	var b strings.Builder
-	fmt.Fprintf(&b, "Percent of the link that 256 MiB reach, and that a longer file fills later; peak in flight, MiB; lanes opened.\n")
-	fmt.Fprintf(&b, "Requests of 255 KiB, 2 MiB on a lane, 3 round trips to open one.\n")
+	fmt.Fprintf(&b, "Percent of the link that 256 MiB reach, and that a longer file fills later; peak in flight, MiB; sessions opened.\n")
+	fmt.Fprintf(&b, "Requests of 255 KiB, 2 MiB on a session, 3 round trips to open one.\n")
 	for _, r := range tableRates {
-		fmt.Fprintf(&b, "\n%-18s%24s%24s%24s\n", r.name, "1 lane", "up to 8", "up to 32")
+		fmt.Fprintf(&b, "\n%-18s%24s%24s%24s\n", r.name, "1 session", "up to 8", "up to 32")
 		for _, p := range tablePaths {
 			fmt.Fprintf(&b, "%-18s", p.name)
-			for _, lanes := range []int{1, 8, 32} {
+			for _, sessions := range []int{1, 8, 32} {
 				way := p.path
 				way.rate, way.opening = r.rate, 3
-				short := measure(t, way, lanes, 256*mib)
-				long := measureLong(t, way, lanes)
-				peak, most := max(short.peak, long.peak), max(short.lanes, long.lanes)
+				short := measure(t, way, sessions, 256*mib)
+				long := measureLong(t, way, sessions)
+				peak, most := max(short.peak, long.peak), max(short.sessions, long.sessions)
 				fmt.Fprintf(&b, "%24s", fmt.Sprintf("%d %d %% %d.%d %d", short.percent(), long.filled, peak/mib, peak*10/mib%10, most))
-				// The lanes and the ceiling allow this many bytes per round trip, while one request
+				// The sessions and the ceiling allow this many bytes per round trip, while one request
 				// is on the wire and one is at the server.
-				chunks := min(int64(lanes)*DefaultLaneBytes/sshChunk*sshChunk, DefaultMaxBytes)
+				chunks := min(int64(sessions)*DefaultSessionBytes/sshChunk*sshChunk, DefaultMaxBytes)
 				trip := way.rtt + transmission(sshChunk, r.rate) + way.service
 				bound := min(mulDiv(chunks, 100*int64(time.Second), int64(trip))/r.rate, 100)
 				if way.service > 0 {
-					bound = min(bound, mulDiv(int64(long.lanes)*sshChunk, 100*int64(time.Second), int64(way.service))/r.rate)
+					bound = min(bound, mulDiv(int64(long.sessions)*sshChunk, 100*int64(time.Second), int64(way.service))/r.rate)
 				}
 				if long.filled < bound*95/100 {
-					t.Errorf("%s, %s, %d lanes: %d %%, and not 95 %% of %d", r.name, p.name, lanes, long.filled, bound)
+					t.Errorf("%s, %s, %d sessions: %d %%, and not 95 %% of %d", r.name, p.name, sessions, long.filled, bound)
 				}
 				if need := max(4*mulDiv(r.rate, int64(trip), int64(time.Second)), DefaultMinBytes); peak > need {
-					t.Errorf("%s, %s, %d lanes: %d bytes in flight, where %d are plenty", r.name, p.name, lanes, peak, need)
+					t.Errorf("%s, %s, %d sessions: %d bytes in flight, where %d are plenty", r.name, p.name, sessions, peak, need)
 				}
 			}
 			b.WriteString("\n")
@@ -84,7 +84,7 @@ type result struct {
 	size, rate int64
 	took       time.Duration
 	peak       int64
-	lanes      int
+	sessions   int
 	stats      Stats
 	filled     int64 // percentage of the link that was used after the ramp
 }
@@ -93,18 +93,18 @@ func (r result) percent() int64 {
 	return mulDiv(r.size, 100*int64(time.Second), int64(r.took)) / r.rate
 }
 
-// measure moves a file of size bytes over at most lanes lanes.
-func measure(t *testing.T, p path, lanes int, size int64) result {
+// measure moves a file of size bytes over at most sessions sessions.
+func measure(t *testing.T, p path, sessions int, size int64) result {
 	t.Helper()
-	w := newWorld(p, Limits{Lanes: lanes})
+	w := newWorld(p, Limits{Sessions: sessions})
 	w.rng = rand.New(rand.NewPCG(1, 1))
 	return w.measure(t, Config{Size: size, Chunk: sshChunk, Repeat: true})
 }
 
-// measureLong moves as much data as six seconds take, over at most lanes lanes.
-func measureLong(t *testing.T, p path, lanes int) result {
+// measureLong moves as much data as six seconds take, over at most sessions sessions.
+func measureLong(t *testing.T, p path, sessions int) result {
 	t.Helper()
-	w := newWorld(p, Limits{Lanes: lanes})
+	w := newWorld(p, Limits{Sessions: sessions})
 	w.rng = rand.New(rand.NewPCG(1, 1))
 	late := w.meter(3*time.Second, 5*time.Second)
 	r := w.measure(t, Config{Size: 6 * p.rate, Chunk: sshChunk, Repeat: true})
@@ -125,5 +125,5 @@ func (w *world) measure(t *testing.T, c Config) result {
 	if w.problem != "" {
 		t.Fatalf("%+v, %+v: %s", w.path, c, w.problem)
 	}
-	return result{size: c.Size, rate: w.path.rate, took: f.done.Sub(w.base), peak: w.peak, lanes: w.most, stats: f.p.Stats()}
+	return result{size: c.Size, rate: w.path.rate, took: f.done.Sub(w.base), peak: w.peak, sessions: w.most, stats: f.p.Stats()}
 }

@@ -116,8 +116,8 @@ func (c *Config) setDefaults() {
 	if c.Requests > 0 || c.RequestBytes > 0 {
 		c.First, c.Expect = "", 0
 	}
-	c.Sessions = min(c.Sessions, pipeline.MaxLanes)
-	c.Conns = min(c.Conns, pipeline.MaxLanes/c.Sessions)
+	c.Sessions = min(c.Sessions, pipeline.MaxSessions)
+	c.Conns = min(c.Conns, pipeline.MaxSessions/c.Sessions)
 }
 
 // FirstSize, as the Expect of a [Config], stands for the size of the file First.

@@ -199,7 +199,7 @@ func TestSmallUploadRefused(t *testing.T) {
 
 // If the connection is lost after any number of bytes, another one continues, as with large
 // files.
-func TestSmallUploadLaneLost(t *testing.T) {
+func TestSmallUploadSessionLost(t *testing.T) {
 	for _, what := range []wire.Type{wire.TypeWrite, wire.TypeFsetstat, wire.TypeClose} {
 		var once sync.Once
 		data := pattern(4096, 1)

@@ -11,7 +11,7 @@ import (
 
 // Copies on the server are complete, whichever sessions their files are open in. Here the sources
 // are open in the first session, and the new files in all of them.
-func TestCloneAcrossLanes(t *testing.T) {
+func TestCloneAcrossSessions(t *testing.T) {
 	withFakeServer(t, Config{Conns: 1, Sessions: 4}, func(p *fakeServer) { p.link.latency = 20 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()
 		data := pattern(1<<20, 1)
@@ -34,7 +34,7 @@ func TestCloneAcrossLanes(t *testing.T) {
 		if _, err := io.Copy(io.Discard, large); err != nil {
 			t.Fatal(err)
 		}
-		lanes, opened, read := c.measure().Sessions, p.count("OPEN"), p.count("READ")
+		sessions, opened, read := c.measure().Sessions, p.count("OPEN"), p.count("READ")
 		var copies sync.WaitGroup
 		for i, src := range sources {
 			copies.Go(func() {
@@ -50,8 +50,8 @@ func TestCloneAcrossLanes(t *testing.T) {
 				t.Errorf("copy %d has other bytes", i)
 			}
 		}
-		if lanes < 2 || opened <= len(sources) || read > 0 {
-			t.Errorf("%d lanes; %d opens for %d copies, %d requests to read", lanes, opened, len(sources), read)
+		if sessions < 2 || opened <= len(sources) || read > 0 {
+			t.Errorf("%d sessions; %d opens for %d copies, %d requests to read", sessions, opened, len(sources), read)
 		}
 	})
 }

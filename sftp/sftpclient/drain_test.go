@@ -19,14 +19,14 @@ func TestDrain(t *testing.T) {
 	// A session may have just sent an OPEN: the CLOSE follows when it is answered.
 	const most = 4 * latency
 	for _, test := range []struct {
-		name  string
-		size  int64
-		files int // at a time
-		lanes int // at least
-		most  time.Duration
+		name     string
+		size     int64
+		files    int // at a time
+		sessions int // at least
+		most     time.Duration
 	}{
 		{"small", 5000, 1, 1, 0},
-		{"several lanes", int64(race.Fewer(300<<20, 2)), 1, 2, most},
+		{"several sessions", int64(race.Fewer(300<<20, 2)), 1, 2, most},
 		{"several files", 5000, 3, 3, most},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestDrain(t *testing.T) {
 				_ = s.Close()
 				_ = c.Close()
 				h.wait.Wait()
-				if ended < test.lanes {
+				if ended < test.sessions {
 					t.Errorf("the server had %d handles, so that this shows nothing", ended)
 				}
 			})

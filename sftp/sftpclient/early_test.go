@@ -242,11 +242,11 @@ func TestGuessedHandles(t *testing.T) {
 		return wire.AppendData(nil, q.ID, bytes.Repeat([]byte{0xee}, int(q.Length)))
 	}
 	for name, test := range map[string]struct {
-		hook  func(*fakeSession, wire.Request, []byte) ([]byte, bool)
-		late  func(wire.Request) time.Duration
-		lanes bool // other connections are used
+		hook     func(*fakeSession, wire.Request, []byte) ([]byte, bool)
+		late     func(wire.Request) time.Duration
+		sessions bool // other connections are used
 	}{
-		"right": {lanes: true},
+		"right": {sessions: true},
 		"wrong": {func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
 			if further(s) && q.Type == wire.TypeOpen && s.last == 0 {
 				s.last = 7
@@ -315,7 +315,7 @@ func TestGuessedHandles(t *testing.T) {
 				if used.Load() == 0 {
 					t.Error("nothing was asked ahead")
 				}
-				if n := c.measure().Conns; test.lanes && n != 8 {
+				if n := c.measure().Conns; test.sessions && n != 8 {
 					t.Errorf("%d connections", n)
 				}
 				p.end(t, c)

@@ -255,14 +255,14 @@ func TestDataWithMore(t *testing.T) {
 				t.Errorf("%d bytes more: %v", more, err)
 			}
 			if last := c.mux.State().LastLoss; last != nil {
-				t.Errorf("%d bytes more: a lane ended: %v", more, last)
+				t.Errorf("%d bytes more: a session ended: %v", more, last)
 			}
 		})
 	}
 }
 
 // An answer in another session than its request does not count.
-func TestAnswerOnAnotherLane(t *testing.T) {
+func TestAnswerOnAnotherSession(t *testing.T) {
 	var mu sync.Mutex
 	var reads []*fakeSession // sessions that received a READ
 	lied := false
@@ -295,7 +295,7 @@ func TestAnswerOnAnotherLane(t *testing.T) {
 		mu.Lock() // a repeated READ may still be answered
 		defer mu.Unlock()
 		if !lied {
-			t.Error("there was never another lane to answer on")
+			t.Error("there was never another session to answer on")
 		}
 	})
 }
@@ -333,7 +333,7 @@ func TestShortAnswersToRepeatedRead(t *testing.T) {
 			t.Error(err)
 		}
 		if len(asked) < 3 || asked[0] == asked[1] {
-			t.Errorf("%d READs of the end, want two of the same bytes on two lanes, and one of the rest", len(asked))
+			t.Errorf("%d READs of the end, want two of the same bytes on two sessions, and one of the rest", len(asked))
 		}
 	})
 }

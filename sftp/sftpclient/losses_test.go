@@ -82,12 +82,12 @@ func TestGivesUpOnViolations(t *testing.T) {
 // at increasing intervals. If it receives hardly anything, it soon gives up.
 func TestBacksOff(t *testing.T) {
 	for _, test := range []struct {
-		name  string
-		lanes int           // on one connection; 0 means the maximum, on several connections
-		reads int           // answered in a session
-		most  int           // most connections
-		until time.Duration // how long the file is fetched
-		gives bool          // the client gives up
+		name     string
+		sessions int           // on one connection; 0 means the maximum, on several connections
+		reads    int           // answered in a session
+		most     int           // most connections
+		until    time.Duration // how long the file is fetched
+		gives    bool          // the client gives up
 	}{
 		{"hardly anything", 1, 1, maxLosses + 2, time.Hour, true},
 		{"some", 1, 8, 45, 3 * time.Minute, false},
@@ -106,7 +106,7 @@ func TestBacksOff(t *testing.T) {
 					}
 					return nil, answered[s] > test.reads
 				})
-				c := p.client(t, Config{Conns: test.lanes, Sessions: test.lanes})
+				c := p.client(t, Config{Conns: test.sessions, Sessions: test.sessions})
 				f, err := c.Open(t.Context(), "void")
 				if err != nil {
 					t.Fatal(err)

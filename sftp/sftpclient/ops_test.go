@@ -205,7 +205,7 @@ func TestWithoutExtensions(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // Calls that may be repeated survive the loss of their session.
-func TestCallsSurviveALane(t *testing.T) {
+func TestCallsSurviveASession(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 10 * time.Millisecond
 		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {

@@ -61,10 +61,10 @@ func TestFillsLongPaths(t *testing.T) {
 		eight, path8, _ := run(t, 0, 10, put)
 		more, path16, p := run(t, 1, 10, put)
 		refused, pathR, pR := run(t, 0, 3, put)
-		t.Logf("put %v: one lane %v; eight %v (%d lanes); two connections %v (%d lanes on %d); three allowed %v (%d lanes)",
+		t.Logf("put %v: one session %v; eight %v (%d sessions); two connections %v (%d sessions on %d); three allowed %v (%d sessions)",
 			put, one, eight, path8.Sessions, more, path16.Sessions, path16.Conns, refused, pathR.Sessions)
 		if one < 4*eight {
-			t.Errorf("put %v: eight lanes took %v, one %v", put, eight, one)
+			t.Errorf("put %v: eight sessions took %v, one %v", put, eight, one)
 		}
 		if more >= eight || path16.Conns != 2 || path16.Sessions <= 8 || p.made != 2 {
 			t.Errorf("put %v: two connections took %v with %+v, one %v", put, more, path16, eight)
@@ -244,7 +244,7 @@ func (nowhere) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
 // A session may be lost after any number of bytes, in either direction: its pending requests move
 // to other sessions, or to a replacement.
-func TestLosesLanes(t *testing.T) {
+func TestLosesSessions(t *testing.T) {
 	const size = 600_000
 	data := pattern(size, 9)
 	lose := func(t *testing.T, put, back bool, after int64) {
@@ -325,7 +325,7 @@ func TestLosesLanes(t *testing.T) {
 
 // The client keeps the data of File.Write until the server has confirmed it, so nothing is
 // missing if sessions are lost meanwhile.
-func TestLosesLanesWhileWriting(t *testing.T) {
+func TestLosesSessionsWhileWriting(t *testing.T) {
 	data := pattern(600_000, 9)
 	for _, piece := range []int{5000, 100_000} {
 		for after := range 12 {
@@ -347,7 +347,7 @@ func TestLosesLanesWhileWriting(t *testing.T) {
 					t.Error(err)
 				}
 				if p.opened < 2 {
-					t.Error("the lane was not lost")
+					t.Error("the session was not lost")
 				}
 				if !bytes.Equal(p.get(t, "f"), data) {
 					t.Errorf("pieces of %d, lost at step %d: the server has other bytes", piece, after)
@@ -358,7 +358,7 @@ func TestLosesLanesWhileWriting(t *testing.T) {
 }
 
 // If one of several sessions is lost, the others continue.
-func TestLosesOneOfManyLanes(t *testing.T) {
+func TestLosesOneOfManySessions(t *testing.T) {
 	const size = 40 << 20
 	data := pattern(size, 5)
 	for _, put := range []bool{false, true} {

@@ -270,7 +270,7 @@ func TestOverSSH(t *testing.T) {
 		}
 		// One session would take 20.
 		if took > 15 || c.measure().Sessions < 4 {
-			t.Errorf("40 MiB took %.1f round trips on %d lanes", took, c.measure().Sessions)
+			t.Errorf("40 MiB took %.1f round trips on %d sessions", took, c.measure().Sessions)
 		}
 		if err := uploadAll(t.Context(), c, "g", data); err != nil {
 			t.Error(err)
@@ -301,7 +301,7 @@ func TestOverSSHWithFewSessions(t *testing.T) {
 				t.Error(err)
 			}
 			if n := c.measure().Sessions; n != sessions {
-				t.Errorf("%d lanes, and the server opens %d sessions", n, sessions)
+				t.Errorf("%d sessions, and the server opens %d sessions", n, sessions)
 			}
 			if err := c.Close(); err != nil {
 				t.Error(err)

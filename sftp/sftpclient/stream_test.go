@@ -25,14 +25,14 @@ func (p *fakeServer) connectStream(context.Context) (io.ReadWriteCloser, error) 
 func TestStreams(t *testing.T) {
 	const size, known = 96 << 20, 100 * time.Millisecond
 	for _, test := range []struct {
-		name    string
-		trip    time.Duration // known in advance
-		near    bool
-		further func(p *fakeServer, n int64) (io.ReadWriteCloser, error)
-		lanes   int
-		tries   int64
+		name     string
+		trip     time.Duration // known in advance
+		near     bool
+		further  func(p *fakeServer, n int64) (io.ReadWriteCloser, error)
+		sessions int
+		tries    int64
 	}{
-		{name: "one alone", lanes: 1},
+		{name: "one alone", sessions: 1},
 		{"near", 0, true, func(p *fakeServer, _ int64) (io.ReadWriteCloser, error) { return p.connectStream(context.Background()) }, 1, 0},
 		{"far, which shows later", 0, false, func(p *fakeServer, _ int64) (io.ReadWriteCloser, error) { return p.connectStream(context.Background()) }, 8, 7},
 		{"as many as help", known, false, func(p *fakeServer, _ int64) (io.ReadWriteCloser, error) { return p.connectStream(context.Background()) }, 8, 7},
@@ -74,8 +74,8 @@ func TestStreams(t *testing.T) {
 				if n, err := f.FetchTo(t.Context(), nowhere{}, 0); n != size || err != nil {
 					t.Errorf("FetchTo = %d, %v", n, err)
 				}
-				if got := c.measure(); got.Sessions != test.lanes || tries.Load() > test.tries {
-					t.Errorf("%d lanes, and %d streams were begun; want %d, and at most %d", got.Sessions, tries.Load(), test.lanes, test.tries)
+				if got := c.measure(); got.Sessions != test.sessions || tries.Load() > test.tries {
+					t.Errorf("%d sessions, and %d streams were begun; want %d, and at most %d", got.Sessions, tries.Load(), test.sessions, test.tries)
 				}
 				_ = f.Close()
 				p.end(t, c)

@@ -154,7 +154,7 @@ func TestDoesNotWriteToAnotherFile(t *testing.T) {
 			t.Error(err)
 		}
 		if p.count("OPEN") == opens {
-			t.Error("there was no other lane to open it on")
+			t.Error("there was no other session to open it on")
 		}
 		if got := p.get(t, "f"); !bytes.Equal(got, other) {
 			t.Errorf("the new file has %d bytes, want its own %d", len(got), len(other))

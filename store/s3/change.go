@@ -13,10 +13,10 @@ import (
 
 const (
 	// maxCopy is the largest object, in bytes, that S3 copies in one request. Larger objects are
-	// copied in ranges of copyPart bytes, copyLanes ranges at a time.
-	maxCopy   = 5 << 30
-	copyPart  = 512 << 20
-	copyLanes = 4
+	// copied in ranges of copyPart bytes, copyParallel ranges at a time.
+	maxCopy      = 5 << 30
+	copyPart     = 512 << 20
+	copyParallel = 4
 
 	// removeBatch is how many objects are removed in one request.
 	removeBatch = 1000

@@ -11,7 +11,7 @@ import (
 // The defaults for fields of [Config] that are zero.
 const (
 	defaultConns  = 256
-	defaultLanes  = 16
+	defaultParts  = 16
 	defaultMemory = 512 << 20
 
 	defaultConnectTimeout = 30 * time.Second
@@ -46,7 +46,7 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	Conns int // most connections at a time; 0 means 256
-	Lanes int // parts of one file that are transferred at a time; 0 means 16
+	Parts int // parts of one file that are transferred at a time; 0 means 16
 
 	// Memory bounds the bytes that uploads of several parts hold. An upload that would exceed it
 	// waits for others. 0 means 512 MiB.
@@ -80,8 +80,8 @@ func (c *Config) fill() {
 	if c.Conns <= 0 {
 		c.Conns = defaultConns
 	}
-	if c.Lanes <= 0 {
-		c.Lanes = defaultLanes
+	if c.Parts <= 0 {
+		c.Parts = defaultParts
 	}
 	if c.Memory <= 0 {
 		c.Memory = defaultMemory

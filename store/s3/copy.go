@@ -99,12 +99,12 @@ func (c *client) copyParts(ctx context.Context, bucket, from, to, id string, i i
 	if i.etag == "" {
 		guard = map[string]string{"x-amz-copy-source-if-unmodified-since": i.unmodifiedSince().Format(http.TimeFormat)}
 	}
-	lanes := make(chan struct{}, copyLanes)
+	parallel := make(chan struct{}, copyParallel)
 	var work sync.WaitGroup
 	for n := range list {
-		lanes <- struct{}{}
+		parallel <- struct{}{}
 		work.Go(func() {
-			defer func() { <-lanes }()
+			defer func() { <-parallel }()
 			off := int64(n) * size
 			err := c.do(ctx, func(ctx context.Context) (err error) {
 				list[n], err = c.server.CopyObjectPart(ctx, bucket, from, c.bucket, to, id, n+1, off, min(size, i.size-off), guard)

@@ -15,9 +15,9 @@ const (
 	// fetchChunk is the most bytes of a file that one request of FetchTo asks for.
 	fetchChunk = 8 << 20
 
-	// fetchLanes is how many of these requests are sent at once, before it is known whether more
+	// fetchParallel is how many of these requests are sent at once, before it is known whether more
 	// are faster.
-	fetchLanes = 4
+	fetchParallel = 4
 
 	// copyBuffer is how many bytes of an answer are read and written at once.
 	copyBuffer = 256 << 10
@@ -55,10 +55,10 @@ func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	defer context.AfterFunc(f.ctx, func() { x.cancel(context.Cause(f.ctx)) })()
-	lanes := min(f.c.config.Lanes, pipeline.MaxLanes)
+	parallel := min(f.c.config.Parts, pipeline.MaxSessions)
 	x.plan = pipeline.New(pipeline.Config{
 		Link: pipeline.NewLink(pipeline.Limits{
-			LaneBytes: fetchChunk, MinBytes: min(fetchLanes, lanes) * fetchChunk, MaxBytes: lanes * fetchChunk, Lanes: lanes,
+			SessionBytes: fetchChunk, MinBytes: min(fetchParallel, parallel) * fetchChunk, MaxBytes: parallel * fetchChunk, Sessions: parallel,
 		}),
 		Offset: off, Size: f.info.size - off, Chunk: fetchChunk,
 	})
@@ -105,11 +105,11 @@ func (x *download) step() (over bool) {
 		return true
 	}
 	link := x.plan.Link()
-	for lane := range x.plan.Lanes() {
-		if link.Outstanding(lane) > 0 {
-			continue // a lane is a connection, with one request at a time
+	for session := range x.plan.Sessions() {
+		if link.Outstanding(session) > 0 {
+			continue // a session is a connection, with one request at a time
 		}
-		if q, due := x.plan.Next(time.Now(), lane); due {
+		if q, due := x.plan.Next(time.Now(), session); due {
 			x.work.Go(func() { x.part(q) })
 		}
 	}

@@ -117,7 +117,7 @@ func New(root string, c Config) (*Client, error) {
 	if c.Conns <= 0 {
 		c.Conns = defaultConns
 	}
-	c.Lanes = cmp.Or(c.Lanes, defaultLanes)
+	c.Parts = cmp.Or(c.Parts, defaultParts)
 	c.UserAgent = cmp.Or(c.UserAgent, "haul")
 	client := &Client{base: base, config: c, pause: firstPause, conns: newConnLimit(c.Conns), anew: map[string]bool{}}
 	client.life, client.end = context.WithCancelCause(context.Background())

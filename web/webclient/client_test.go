@@ -298,7 +298,7 @@ func TestNotParallel(t *testing.T) {
 		o                      Config
 		etag, modified, ranges string
 	}{
-		{Config{Lanes: -1}, `"1"`, "", "bytes"},
+		{Config{Parts: -1}, `"1"`, "", "bytes"},
 		{Config{}, "", "", "bytes"},
 		{Config{}, `W/"1"`, lately, "bytes"},
 		{Config{}, `"1"`, "", "none"},

@@ -13,7 +13,7 @@ const DefaultAbsenceTimeout = 20 * time.Second
 // The defaults of other fields.
 const (
 	defaultConns = 8
-	defaultLanes = 8
+	defaultParts = 8
 
 	defaultConnectTimeout = 30 * time.Second
 	defaultAnswerTimeout  = time.Minute
@@ -55,9 +55,9 @@ type Config struct {
 	// except those for parts of large files.
 	Conns int
 
-	// Lanes is how many parts of one file are requested at a time; 0 means 8. A negative
+	// Parts is how many parts of one file are requested at a time; 0 means 8. A negative
 	// number means that nothing is read in parallel.
-	Lanes int
+	Parts int
 
 	ConnectTimeout time.Duration // 0 means 30 s
 	AnswerTimeout  time.Duration // until the headers of an answer have arrived; 0 means a minute

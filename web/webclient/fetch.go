@@ -101,7 +101,7 @@ func (f *remoteFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int
 	}
 	f.mu.Lock()
 	guarded := f.info.version.guard() != "" && size >= 0
-	x.parallel = guarded && f.ranges == rangesYes && f.c.config.Lanes > 0 && !f.single
+	x.parallel = guarded && f.ranges == rangesYes && f.c.config.Parts > 0 && !f.single
 	f.mu.Unlock()
 	if x.streamEnd = size; size < 0 {
 		x.streamEnd = math.MaxInt64
@@ -228,11 +228,11 @@ func (x *download) chunk(left int64) int64 {
 // addPart adds a part of the file to request. It lies before all other parts.
 func (x *download) addPart(start, end int64) {
 	if x.link == nil {
-		chunk, lanes := int(x.chunk(end-start)), 1
+		chunk, parallel := int(x.chunk(end-start)), 1
 		if x.parallel {
-			lanes = x.f.c.config.Lanes
+			parallel = x.f.c.config.Parts
 		}
-		x.link = pipeline.NewLink(pipeline.Limits{LaneBytes: chunk, MinBytes: min(2, lanes) * chunk, MaxBytes: lanes * chunk, Lanes: lanes})
+		x.link = pipeline.NewLink(pipeline.Limits{SessionBytes: chunk, MinBytes: min(2, parallel) * chunk, MaxBytes: parallel * chunk, Sessions: parallel})
 	}
 	p := &fetchPart{start: start, end: end}
 	p.plan = pipeline.New(pipeline.Config{Link: x.link, Offset: start, Size: end - start, Chunk: maxChunk})
@@ -244,8 +244,8 @@ func (x *download) request(now time.Time, p *fetchPart) {
 	if p.dead || now.Before(x.notBefore) {
 		return
 	}
-	for lane := range p.plan.Lanes() {
-		if x.link.Outstanding(lane) > 0 {
+	for session := range p.plan.Sessions() {
+		if x.link.Outstanding(session) > 0 {
 			continue // HTTP/1.1 answers one request after another
 		}
 		probe := x.attempts.tries > 0
@@ -257,7 +257,7 @@ func (x *download) request(now time.Time, p *fetchPart) {
 		if !ok && (x.streaming || x.busy > 0) {
 			return // other requests hold all connections
 		}
-		q, due := p.plan.Next(now, lane)
+		q, due := p.plan.Next(now, session)
 		if !due {
 			if ok {
 				conn.release()
@@ -266,12 +266,12 @@ func (x *download) request(now time.Time, p *fetchPart) {
 		}
 		x.busy++
 		x.probing = x.probing || probe
-		x.work.Go(func() { x.part(p, lane, q, conn, own, probe) })
+		x.work.Go(func() { x.part(p, session, q, conn, own, probe) })
 	}
 }
 
 // part fetches one part, over conn or, if that is nil, over one that it waits for.
-func (x *download) part(p *fetchPart, lane int, q pipeline.Request, conn *connSlot, own, probe bool) {
+func (x *download) part(p *fetchPart, session int, q pipeline.Request, conn *connSlot, own, probe bool) {
 	send := func(ctx context.Context, k request) (*response, error) {
 		k.conn = conn
 		return x.f.c.sendAs(ctx, k)
@@ -301,7 +301,7 @@ func (x *download) part(p *fetchPart, lane int, q pipeline.Request, conn *connSl
 		x.brought = true
 		p.plan.Reply(time.Now(), q.ID, int(n)) // the plan requests the rest, if any, again
 	} else {
-		x.link.LaneLost(lane)
+		x.link.SessionLost(session)
 	}
 	switch {
 	case err != nil && p.dead && !local:
@@ -458,7 +458,7 @@ func (x *download) lost(err error, before int) {
 			x.failLocked(err, false)
 			return
 		}
-		x.link.LimitLanes(max(x.busy, 1)) // the server may accept fewer requests at a time
+		x.link.LimitSessions(max(x.busy, 1)) // the server may accept fewer requests at a time
 	} else if !isLoss(err) {
 		x.failLocked(err, false)
 		return

@@ -155,7 +155,7 @@ func TestServerGone(t *testing.T) {
 				m := startRestartable(t, map[string][]byte{"f": content})
 				m.killAfter(300_000, 14*time.Second, 14*time.Second, 14*time.Second)
 				began := time.Now()
-				read(t, openRemoteFile(t, m.client(Config{Lanes: -1}), "f"))
+				read(t, openRemoteFile(t, m.client(Config{Parts: -1}), "f"))
 				if took := time.Since(began); took < 3*14*time.Second {
 					t.Errorf("it took %v", took)
 				}
@@ -185,7 +185,7 @@ func TestServerGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startRestartable(t, map[string][]byte{"f": randomContent(1 << 20)})
 		m.killAfter(300_000, 0)
-		f := openRemoteFile(t, m.client(Config{Lanes: -1}), "f")
+		f := openRemoteFile(t, m.client(Config{Parts: -1}), "f")
 		began := time.Now()
 		n, err := f.FetchTo(t.Context(), &memWriter{}, 0)
 		wantIs(t, "fetch", err, ErrLost)

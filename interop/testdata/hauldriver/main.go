@@ -26,7 +26,7 @@ import (
 // Latin-1: one character stands for one byte.
 type job struct {
 	Addr, User, Key, Cert, HostKey, Password string
-	Conns, Lanes                             int
+	Conns, Sessions                          int
 	Ops                                      [][]string
 }
 
@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := sftpclient.Dial(ctx, j.Addr, login, sftpclient.Config{Conns: j.Conns, Sessions: j.Lanes})
+	c, err := sftpclient.Dial(ctx, j.Addr, login, sftpclient.Config{Conns: j.Conns, Sessions: j.Sessions})
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (f *handleSet) idlest(n int) (best Handle, ok bool) {
 			continue
 		}
 		l := load{conn: pool.outstandingOn(h.Session.conn), session: pool.link.Outstanding(h.Session.n)}
-		if l.session+n > pipeline.DefaultLaneBytes {
+		if l.session+n > pipeline.DefaultSessionBytes {
 			l.full = 1
 		}
 		if !ok || cmp.Or(cmp.Compare(l.full, least.full), cmp.Compare(l.conn, least.conn), cmp.Compare(l.session, least.session)) < 0 {

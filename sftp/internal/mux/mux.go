@@ -71,7 +71,7 @@ func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, e
 
 // learn stores what the server has announced, and bounds the bytes and requests in flight.
 func (m *Mux) learn(s *Server) {
-	limits := pipeline.Limits{MaxBytes: m.config.Memory, Lanes: m.config.Sessions * m.config.Conns}
+	limits := pipeline.Limits{MaxBytes: m.config.Memory, Sessions: m.config.Sessions * m.config.Conns}
 	if n := m.config.Requests; n > 0 {
 		limits.Requests = n
 		limits.MaxBytes = min(m.config.Memory, n*max(s.ReadChunk, s.WriteChunk))

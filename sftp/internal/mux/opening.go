@@ -196,7 +196,7 @@ func (o *opener) grow(want int, left int64) {
 			if n == 0 {
 				o.fail(fmt.Errorf("%w: %w", ErrConnectionLost, o.last))
 			} else if o.pool.opening == 0 {
-				o.pool.link.LimitLanes(n)
+				o.pool.link.LimitSessions(n)
 			}
 			return
 		}
@@ -352,7 +352,7 @@ func (o *opener) dropIdle(conn *connection) {
 func (o *opener) takeBack(s *Session) {
 	s.gone = true
 	again := o.table.removeAll(s)
-	o.pool.link.LaneLost(s.n)
+	o.pool.link.SessionLost(s.n)
 	o.pool.sessions[s.n] = nil
 	o.pool.widen()
 	for _, a := range again {

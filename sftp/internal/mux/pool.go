@@ -170,7 +170,7 @@ func (p *pool) widen() {
 			used[s.conn] = true
 		}
 	}
-	p.link.Widen(max(len(used)-1, 0) * pipeline.DefaultLaneBytes)
+	p.link.Widen(max(len(used)-1, 0) * pipeline.DefaultSessionBytes)
 }
 
 // even returns the least number of sessions of each connection in which a file should be open. want

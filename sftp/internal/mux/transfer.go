@@ -225,7 +225,7 @@ func (t *transfer) spread() {
 	if t.over() {
 		return
 	}
-	want, left := t.plan.Lanes(), t.plan.Left()
+	want, left := t.plan.Sessions(), t.plan.Left()
 	t.file.spread(want, t.all.pool.even(want, left))
 	if t.file.widens() {
 		t.all.opener.grow(want, left)
@@ -270,7 +270,7 @@ func (ts *transfers) grantRoom(now time.Time) {
 func (ts *transfers) isFull(s *Session, chunk int) bool {
 	out := ts.pool.outstanding()
 	return out > 0 && out+chunk > ts.link.Window() ||
-		ts.link.Outstanding(s.n)+chunk > pipeline.DefaultLaneBytes ||
+		ts.link.Outstanding(s.n)+chunk > pipeline.DefaultSessionBytes ||
 		ts.link.Full()
 }
 
@@ -386,7 +386,7 @@ func (ts *transfers) sessionLost(s *Session) {
 // spreadAll lets all transfers use a session that has been opened.
 func (ts *transfers) spreadAll() {
 	for t := range ts.list {
-		t.file.spread(t.plan.Lanes(), ts.pool.even(t.plan.Lanes(), t.plan.Left()))
+		t.file.spread(t.plan.Sessions(), ts.pool.even(t.plan.Sessions(), t.plan.Left()))
 	}
 }
 
@@ -416,7 +416,7 @@ func (ts *transfers) neediest(conn *connection) (best *transfer) {
 		if t.gone || t.over() || !f.widens() || f.closed || f.err != nil || len(f.handles) == 0 {
 			continue
 		}
-		want, left := t.plan.Lanes(), t.plan.Left()
+		want, left := t.plan.Sessions(), t.plan.Left()
 		if len(f.handles)+len(f.opening) >= want && f.countOn(conn) >= ts.pool.even(want, left) {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 // connectS3 returns the bucket of a location. It finds the server and the keys where the AWS tools
 // find them.
 func (d webDialer) connectS3(l Location) (s3Server, error) {
-	o := s3.Config{UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns, Lanes: d.cfg.Conns}
+	o := s3.Config{UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns, Parts: d.cfg.Conns}
 	var err error
 	if o.TLS, err = d.cfg.Web.TLS(); err != nil {
 		return s3Server{}, err
