@@ -18,12 +18,12 @@ type Kind string
 
 // The kinds of files.
 const (
-	Part   Kind = ".part"   // an upload to a directory; it ends with its process
-	Keep   Kind = ".keep"   // an upload that can be resumed
-	Mark   Kind = ".mark"   // records how much of a Keep file is safe
-	Upload Kind = ".upload" // an upload by the SFTP client
-	Record Kind = ".record" // records how much of an Upload file is safe, or that the copy of a directory is unfinished
-	Case   Kind = ".case"   // a directory that shows whether the target ignores case
+	Part       Kind = ".part"   // an upload to a directory; it ends with its process
+	Keep       Kind = ".keep"   // an upload that can be resumed
+	Checkpoint Kind = ".mark"   // records how much of a Keep file is safe
+	Upload     Kind = ".upload" // an upload by the SFTP client
+	Record     Kind = ".record" // records how much of an Upload file is safe, or that the copy of a directory is unfinished
+	Case       Kind = ".case"   // a directory that shows whether the target ignores case
 )
 
 // A name consists of the prefix, a key of keyBytes letters and digits, and a kind.
@@ -64,7 +64,7 @@ func Resume(who, base string) string {
 	return Hash(fmt.Sprintf("haul upload\x00%d\x00%s\x00%s", len(who), who, base))
 }
 
-// Source returns a hash of the text that describes the content of an upload. A [Mark] stores the
+// Source returns a hash of the text that describes the content of an upload. A [Checkpoint] stores the
 // first eight bytes in little endian, and a [Record] in big endian.
 func Source(source string) [sha256.Size]byte {
 	return sha256.Sum256([]byte("haul source\x00" + source))
@@ -78,7 +78,7 @@ func Is(base string, kinds ...Kind) bool {
 		return false
 	}
 	if len(kinds) == 0 {
-		kinds = []Kind{Part, Keep, Mark, Upload, Record, Case}
+		kinds = []Kind{Part, Keep, Checkpoint, Upload, Record, Case}
 	}
 	for _, k := range kinds {
 		if s[keyBytes:] == string(k) {

@@ -12,11 +12,11 @@ import (
 func TestStable(t *testing.T) {
 	source := tempname.Source("10 bytes")
 	for what, c := range map[string][2]string{
-		"kept upload": {tempname.New(tempname.Resume("me", "file"), tempname.Keep), ".haul-5OQQL74OMK5VFBBV566YSAV6Z5.keep"},
-		"its mark":    {tempname.New(tempname.Resume("me", "file"), tempname.Mark), ".haul-5OQQL74OMK5VFBBV566YSAV6Z5.mark"},
-		"a record":    {tempname.New(tempname.Resume("me", "file"), tempname.Record), ".haul-5OQQL74OMK5VFBBV566YSAV6Z5.record"},
-		"a directory": {tempname.New(tempname.Hash("haul tree\x00\"w\" \"o\" \"s\" \"\""), tempname.Record), ".haul-PR6FEUADZRI2HUB3XWVJQPFPTH.record"},
-		"the source":  {hex.EncodeToString(source[:8]), "5613543e547f6dce"},
+		"kept upload":    {tempname.New(tempname.Resume("me", "file"), tempname.Keep), ".haul-5OQQL74OMK5VFBBV566YSAV6Z5.keep"},
+		"its checkpoint": {tempname.New(tempname.Resume("me", "file"), tempname.Checkpoint), ".haul-5OQQL74OMK5VFBBV566YSAV6Z5.mark"},
+		"a record":       {tempname.New(tempname.Resume("me", "file"), tempname.Record), ".haul-5OQQL74OMK5VFBBV566YSAV6Z5.record"},
+		"a directory":    {tempname.New(tempname.Hash("haul tree\x00\"w\" \"o\" \"s\" \"\""), tempname.Record), ".haul-PR6FEUADZRI2HUB3XWVJQPFPTH.record"},
+		"the source":     {hex.EncodeToString(source[:8]), "5613543e547f6dce"},
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%s is %s, and was %s", what, c[0], c[1])
@@ -25,7 +25,7 @@ func TestStable(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	kinds := []tempname.Kind{tempname.Part, tempname.Keep, tempname.Mark, tempname.Upload, tempname.Record, tempname.Case}
+	kinds := []tempname.Kind{tempname.Part, tempname.Keep, tempname.Checkpoint, tempname.Upload, tempname.Record, tempname.Case}
 	for _, k := range kinds {
 		name := tempname.New(tempname.Random(), k)
 		for _, other := range kinds {
@@ -64,7 +64,7 @@ func TestMay(t *testing.T) {
 		"":                                            false,
 		"f":                                           false,
 	} {
-		if got := tempname.May(name, tempname.Part, tempname.Mark); got != want {
+		if got := tempname.May(name, tempname.Part, tempname.Checkpoint); got != want {
 			t.Errorf("May(%q) = %v, want %v", name, got, want)
 		}
 	}

@@ -369,7 +369,7 @@ func TestRecordsAlternate(t *testing.T) {
 		k := keeper(t, c, "f", 1<<20)
 		for whole := range int64(4) {
 			k.record.mu.Lock()
-			err := k.record.mark(t.Context(), whole+1, nil)
+			err := k.record.checkpoint(t.Context(), whole+1, nil)
 			k.record.mu.Unlock()
 			if err != nil {
 				t.Error(err)
@@ -396,7 +396,7 @@ func TestLeavesForeignRecords(t *testing.T) {
 	data := pattern(size, 1)
 	foreign := uploadrecord.Record{Seq: 7, Whole: 5, Size: size, Source: 9, Open: true, File: "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}.AppendTo(nil)
 	for name, content := range map[string][]byte{"another's": foreign, "no record": []byte("text"), "an empty file": {}} {
-		for _, act := range []string{"mark", "Close", "Discard"} {
+		for _, act := range []string{"checkpoint", "Close", "Discard"} {
 			withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 				k := keeper(t, c, "f", size)
 				if _, err := k.WriteAt(data[:500_000], 0); err != nil {
@@ -411,11 +411,11 @@ func TestLeavesForeignRecords(t *testing.T) {
 					t.Fatal(err)
 				}
 				switch act {
-				case "mark":
+				case "checkpoint":
 					k.record.mu.Lock()
 					for range 2 {
-						if err := k.record.mark(t.Context(), 400_000, nil); !errors.Is(err, store.ErrBusy) {
-							t.Errorf("%s: mark: %v, want %v", name, err, store.ErrBusy)
+						if err := k.record.checkpoint(t.Context(), 400_000, nil); !errors.Is(err, store.ErrBusy) {
+							t.Errorf("%s: checkpoint: %v, want %v", name, err, store.ErrBusy)
 						}
 					}
 					k.record.mu.Unlock()

@@ -25,7 +25,7 @@ type uploadRecord struct {
 
 	mu      sync.Mutex // held while the record is written
 	seq     uint64     // mu: number of the last record
-	marked  int64      // mu: how many bytes are complete according to the record
+	safe    int64      // mu: how many bytes are complete according to the record
 	closing bool       // mu: the next record is the last one
 	lost    bool       // mu: the record now belongs to another upload
 	blind   bool       // mu: the server does not allow reading it, so no upload can be resumed
@@ -69,10 +69,10 @@ func openRegular(ctx context.Context, c *Client, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
 }
 
-// mark records that the first whole bytes are complete. If file is not nil, mark first has the
-// server write it to its disk. If the record belongs to another upload by now, mark leaves it
+// checkpoint records that the first whole bytes are complete. If file is not nil, checkpoint first has the
+// server write it to its disk. If the record belongs to another upload by now, checkpoint leaves it
 // alone, and this upload continues without a record. The caller holds mu.
-func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) error {
+func (u *uploadRecord) checkpoint(ctx context.Context, whole int64, file *mux.File) error {
 	if u.lost {
 		return store.ErrBusy
 	}
@@ -107,7 +107,7 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 		err = e
 	}
 	if err == nil {
-		u.seq, u.marked = r.Seq, whole
+		u.seq, u.safe = r.Seq, whole
 	}
 	return err
 }
@@ -124,7 +124,7 @@ func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
 	if err := createEmpty(ctx, u.c, u.name, r.AppendTo(nil)); err != nil {
 		return err
 	}
-	u.seq, u.marked = r.Seq, whole
+	u.seq, u.safe = r.Seq, whole
 	return nil
 }
 

@@ -246,7 +246,7 @@ func (k *resumableUpload) updateRecord() {
 		k.noted, k.notedAt = whole, time.Now()
 		k.mu.Unlock()
 		// If this fails, fewer bytes can be resumed. A later confirmation tries again.
-		err := k.record.mark(k.ctx, whole, k.synced())
+		err := k.record.checkpoint(k.ctx, whole, k.synced())
 		k.mu.Lock()
 		k.noting = false
 		again = err == nil && k.due(k.whole)
@@ -323,8 +323,8 @@ func (k *resumableUpload) moveBack(off int64) error {
 	}
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
-	if k.record.marked > whole && !k.record.lost {
-		if err := k.record.mark(k.ctx, whole, nil); err != nil {
+	if k.record.safe > whole && !k.record.lost {
+		if err := k.record.checkpoint(k.ctx, whole, nil); err != nil {
 			return err
 		}
 	}
@@ -391,10 +391,10 @@ func (k *resumableUpload) Close() error {
 	defer k.record.mu.Unlock()
 	k.record.closing = true
 	var err error
-	if whole = max(whole, k.record.marked); whole > 0 {
-		err = k.record.mark(ctx, whole, nil)
+	if whole = max(whole, k.record.safe); whole > 0 {
+		err = k.record.checkpoint(ctx, whole, nil)
 	}
-	if k.record.marked == 0 || k.record.lost || k.record.blind { // the upload could not be resumed
+	if k.record.safe == 0 || k.record.lost || k.record.blind { // the upload could not be resumed
 		err = k.discardAll(ctx)
 	}
 	return k.fail("keep", err)

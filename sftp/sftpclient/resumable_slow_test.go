@@ -32,7 +32,7 @@ func TestResumesSlowSources(t *testing.T) {
 		r := slowReader{bytes.NewReader(data), func() {
 			if reads++; reads == len(data)/(32<<10)/2 {
 				k.record.mu.Lock()
-				noted = k.record.marked
+				noted = k.record.safe
 				k.record.mu.Unlock()
 			}
 		}}

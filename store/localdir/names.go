@@ -14,7 +14,7 @@ import (
 // isTemp reports whether the last element of name is the name of a temporary file, or might be
 // treated as one by a file system.
 func isTemp(name string) bool {
-	return tempname.May(name, tempname.Part, tempname.Keep, tempname.Mark)
+	return tempname.May(name, tempname.Part, tempname.Keep, tempname.Checkpoint)
 }
 
 // checkOld returns an error if name cannot be the name of a file that callers may see.

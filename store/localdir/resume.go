@@ -39,18 +39,18 @@ type resumableUpload struct {
 	key     string // of the names of both files
 	resumed int64
 
-	checking sync.Mutex // held while the checkpoint moves
-	marks    *os.File   // guarded by checking; nil until the first checkpoint
-	last     mark       // guarded by checking; the last one stored
+	checking    sync.Mutex // held while the checkpoint moves
+	checkpoints *os.File   // guarded by checking; nil until the first checkpoint
+	last        checkpoint // guarded by checking; the last one stored
 
 	mu      sync.Mutex
 	written written // mu
-	marked  int64   // guarded by mu; last.safe
+	saved   int64   // guarded by mu; last.safe
 	broken  error   // guarded by mu; the disk has lost data
 }
 
-func (k *resumableUpload) dataName() string { return tempname.New(k.key, tempname.Keep) }
-func (k *resumableUpload) markName() string { return tempname.New(k.key, tempname.Mark) }
+func (k *resumableUpload) dataName() string       { return tempname.New(k.key, tempname.Keep) }
+func (k *resumableUpload) checkpointName() string { return tempname.New(k.key, tempname.Checkpoint) }
 
 // resume opens the files that an earlier upload left, or begins new ones. u has its directory and
 // its base. resume returns errors.ErrUnsupported on a file system without locks, where an upload
@@ -66,7 +66,7 @@ func (u *dirUpload) resume() (*resumableUpload, error) {
 			err = k.createKept(found)
 		}
 		if err == nil {
-			u.after = k.dropMarks
+			u.after = k.dropCheckpoints
 			return k, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
@@ -139,17 +139,17 @@ func (k *resumableUpload) restore() bool {
 	if err != nil || !k.owned(fi) {
 		return false
 	}
-	f, err := openRegular(k.dir, k.markName(), os.O_RDWR)
+	f, err := openRegular(k.dir, k.checkpointName(), os.O_RDWR)
 	if err != nil {
 		return false
 	}
-	m, ok := readMark(f)
-	markInfo, err := f.Stat()
-	if locked, lockErr := filelock.Try(f); err != nil || lockErr != nil || !locked || !ok || !k.owned(markInfo) {
+	m, ok := readCheckpoint(f)
+	recordInfo, err := f.Stat()
+	if locked, lockErr := filelock.Try(f); err != nil || lockErr != nil || !locked || !ok || !k.owned(recordInfo) {
 		_ = f.Close()
 		return false
 	}
-	k.marks, k.last = f, m
+	k.checkpoints, k.last = f, m
 	sum, err := tailSum(k.file, m.size)
 	switch {
 	case err != nil, sum != m.tail,
@@ -163,7 +163,7 @@ func (k *resumableUpload) restore() bool {
 	}
 	_ = k.file.Chmod(0o600) // an interrupted Commit may have opened it to others
 	k.temp = k.dataName()
-	k.resumed, k.marked, k.written.prefix = m.safe, m.safe, m.safe
+	k.resumed, k.saved, k.written.prefix = m.safe, m.safe, m.safe
 	k.end, k.data = m.safe, m.safe
 	return true
 }
@@ -188,7 +188,7 @@ func (k *resumableUpload) createKept(found bool) error {
 		}
 	}
 	err := k.store.durably(k.dir, func() error {
-		return k.call("remove", func() error { return k.dir.Remove(k.markName()) })
+		return k.call("remove", func() error { return k.dir.Remove(k.checkpointName()) })
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -213,9 +213,9 @@ func (k *resumableUpload) createKept(found bool) error {
 
 // forget closes and removes the file that was opened.
 func (k *resumableUpload) forget() error {
-	k.closeMarks()
+	k.closeCheckpoints()
 	_ = k.file.Close()
-	k.file, k.temp, k.last = nil, "", mark{}
+	k.file, k.temp, k.last = nil, "", checkpoint{}
 	err := k.call("remove", func() error { return k.dir.Remove(k.dataName()) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -223,10 +223,10 @@ func (k *resumableUpload) forget() error {
 	return err
 }
 
-func (k *resumableUpload) closeMarks() {
-	if k.marks != nil {
-		_ = k.marks.Close()
-		k.marks = nil
+func (k *resumableUpload) closeCheckpoints() {
+	if k.checkpoints != nil {
+		_ = k.checkpoints.Close()
+		k.checkpoints = nil
 	}
 }
 
@@ -257,7 +257,7 @@ func (k *resumableUpload) note(off int64, n int) bool {
 	if n > 0 {
 		k.written.add(off, off+int64(n))
 	}
-	return k.written.prefix-k.marked >= k.store.checkpoint && k.broken == nil
+	return k.written.prefix-k.saved >= k.store.checkpoint && k.broken == nil
 }
 
 // rewrite writes where data was written before. As the checkpoint must not cover data that is not
@@ -292,13 +292,13 @@ func (k *resumableUpload) Truncate(size int64) error {
 
 // moveBack durably moves the checkpoint back to at most safe. The caller holds checking.
 func (k *resumableUpload) moveBack(safe int64) error {
-	if k.marks == nil || k.last.safe <= safe {
+	if k.checkpoints == nil || k.last.safe <= safe {
 		return nil
 	}
-	if err := k.mark(safe); err != nil {
+	if err := k.storeCheckpoint(safe); err != nil {
 		return err
 	}
-	return k.call("sync", func() error { return datasync(k.marks) })
+	return k.call("sync", func() error { return datasync(k.checkpoints) })
 }
 
 // checkpoint makes all data before the first gap durable, and then stores that. The caller holds
@@ -317,31 +317,31 @@ func (k *resumableUpload) checkpoint() error {
 		k.mu.Unlock()
 		return k.fail("write", err)
 	}
-	if err := k.mark(safe); err != nil {
+	if err := k.storeCheckpoint(safe); err != nil {
 		return k.fail("write", err)
 	}
 	return nil
 }
 
-// mark stores a checkpoint of safe bytes. The caller holds checking.
-func (k *resumableUpload) mark(safe int64) error {
+// storeCheckpoint stores a checkpoint of safe bytes. The caller holds checking.
+func (k *resumableUpload) storeCheckpoint(safe int64) error {
 	fi, err := k.file.Stat()
 	if err != nil {
 		return err
 	}
-	m := mark{
+	m := checkpoint{
 		seq: k.last.seq + 1, safe: safe, size: min(safe, fi.Size()),
 		expected: max(k.c.Size, 0), inode: inode(fi), source: sourceSum(k.c.Source),
 	}
 	if m.tail, err = tailSum(k.file, m.size); err != nil {
 		return err
 	}
-	if err := k.openMarks(); err != nil {
+	if err := k.openCheckpoints(); err != nil {
 		return err
 	}
-	at := int64(m.seq%2) * markSlot
-	err = k.call("mark", func() error {
-		_, err := k.marks.WriteAt(m.appendTo(nil), at)
+	at := int64(m.seq%2) * slotBytes
+	err = k.call("checkpoint", func() error {
+		_, err := k.checkpoints.WriteAt(m.appendTo(nil), at)
 		return err
 	})
 	if err != nil {
@@ -349,20 +349,20 @@ func (k *resumableUpload) mark(safe int64) error {
 	}
 	k.last = m
 	k.mu.Lock()
-	k.marked = safe
+	k.saved = safe
 	k.mu.Unlock()
 	return nil
 }
 
-// openMarks creates the file of the checkpoints, before the first one is stored.
-func (k *resumableUpload) openMarks() error {
-	if k.marks != nil {
+// openCheckpoints creates the file of the checkpoints, before the first one is stored.
+func (k *resumableUpload) openCheckpoints() error {
+	if k.checkpoints != nil {
 		return nil
 	}
 	create := func() (err error) {
-		k.marks, err = k.dir.OpenFile(k.markName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
+		k.checkpoints, err = k.dir.OpenFile(k.checkpointName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
 		if err == nil {
-			_, _ = filelock.Try(k.marks) // if a sweep removes it before the lock, the upload just cannot be resumed
+			_, _ = filelock.Try(k.checkpoints) // if a sweep removes it before the lock, the upload just cannot be resumed
 		}
 		return err
 	}
@@ -392,13 +392,13 @@ func (k *resumableUpload) Close() error {
 		return nil
 	}
 	k.mu.Lock()
-	written, ahead := k.written.prefix, k.written.prefix-k.marked
+	written, ahead := k.written.prefix, k.written.prefix-k.saved
 	k.mu.Unlock()
 	var err error
 	if ahead > 0 {
 		err = k.checkpoint()
 	}
-	if written == 0 || k.marks == nil { // no data to resume from
+	if written == 0 || k.checkpoints == nil { // no data to resume from
 		if closeErr := k.dirUpload.Close(); err == nil {
 			err = closeErr
 		}
@@ -413,7 +413,7 @@ func (k *resumableUpload) Close() error {
 func (k *resumableUpload) keep() error {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()
-	k.temp, k.after = "", k.closeMarks
+	k.temp, k.after = "", k.closeCheckpoints
 	if err := k.cutBehind(k.last.safe); err != nil {
 		return k.fail("close", err)
 	}
@@ -433,14 +433,14 @@ func (k *resumableUpload) ended() bool {
 	return k.done
 }
 
-// dropMarks removes the checkpoints, after the data that they describe.
-func (k *resumableUpload) dropMarks() {
-	if k.marks == nil {
+// dropCheckpoints removes the checkpoints, after the data that they describe.
+func (k *resumableUpload) dropCheckpoints() {
+	if k.checkpoints == nil {
 		return
 	}
-	k.closeMarks()
+	k.closeCheckpoints()
 	// If this fails, a sweep removes it.
-	_ = k.call("remove", func() error { return k.dir.Remove(k.markName()) })
+	_ = k.call("remove", func() error { return k.dir.Remove(k.checkpointName()) })
 }
 
 // lockSoon locks the temporary file, and retries a few times.

@@ -15,7 +15,7 @@ const crashCheckpoint = 1000
 // TestResumeCrash kills a process that resumes an upload, ahead of each of its
 // system calls in turn. Then it resumes that upload, as after the death of the
 // process, and as after the death of the machine: which loses of the data all that
-// was not synced, and of the marks nothing.
+// was not synced, and of the checkpoints nothing.
 func TestResumeCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -248,7 +248,7 @@ func TestResumeEnds(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestResumeTruncated cuts what is marked as safe.
+// TestResumeTruncated cuts what is recorded as safe.
 func TestResumeTruncated(t *testing.T) {
 	dir, d := tempDir(t)
 	d.SetCheckpoint(1000)
@@ -271,7 +271,7 @@ func TestResumeTruncated(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestResumeRewritten checks that the mark moves back, and the move is durable,
+// TestResumeRewritten checks that the checkpoint moves back, and the move is durable,
 // before anything in front of it is written again.
 func TestResumeRewritten(t *testing.T) {
 	_, d := tempDir(t)
@@ -281,12 +281,12 @@ func TestResumeRewritten(t *testing.T) {
 	writePiece(t, u, data, 0, 5000)
 	writePiece(t, u, data, 5000, 5500)
 	calls := record(d)
-	writePiece(t, u, data, 5200, 5300) // behind the mark
+	writePiece(t, u, data, 5200, 5300) // behind the checkpoint
 	if got := calls(); got != "write" {
-		t.Errorf("behind the mark: calls %q", got)
+		t.Errorf("behind the checkpoint: calls %q", got)
 	}
 	writePiece(t, u, data, 2000, 3000)
-	if got := calls(); got != "mark sync write" {
+	if got := calls(); got != "checkpoint sync write" {
 		t.Errorf("in front of it: calls %q", got)
 	}
 	writePiece(t, u, data, 2500, 2600)
@@ -294,7 +294,7 @@ func TestResumeRewritten(t *testing.T) {
 		t.Errorf("again: calls %q", got)
 	}
 	writePiece(t, u, data, 5500, 5501) // and now it may move on
-	if got := calls(); got != "write datasync mark" {
+	if got := calls(); got != "write datasync checkpoint" {
 		t.Errorf("at the end: calls %q", got)
 	}
 	d.Before(nil)
@@ -316,23 +316,23 @@ func record(d *localdir.Dir) func() string {
 	}
 }
 
-// left returns the names of the data and the marks that an upload left.
-func left(t *testing.T, dir string) (data, mark string) {
+// left returns the names of the data and the checkpoints that an upload left.
+func left(t *testing.T, dir string) (data, checkpoint string) {
 	t.Helper()
 	for _, name := range temps(t, dir) {
 		switch filepath.Ext(name) {
 		case ".keep":
 			data = name
 		case ".mark":
-			mark = name
+			checkpoint = name
 		default:
 			t.Errorf("what is %s?", name)
 		}
 	}
-	if data == "" || mark == "" {
-		t.Fatalf("left are %q and %q", data, mark)
+	if data == "" || checkpoint == "" {
+		t.Fatalf("left are %q and %q", data, checkpoint)
 	}
-	return data, mark
+	return data, checkpoint
 }
 
 func writeAtOffset(name string, off int64, p []byte) error {
@@ -345,18 +345,18 @@ func writeAtOffset(name string, off int64, p []byte) error {
 	return err
 }
 
-// TestResumeOneMarkLeft damages the newer of two marks, as a machine does that
+// TestResumeOneCheckpointLeft damages the newer of two checkpoints, as a machine does that
 // dies while it is written.
-func TestResumeOneMarkLeft(t *testing.T) {
+func TestResumeOneCheckpointLeft(t *testing.T) {
 	dir, d := tempDir(t)
 	d.SetCheckpoint(1000)
 	data := source(10_000)
 	u := resumable(t, d, "f", 0)
-	writePiece(t, u, data, 0, 3000) // mark 1, in the second place
+	writePiece(t, u, data, 0, 3000) // checkpoint 1, in the second place
 	writePiece(t, u, data, 3000, 6000)
 	closeUpload(t, u)
-	_, mark := left(t, dir)
-	if err := writeAtOffset(mark, 30, []byte("damage")); err != nil {
+	_, checkpoint := left(t, dir)
+	if err := writeAtOffset(checkpoint, 30, []byte("damage")); err != nil {
 		t.Fatal(err)
 	}
 	u = resumable(t, d, "f", 0)

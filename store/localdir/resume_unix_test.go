@@ -17,15 +17,15 @@ import (
 // nothing that is not its own.
 func TestResumeDistrusts(t *testing.T) {
 	data := source(10_000)
-	tests := map[string]func(t *testing.T, dir, kept, mark string) error{
+	tests := map[string]func(t *testing.T, dir, kept, checkpoint string) error{
 		"changed": func(_ *testing.T, _, kept, _ string) error {
 			return writeAtOffset(kept, 4990, []byte("damage"))
 		},
-		"cut":     func(_ *testing.T, _, kept, _ string) error { return os.Truncate(kept, 4999) },
-		"no data": func(_ *testing.T, _, kept, _ string) error { return os.Remove(kept) },
-		"no mark": func(_ *testing.T, _, _, mark string) error { return os.Remove(mark) },
-		"damaged marks": func(_ *testing.T, _, _, mark string) error {
-			return errors.Join(writeAtOffset(mark, 20, []byte("x")), writeAtOffset(mark, 532, []byte("x")))
+		"cut":           func(_ *testing.T, _, kept, _ string) error { return os.Truncate(kept, 4999) },
+		"no data":       func(_ *testing.T, _, kept, _ string) error { return os.Remove(kept) },
+		"no checkpoint": func(_ *testing.T, _, _, checkpoint string) error { return os.Remove(checkpoint) },
+		"damaged checkpoints": func(_ *testing.T, _, _, checkpoint string) error {
+			return errors.Join(writeAtOffset(checkpoint, 20, []byte("x")), writeAtOffset(checkpoint, 532, []byte("x")))
 		},
 		"a copy": func(_ *testing.T, _, kept, _ string) error {
 			b, err := os.ReadFile(kept)
@@ -40,8 +40,8 @@ func TestResumeDistrusts(t *testing.T) {
 		"a link": func(_ *testing.T, dir, kept, _ string) error {
 			return errors.Join(os.Rename(kept, filepath.Join(dir, "other")), os.Symlink("other", kept))
 		},
-		"marks elsewhere": func(_ *testing.T, dir, _, mark string) error {
-			return errors.Join(os.Rename(mark, filepath.Join(dir, "other")), os.Symlink("other", mark))
+		"checkpoints elsewhere": func(_ *testing.T, dir, _, checkpoint string) error {
+			return errors.Join(os.Rename(checkpoint, filepath.Join(dir, "other")), os.Symlink("other", checkpoint))
 		},
 	}
 	for what, change := range tests {
@@ -50,8 +50,8 @@ func TestResumeDistrusts(t *testing.T) {
 			u := resumable(t, d, "f", 0)
 			writePiece(t, u, data, 0, 5000)
 			closeUpload(t, u)
-			kept, mark := left(t, dir)
-			if err := change(t, dir, kept, mark); err != nil {
+			kept, checkpoint := left(t, dir)
+			if err := change(t, dir, kept, checkpoint); err != nil {
 				t.Fatal(err)
 			}
 			before, err := os.ReadFile(filepath.Join(dir, "other"))

@@ -220,22 +220,22 @@ func (s *sweep) surplus(name string, f *os.File) (safe int64, modified time.Time
 	if named, err := s.store.root.Lstat(name); err != nil || !os.SameFile(named, fi) {
 		return 0, time.Time{}, false
 	}
-	safe, ok := s.marked(name, f, fi)
+	safe, ok := s.safeBytes(name, f, fi)
 	return safe, fi.ModTime(), ok && fi.Size() > safe
 }
 
-// marked returns how many bytes of a kept file are safe according to its checkpoint: 0 if there is
+// safeBytes returns how many bytes of a kept file are safe according to its checkpoint: 0 if there is
 // no checkpoint yet. It reports false if the checkpoint cannot be trusted.
-func (s *sweep) marked(name string, f *os.File, fi fs.FileInfo) (safe int64, ok bool) {
-	marks, err := openRegular(s.store.root.bare(), strings.TrimSuffix(name, string(tempname.Keep))+string(tempname.Mark), os.O_RDONLY)
+func (s *sweep) safeBytes(name string, f *os.File, fi fs.FileInfo) (safe int64, ok bool) {
+	checkpoints, err := openRegular(s.store.root.bare(), strings.TrimSuffix(name, string(tempname.Keep))+string(tempname.Checkpoint), os.O_RDONLY)
 	if err != nil {
 		return 0, errors.Is(err, fs.ErrNotExist)
 	}
-	defer marks.Close()
-	if mi, err := marks.Stat(); err != nil || mi.Size() == 0 {
+	defer checkpoints.Close()
+	if mi, err := checkpoints.Stat(); err != nil || mi.Size() == 0 {
 		return 0, err == nil // the process died just after it created the file
 	}
-	m, ok := readMark(marks)
+	m, ok := readCheckpoint(checkpoints)
 	if !ok || m.inode != inode(fi) {
 		return 0, false
 	}

@@ -20,17 +20,17 @@ import (
 // The sizes of the uploads of these tests: most of it never comes.
 const (
 	deadSize = 8 << 20
-	deadSafe = 20_000 // that the mark covers
+	deadSafe = 20_000 // that the checkpoint covers
 	deadCome = 25_000
 	deadGap  = 4096 // behind it all the rest has come
 )
 
 // dieUploading has another process die in the middle of an upload to dir, which it
-// kills itself ahead of the call that would store a mark, or once it has stored one.
+// kills itself ahead of the call that would store a checkpoint, or once it has stored one.
 // It ends the test where the file system does not say what a file takes.
-func dieUploading(t *testing.T, dir string, marked bool) (data, mark string) {
+func dieUploading(t *testing.T, dir string, recorded bool) (data, checkpoint string) {
 	t.Helper()
-	out, err := child(t, fmt.Sprintf("%t %s", marked, dir)).CombinedOutput()
+	out, err := child(t, fmt.Sprintf("%t %s", recorded, dir)).CombinedOutput()
 	if err == nil || strings.Contains(string(out), "--- FAIL") {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -39,16 +39,16 @@ func dieUploading(t *testing.T, dir string, marked bool) (data, mark string) {
 		case ".keep":
 			data = name
 		case ".mark":
-			mark = name
+			checkpoint = name
 		}
 	}
-	if (mark != "") != marked || data == "" {
+	if (checkpoint != "") != recorded || data == "" {
 		t.Fatalf("%q are left", temps(t, dir))
 	}
 	if onDisk(t, data) < deadSize/2 {
 		t.Skip("the file system does not say what a file takes")
 	}
-	return data, mark
+	return data, checkpoint
 }
 
 // diesUploading is dieUploading in the process that dies. It reports false in the
@@ -58,13 +58,13 @@ func diesUploading(t *testing.T) bool {
 	if arg == "" {
 		return false
 	}
-	var marked bool
+	var recorded bool
 	var dir string
-	if _, err := fmt.Sscan(arg, &marked, &dir); err != nil {
+	if _, err := fmt.Sscan(arg, &recorded, &dir); err != nil {
 		t.Fatal(err)
 	}
 	d, data := dirAt(t, dir), source(deadSize)
-	if marked {
+	if recorded {
 		d.SetCheckpoint(deadSafe)
 	}
 	u := resumable(t, d, "f", deadSize)
@@ -92,7 +92,7 @@ func wantSwept(t *testing.T, d *localdir.Dir, want int) {
 	}
 }
 
-// A sweep gives back the space behind the mark of an upload whose process died. The
+// A sweep gives back the space behind the checkpoint of an upload whose process died. The
 // safe part stays, so that the upload can be resumed. It is not kept longer for that.
 func TestSweepReclaims(t *testing.T) {
 	if diesUploading(t) {
@@ -124,8 +124,8 @@ func TestSweepReclaims(t *testing.T) {
 	}
 }
 
-// An upload that died before there was a mark has nothing to resume from.
-func TestSweepUnmarked(t *testing.T) {
+// An upload that died before there was a checkpoint has nothing to resume from.
+func TestSweepWithoutCheckpoint(t *testing.T) {
 	if diesUploading(t) {
 		return
 	}
@@ -141,7 +141,7 @@ func TestSweepUnmarked(t *testing.T) {
 	finish(t, dir, u, "f", source(100))
 }
 
-// An upload that lives keeps what it has written, with a mark or without: it may be
+// An upload that lives keeps what it has written, with a checkpoint or without: it may be
 // one of another process.
 func TestSweepSparesTheLiving(t *testing.T) {
 	if dir := os.Getenv(childEnv); dir != "" {
@@ -174,30 +174,30 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	}
 }
 
-// A sweep touches nothing whose mark makes no sense, or that has another name as
+// A sweep touches nothing whose checkpoint makes no sense, or that has another name as
 // well: that may be what was published.
 func TestSweepDistrusts(t *testing.T) {
 	if diesUploading(t) {
 		return
 	}
-	tests := map[string]func(dir, kept, mark string) error{
+	tests := map[string]func(dir, kept, checkpoint string) error{
 		"published": func(dir, kept, _ string) error { return os.Link(kept, filepath.Join(dir, "f")) },
 		"changed":   func(_, kept, _ string) error { return writeAtOffset(kept, deadSafe-10, []byte("damage")) },
-		"damaged marks": func(_, _, mark string) error {
-			return errors.Join(writeAtOffset(mark, 20, []byte("x")), writeAtOffset(mark, 532, []byte("x")))
+		"damaged checkpoints": func(_, _, checkpoint string) error {
+			return errors.Join(writeAtOffset(checkpoint, 20, []byte("x")), writeAtOffset(checkpoint, 532, []byte("x")))
 		},
 		"another file": func(_, kept, _ string) error {
 			b, err := os.ReadFile(kept)
 			return errors.Join(err, os.Rename(kept, kept+"2"), os.WriteFile(kept, b, 0o600), os.Remove(kept+"2"))
 		},
-		"marks elsewhere": func(dir, _, mark string) error {
-			return errors.Join(os.Rename(mark, filepath.Join(dir, "other")), os.Symlink("other", mark))
+		"checkpoints elsewhere": func(dir, _, checkpoint string) error {
+			return errors.Join(os.Rename(checkpoint, filepath.Join(dir, "other")), os.Symlink("other", checkpoint))
 		},
 	}
 	for what, change := range tests {
 		dir, d := tempDir(t)
-		kept, mark := dieUploading(t, dir, true)
-		if err := change(dir, kept, mark); err != nil {
+		kept, checkpoint := dieUploading(t, dir, true)
+		if err := change(dir, kept, checkpoint); err != nil {
 			t.Fatal(err)
 		}
 		before := readFile(t, kept)

@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// A mark is a checkpoint: it says how many bytes of a kept upload are safe. It is stored in a file
+// A checkpoint says how many bytes of a kept upload are safe. It is stored in a file
 // beside the upload, alternately in two slots, so that an interrupted write leaves the other one
 // intact.
-type mark struct {
+type checkpoint struct {
 	seq      uint64 // the slot with the higher number is valid
 	safe     int64  // bytes from the start that are durable
 	size     int64  // how many of these bytes the file had; zeros that follow are a hole
@@ -23,18 +23,18 @@ type mark struct {
 }
 
 const (
-	markMagic = "haulkep2"
-	markBytes = 8 + 6*8 + 2*4 // magic, six numbers, two checksums
-	markSlot  = 512           // bytes from one slot to the other, so that no sector holds both
-	markTail  = 64 << 10      // bytes that the checksum covers
+	checkpointMagic = "haulkep2"
+	recordBytes     = 8 + 6*8 + 2*4 // magic, six numbers, two checksums
+	slotBytes       = 512           // bytes from one slot to the other, so that no sector holds both
+	tailBytes       = 64 << 10      // bytes that the checksum covers
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // appendTo appends the stored form of m: little endian, with a checksum at the end.
-func (m mark) appendTo(b []byte) []byte {
+func (m checkpoint) appendTo(b []byte) []byte {
 	start := len(b)
-	b = append(b, markMagic...)
+	b = append(b, checkpointMagic...)
 	for _, n := range [...]uint64{m.seq, uint64(m.safe), uint64(m.size), uint64(m.expected), m.inode, m.source} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
@@ -42,29 +42,29 @@ func (m mark) appendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// parseMark returns false if b is not a valid mark.
-func parseMark(b []byte) (m mark, ok bool) {
-	if len(b) < markBytes || string(b[:8]) != markMagic {
-		return mark{}, false
+// parseCheckpoint returns false if b is not a valid checkpoint.
+func parseCheckpoint(b []byte) (m checkpoint, ok bool) {
+	if len(b) < recordBytes || string(b[:8]) != checkpointMagic {
+		return checkpoint{}, false
 	}
-	sum := binary.LittleEndian.Uint32(b[markBytes-4:])
-	if sum != crc32.Checksum(b[:markBytes-4], castagnoli) {
-		return mark{}, false
+	sum := binary.LittleEndian.Uint32(b[recordBytes-4:])
+	if sum != crc32.Checksum(b[:recordBytes-4], castagnoli) {
+		return checkpoint{}, false
 	}
 	number := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8+8*i:]) }
-	m = mark{
+	m = checkpoint{
 		seq: number(0), safe: int64(number(1)), size: int64(number(2)), expected: int64(number(3)), inode: number(4), source: number(5),
-		tail: binary.LittleEndian.Uint32(b[markBytes-8:]),
+		tail: binary.LittleEndian.Uint32(b[recordBytes-8:]),
 	}
 	return m, m.safe >= 0 && m.size >= 0 && m.size <= m.safe && m.seq < math.MaxUint64
 }
 
-// readMark returns the newest mark in r, or false if r has no valid mark.
-func readMark(r io.ReaderAt) (newest mark, ok bool) {
-	var b [markSlot + markBytes]byte
-	n, _ := r.ReadAt(b[:], 0) // missing bytes make a mark invalid
-	for _, at := range [...]int{0, markSlot} {
-		m, valid := parseMark(b[min(at, n):n])
+// readCheckpoint returns the newest checkpoint in r, or false if r has no valid checkpoint.
+func readCheckpoint(r io.ReaderAt) (newest checkpoint, ok bool) {
+	var b [slotBytes + recordBytes]byte
+	n, _ := r.ReadAt(b[:], 0) // missing bytes make a checkpoint invalid
+	for _, at := range [...]int{0, slotBytes} {
+		m, valid := parseCheckpoint(b[min(at, n):n])
 		if valid && (!ok || m.seq > newest.seq) {
 			newest, ok = m, true
 		}
@@ -72,9 +72,9 @@ func readMark(r io.ReaderAt) (newest mark, ok bool) {
 	return newest, ok
 }
 
-// tailSum returns the checksum of the last bytes, at most markTail, before size.
+// tailSum returns the checksum of the last bytes, at most tailBytes, before size.
 func tailSum(r io.ReaderAt, size int64) (uint32, error) {
-	n := min(size, markTail)
+	n := min(size, tailBytes)
 	b := make([]byte, n)
 	if got, err := r.ReadAt(b, size-n); got < len(b) {
 		return 0, err
@@ -82,7 +82,7 @@ func tailSum(r io.ReaderAt, size int64) (uint32, error) {
 	return crc32.Checksum(b, castagnoli), nil
 }
 
-// sourceSum returns the hash of Create.Source for a mark.
+// sourceSum returns the hash of Create.Source for a checkpoint.
 func sourceSum(source string) uint64 {
 	sum := tempname.Source(source)
 	return binary.LittleEndian.Uint64(sum[:])

@@ -6,52 +6,52 @@ import (
 	"testing"
 )
 
-// FuzzMark checks that what is read as a mark is stored the same way, and that
+// FuzzCheckpoint checks that what is read as a checkpoint is stored the same way, and that
 // nothing else is read as one.
-func FuzzMark(f *testing.F) {
-	good := mark{seq: 7, safe: 1 << 40, size: 1 << 39, expected: 1 << 41, inode: 12, tail: 99}.appendTo(nil)
+func FuzzCheckpoint(f *testing.F) {
+	good := checkpoint{seq: 7, safe: 1 << 40, size: 1 << 39, expected: 1 << 41, inode: 12, tail: 99}.appendTo(nil)
 	f.Add(good)
-	f.Add(good[:markBytes-1])
-	f.Add(mark{safe: 1, size: 2}.appendTo(nil))
-	f.Add(mark{safe: -1}.appendTo(nil))
+	f.Add(good[:recordBytes-1])
+	f.Add(checkpoint{safe: 1, size: 2}.appendTo(nil))
+	f.Add(checkpoint{safe: -1}.appendTo(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, ok := parseMark(b)
+		m, ok := parseCheckpoint(b)
 		if !ok {
 			return
 		}
-		if got := m.appendTo(nil); !bytes.Equal(got, b[:markBytes]) {
+		if got := m.appendTo(nil); !bytes.Equal(got, b[:recordBytes]) {
 			t.Errorf("%x became %+v and %x", b, m, got)
 		}
 		if m.safe < 0 || m.size < 0 || m.size > m.safe {
 			t.Errorf("%+v makes no sense", m)
 		}
-		if _, ok := readMark(bytes.NewReader(b)); !ok {
-			t.Error("found no mark in its first place")
+		if _, ok := readCheckpoint(bytes.NewReader(b)); !ok {
+			t.Error("found no checkpoint in its first place")
 		}
 	})
 }
 
-func TestReadMark(t *testing.T) {
-	older, newer := mark{seq: 4, safe: 10, size: 5}, mark{seq: 5, safe: 20, size: 20}
-	file := make([]byte, 2*markSlot)
+func TestReadCheckpoint(t *testing.T) {
+	older, newer := checkpoint{seq: 4, safe: 10, size: 5}, checkpoint{seq: 5, safe: 20, size: 20}
+	file := make([]byte, 2*slotBytes)
 	copy(file, older.appendTo(nil))
-	if m, ok := readMark(bytes.NewReader(file)); !ok || m != older {
-		t.Errorf("one mark: %+v, %v", m, ok)
+	if m, ok := readCheckpoint(bytes.NewReader(file)); !ok || m != older {
+		t.Errorf("one checkpoint: %+v, %v", m, ok)
 	}
-	copy(file[markSlot:], newer.appendTo(nil))
-	if m, ok := readMark(bytes.NewReader(file[:markSlot+markBytes])); !ok || m != newer {
-		t.Errorf("two marks: %+v, %v", m, ok)
+	copy(file[slotBytes:], newer.appendTo(nil))
+	if m, ok := readCheckpoint(bytes.NewReader(file[:slotBytes+recordBytes])); !ok || m != newer {
+		t.Errorf("two checkpoints: %+v, %v", m, ok)
 	}
-	for i := range markBytes { // each byte counts
-		file[markSlot+i] ^= 1
-		if m, ok := readMark(bytes.NewReader(file)); !ok || m != older {
+	for i := range recordBytes { // each byte counts
+		file[slotBytes+i] ^= 1
+		if m, ok := readCheckpoint(bytes.NewReader(file)); !ok || m != older {
 			t.Errorf("byte %d of the newer changed: %+v, %v", i, m, ok)
 		}
-		file[markSlot+i] ^= 1
+		file[slotBytes+i] ^= 1
 	}
-	for _, n := range []int{0, 1, markBytes - 1} {
-		if m, ok := readMark(bytes.NewReader(file[:n])); ok {
+	for _, n := range []int{0, 1, recordBytes - 1} {
+		if m, ok := readCheckpoint(bytes.NewReader(file[:n])); ok {
 			t.Errorf("%d bytes: %+v", n, m)
 		}
 	}
