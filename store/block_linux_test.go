@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// TestMemUnmaps asks the kernel whether memory is there.
+// TestMemUnmaps asks the kernel whether the memory is still mapped.
 func TestMemUnmaps(t *testing.T) {
 	const size = 64 << 20
 	m := store.Mem(4 * size)
@@ -58,8 +58,8 @@ func TestMemUnmaps(t *testing.T) {
 	wantMapped("discarded", unix.ENOMEM)
 }
 
-// TestMemKernelRefuses has the kernel give no more memory. That must end the
-// upload, and neither the process nor the store.
+// TestMemKernelRefuses makes the kernel refuse memory. That must make the upload fail, but end
+// neither the process nor the store.
 func TestMemKernelRefuses(t *testing.T) {
 	const childEnv = "HAUL_STORE_TEST_CHILD"
 	if os.Getenv(childEnv) == "" {
@@ -95,7 +95,7 @@ func TestMemKernelRefuses(t *testing.T) {
 	}
 }
 
-// addressSpace returns how many bytes this process has mapped, of whatever kind.
+// addressSpace returns how many bytes of any kind this process has mapped.
 func addressSpace(t *testing.T) uint64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/statm")

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// charged returns what a file of size bytes counts when it is published.
+// charged returns the charge for a file of size bytes once it is published.
 func charged(size int64) int64 {
 	if page := int64(os.Getpagesize()); store.CanMap && size >= store.MapThreshold {
 		size = (size + page - 1) / page * page
@@ -22,15 +22,15 @@ func charged(size int64) int64 {
 	return size + overhead
 }
 
-// TestMemCharges checks what is charged while an upload grows, is cut down, is
-// published, and is gone.
+// TestMemCharges checks the charge while an upload grows, after it is cut, after it is published,
+// and after it is removed.
 func TestMemCharges(t *testing.T) {
 	tests := []struct {
 		name          string
 		announced     int64
-		size          int64 // written in one go
-		cut           int64 // then
-		writing, done int64 // charged
+		size          int64 // written in one call
+		cut           int64 // the size that it is cut to after that
+		writing, done int64 // expected charges
 	}{
 		{"empty", 0, 0, 0, overhead, overhead},
 		{"small", 0, 1000, 1000, overhead + 1000, overhead + 1000},
@@ -81,8 +81,8 @@ func TestMemCharges(t *testing.T) {
 	}
 }
 
-// TestMemAnnounced announces in each of many uploads all that a store holds. None
-// takes anything for it until something comes.
+// TestMemAnnounced announces in each of many uploads the whole size of the store. No upload is
+// charged for that until data arrives.
 func TestMemAnnounced(t *testing.T) {
 	const limit, many = 4 << 20, 30
 	m := store.Mem(limit)
@@ -100,7 +100,7 @@ func TestMemAnnounced(t *testing.T) {
 	wantError(t, "Create of more than is left", err, store.ErrNoSpace)
 }
 
-// TestMemCommitCopiesNothing follows the memory from the upload to the reader.
+// TestMemCommitCopiesNothing checks that the reader has the same memory as the upload.
 func TestMemCommitCopiesNothing(t *testing.T) {
 	for _, size := range []int{store.MapThreshold, 1<<20 + 1} {
 		m := store.Mem(0)
@@ -130,7 +130,7 @@ func TestMemCommitCopiesNothing(t *testing.T) {
 	}
 }
 
-// TestMemLimitMapped fills a store through files large enough to be mapped.
+// TestMemLimitMapped fills a store with files that are large enough to be mapped.
 func TestMemLimitMapped(t *testing.T) {
 	const limit = 4 << 20
 	m := store.Mem(limit + overhead)
@@ -159,7 +159,7 @@ func TestMemLimitMapped(t *testing.T) {
 	}
 }
 
-// TestMemForgotten leaves closing to the garbage collector.
+// TestMemForgotten checks that the garbage collector frees files and uploads that are never closed.
 func TestMemForgotten(t *testing.T) {
 	const size = 1 << 20
 	m := store.Mem(0)
@@ -187,7 +187,7 @@ func TestMemForgotten(t *testing.T) {
 	collectUntil(t, func() bool { return store.SinkUsed(s) == 0 })
 }
 
-// collectUntil runs the garbage collector until something is so.
+// collectUntil runs the garbage collector until so returns true.
 func collectUntil(t *testing.T, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !so(); runtime.Gosched() {
@@ -198,8 +198,8 @@ func collectUntil(t *testing.T, so func() bool) {
 	}
 }
 
-// TestMemStress has files replaced, opened, read and closed by everybody at
-// once. A read from memory that is gone would kill the process.
+// TestMemStress replaces, opens, reads and closes files in many goroutines at once. Reading memory
+// that has been freed would kill the process.
 func TestMemStress(t *testing.T) {
 	const versions, size = 60, store.MapThreshold + 5000
 	m := store.Mem(0)

@@ -18,13 +18,14 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// optional are all interfaces that a file, a handle or an upload may have besides its own.
+// optional lists all interfaces that a file, a handle or an upload may have besides its own.
 var optional = []reflect.Type{
 	reflect.TypeFor[store.TryReader](), reflect.TypeFor[store.Identifier](), reflect.TypeFor[store.Versioned](), reflect.TypeFor[store.PartOpener](),
 	reflect.TypeFor[store.Located](), reflect.TypeFor[store.RemoteFile](), reflect.TypeFor[store.Filler](), reflect.TypeFor[store.Resumer](), reflect.TypeFor[store.AttrUpload](),
 }
 
-// The list of this test and that of the package's documentation have all interfaces of the package.
+// The list of this test and the list in the package's documentation contain all interfaces of the
+// package.
 func TestOptionalInterfaces(t *testing.T) {
 	base := []string{"Store", "Tree", "File", "Handle", "Upload", "Entries"}
 	names, doc := map[string]bool{}, ""
@@ -62,13 +63,13 @@ func TestOptionalInterfaces(t *testing.T) {
 	if len(names) > 0 {
 		t.Errorf("this test lacks %v", names)
 	}
-	const most = 10 // with the method Capabilities of a Store
+	const most = 10 // including the method Capabilities of a Store
 	if len(optional)+1 > most {
 		t.Errorf("%d optional interfaces, want %d at most", len(optional)+1, most)
 	}
 }
 
-// capabilities lists what a file, a handle or an upload can do, as store.As finds it.
+// capabilities lists the optional interfaces that store.As finds in a file, a handle or an upload.
 func capabilities(f any) (all []string) {
 	for _, of := range optional {
 		for at := f; at != nil; {
@@ -125,7 +126,7 @@ func TestWrappersKeepCapabilities(t *testing.T) {
 	}
 }
 
-// An ableTree has handles and uploads that can do everything.
+// An ableTree has handles and uploads with all optional interfaces.
 type ableTree struct{ store.Tree }
 
 func (ableTree) Create(context.Context, string, store.Create) (store.Upload, error) {
@@ -162,7 +163,7 @@ func (ended) Sync() error                         { return os.ErrClosed }
 func (ended) Commit() error                       { return os.ErrClosed }
 func (ended) Close() error                        { return nil }
 
-// The capabilities of a view are those that are listed here: each drops all others.
+// Each view has exactly the capabilities that are listed here, and drops all others.
 func TestCapabilitiesOfViews(t *testing.T) {
 	of := fullTree{store.Mem(0)}
 	folded, err := store.FoldCase(of)
@@ -175,7 +176,7 @@ func TestCapabilitiesOfViews(t *testing.T) {
 		want string
 	}{
 		"ReadOnly":   {store.ReadOnly(of), tree},
-		"UploadOnly": {store.UploadOnly(of), tree}, // which may not read what it has uploaded
+		"UploadOnly": {store.UploadOnly(of), tree}, // whose users may not read what they have uploaded
 		"CreateOnly": {store.CreateOnly(of), tree + " OpenUpload"},
 		"Visible":    {store.Visible(of), tree + " OpenUpload RemoveIf"},
 		"Finished":   {store.Finished(of), tree + " OpenUpload RemoveIf"},
@@ -222,8 +223,8 @@ func (fullTree) Capabilities() (c store.Capabilities) {
 	return c
 }
 
-// Files of a directory have the same capabilities through each view, and their uploads know the
-// permissions that they will have, also in a drop box.
+// Files of a directory have the same capabilities through each view. Uploads know the permissions
+// that they will have, in a drop box too.
 func TestDirectoryThroughViews(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	if err := os.WriteFile(filepath.Join(dir, "old"), []byte("x"), 0o600); err != nil {
@@ -298,6 +299,6 @@ func TestDirectoryThroughViews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check("an upload in memory", u) // nothing is made up
+	check("an upload in memory", u) // capabilities are not invented
 	_ = u.Close()
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Files that were there before can be read and listed, and neither changed nor removed;
-// their makers can change and remove new ones.
+// Existing files can be read and listed, but neither changed nor removed. New files can be changed
+// and removed by their makers.
 func TestCreateOnly(t *testing.T) {
 	ctx := t.Context()
 	m := store.Mem(1 << 20)

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A user may finish the files that they uploaded, and no other user may.
+// Users may finish the files that they have uploaded, and no other user may do so.
 func TestUploadOnlyOwn(t *testing.T) {
 	for name, open := range trees() {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestUploadOnlyOwn(t *testing.T) {
 	}
 }
 
-// A name that has gone to another file is not its first user's any more.
+// If a name has been given to another file, it no longer belongs to its first user.
 func TestUploadOnlyReplaced(t *testing.T) {
 	_, d := tempDir(t)
 	u := store.UploadOnly(d)
@@ -96,7 +96,7 @@ func TestUploadOnlyReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close() // so that no other gets its number
+	defer h.Close() // so that no other file gets its inode
 	if err := d.Rename(ctx, "f", "elsewhere", false); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestUploadOnlyReplaced(t *testing.T) {
 	wantError(t, "remove by a name that others gave it", u.Remove(ctx, "elsewhere"), fs.ErrPermission)
 }
 
-// Nor is it if the other file has been given the inode of the first.
+// The same holds if the other file has got the inode of the first.
 func TestUploadOnlyInodeAgain(t *testing.T) {
 	for name, open := range trees() {
 		t.Run(name, func(t *testing.T) {
@@ -131,13 +131,13 @@ func TestUploadOnlyInodeAgain(t *testing.T) {
 				return fi
 			}
 			again := false
-			for range 5 { // some file systems give a number again, others never
+			for range 5 { // some file systems reuse inode numbers, others never do
 				mine, other := store.UploadOnly(behind), store.UploadOnly(behind)
 				then := bring(mine)
 				if err := behind.Remove(ctx, "f"); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(20 * time.Millisecond) // births differ by ticks of the system's clock
+				time.Sleep(20 * time.Millisecond) // birth times differ by ticks of the system's clock
 				again = os.SameFile(then, bring(other)) || again
 				wantError(t, "rename", mine.Rename(ctx, "f", "g", false), fs.ErrPermission)
 				wantError(t, "remove", mine.Remove(ctx, "f"), fs.ErrPermission)
@@ -153,7 +153,7 @@ func TestUploadOnlyInodeAgain(t *testing.T) {
 	}
 }
 
-// Of very many files the first are forgotten, and then belong to no user.
+// If there are very many files, the view forgets the first ones, which then belong to no user.
 func TestUploadOnlyForgets(t *testing.T) {
 	m := store.Mem(0)
 	u := store.UploadOnly(m)

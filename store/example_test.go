@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// Store a file in a directory. It appears under its name when it is whole.
+// This example stores a file in a directory. The file appears under its name when it is complete.
 func Example() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -28,7 +28,7 @@ func Example() {
 	defer root.Close()
 	st, ctx := localdir.New(root), context.Background()
 
-	// Remove what a process left behind that died in the middle of an upload.
+	// Remove files left behind by a process that died during an upload.
 	if _, err := st.Sweep(ctx); err != nil {
 		log.Print(err)
 	}
@@ -37,7 +37,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer u.Close() // discards, unless committed
+	defer u.Close() // discards the upload, unless it was committed
 	if _, err := io.WriteString(io.NewOffsetWriter(u, 0), "Welcome.\n"); err != nil {
 		log.Fatal(err)
 	}
@@ -96,10 +96,10 @@ func ExampleMem() {
 	// true create image: no space left in the store: limit of 1048576 bytes reached
 }
 
-// Take uploads in as bytes, without files.
+// This example receives uploads as bytes, without files.
 func ExampleSink() {
 	st, ctx := store.Sink(64<<20, func(name string, f store.File) {
-		defer f.Close() // gives its bytes back to the limit
+		defer f.Close() // releases its bytes, which count against the limit
 		fi, err := f.Stat()
 		if err != nil {
 			log.Fatal(err)
@@ -111,7 +111,7 @@ func ExampleSink() {
 		fmt.Printf("%s: %d bytes: %s\n", name, len(b), b)
 	}), context.Background()
 
-	// An upload, as a server does it.
+	// An upload, as a server would make it.
 	u, err := st.Create(ctx, "reports/42", store.Create{})
 	if err != nil {
 		log.Fatal(err)
@@ -126,7 +126,7 @@ func ExampleSink() {
 	// Output: reports/42: 11 bytes: all is well
 }
 
-// menus answers requests with content of its own, and takes no uploads.
+// menus answers requests with its own content, and accepts no uploads.
 type menus struct{ store.Store }
 
 func (menus) Open(_ context.Context, name string) (store.File, error) {
@@ -138,7 +138,7 @@ func (menus) Open(_ context.Context, name string) (store.File, error) {
 }
 
 func ExampleFromBytes() {
-	var st store.Store = menus{store.Layers()} // of no stores: it has nothing
+	var st store.Store = menus{store.Layers()} // Layers of no stores contains no files
 	for _, name := range []string{"menu/rack7", "kernel"} {
 		f, err := st.Open(context.Background(), name)
 		if err != nil {
@@ -155,7 +155,8 @@ func ExampleFromBytes() {
 	// open kernel: file does not exist
 }
 
-// Put the files of one site above those for all, and find them however firmware spells them.
+// This example searches the files of one site before the files for all sites, and finds them
+// however firmware spells their names.
 func ExampleFoldCase() {
 	site, common, ctx := store.Mem(0), store.Mem(0), context.Background()
 	put(site, "Boot/Menu", "this site's menu")

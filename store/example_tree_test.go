@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Use a tree as an SFTP server does, here one in memory.
+// This example uses a tree as an SFTP server does. The tree is in memory.
 func ExampleTree() {
 	tree := store.Mem(1 << 20)
 	ctx := context.Background()
@@ -24,7 +24,7 @@ func ExampleTree() {
 		log.Fatal(err)
 	}
 	for _, line := range []string{"one\n", "two\n"} {
-		if _, err := h.WriteAt([]byte(line), 0); err != nil { // at the end, wherever it says
+		if _, err := h.WriteAt([]byte(line), 0); err != nil { // written at the end, whatever the offset
 			log.Fatal(err)
 		}
 	}
@@ -38,7 +38,7 @@ func ExampleTree() {
 		log.Fatal(err)
 	}
 
-	// A directory in pieces, as a client asks for them.
+	// List a directory in pieces, as a client requests them.
 	dir, err := tree.OpenDir(ctx, "logs")
 	if err != nil {
 		log.Fatal(err)
@@ -60,7 +60,7 @@ func ExampleTree() {
 	// -rw-r----- 8 yesterday
 }
 
-// Accept files that nobody can read back.
+// This example accepts files that nobody can read back.
 func ExampleUploadOnly() {
 	tree, ctx := store.Mem(1<<20), context.Background()
 	box := store.UploadOnly(tree)

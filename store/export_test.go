@@ -6,14 +6,14 @@ func Used(m Tree) int64 { return m.(*memStore).budget.used.Load() }
 // SinkUsed returns how many bytes are charged to a Sink.
 func SinkUsed(s Store) int64 { return s.(*sink).budget.used.Load() }
 
-// Memory returns what holds the bytes of a file of Mem or a Sink, and
-// whether that is mapped.
+// Memory returns the memory that holds the bytes of a file of Mem or a Sink, and whether it is
+// mapped.
 func Memory(f File) (b []byte, mapped bool) {
 	x := f.(*memReader).file.block.extent
 	return x.data, x.mapped
 }
 
-// UploadMemory returns the same of an upload.
+// UploadMemory returns the same for an upload.
 func UploadMemory(u Upload) (b []byte, mapped bool) {
 	x := u.(*memUpload).block.extent
 	return x.data, x.mapped

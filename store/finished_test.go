@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A client that could take an unfinished upload of haul's SFTP client for its own, by
-// its name, does not see it.
+// A client that knew the name of an unfinished upload of haul's SFTP client could claim it as its
+// own. So such files are not visible.
 func TestFinished(t *testing.T) {
 	random := strings.Repeat("A", 26)
 	temp, record := ".haul-"+random+".upload", ".haul-"+random+".record"
@@ -48,7 +48,7 @@ func TestFinished(t *testing.T) {
 				t.Errorf("%s describes %v, %v", view, fi, err)
 			}
 		}
-		if view == "UploadOnly" || view == "CreateOnly" { // which have removed it for who knew its name
+		if view == "UploadOnly" || view == "CreateOnly" { // these views have removed the file for the client that knew its name
 			if err := upload(t, tree, temp, "x", store.Create{}); err != nil {
 				t.Error(err)
 			}

@@ -44,23 +44,23 @@ func TestFoldCaseNames(t *testing.T) {
 		{"f", "f"},
 		{"F", "f"},
 		{"boot/menu", "boot/menu"},
-		{"BOOT/KERNEL", "Boot/Kernel"}, // of Boot and boot, Boot is first
+		{"BOOT/KERNEL", "Boot/Kernel"}, // Boot comes before boot
 		{"BOOT/X86/VMLINUZ", "Boot/x86/vmlinuz"},
-		{"BOOT/MENU", ""},   // which is in boot, not in Boot
-		{"boot/kernel", ""}, // boot is there exactly
+		{"BOOT/MENU", ""},   // it is in boot, not in Boot
+		{"boot/kernel", ""}, // boot exists with exactly this name
 		{"boot/MENU", "boot/menu"},
 		{"g.b", "g.b"},
 		{"G.b", "G.b"},
 		{"g.B", "G.B"},
 		{"é/Ñ", "É/ñ"},
-		{"STRASSE", ""},           // one to one
-		{"\u212Aelvin", "KELVIN"}, // the sign for kelvins is a K
+		{"STRASSE", ""},           // characters are compared one by one
+		{"\u212Aelvin", "KELVIN"}, // the Kelvin sign is equal to K
 		{"DEEP/a/B/c/D", "deep/A/b/C/d"},
 		{"deep/a/missing", ""},
 		{"F/f", ""},
 		{"clash", "CLASH/"},
 		{"clash/X", "CLASH/x"},
-		{"Clash/x", "CLASH/x"}, // Clash is a file, and has no entries
+		{"Clash/x", "CLASH/x"}, // Clash is a file, so it has no entries
 		{"\ufffd", ""},
 	}
 	m := fold(t, memWith(t, "!", foldTree...))
@@ -126,7 +126,7 @@ func TestFoldCaseDepth(t *testing.T) {
 	wantError(t, "a name that is too deep", err, fs.ErrNotExist)
 }
 
-// TestFoldCaseCost counts what a name that is there exactly costs.
+// TestFoldCaseCost counts the calls for a name that exists exactly.
 func TestFoldCaseCost(t *testing.T) {
 	c := &counting{Tree: memWith(t, "!", foldTree...)}
 	m := fold(t, c)
@@ -147,7 +147,7 @@ func TestFoldCaseCost(t *testing.T) {
 	}
 }
 
-// A counting store counts.
+// A counting store counts calls.
 type counting struct {
 	store.Tree
 	calls, lists int

@@ -50,7 +50,7 @@ func TestNewFile(t *testing.T) {
 		if _, ok := f.(store.TryReader); ok != file.try {
 			t.Errorf("%s: a TryReader: %v, want %v", kind, ok, file.try)
 		}
-		for range 2 { // closing changes nothing
+		for range 2 { // the second Close changes nothing
 			wantReads(t, kind, f, content)
 			if err := f.Close(); err != nil {
 				t.Errorf("%s: Close: %v", kind, err)
@@ -62,14 +62,14 @@ func TestNewFile(t *testing.T) {
 	}
 }
 
-// wantReads reads f in every way.
+// wantReads reads f in every possible way.
 func wantReads(t *testing.T, kind string, f store.File, content string) {
 	t.Helper()
 	tests := []struct {
 		off  int64
 		bufs []int
 		want string
-		err  error // nil or io.EOF if it may be either
+		err  error // nil or io.EOF if either is allowed
 	}{
 		{0, []int{10}, "0123456789", nil},
 		{0, []int{4, 0, 3}, "0123456", nil},
@@ -104,7 +104,7 @@ func wantReads(t *testing.T, kind string, f store.File, content string) {
 	}
 }
 
-// TestNewFileLies meets readers that have less than was said, or nothing.
+// TestNewFileLies uses readers that have fewer bytes than announced, or none.
 func TestNewFileLies(t *testing.T) {
 	f := store.NewFile("f", strings.NewReader("short"), 10, time.Time{})
 	p := make([]byte, 10)

@@ -22,7 +22,7 @@ func tempDir(t testing.TB) (string, *localdir.Dir) {
 	return dir, localdir.New(root)
 }
 
-// upload writes content in one go and returns the first error.
+// upload writes content in one call and returns the first error.
 func upload(t testing.TB, st store.Store, name, content string, c store.Create) error {
 	u, err := st.Create(t.Context(), name, c)
 	if err != nil {
@@ -35,7 +35,7 @@ func upload(t testing.TB, st store.Store, name, content string, c store.Create) 
 	return u.Commit()
 }
 
-// begin creates an upload, to be closed when the test ends.
+// begin creates an upload, which is closed when the test ends.
 func begin(t testing.TB, st store.Store, name string, c store.Create) store.Upload {
 	t.Helper()
 	u, err := st.Create(t.Context(), name, c)

@@ -37,7 +37,7 @@ func TestLayers(t *testing.T) {
 // A noLister is a store without ReadDir.
 type noLister struct{ store.Store }
 
-// memWith returns a store of files that hold their name and a word.
+// memWith returns a store of files whose content is their name and a word.
 func memWith(t testing.TB, word string, names ...string) store.Tree {
 	t.Helper()
 	m := store.Mem(0)
@@ -123,7 +123,7 @@ func TestLayersExclusive(t *testing.T) {
 	wantContent(t, l, "f", "theirs")
 }
 
-// A failing store has everything, and cannot give it.
+// In a failing store, every name exists, but every call fails.
 type failing struct {
 	store.Tree
 	err error
@@ -133,8 +133,7 @@ func (f failing) Open(context.Context, string) (store.File, error)       { retur
 func (f failing) Stat(context.Context, string) (fs.FileInfo, error)      { return nil, f.err }
 func (f failing) ReadDir(context.Context, string) ([]fs.DirEntry, error) { return nil, f.err }
 
-// TestLayersStopAtErrors checks that a failing store does not let through what
-// it hides on better days.
+// TestLayersStopAtErrors checks that a store that fails still hides the files below it.
 func TestLayersStopAtErrors(t *testing.T) {
 	for _, err := range []error{fs.ErrPermission, syscall.EMFILE, syscall.EIO, fs.ErrInvalid, context.Canceled} {
 		l := store.Layers(store.Mem(0), failing{store.Mem(0), err}, memWith(t, "", "f"))
@@ -161,7 +160,8 @@ func TestLayersOfNone(t *testing.T) {
 	}
 }
 
-// TestLayersDoNotChange keeps the order when the caller's slice is used again.
+// TestLayersDoNotChange checks that the order of the stores does not change when the caller
+// modifies the slice.
 func TestLayersDoNotChange(t *testing.T) {
 	stores := []store.Store{memWith(t, "first", "f"), memWith(t, "second", "f")}
 	l := store.Layers(stores...)

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// An open file knows its place on the disk, whichever view of the tree opened it.
+// An open file reports its path on the disk, whichever view of the tree opened it.
 func TestLocationThroughViews(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	if err := os.WriteFile(filepath.Join(dir, "old"), []byte("x"), 0o600); err != nil {

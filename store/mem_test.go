@@ -13,7 +13,7 @@ func TestMemStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return store.Mem(8 << 20) })
 }
 
-// overhead is what a file counts besides its bytes.
+// overhead is the charge for a file in addition to its bytes.
 const overhead = 512
 
 func TestMemLimit(t *testing.T) {
@@ -40,7 +40,7 @@ func TestMemLimit(t *testing.T) {
 	fill(t, m, room)
 }
 
-// fill checks that m has room for one file of exactly size bytes.
+// fill checks that m has room for a file of exactly size bytes, and no more.
 func fill(t *testing.T, m store.Tree, size int64) {
 	t.Helper()
 	u := begin(t, m, "fill", store.Create{Size: size})
@@ -52,7 +52,7 @@ func fill(t *testing.T, m store.Tree, size int64) {
 	wantError(t, "Create in a full store", err, store.ErrNoSpace)
 }
 
-// TestMemAccounts checks that all that was charged is given back.
+// TestMemAccounts checks that everything that was charged is given back.
 func TestMemAccounts(t *testing.T) {
 	const limit = 100_000
 	m := store.Mem(limit)
@@ -63,7 +63,7 @@ func TestMemAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 50 { // grown, announced too much, discarded, refused
+	for i := range 50 { // files that grow, announce too much, are discarded, or are refused
 		if err := upload(t, m, "f", string(make([]byte, 1000)), store.Create{Size: int64(i) * 100}); err != nil {
 			t.Error(err)
 		}
@@ -75,7 +75,7 @@ func TestMemAccounts(t *testing.T) {
 		wantError(t, "exclusive Commit", late.Commit(), fs.ErrExist)
 	}
 	named := int64(51*overhead + 1000)
-	fill(t, m, limit-named-(10_000+overhead)-overhead) // the old f is still open
+	fill(t, m, limit-named-(10_000+overhead)-overhead) // the old f is still open, so it is still charged
 	f.Close()
 	f.Close()
 	fill(t, m, limit-named-overhead)

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// TestMemTreeAccounts checks that all that was charged is given back.
+// TestMemTreeAccounts checks that everything that was charged is given back.
 func TestMemTreeAccounts(t *testing.T) {
 	m := store.Mem(0)
 	ctx := t.Context()
@@ -44,7 +44,7 @@ func TestMemTreeAccounts(t *testing.T) {
 	want(5*overhead + len("nowhere") + len("content") + 4*16)
 	must(e.Close())
 
-	must(m.Rename(ctx, "l2", "g", true)) // one name of a file, and one of a link, less
+	must(m.Rename(ctx, "l2", "g", true)) // removes one name of a file, and one of a link
 	want(4*overhead + len("nowhere") + len("content"))
 	must(m.Remove(ctx, "g"))
 	must(m.Remove(ctx, "l"))
@@ -60,10 +60,10 @@ func TestMemTreeAccounts(t *testing.T) {
 	want(0)
 }
 
-// TestMemTreeAccountsAtRandom does whatever it likes, removes all, and checks
-// that nothing is charged.
+// TestMemTreeAccountsAtRandom makes random calls, removes everything, and checks that nothing is
+// charged.
 func TestMemTreeAccountsAtRandom(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(5, 6)) // one long table
+	rnd := rand.New(rand.NewPCG(5, 6)) // a fixed seed, so that each run is the same
 	m := store.Mem(200_000)
 	ctx := t.Context()
 	names := []string{"a", "b", "c", "a/b", "a/c", "b/a", "a/b/c"}
@@ -86,7 +86,7 @@ func TestMemTreeAccountsAtRandom(t *testing.T) {
 			_ = upload(t, m, to, strings.Repeat("x", rnd.IntN(20_000)), store.Create{Exclusive: rnd.IntN(2) == 0})
 		case 7:
 			if f, err := m.Open(ctx, from); err == nil {
-				defer f.Close() // some keep what others write
+				defer f.Close() // some readers keep the content while others write
 			}
 		default:
 			h, err := m.OpenFile(ctx, to, store.Access{Write: true, Create: true, Truncate: rnd.IntN(3) == 0})
@@ -100,7 +100,7 @@ func TestMemTreeAccountsAtRandom(t *testing.T) {
 			t.Fatalf("%d bytes charged", used)
 		}
 	}
-	t.Cleanup(func() { // when all are closed
+	t.Cleanup(func() { // after all handles are closed
 		removeAll(t, m, ".")
 		if used := store.Used(m); used != 0 {
 			t.Errorf("%d bytes charged for nothing", used)
@@ -110,7 +110,7 @@ func TestMemTreeAccountsAtRandom(t *testing.T) {
 
 func removeAll(t *testing.T, m store.Tree, dir string) {
 	t.Helper()
-	ctx := context.Background() // the test's has ended
+	ctx := context.Background() // the test's context has ended
 	entries, err := m.ReadDir(ctx, dir)
 	if err != nil {
 		t.Error(err)
@@ -129,7 +129,7 @@ func removeAll(t *testing.T, m store.Tree, dir string) {
 	}
 }
 
-// TestMemTreeLimit fills a store in each way there is.
+// TestMemTreeLimit fills a store in each possible way.
 func TestMemTreeLimit(t *testing.T) {
 	for what, more := range map[string]func(m store.Tree, i int) error{
 		"Mkdir":   func(m store.Tree, i int) error { return m.Mkdir(t.Context(), fmt.Sprint(i), 0) },
@@ -173,8 +173,8 @@ func TestMemTreeLimit(t *testing.T) {
 	}
 }
 
-// TestMemReadersKeepContent opens a file for writing that others read: they
-// keep what they opened, at the cost of a copy, which goes with them.
+// TestMemReadersKeepContent opens for writing a file that others read. The readers keep the content
+// that they opened, at the cost of a copy, which is freed when they close it.
 func TestMemReadersKeepContent(t *testing.T) {
 	const size = 1000
 	m := store.Mem(10_000)
@@ -205,7 +205,7 @@ func TestMemReadersKeepContent(t *testing.T) {
 	if got, want := store.Used(m), int64(size+overhead); got != want {
 		t.Errorf("%d bytes charged, want %d", got, want)
 	}
-	// It has no reader: no copy.
+	// The file has no reader, so it is not copied.
 	h, err = m.OpenFile(t.Context(), "f", store.Access{Write: true})
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestMemReadersKeepContent(t *testing.T) {
 	h.Close()
 }
 
-// TestMemNoOwners sets an owner where files have none.
+// TestMemNoOwners sets an owner in a store whose files have no owner.
 func TestMemNoOwners(t *testing.T) {
 	m := memWith(t, "", "f")
 	uid := uint32(1)
@@ -227,7 +227,7 @@ func TestMemNoOwners(t *testing.T) {
 	}
 }
 
-// TestMemUploadThroughLinks uploads to what links lead to.
+// TestMemUploadThroughLinks uploads to names that are symbolic links.
 func TestMemUploadThroughLinks(t *testing.T) {
 	m := memWith(t, "old", "d/f")
 	for name, target := range map[string]string{
@@ -297,7 +297,7 @@ func TestMemReadDirMany(t *testing.T) {
 	}
 }
 
-// TestMemDirectoriesCount has names imply more directories than fit.
+// TestMemDirectoriesCount uploads a name that implies more directories than fit.
 func TestMemDirectoriesCount(t *testing.T) {
 	m := store.Mem(10 * overhead)
 	if err := upload(t, m, "1/2/3/4/5/6/f", "", store.Create{}); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCleanName(t *testing.T) {
-	tests := []struct{ name, want string }{ // an empty want is a refusal
+	tests := []struct{ name, want string }{ // an empty want means that the name is refused
 		{"a", "a"},
 		{"/a", "a"},
 		{"///a//b/", "a/b"},
@@ -38,8 +38,8 @@ func TestCleanName(t *testing.T) {
 	}
 }
 
-// A name that CleanName returns is a name of io/fs, or else not even text, which no
-// store takes.
+// A name that CleanName returns is valid for io/fs, unless it is not UTF-8, in which case no such
+// file system accepts it.
 func FuzzCleanName(f *testing.F) {
 	for _, s := range []string{"a", "/a//b", `\..\b`, "a/./..", "", "..a/..", "a\x00b", "\xff/x"} {
 		f.Add(s)

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A file is the same under all its names, and as long as it is not replaced.
+// A file is the same under all its names, as long as it is not replaced.
 func TestSameFile(t *testing.T) {
 	_, onDisk := tempDir(t)
 	for kind, tree := range map[string]store.Tree{"on disk": onDisk, "in memory": store.Mem(0)} {

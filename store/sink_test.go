@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// A memory remembers what a sink handed over, as a program might that serves
-// what it receives.
+// A memory keeps the files that a sink passes to it, as a program would that serves the files that
+// it receives.
 type memory struct {
 	store.Store // the sink
 
@@ -51,7 +51,7 @@ func (m *memory) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return m.Store.Stat(ctx, name)
 }
 
-// A kept file is closed by the memory, and not by who reads it.
+// A kept file is closed by the memory, and not by its readers.
 type kept struct {
 	store.File
 	store.TryReader
@@ -73,7 +73,7 @@ func TestSinkHandsOver(t *testing.T) {
 			}
 			got = append(got, f)
 		})
-		for _, c := range []store.Create{{}, {Exclusive: true, Perm: 0o600}} { // nothing exists, so nothing is taken
+		for _, c := range []store.Create{{}, {Exclusive: true, Perm: 0o600}} { // no file exists, so no name is taken
 			if err := upload(t, s, "dir/f", string(content), c); err != nil {
 				t.Fatal(err)
 			}
@@ -142,8 +142,7 @@ func TestSinkLimit(t *testing.T) {
 	}
 }
 
-// TestSinkPanic has done panic, and end its goroutine. Neither may leave
-// anything locked.
+// TestSinkPanic makes done panic, and makes it end its goroutine. Neither may leave a lock held.
 func TestSinkPanic(t *testing.T) {
 	fail := func() { panic("planted") }
 	s := store.Sink(0, func(_ string, f store.File) {

@@ -38,7 +38,7 @@ func trees() map[string]func(t *testing.T) store.Tree {
 	}
 }
 
-// TestUploadOnlyShows lists a drop box, and writes to what it was given.
+// TestUploadOnlyShows lists a drop box, and checks that hidden entries do not use up the slice.
 func TestUploadOnlyShows(t *testing.T) {
 	m := store.Mem(0)
 	storetest.Fill(t, m)
@@ -50,7 +50,7 @@ func TestUploadOnlyShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	into := make([]fs.FileInfo, 1) // most of what it could hold is hidden
+	into := make([]fs.FileInfo, 1) // room for one entry; most entries are hidden
 	for range 2 {
 		if n, err := e.Next(into); n != 1 || err != nil || !into[0].IsDir() {
 			t.Errorf("Next = %d, %v, want a directory", n, err)

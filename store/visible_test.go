@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// visibleNames are names, and whether a visible store has them.
+// visibleNames maps names to whether a visible store has them.
 var visibleNames = map[string]bool{
 	"a": true, "d/b": true, "d.d/x.y": true, "d/e./f..g": true, ".well-known/acme/t": true, "d/.well-known/x": true,
 	".a": false, "d/.b": false, ".d/c": false, "d/.e/f": false, "...": false, "..x/y": false, ".well-known/.x": false, ".well-known2": false,
@@ -116,7 +116,7 @@ func TestIsHidden(t *testing.T) {
 	}
 }
 
-// entryNames lists a directory, so many entries at a time.
+// entryNames lists a directory, batch entries at a time.
 func entryNames(t *testing.T, tree store.Tree, where string, batch int) string {
 	t.Helper()
 	entries, err := tree.OpenDir(t.Context(), where)

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// TestSetAttrEach has each change of attributes fail in turn: all others are made, and
-// the first error is reported.
+// TestSetAttrEach makes each change of attributes fail in turn. All other changes must be made, and
+// the first error must be reported.
 func TestSetAttrEach(t *testing.T) {
 	then := time.Unix(1_000_000_000, 0)
 	for _, fails := range [][]string{{"truncate"}, {"chmod"}, {"chtimes"}, {"chown"}, {"chown", "chmod"}, {"truncate", "chtimes"}} {
@@ -77,8 +77,7 @@ func TestSetAttrEach(t *testing.T) {
 	}
 }
 
-// TestSetAttrKeepsSpecialBits gives a file setuid and setgid and another owner at
-// once.
+// TestSetAttrKeepsSpecialBits sets setuid, setgid and another owner of a file in one call.
 func TestSetAttrKeepsSpecialBits(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it takes root to give files away")

@@ -57,8 +57,8 @@ func TestReadCheckpoint(t *testing.T) {
 	}
 }
 
-// TestWritten writes at random, and compares with a list of all bytes. The
-// seeds are fixed: it is one long table.
+// TestWritten records writes at random, and compares with a list of all bytes. The seeds are fixed,
+// so that each run is the same.
 func TestWritten(t *testing.T) {
 	const size = 400
 	for seed := range uint64(200) {
@@ -109,8 +109,8 @@ func checkWritten(t *testing.T, w written, model []bool) {
 	}
 }
 
-// TestWrittenBound writes more pieces apart than are remembered: the nearest
-// are, and what is forgotten never counts.
+// TestWrittenBound writes more separate pieces than are remembered. The nearest pieces must be
+// remembered, and a forgotten piece must never count as written.
 func TestWrittenBound(t *testing.T) {
 	var w written
 	for i := range int64(2 * maxRuns) {

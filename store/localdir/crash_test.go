@@ -16,15 +16,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The contents a crashed upload may leave under its name.
+// These are the contents that a crashed upload may leave under its name.
 var (
 	crashOld = strings.Repeat("old ", 1000)
 	crashNew = strings.Repeat("NEWER", 2000)
 )
 
-// crashKinds are the uploads that crash, with the system calls of each that
-// change something. A kill ahead of the next one is a kill behind this one: so
-// these are all moments that can differ, the one behind the last included.
+// crashKinds lists the uploads that crash, with the system calls of each that change something. A
+// kill before a call is the same as a kill after the call before it. So, together with a kill after
+// the last call, these are all moments that can differ.
 var crashKinds = []struct {
 	name  string
 	calls string
@@ -36,9 +36,9 @@ var crashKinds = []struct {
 	{"nolinks", "create lock space write write write truncate truncate chmod sync link rename syncdir"},
 }
 
-// TestCrash kills a process that uploads, ahead of each of its system calls
-// in turn, and behind the last. Its memory is lost then, but not the kernel's: it is
-// a crash of the process, not of the machine.
+// TestCrash kills a process that uploads, before each of its system calls in turn, and after the
+// last one. The process's memory is lost then, but not the kernel's: it is a crash of the process,
+// not of the machine.
 func TestCrash(t *testing.T) {
 	if arg := os.Getenv(childEnv); arg != "" {
 		crashChild(t, arg)
@@ -54,7 +54,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// testCrash kills an upload ahead of call number k.
+// testCrash kills an upload before call number k.
 func testCrash(t *testing.T, kind string, calls []string, k int) {
 	dir := t.TempDir()
 	want := "" // no file
@@ -63,7 +63,7 @@ func testCrash(t *testing.T, kind string, calls []string, k int) {
 		writeFile(t, dir, "f", want)
 	}
 	out, err := child(t, fmt.Sprintf("%s %d %s", kind, k+1, dir)).CombinedOutput()
-	if err == nil || strings.Contains(string(out), "--- FAIL") { // not killed
+	if err == nil || strings.Contains(string(out), "--- FAIL") { // the process was not killed
 		t.Fatalf("not killed before %s: %v\n%s", calls[k], err, out)
 	}
 	if at := "killed before " + calls[k] + "\n"; !strings.Contains(string(out), at) {
@@ -92,7 +92,7 @@ func testCrash(t *testing.T, kind string, calls []string, k int) {
 	wantFile(t, dir, "f", "next")
 }
 
-// crashChild uploads, and kills itself ahead of its kth system call.
+// crashChild uploads, and kills itself before its kth system call.
 func crashChild(t *testing.T, arg string) {
 	kind, rest, _ := strings.Cut(arg, " ")
 	var k int
@@ -132,7 +132,7 @@ func crashChild(t *testing.T, arg string) {
 	t.Errorf("%d calls more than expected", k)
 }
 
-// killSelf ends this process without any goodbye.
+// killSelf kills this process.
 func killSelf(t *testing.T) {
 	p, err := os.FindProcess(os.Getpid())
 	if err != nil {
@@ -144,8 +144,8 @@ func killSelf(t *testing.T) {
 	select {}
 }
 
-// killAfter runs the test in another process, which finds dir, and kills that
-// once it has printed a line so many times.
+// killAfter runs the test in another process, which gets dir. It kills that process when it has
+// printed line the given number of times.
 func killAfter(t *testing.T, dir, line string, times int) {
 	t.Helper()
 	cmd := child(t, dir)
@@ -165,8 +165,7 @@ func killAfter(t *testing.T, dir, line string, times int) {
 	cmd.Wait()
 }
 
-// TestCrashAnytime kills a process that replaces a file over and over, at a random
-// moment.
+// TestCrashAnytime kills a process that replaces a file over and over, at a random moment.
 func TestCrashAnytime(t *testing.T) {
 	const size = 100_000
 	if dir := os.Getenv(childEnv); dir != "" {

@@ -25,10 +25,10 @@ func TestDirStore(t *testing.T) {
 	})
 }
 
-// secret is what files hold that lie outside, in the tests of links.
+// secret is the content of files outside the directory, in the tests of links.
 const secret = "outside"
 
-// linkedDir returns a directory in another one, where "secret" lies. It is
+// linkedDir returns a directory inside another one, which contains "secret". The inner directory is
 // full of links.
 func linkedDir(t testing.TB) (outer, inner string) {
 	t.Helper()
@@ -42,14 +42,14 @@ func fillLinked(t testing.TB, outer string) (inner string) {
 	inner = filepath.Join(outer, "inner")
 	writeFile(t, outer, "secret", secret)
 	writeFile(t, outer, "outdir/secret", secret)
-	writeFile(t, outer, "inner2/secret", secret) // a prefix is no directory
+	writeFile(t, outer, "inner2/secret", secret) // a directory whose name begins with the name of the root
 	writeFile(t, inner, "f", "inside")
 	writeFile(t, inner, "d/f", "inside")
 	writeFile(t, inner, "d/e/f", "inside")
 	symlink(t, "f", inner, "to-f")
 	symlink(t, "d/e/../../to-f", inner, "to-to-f")
 	symlink(t, "d/e", inner, "to-e")
-	symlink(t, "../f", inner, "to-e/up-f") // d/f, not f
+	symlink(t, "../f", inner, "to-e/up-f") // it must lead to d/f, not to f
 	symlink(t, "d/new", inner, "to-new")
 	symlink(t, "to-self", inner, "to-self")
 	symlink(t, "..", inner, "out")
@@ -64,7 +64,7 @@ func fillLinked(t testing.TB, outer string) (inner string) {
 	return inner
 }
 
-// outsideNames lead out of linkedDir, to what exists and to what does not.
+// outsideNames lead out of linkedDir, to names that exist and to names that do not.
 var outsideNames = []string{
 	"out", "out-file", "out-nothing", "out-dir", "out-abs", "abs-inside", "out-through-d", "out-far", "out-prefix",
 	"out/secret", "out/nothing", "out/inner/f", "out-dir/secret", "out-dir/nothing", "out-dir/no/thing",
@@ -81,9 +81,9 @@ func TestDirLinksOutside(t *testing.T) {
 		_, createErr := d.Create(t.Context(), name, store.Create{})
 		for op, err := range map[string]error{"open": openErr, "stat": statErr, "create": createErr} {
 			wantError(t, op+" "+name, err, fs.ErrPermission)
-			// The answer reveals nothing about what is outside.
+			// The error must not reveal what exists outside.
 			if name == "out" && op == "create" {
-				continue // a link to "..": refused as a directory
+				continue // a link to "..": refused because it is a directory
 			}
 			want := op + " " + name + ": permission denied: leads outside the root"
 			if err == nil || err.Error() != want {
@@ -151,7 +151,7 @@ func listing(t testing.TB, dir string) []string {
 		if err != nil {
 			return err
 		}
-		if fi.IsDir() { // its size and time are its own business
+		if fi.IsDir() { // the size and the time of a directory may change
 			all = append(all, p+"/")
 		} else {
 			all = append(all, p+" "+fs.FormatFileInfo(fi))
@@ -235,8 +235,8 @@ func TestDirTargetBecomesDirectory(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestDirTargetBecomesDirectoryLate is the same in the last moment, behind the
-// look that refuses it.
+// TestDirTargetBecomesDirectoryLate is the same at the last moment, after the check that would
+// refuse it.
 func TestDirTargetBecomesDirectoryLate(t *testing.T) {
 	dir, d := tempDir(t)
 	u := begin(t, d, "f", store.Create{})
@@ -250,7 +250,7 @@ func TestDirTargetBecomesDirectoryLate(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestDirCalls pins down the order that makes a file durable before it is seen.
+// TestDirCalls checks the order of the system calls that makes a file durable before it is visible.
 func TestDirCalls(t *testing.T) {
 	_, d := tempDir(t)
 	tests := []struct {
@@ -277,7 +277,7 @@ func TestDirCalls(t *testing.T) {
 	}
 }
 
-// TestDirExclusiveAtTheLastMoment has the name appear after all checks.
+// TestDirExclusiveAtTheLastMoment creates the name after all checks.
 func TestDirExclusiveAtTheLastMoment(t *testing.T) {
 	dir, d := tempDir(t)
 	u := begin(t, d, "f", store.Create{Exclusive: true})
@@ -292,7 +292,7 @@ func TestDirExclusiveAtTheLastMoment(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestDirNoHardLinks publishes where the file system refuses to link.
+// TestDirNoHardLinks publishes a file on a file system that refuses hard links.
 func TestDirNoHardLinks(t *testing.T) {
 	dir, d := tempDir(t)
 	d.Before(failAt("link", syscall.EPERM))
@@ -307,7 +307,7 @@ func TestDirNoHardLinks(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// failAt returns a hook that fails one system call.
+// failAt returns a hook that makes one system call fail.
 func failAt(name string, err error) func(string) error {
 	return func(call string) error {
 		if call == name {
@@ -317,7 +317,7 @@ func failAt(name string, err error) func(string) error {
 	}
 }
 
-// TestDirFailures has each system call of an upload fail in turn.
+// TestDirFailures makes each system call of an upload fail in turn.
 func TestDirFailures(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EROFS, syscall.EACCES} {
 		for _, c := range []store.Create{{Size: 10}, {Size: 10, Exclusive: true}} {
@@ -330,7 +330,7 @@ func TestDirFailures(t *testing.T) {
 	}
 }
 
-// failKth has the kth system call fail. It reports false if there are fewer.
+// failKth makes the kth system call fail. It returns false if there are fewer calls.
 func failKth(t *testing.T, k int, errno syscall.Errno, c store.Create) bool {
 	dir, d := tempDir(t)
 	old := ""
@@ -350,11 +350,11 @@ func failKth(t *testing.T, k int, errno syscall.Errno, c store.Create) bool {
 	err := upload(t, d, "f", "new", c)
 	got, _ := os.ReadFile(filepath.Join(dir, "f"))
 	switch failed {
-	case "", "link", "remove": // a refused link is a rename; what is not removed is swept
+	case "", "link", "remove": // if the link is refused, the file is renamed; a file that is not removed is swept later
 		if err != nil || string(got) != "new" {
 			t.Errorf("with %q failing: %v, content %q", failed, err, got)
 		}
-	case "syncdir": // named by then
+	case "syncdir": // the file already has its name
 		wantError(t, failed, err, errno)
 	default:
 		wantError(t, failed, err, errno)
@@ -403,8 +403,8 @@ func TestDirFileHasMethodsForSendfile(t *testing.T) {
 	}
 }
 
-// TestDirErrorsHideTheRoot checks that errors name what the caller named, and
-// not where on the machine that is.
+// TestDirErrorsHideTheRoot checks that errors contain the name that the caller gave, and not the
+// path of the root.
 func TestDirErrorsHideTheRoot(t *testing.T) {
 	dir, d := tempDir(t)
 	u := begin(t, d, "f", store.Create{})

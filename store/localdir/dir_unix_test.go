@@ -14,7 +14,8 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// TestDirNotRegular opens what a careless server would wait for, or set going.
+// TestDirNotRegular opens files that a careless server would block on, or devices that it would
+// start.
 func TestDirNotRegular(t *testing.T) {
 	dir, err := os.MkdirTemp("", "haul") //nolint:usetesting // a socket's path must be short
 	if err != nil {
@@ -60,8 +61,7 @@ func wantNotRegular(t *testing.T, d *localdir.Dir, name string) {
 	wantError(t, "readdir "+name, err, fs.ErrNotExist)
 }
 
-// TestDirBecomesPipe has a file turn into a pipe just before it is opened, or
-// replaced.
+// TestDirBecomesPipe replaces a file by a pipe just before it is opened or replaced.
 func TestDirBecomesPipe(t *testing.T) {
 	dir, d := tempDir(t)
 	become := func() {
@@ -84,10 +84,10 @@ func TestDirBecomesPipe(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestDirUmask creates files under a umask that forbids everything.
+// TestDirUmask creates files with a umask that forbids everything.
 func TestDirUmask(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
-		// The umask belongs to the whole process.
+		// The umask applies to the whole process.
 		if out, err := child(t, "umask").CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -106,7 +106,7 @@ func TestDirUmask(t *testing.T) {
 	}
 }
 
-// TestDirNoPermission meets what the file system forbids.
+// TestDirNoPermission makes calls that the file system forbids.
 func TestDirNoPermission(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "unreadable", "x")
@@ -121,7 +121,7 @@ func TestDirNoPermission(t *testing.T) {
 	chmod("unreadable", 0)
 	chmod("closed", 0)
 	chmod("fixed", 0o555)
-	defer chmod("closed", 0o755) // for the removal of dir
+	defer chmod("closed", 0o755) // so that dir can be removed
 	defer chmod("fixed", 0o755)
 	d := dirAt(t, dir)
 	dropRoot(t, func() {
@@ -140,8 +140,8 @@ func TestDirNoPermission(t *testing.T) {
 	})
 }
 
-// TestSweepReadOnly sweeps up after an upload that died just before it was
-// published, and made its file read-only by then.
+// TestSweepReadOnly removes the leftover of an upload that died just before it was published, when
+// its file was already read-only.
 func TestSweepReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	name := ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part"

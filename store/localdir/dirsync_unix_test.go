@@ -17,17 +17,18 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// heldSync is a store whose first fsync of a directory begins, and waits to be released.
+// heldSync is a store whose first fsync of a directory begins, and then waits until it is released.
 type heldSync struct {
 	*localdir.Dir
 	dir            string
-	calls          atomic.Int64 // fsyncs of directories
+	calls          atomic.Int64 // number of fsyncs of directories
 	begun, release chan struct{}
 	commits        sync.WaitGroup
-	errs           chan error // of those
+	errs           chan error // errors of the commits
 }
 
-// holdSync makes one. outcome ends the fsync of that number, from 1.
+// holdSync returns a heldSync. outcome returns the error of the fsync with the given number, from
+// 1.
 func holdSync(t *testing.T, outcome func(n int64) error) *heldSync {
 	dir, d := tempDir(t)
 	h := &heldSync{Dir: d, dir: dir, begun: make(chan struct{}), release: make(chan struct{}), errs: make(chan error, 100)}
@@ -45,7 +46,7 @@ func holdSync(t *testing.T, outcome func(n int64) error) *heldSync {
 	return h
 }
 
-// commit publishes an upload in a goroutine of its own.
+// commit publishes an upload in a new goroutine.
 func (h *heldSync) commit(t *testing.T, name string, c store.Create) { h.commitTo(t, h.Dir, name, c) }
 
 // commitTo publishes an upload to another store in the same directory.
@@ -61,7 +62,7 @@ func (h *heldSync) commitTo(t *testing.T, d *localdir.Dir, name string, c store.
 	})
 }
 
-// await waits until so many wait for the next fsync.
+// await waits until the given number of uploads wait for the next fsync.
 func (h *heldSync) await(waiting int) {
 	for localdir.SyncWaiting() != waiting {
 		time.Sleep(time.Millisecond)
@@ -79,9 +80,8 @@ func (h *heldSync) end() (errs []error) {
 	return errs
 }
 
-// One fsync of a directory serves all uploads that had their names before it began.
-// Uploads that get their names while it runs share the next fsync, and uploads in another
-// directory do not wait.
+// One fsync of a directory serves all uploads that had their names before it began. Uploads that
+// get their names while it runs share the next fsync. Uploads in another directory do not wait.
 func TestDirSyncsAreGrouped(t *testing.T) {
 	const many = 40
 	for _, c := range []store.Create{{}, {Exclusive: true}} {
@@ -101,7 +101,7 @@ func TestDirSyncsAreGrouped(t *testing.T) {
 			h.commit(t, fmt.Sprint("f", i), c)
 		}
 		h.await(many)
-		for i := range many { // they have their names, and wait for these to be durable
+		for i := range many { // they have their names, and wait until these are durable
 			wantFile(t, h.dir, fmt.Sprint("f", i), "")
 		}
 		for _, err := range h.end() {
@@ -118,14 +118,14 @@ func TestDirSyncsAreGrouped(t *testing.T) {
 	}
 }
 
-// An fsync that fails is an error of all uploads it served, and of those that got their
-// names while it ran: the next fsync, which succeeds, may not find what was lost. Later
-// uploads are not concerned.
+// If an fsync fails, all uploads that it served get the error, and so do the uploads that got their
+// names while it ran: the next fsync succeeds, but does not notice what was lost. Later uploads get
+// no error.
 func TestDirSyncFails(t *testing.T) {
 	const many = 10
 	for _, test := range []struct {
 		name           string
-		failing, wrong int // the fsync that fails, and how many uploads fail by it
+		failing, wrong int // the number of the fsync that fails, and how many uploads fail because of it
 		fail           func() error
 	}{
 		{"the first", 1, 1 + many, func() error { return syscall.EIO }},
@@ -168,7 +168,7 @@ func TestDirSyncFails(t *testing.T) {
 	}
 }
 
-// An fsync that fails is an error of the uploads to another store in the same directory too.
+// If an fsync fails, the uploads to another store in the same directory get the error too.
 func TestDirSyncFailsForAllStores(t *testing.T) {
 	h := holdSync(t, func(int64) error { return syscall.EIO })
 	h.commit(t, "first", store.Create{})
@@ -182,7 +182,7 @@ func TestDirSyncFailsForAllStores(t *testing.T) {
 		return nil
 	})
 	h.commitTo(t, other, "second", store.Create{})
-	<-named // its place was taken before that, if it has one
+	<-named // if it shares the fsync, it has joined before that
 	for _, err := range h.end() {
 		if !errors.Is(err, syscall.EIO) {
 			t.Errorf("an upload ends with %v, want %v", err, syscall.EIO)

@@ -18,8 +18,8 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// inNamespace reports true in a process that may mount. In the parent it runs
-// the test in such a process, and reports false.
+// inNamespace returns true in a process that may mount file systems. In the parent process it runs
+// the test in such a process, and returns false.
 func inNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(childEnv) != "" {
@@ -48,7 +48,7 @@ func inNamespace(t *testing.T) bool {
 	return false
 }
 
-// cannotMount ends the test: a failure where machines are ours to set up.
+// cannotMount ends the test. On machines that we set up ourselves, it fails the test.
 func cannotMount(t *testing.T, err error) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -139,7 +139,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	wantError(t, "Create", err, fs.ErrPermission)
 }
 
-// TestFileTooLarge needs no right to mount: it limits the size of files.
+// TestFileTooLarge limits the size of files, which needs no right to mount.
 func TestFileTooLarge(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		if out, err := child(t, "limit").CombinedOutput(); err != nil {
@@ -165,8 +165,8 @@ func TestFileTooLarge(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestFileSystems keeps the contract on file systems that differ in what they
-// link, and know about their memory.
+// TestFileSystems runs the contract on file systems that differ in the links that they support, and
+// in what they know about cached data.
 func TestFileSystems(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -198,7 +198,7 @@ func overlay(t *testing.T) string {
 	return mount(t, "overlay", fmt.Sprintf("lowerdir=%s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base))
 }
 
-// tryReadOne reads one byte, twice: the second time knowing what the first found.
+// tryReadOne reads one byte, twice. The second read uses what the first one has found out.
 func tryReadOne(t *testing.T, d *localdir.Dir) error {
 	t.Helper()
 	if err := upload(t, d, "f", "x", store.Create{}); err != nil {
@@ -218,8 +218,8 @@ func tryReadOne(t *testing.T, d *localdir.Dir) error {
 	return second
 }
 
-// tryReadMany reads into more buffers than one system call takes, from a
-// file that is in memory for sure.
+// tryReadMany reads into more buffers than one system call accepts, from a file that is certainly
+// in memory.
 func tryReadMany(t *testing.T, d *localdir.Dir) {
 	t.Helper()
 	const many = 5000

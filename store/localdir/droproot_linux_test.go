@@ -10,15 +10,15 @@ import (
 
 const nobody = 65534
 
-// dropRoot runs f without root's power over files.
+// dropRoot runs f without root's rights to all files.
 func dropRoot(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		f()
 		return
 	}
-	// The user for file access belongs to one thread, and the capabilities
-	// to override permissions go with it, and come back.
+	// The user for file access belongs to one thread. The capabilities that override permissions
+	// are dropped with it, and restored with it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Setfsuid(nobody); err != nil {

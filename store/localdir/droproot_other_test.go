@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// dropRoot runs f without root's power over files.
+// dropRoot runs f without root's rights to all files.
 func dropRoot(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// Nothing outside of the directory can be reached: not by a name, not by a link that another
-// program has made, and not by an upload. For the life of an upload see package store.
+// Nothing outside the directory can be reached: not by a name, not by a link that another program
+// has made, and not by an upload. For the stages of an upload, see package store.
 func Example() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// TestNoDescriptors opens files until the process may have no more, and then
-// asks for everything else. That must neither look like a file that is missing
-// nor leave anything behind, and must pass.
+// TestNoDescriptors opens files until the process may not open any more, and then makes all other
+// calls. Their errors must not look as if a file were missing, nothing must be left behind, and the
+// condition must end when files are closed.
 func TestNoDescriptors(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
-		// The limit belongs to the whole process.
+		// The limit applies to the whole process.
 		if out, err := child(t, "limit").CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -67,8 +67,7 @@ func TestNoDescriptors(t *testing.T) {
 	_, err = store.Layers(d, store.Mem(0)).Open(t.Context(), "d/f")
 	wantNoMoreFiles(t, "open in layers", err)
 
-	// Open uploads continue. A Commit may be unable to make the name durable, and
-	// must say so.
+	// Open uploads continue. If a Commit cannot make the name durable, it must return an error.
 	p := make([]byte, 7)
 	if _, err := files[0].ReadAt(p, 0); err != nil || string(p) != "content" {
 		t.Errorf("an open file reads %q, %v", p, err)
@@ -99,8 +98,8 @@ func wantNoMoreFiles(t *testing.T, what string, err error) {
 	}
 }
 
-// TestDirErrno checks that error numbers stay in the chain, those included that
-// a test cannot bring about: ENFILE would starve the whole machine.
+// TestDirErrno checks that error numbers stay in the chain, including numbers that a test cannot
+// cause: ENFILE would affect the whole machine.
 func TestDirErrno(t *testing.T) {
 	tests := []struct {
 		errno syscall.Errno
@@ -142,7 +141,7 @@ func TestDirErrno(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestDirVanishes removes directories that are in use, up to the root itself.
+// TestDirVanishes removes directories that are in use, including the root.
 func TestDirVanishes(t *testing.T) {
 	outer := t.TempDir()
 	root := filepath.Join(outer, "root")

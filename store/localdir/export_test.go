@@ -5,17 +5,17 @@ import (
 	"io/fs"
 )
 
-// Before has f called ahead of each system call of d that changes something or
-// opens what is read.
+// Before sets a function to be called before each system call of d that changes something or opens
+// a file for reading.
 func (d *Dir) Before(f func(call string) error) { d.before = f }
 
-// SetCheckpoint has resumable uploads wait for the disk every n bytes.
+// SetCheckpoint makes resumable uploads wait for the disk every n bytes.
 func (d *Dir) SetCheckpoint(n int64) { d.checkpoint = n }
 
-// RootName returns where the store is.
+// RootName returns the path of the store.
 func (d *Dir) RootName() string { return d.root.Name() }
 
-// ReadDirAtMost is ReadDir with another bound.
+// ReadDirAtMost is ReadDir with a different bound.
 func (d *Dir) ReadDirAtMost(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
 	return d.readDir(ctx, name, most)
 }
@@ -25,8 +25,8 @@ const (
 	MaxSweepDepth  = maxSweepDepth
 )
 
-// SyncWaiting returns how many wait for an fsync of a directory that has not begun, and
-// SyncDirs how many directories names are changed in, of all stores.
+// SyncWaiting returns how many uploads wait for an fsync of a directory that has not begun.
+// SyncDirs returns in how many directories names are being changed. Both count all stores.
 func SyncWaiting() (n int) {
 	syncs.mu.Lock()
 	defer syncs.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A run of TFTP blocks, as one message takes them.
+// A run is as many TFTP blocks as one message holds.
 const runBlocks, blockSize = 44, 1428
 
-// openRun returns a file of the size of a run, and buffers for one.
+// openRun returns a file of the size of a run, and buffers for it.
 func openRun(t testing.TB) (store.File, store.TryReader, [][]byte) {
 	t.Helper()
 	_, d := tempDir(t)
@@ -58,8 +58,8 @@ func TestTryReadAtDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestTryReadAtWouldBlock asks for what was put out of memory. The kernel may
-// keep it all the same; what it must not do is return anything else.
+// TestTryReadAtWouldBlock reads data that was evicted from memory. The kernel may keep it anyway,
+// but TryReadAt must not return anything else.
 func TestTryReadAtWouldBlock(t *testing.T) {
 	dir, d := tempDir(t)
 	const size = 4 << 20
@@ -104,7 +104,7 @@ func dropCache(t *testing.T, name string) {
 	}
 }
 
-// TestDirDescriptors counts what uploads and files leave open.
+// TestDirDescriptors counts the descriptors that uploads and files leave open.
 func TestDirDescriptors(t *testing.T) {
 	_, d := tempDir(t)
 	use := func() {
@@ -138,7 +138,7 @@ func TestDirDescriptors(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	use() // opens what the runtime keeps
+	use() // opens the descriptors that the runtime keeps
 	before := descriptors(t)
 	use()
 	if after := descriptors(t); after != before {
@@ -155,8 +155,8 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// TestTryReadAtWhileClosing closes files under readers: these must see their
-// file or fs.ErrClosed, and never the next file with that descriptor.
+// TestTryReadAtWhileClosing closes files while others read them. The readers must get the content
+// of their file or fs.ErrClosed, and never that of the next file with the same descriptor.
 func TestTryReadAtWhileClosing(t *testing.T) {
 	_, d := tempDir(t)
 	for _, name := range []string{"a", "b"} {
@@ -202,7 +202,7 @@ func BenchmarkTryReadAt(b *testing.B) {
 	}
 }
 
-// identity returns the identity of a file as it is when it is opened.
+// identity returns the identity of a file at the moment when it is opened.
 func identity(t *testing.T, d store.Store, name string) store.Identity {
 	t.Helper()
 	f, err := d.Open(t.Context(), name)
@@ -217,7 +217,7 @@ func identity(t *testing.T, d store.Store, name string) store.Identity {
 	return id
 }
 
-// A Digest differs between files, and Changed is the system's own time.
+// The Digest differs between files, and Changed returns the time that the system has set.
 func TestIdentityDigest(t *testing.T) {
 	dir, d := tempDir(t)
 	for _, name := range []string{"a", "b"} {
@@ -238,7 +238,7 @@ func TestIdentityDigest(t *testing.T) {
 	}
 }
 
-// Two opens of a file have one Identity as long as the file stays as it is.
+// If a file is opened twice, both have the same Identity as long as the file does not change.
 func TestIdentity(t *testing.T) {
 	dir, d := tempDir(t)
 	for _, name := range []string{"a", "b"} {
@@ -262,7 +262,7 @@ func TestIdentity(t *testing.T) {
 	if read, err := os.ReadFile(path); err != nil || string(read) != "content" {
 		t.Fatal(err)
 	}
-	linked := identity(t, d, "a") // a link changes ctime, and may make it another
+	linked := identity(t, d, "a") // a link changes ctime, so the identity may differ
 	if other := identity(t, d, "link"); other != linked {
 		t.Error("two names of one file have two identities")
 	}
@@ -293,7 +293,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// rewrite writes over the first bytes of a file, once its clock has moved on.
+// rewrite overwrites the first bytes of a file, after the file system's clock has moved on.
 func rewrite(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -315,8 +315,8 @@ func rewrite(path, text string) error {
 	return errors.New("the file system's clock stands still")
 }
 
-// An open file keeps its Identity when its name goes to another; once it is closed,
-// it has none.
+// An open file keeps its Identity when its name is given to another file. After it is closed, it
+// has no Identity.
 func TestIdentityOfOpenFile(t *testing.T) {
 	_, d := tempDir(t)
 	if err := upload(t, d, "a", "first", store.Create{}); err != nil {
@@ -343,8 +343,8 @@ func TestIdentityOfOpenFile(t *testing.T) {
 	}
 }
 
-// TestIdentityWhileClosing closes files under those who ask: they hear of their
-// file or of none, and never of the next with that descriptor.
+// TestIdentityWhileClosing closes files while others ask for their Identity. They must get the
+// Identity of their file or nothing, and never that of the next file with the same descriptor.
 func TestIdentityWhileClosing(t *testing.T) {
 	_, d := tempDir(t)
 	for _, name := range []string{"a", "b"} {

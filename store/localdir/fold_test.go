@@ -12,8 +12,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// TestFoldCaseErrors checks that a directory that cannot be listed is not
-// taken for an empty one.
+// TestFoldCaseErrors checks that a directory that cannot be listed does not count as empty.
 func TestFoldCaseErrors(t *testing.T) {
 	_, d := tempDir(t)
 	m := fold(t, d)
@@ -24,7 +23,7 @@ func TestFoldCaseErrors(t *testing.T) {
 	wantError(t, "Create", err, fs.ErrPermission)
 }
 
-// TestFoldCaseOutside spells names that lead outside in another case.
+// TestFoldCaseOutside uses names that lead outside, in another case.
 func TestFoldCaseOutside(t *testing.T) {
 	outer, inner := linkedDir(t)
 	m := fold(t, dirAt(t, inner))
@@ -33,7 +32,7 @@ func TestFoldCaseOutside(t *testing.T) {
 		wantError(t, "open "+strings.ToUpper(name), err, fs.ErrPermission)
 	}
 	wantContent(t, m, "TO-E/F", "inside")
-	if runtime.GOOS == "linux" { // elsewhere names must be UTF-8
+	if runtime.GOOS == "linux" { // on other systems, names must be UTF-8
 		writeFile(t, inner, "\xff", "x")
 		_, err := m.Open(t.Context(), "\ufffd")
 		wantError(t, "open of what a bad name looks like", err, fs.ErrNotExist)
@@ -41,7 +40,7 @@ func TestFoldCaseOutside(t *testing.T) {
 	wantFile(t, outer, filepath.Join("outdir", "secret"), secret)
 }
 
-// fold returns the files of d by names in any case.
+// fold returns a store with the files of d that ignores case.
 func fold(t testing.TB, d *localdir.Dir) store.Store {
 	t.Helper()
 	f, err := store.FoldCase(d)

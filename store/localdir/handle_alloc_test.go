@@ -7,8 +7,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// TestHandlesDoNotAllocate reads and writes in place, which a server does for
-// each packet.
+// TestHandlesDoNotAllocate reads and writes in place, which a server does for each packet.
 func TestHandlesDoNotAllocate(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates")

@@ -34,7 +34,7 @@ func dirAt(t testing.TB, dir string) *localdir.Dir {
 	return localdir.New(root)
 }
 
-// upload writes content in one go and returns the first error.
+// upload writes content in one call and returns the first error.
 func upload(t testing.TB, st store.Store, name, content string, c store.Create) error {
 	u, err := st.Create(t.Context(), name, c)
 	if err != nil {
@@ -47,7 +47,7 @@ func upload(t testing.TB, st store.Store, name, content string, c store.Create) 
 	return u.Commit()
 }
 
-// begin creates an upload, to be closed when the test ends.
+// begin creates an upload, which is closed when the test ends.
 func begin(t testing.TB, st store.Store, name string, c store.Create) store.Upload {
 	t.Helper()
 	u, err := st.Create(t.Context(), name, c)
@@ -118,11 +118,10 @@ func wantNoTemps(t testing.TB, dir string) {
 	}
 }
 
-// childEnv is set where a test runs in a process of its own.
+// childEnv is a variable that is set when a test runs in a separate process.
 const childEnv = "HAUL_STORE_TEST_CHILD"
 
-// child returns a command that runs this same test in another process, which
-// finds arg in childEnv.
+// child returns a command that runs the same test in another process, which gets arg in childEnv.
 func child(t *testing.T, arg string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -132,7 +131,7 @@ func child(t *testing.T, arg string) *exec.Cmd {
 	top, _, _ := strings.Cut(t.Name(), "/")
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+top+"$", "-test.v")
 	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, childEnv) })
-	// A race detector would sleep a second before it exits.
+	// Otherwise the race detector would sleep for a second before the process exits.
 	cmd.Env = append(env, childEnv+"="+arg, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }

@@ -24,15 +24,15 @@ func chrootDir(t *testing.T) (string, *localdir.Dir) {
 	writeFile(t, dir, "d/sub/f", "content")
 	symlink(t, "/d/sub/f", dir, "file")
 	symlink(t, "/d", dir, "dir")
-	symlink(t, "/dir/sub", dir, "d/again")   // an absolute link by way of another
-	symlink(t, "../file", dir, "d/relative") // a relative one to an absolute one
+	symlink(t, "/dir/sub", dir, "d/again")   // an absolute link that leads through another one
+	symlink(t, "../file", dir, "d/relative") // a relative link to an absolute one
 	symlink(t, "//d/./sub/../sub//f", dir, "odd")
 	symlink(t, "/", dir, "d/top")
 	symlink(t, "/d/new", dir, "dangling")
 	return dir, d
 }
 
-// contentOf returns what a file of a store holds.
+// contentOf returns the content of a file of a store.
 func contentOf(t *testing.T, st store.Store, name string) string {
 	t.Helper()
 	f, err := st.Open(t.Context(), name)
@@ -48,7 +48,7 @@ func contentOf(t *testing.T, st store.Store, name string) string {
 	return string(b)
 }
 
-// Absolute links begin at the root of the store, in whatever place of a name.
+// Absolute links begin at the root of the store, wherever they are in a name.
 func TestLinksFromRoot(t *testing.T) {
 	dir, d := chrootDir(t)
 	ctx := t.Context()
@@ -107,7 +107,7 @@ func TestLinksFromRoot(t *testing.T) {
 	wantError(t, "Stat of a link of another root", err, fs.ErrNotExist)
 }
 
-// Changes by such names change what the names mean.
+// Changes through such names affect the files that the names lead to.
 func TestLinksFromRootChanges(t *testing.T) {
 	dir, d := chrootDir(t)
 	ctx := t.Context()
@@ -148,7 +148,7 @@ func TestLinksFromRootChanges(t *testing.T) {
 	wantError(t, "an exclusive upload to a link", err, fs.ErrExist)
 }
 
-// No link leads out, and none is followed for ever.
+// No link leads out of the store, and no link is followed forever.
 func TestLinksFromRootConfined(t *testing.T) {
 	dir, d := chrootDir(t)
 	outside := t.TempDir()

@@ -34,8 +34,8 @@ func TestDirReadDir(t *testing.T) {
 	wantFile(t, outer, "secret", secret)
 }
 
-// TestDirReadDirInfo checks that an entry is what the directory has, and that
-// a directory replaced meanwhile by a link outside gives nothing away.
+// TestDirReadDirInfo checks that an entry describes the file in the directory, and that a directory
+// that was replaced by a link to the outside reveals nothing.
 func TestDirReadDirInfo(t *testing.T) {
 	outer, inner := linkedDir(t)
 	d := dirAt(t, inner)

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// FuzzNames checks that no name reads, describes or changes anything outside
-// the root, in a tree that has links which try to.
+// FuzzNames checks that no name reads, describes or changes anything outside the root, in a tree
+// with links that lead outside.
 func FuzzNames(f *testing.F) {
 	for _, name := range outsideNames {
 		f.Add(name)
@@ -50,7 +50,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// outsideListing lists what is in outer, but not in its directory "inner".
+// outsideListing lists the content of outer, without its directory "inner".
 func outsideListing(t testing.TB, outer string) []string {
 	inner := filepath.Join(outer, "inner")
 	return slices.DeleteFunc(listing(t, outer), func(s string) bool {

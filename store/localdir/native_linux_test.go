@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// machineDir returns a new directory, and the name that it has in the store of the machine.
+// machineDir returns a new directory, and its name in the store of the machine.
 func machineDir(t *testing.T) (dir, name string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -26,8 +26,8 @@ func machineDir(t *testing.T) (dir, name string) {
 	return dir, strings.TrimPrefix(dir, "/")
 }
 
-// The store of the machine follows each link where the system does, and opens what the
-// system opens for the user.
+// The store of the machine follows each link in the same way as the system, and opens the files
+// that the system opens for the user.
 func TestMachine(t *testing.T) {
 	dir, in := machineDir(t)
 	m := localdir.Machine()
@@ -76,7 +76,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// Devices are opened, and pipes are not: to open one could wait for ever.
+// Devices are opened, and pipes are not, because opening a pipe could block forever.
 func TestMachineDevices(t *testing.T) {
 	dir, in := machineDir(t)
 	m := localdir.Machine()
@@ -101,7 +101,7 @@ func TestMachineDevices(t *testing.T) {
 	}
 }
 
-// New files get what the umask leaves of the permissions asked for.
+// New files get the requested permissions as far as the umask allows.
 func TestMachineUmask(t *testing.T) {
 	dir, in := machineDir(t)
 	m := localdir.Machine()
@@ -123,11 +123,11 @@ func TestMachineUmask(t *testing.T) {
 	}
 }
 
-// In a directory with a default access list, that takes the place of the umask: a group can
-// share what its members upload.
+// In a directory with a default access list, the list replaces the umask, so that a group can share
+// the files that its members upload.
 func TestMachineDefaultACL(t *testing.T) {
 	dir, in := machineDir(t)
-	list := binary.LittleEndian.AppendUint32(nil, 2) // the version, and then tag, permissions and id (acl(5))
+	list := binary.LittleEndian.AppendUint32(nil, 2) // the version, followed by tag, permissions and ID (acl(5))
 	for _, e := range []struct {
 		tag, perm uint16
 		id        uint32
@@ -157,14 +157,14 @@ func TestMachineDefaultACL(t *testing.T) {
 			t.Errorf("%s has no access list: %v", name, err)
 		}
 	}
-	// The list of a file that is replaced is the same as the new one's.
+	// If a file is replaced, its access list is the same as the list of the new one.
 	if err := upload(t, m, in+"/file", "new", store.Create{}); err != nil && !errors.Is(err, store.ErrInPlace) {
 		t.Error(err)
 	}
 }
 
-// An upload replaces a file only if nothing but the content changes, and the user could
-// have written to it.
+// An upload replaces a file only if nothing but the content changes, and if the user could have
+// written to the file.
 func TestNativeInPlace(t *testing.T) {
 	for what, prepare := range map[string]func(file string) error{
 		"another name": func(file string) error { return os.Link(file, file+"2") },
@@ -220,8 +220,8 @@ func TestNativeInPlace(t *testing.T) {
 	}
 }
 
-// A directory that the user may search and not list is no obstacle on the way, nor is one
-// without the right to read where a file is created and renamed.
+// A directory that the user may search but not list can be on the path to a file. A file can be
+// created and renamed in a directory that the user may not read.
 func TestMachineSearchOnly(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs directories of another user")
@@ -255,8 +255,8 @@ func TestMachineSearchOnly(t *testing.T) {
 	})
 }
 
-// The next upload of a file removes what one left whose process was killed. It leaves alone
-// the hidden file of an upload under way, and what else may have its name.
+// The next upload of a file removes the temporary file of an upload whose process was killed. It
+// leaves alone the temporary file of an upload under way, and anything else that has such a name.
 func TestMachineLeftover(t *testing.T) {
 	dir, in := machineDir(t)
 	m := localdir.Machine()
@@ -316,8 +316,8 @@ func TestMachineLeftover(t *testing.T) {
 	hidden(1)
 }
 
-// An upload that is to replace a file is never open to more users than that file is, whatever
-// permissions the client asks for.
+// An upload that will replace a file is never accessible to more users than that file, whatever
+// permissions the client requests.
 func TestMachineReplacesPrivately(t *testing.T) {
 	dir, in := machineDir(t)
 	if err := os.WriteFile(dir+"/key", []byte("old"), 0o600); err != nil {

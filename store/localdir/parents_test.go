@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// wantEntries checks what a directory holds, hidden files included.
+// wantEntries checks the entries of a directory, including temporary files.
 func wantEntries(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -32,8 +32,8 @@ func wantEntries(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// The directories above a file are made if that is asked for, whatever is around
-// the store, and have the permissions of others.
+// The directories above a file are made if Parents is set, in every view of the store. They have
+// the same permissions as other directories.
 func TestParents(t *testing.T) {
 	for name, around := range map[string]func(*localdir.Dir) store.Store{
 		"Dir":    func(d *localdir.Dir) store.Store { return d },
@@ -73,7 +73,7 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// A folded name goes into the directory that is spelled otherwise.
+// A file whose name is folded is put into the directory that is spelled differently.
 func TestParentsFolded(t *testing.T) {
 	dir, d := tempDir(t)
 	writeFile(t, dir, "Boot/f", "")
@@ -88,7 +88,7 @@ func TestParentsFolded(t *testing.T) {
 	wantFile(t, dir, "Boot/new/g", "x")
 }
 
-// If a directory cannot be made, those made before it are removed.
+// If a directory cannot be made, the directories that were made before it are removed.
 func TestParentsRefused(t *testing.T) {
 	dir, d := tempDir(t)
 	outside := t.TempDir()
@@ -128,11 +128,11 @@ func TestParentsRefused(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "in"), 0o555); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = os.Chmod(filepath.Join(dir, "in"), 0o755) }() // or it could not be removed
+	defer func() { _ = os.Chmod(filepath.Join(dir, "in"), 0o755) }() // otherwise dir could not be removed
 	wantError(t, "read-only", upload(t, d, "in/more/g", "x", store.Create{Parents: true}), fs.ErrPermission)
 }
 
-// Whatever fails, a failed upload leaves no directory.
+// Whichever call fails, a failed upload leaves no directory behind.
 func TestParentsFaults(t *testing.T) {
 	broken := errors.New("broken")
 	calls := strings.Fields("mkdir syncdir mkdir syncdir create lock space truncate chmod sync rename syncdir")
@@ -164,7 +164,7 @@ func TestParentsFaults(t *testing.T) {
 	}
 }
 
-// Uploads that begin and fail all at once leave nothing either.
+// Uploads that all begin and fail at the same time leave nothing behind either.
 func TestParentsAtOnce(t *testing.T) {
 	dir, d := tempDir(t)
 	var all sync.WaitGroup
@@ -186,7 +186,7 @@ func TestParentsAtOnce(t *testing.T) {
 	wantEntries(t, dir)
 }
 
-// Two uploads into one new directory do not take it from each other.
+// Two uploads into one new directory do not remove it from under each other.
 func TestParentsShared(t *testing.T) {
 	dir, d := tempDir(t)
 	first := begin(t, d, "a/b/f", store.Create{Parents: true})
@@ -200,7 +200,7 @@ func TestParentsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFile(t, dir, "a/c/g", "")
-	// One of another process gives its directory up just when the second has found it.
+	// An upload of another process removes its directory just when the second upload has found it.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestParentsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEntries(t, filepath.Join(dir, "new"), "g")
-	// A file of another program keeps its directory, too.
+	// If another program has put a file into a directory, the directory stays too.
 	d.Before(nil)
 	third := begin(t, d, "other/f", store.Create{Parents: true})
 	writeFile(t, dir, "other/mine", "x")
@@ -228,8 +228,8 @@ func TestParentsShared(t *testing.T) {
 	wantEntries(t, filepath.Join(dir, "other"), "mine")
 }
 
-// Of several uploads into new directories that all fail, the last removes these,
-// whichever it is; if one succeeds, its directories stay.
+// If several uploads into new directories all fail, the last one removes the directories, whichever
+// that is. If one succeeds, its directories stay.
 func TestParentsOfMany(t *testing.T) {
 	names := []string{"a/b/c/f", "a/b/g", "a/b/c/h", "a/d/i"}
 	orders := [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 3, 1}, {1, 3, 0, 2}, {2, 0, 1, 3}}
@@ -272,8 +272,8 @@ func TestParentsOfMany(t *testing.T) {
 	}
 }
 
-// The kept part of an upload is in the directory that was made for it, and the upload
-// resumes there; one that has kept nothing leaves none.
+// The kept part of an upload is in the directory that was made for it, and the upload resumes
+// there. An upload that has kept nothing leaves no directory behind.
 func TestParentsKept(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")

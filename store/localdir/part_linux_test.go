@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The kernel is given a file of the system whose offset is at the bytes in question; a file in
-// memory has none.
+// OpenPart returns a file of the system whose offset is at the requested bytes. A file in memory
+// has no such file.
 func TestOpenPart(t *testing.T) {
 	_, d := tempDir(t)
 	for _, st := range []store.Store{d, store.Mem(0)} {

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Only the file that was looked at is removed, by each kind of store.
+// In each kind of store, only the file that was described is removed.
 func TestRemoveIf(t *testing.T) {
 	_, d := tempDir(t)
 	for kind, tree := range map[string]store.Tree{"Dir": d, "Mem": store.Mem(0), "Visible": store.Visible(store.Mem(0)), "other": otherTree{store.Mem(0)}} {
@@ -64,7 +64,7 @@ func TestRemoveIf(t *testing.T) {
 	wantError(t, "a directory", store.RemoveIf(t.Context(), d, "sub", directory), store.ErrNotRegular)
 }
 
-// An otherTree is a tree of a program's own.
+// An otherTree is a tree that a program implements itself.
 type otherTree struct{ store.Tree }
 
 // A file that is created under the name just before the unlink stays.
@@ -90,11 +90,11 @@ func TestRemoveIfCreatedAgain(t *testing.T) {
 	wantContent(t, d, "f", "second")
 }
 
-// Anything that takes the name at the last moment stays: a file, a directory, and a
-// file that comes while another is being put back.
+// Anything that takes the name at the last moment stays: a file, a directory, and a file that is
+// created while another one is being put back.
 func TestRemoveIfReplaced(t *testing.T) {
 	for name, test := range map[string]struct {
-		at   []func(path string) error // before each rename, or the link that does for one
+		at   []func(path string) error // before each rename, or before the link that takes its place
 		want string
 	}{
 		"file": {[]func(string) error{func(path string) error {

@@ -9,13 +9,12 @@ import (
 	"testing"
 )
 
-// crashCheckpoint makes resumable uploads of few bytes have many checkpoints.
+// crashCheckpoint gives resumable uploads of a few bytes many checkpoints.
 const crashCheckpoint = 1000
 
-// TestResumeCrash kills a process that resumes an upload, ahead of each of its
-// system calls in turn. Then it resumes that upload, as after the death of the
-// process, and as after the death of the machine: which loses of the data all that
-// was not synced, and of the checkpoints nothing.
+// TestResumeCrash kills a process that resumes an upload, before each of its system calls in turn.
+// Then it resumes that upload, first as after the death of the process, and then as after the death
+// of the machine, in which all data that was not synced is lost, but no checkpoint.
 func TestResumeCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -41,8 +40,8 @@ func TestResumeCrash(t *testing.T) {
 	}
 }
 
-// testResumeCrash returns how many bytes were left by a process that was killed
-// ahead of call number k, and the name of that call.
+// testResumeCrash returns how many bytes a process left that was killed before call number k, and
+// the name of that call.
 func testResumeCrash(t *testing.T, data []byte, k int, machine bool) (resumed int64, killed string) {
 	dir, synced := t.TempDir(), filepath.Join(t.TempDir(), "synced")
 	d := dirAt(t, dir)
@@ -61,7 +60,8 @@ func testResumeCrash(t *testing.T, data []byte, k int, machine bool) (resumed in
 		t.Fatalf("not killed before call %d: %v\n%s", k, err, out)
 	}
 	if _, err := os.Stat(kept); err == nil && machine {
-		// In place, as it is the same file after the machine comes up.
+		// Write in place, because the file must still be the same one after the machine has
+		// restarted.
 		now := readFile(t, kept)
 		durable := append(readFile(t, synced), make([]byte, len(now))...)[:len(now)]
 		if err := writeAtOffset(kept, 0, durable); err != nil {
@@ -71,12 +71,12 @@ func testResumeCrash(t *testing.T, data []byte, k int, machine bool) (resumed in
 	if got, err := os.ReadFile(filepath.Join(dir, "f")); err == nil && !bytes.Equal(got, data) {
 		t.Errorf("killed before %s, f has %d bytes, which are not those uploaded", killed, len(got))
 	}
-	if _, err := d.Sweep(t.Context()); err != nil { // as a server does that starts
+	if _, err := d.Sweep(t.Context()); err != nil { // as a server does when it starts
 		t.Error(err)
 	}
 	u = resumable(t, d, "f", int64(len(data)))
 	resumed = u.Resumed()
-	finish(t, dir, u, "f", data) // also that what was left is right
+	finish(t, dir, u, "f", data) // this also checks that the bytes that were left are right
 	return resumed, killed
 }
 
@@ -89,9 +89,8 @@ func readFile(t *testing.T, name string) []byte {
 	return b
 }
 
-// resumeCrashChild resumes an upload, and kills itself ahead of its kth system call.
-// It copies the durable part of the data to another file: of the last sync, all
-// that a call reported.
+// resumeCrashChild resumes an upload, and kills itself before its kth system call. It copies the
+// data that is durable to another file, after each sync that has succeeded.
 func resumeCrashChild(t *testing.T, arg string) {
 	var k int
 	var dir, synced string

@@ -21,8 +21,8 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// TestResumeIsAnUpload keeps the contract of all uploads with those that can be
-// resumed, but for what Close does.
+// TestResumeIsAnUpload checks the contract of all uploads with uploads that can be resumed, except
+// for what Close does.
 func TestResumeIsAnUpload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -34,8 +34,7 @@ func TestResumeIsAnUpload(t *testing.T) {
 	})
 }
 
-// discarding makes all uploads resumable, each by another one, and has Close
-// discard them.
+// discarding makes all uploads resumable, each by another user, and makes Close discard them.
 type discarding struct{ *localdir.Dir }
 
 type discardingUpload struct{ resumer }
@@ -74,7 +73,7 @@ func resumable(t testing.TB, d *localdir.Dir, name string, size int64) resumer {
 	return r
 }
 
-// source returns what uploads are made of: no two places are alike.
+// source returns the content of uploads. No two parts of it are alike.
 func source(size int) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -128,14 +127,14 @@ func TestResume(t *testing.T) {
 			for off := 0; off < 40_000; off += 8000 {
 				writePiece(t, u, data, off, off+8000)
 			}
-			writePiece(t, u, data, 50_000, 60_000) // ahead of a gap
+			writePiece(t, u, data, 50_000, 60_000) // before a gap
 			closeUpload(t, u)
 			closeUpload(t, u)
 			wantNames(t, d, ".")
 			u = resumable(t, d, "f", size)
 			wantResumed(t, u, 40_000)
 			writePiece(t, u, data, 41_000, 45_000)
-			writePiece(t, u, data, 40_000, 41_000) // which closes the gap
+			writePiece(t, u, data, 40_000, 41_000) // fills the gap
 			closeUpload(t, u)
 			u = resumable(t, d, "f", size)
 			wantResumed(t, u, 45_000)
@@ -153,7 +152,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeSparse resumes behind zeros that were never written.
+// TestResumeSparse resumes after zeros that were never written.
 func TestResumeSparse(t *testing.T) {
 	for _, size := range []int64{0, 200_000} {
 		dir, d := tempDir(t)
@@ -167,7 +166,7 @@ func TestResumeSparse(t *testing.T) {
 		closeUpload(t, u)
 		u = resumable(t, d, "f", size)
 		wantResumed(t, u, 90_000)
-		clear(data[4096:12_288]) // zeros, where there was something before
+		clear(data[4096:12_288]) // zeros where there was data before
 		writePiece(t, u, data, 4096, 12_288)
 		finish(t, dir, u, "f", data)
 	}
@@ -179,8 +178,8 @@ func TestResumeByOthers(t *testing.T) {
 	mine := resumable(t, d, "f", 0)
 	writePiece(t, mine, data, 0, 500)
 
-	// While it is under way, I cannot resume it, but others can begin, and I can
-	// elsewhere.
+	// While the upload is under way, the same user cannot resume it. Other users can begin one, and
+	// the same user can do so elsewhere.
 	_, err := d.Create(t.Context(), "f", store.Create{Resume: "me"})
 	wantError(t, "Create of an upload under way", err, store.ErrBusy)
 	for _, c := range []store.Create{{Resume: "you"}, {}} {
@@ -203,7 +202,7 @@ func TestResumeByOthers(t *testing.T) {
 	wantResumed(t, mine, 500)
 	closeUpload(t, mine)
 
-	// Another size is another file.
+	// An upload with another size is another file.
 	other := resumable(t, d, "f", 777)
 	wantResumed(t, other, 0)
 	closeUpload(t, other)
@@ -216,7 +215,7 @@ func TestResumeEnds(t *testing.T) {
 	dir, d := tempDir(t)
 	data := source(1000)
 	u := resumable(t, d, "f", 0)
-	closeUpload(t, u) // nothing written: nothing kept
+	closeUpload(t, u) // nothing was written, so nothing is kept
 	wantNoTemps(t, dir)
 
 	u = resumable(t, d, "f", 0)
@@ -248,7 +247,7 @@ func TestResumeEnds(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestResumeTruncated cuts what is recorded as safe.
+// TestResumeTruncated cuts the part before the checkpoint.
 func TestResumeTruncated(t *testing.T) {
 	dir, d := tempDir(t)
 	d.SetCheckpoint(1000)
@@ -256,7 +255,7 @@ func TestResumeTruncated(t *testing.T) {
 	u := resumable(t, d, "f", 0)
 	writePiece(t, u, data, 0, 8000)
 	writePiece(t, u, data, 9000, 10_000)
-	for _, size := range []int64{9500, 5000, 7000} { // it grows by zeros at last
+	for _, size := range []int64{9500, 5000, 7000} { // at last it grows by zeros
 		if err := u.Truncate(size); err != nil {
 			t.Error(err)
 		}
@@ -271,8 +270,8 @@ func TestResumeTruncated(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestResumeRewritten checks that the checkpoint moves back, and the move is durable,
-// before anything in front of it is written again.
+// TestResumeRewritten checks that the checkpoint is moved back, durably, before any data before it
+// is overwritten.
 func TestResumeRewritten(t *testing.T) {
 	_, d := tempDir(t)
 	d.SetCheckpoint(1000)
@@ -302,7 +301,7 @@ func TestResumeRewritten(t *testing.T) {
 	wantResumed(t, resumable(t, d, "f", 0), 5501)
 }
 
-// record notes the calls, to be read once.
+// record records the calls. The function that it returns returns each call once.
 func record(d *localdir.Dir) func() string {
 	var calls []string
 	d.Before(func(call string) error {
@@ -394,7 +393,7 @@ func TestSweepResumable(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestResumeConcurrently writes from many goroutines, under checkpoints.
+// TestResumeConcurrently writes from many goroutines while checkpoints are stored.
 func TestResumeConcurrently(t *testing.T) {
 	const piece = 1000
 	dir, d := tempDir(t)
@@ -416,8 +415,8 @@ func TestResumeConcurrently(t *testing.T) {
 	finish(t, dir, u, "f", data)
 }
 
-// TestResumeFailures has each system call fail in turn, of an upload that resumes
-// another. Whatever happens, the next one has the right bytes.
+// TestResumeFailures makes each system call of an upload that resumes another one fail in turn.
+// Whatever happens, the next upload must have the right bytes.
 func TestResumeFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -432,7 +431,7 @@ func TestResumeFailures(t *testing.T) {
 	}
 }
 
-// resumeWithFailure reports false if there are fewer than k calls.
+// resumeWithFailure returns false if there are fewer than k calls.
 func resumeWithFailure(t *testing.T, data []byte, k int, errno syscall.Errno) bool {
 	dir, d := tempDir(t)
 	d.SetCheckpoint(1000)
@@ -454,7 +453,7 @@ func resumeWithFailure(t *testing.T, data []byte, k int, errno syscall.Errno) bo
 	} else if failed != "" && !slices.Contains([]string{"truncate", "remove"}, failed) {
 		t.Errorf("%s failed by %v, and no error was returned", failed, errno)
 	}
-	if failed == "syncdir" && err != nil { // named by then, or not begun
+	if failed == "syncdir" && err != nil { // the file has its name by then, or the upload has not begun
 		if got, err := os.ReadFile(filepath.Join(dir, "f")); err == nil && !bytes.Equal(got, data) {
 			t.Error("a file of other content has the name")
 		}
@@ -463,7 +462,7 @@ func resumeWithFailure(t *testing.T, data []byte, k int, errno syscall.Errno) bo
 	return failed != ""
 }
 
-// goOn writes the rest in pieces, some of it twice, and commits.
+// goOn writes the rest in pieces, some of them twice, and commits.
 func goOn(t *testing.T, d *localdir.Dir, data []byte) error {
 	u, err := d.Create(t.Context(), "f", store.Create{Size: int64(len(data)), Resume: "me"})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// TestResumeDistrusts changes what an upload left: it begins anew, and touches
-// nothing that is not its own.
+// TestResumeDistrusts changes the files that an upload left. The next upload must start from the
+// beginning, and must not touch any file that is not its own.
 func TestResumeDistrusts(t *testing.T) {
 	data := source(10_000)
 	tests := map[string]func(t *testing.T, dir, kept, checkpoint string) error{
@@ -66,8 +66,8 @@ func TestResumeDistrusts(t *testing.T) {
 	}
 }
 
-// TestResumeReleases keeps an upload of which little has come, and much ahead of a
-// gap: that is lost, and takes no space.
+// TestResumeReleases keeps an upload with little data at its start and much data beyond a gap. The
+// data beyond the gap is lost, and must take no space.
 func TestResumeReleases(t *testing.T) {
 	const size, come, gap = 8 << 20, 10_000, 4096
 	data := source(size)
@@ -96,7 +96,7 @@ func TestResumeReleases(t *testing.T) {
 	finish(t, dir, u, "f", data)
 }
 
-// TestCreateReservesNothing announces much and sends nothing.
+// TestCreateReservesNothing announces a large size and sends nothing.
 func TestCreateReservesNothing(t *testing.T) {
 	const size = 64 << 20
 	dir, d := tempDir(t)
@@ -109,8 +109,8 @@ func TestCreateReservesNothing(t *testing.T) {
 	}
 }
 
-// TestResumeReadOnly resumes after a Commit that was cut short when the file had
-// become read-only.
+// TestResumeReadOnly resumes after a Commit that was interrupted when the file was already
+// read-only.
 func TestResumeReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
@@ -129,7 +129,7 @@ func TestResumeReadOnly(t *testing.T) {
 	}
 	dropRoot(t, func() {
 		u := resumable(t, d, "f", 0)
-		if os.Geteuid() != 0 { // or the file seems to be another's
+		if os.Geteuid() != 0 { // otherwise the file seems to belong to another user
 			wantResumed(t, u, 500)
 		}
 		writePiece(t, u, data, 0, 1000)

@@ -19,12 +19,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// later is a time at which all files of the tests have been left alone for long. A bubble of
+// later is a time at which the files of the tests have not changed for a long time. A bubble of
 // synctest has another clock than the files.
 var later = time.Now().Add(24 * time.Hour)
 
-// smallDir returns a directory that keeps small files open, as if it were later, its path, and a function that
-// returns how many files were opened since it was last called.
+// smallDir returns a directory that keeps small files open, with a clock that shows later, the path
+// of the directory, and a function that returns how many files were opened since its last call.
 func smallDir(t *testing.T, most int) (d *Dir, path string, opened func() int) {
 	t.Helper()
 	path = t.TempDir()
@@ -45,7 +45,7 @@ func smallDir(t *testing.T, most int) (d *Dir, path string, opened func() int) {
 	return d, path, func() int { return int(n.Swap(0)) }
 }
 
-// A part of a store shares what is open with the store.
+// A part of a store shares open files with the store.
 func TestSmallFilesOfPart(t *testing.T) {
 	d, path, opened := smallDir(t, 10)
 	if err := os.WriteFile(filepath.Join(path, "f"), []byte("content"), 0o644); err != nil {
@@ -66,7 +66,7 @@ func TestSmallFilesOfPart(t *testing.T) {
 	}
 }
 
-// read returns the content of a file, as a new reader of it gets it.
+// read returns the content that a new reader of a file gets.
 func read(t *testing.T, d *Dir, name string) string {
 	t.Helper()
 	f, err := d.Open(t.Context(), name)
@@ -92,8 +92,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// Readers of a small file open it once, and the largest files that are kept are as
-// documented.
+// Readers of a small file open it only once. The largest files that are kept have the documented
+// size.
 func TestSmallFilesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, path, opened := smallDir(t, 10)
@@ -114,7 +114,7 @@ func TestSmallFilesAreShared(t *testing.T) {
 	})
 }
 
-// Whatever happens to a name, its next reader gets what a reader who opens the file gets.
+// Whatever happens to a name, its next reader gets the same content as a reader who opens the file.
 func TestSmallFilesAreNeverStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, path, _ := smallDir(t, 100)
@@ -173,8 +173,8 @@ func TestSmallFilesAreNeverStale(t *testing.T) {
 	})
 }
 
-// A file is opened by each reader if its file system may get it from elsewhere, where only an
-// open has the latest content: here from the kernel.
+// Each reader opens a file whose file system may get the content from elsewhere, because then only
+// opening it gives the latest content. Here, the content comes from the kernel.
 func TestSmallFilesOfOtherFileSystems(t *testing.T) {
 	root, err := os.OpenRoot("/proc")
 	if err != nil {
@@ -188,7 +188,7 @@ func TestSmallFilesOfOtherFileSystems(t *testing.T) {
 	}
 }
 
-// A file that may not be read any more is refused, although it is open.
+// A file that may no longer be read is refused, although it is open.
 func TestSmallFilesKeepPermissions(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may read everything; TestSmallFilesAreNeverStale shows that a change of attributes counts")
@@ -206,9 +206,9 @@ func TestSmallFilesKeepPermissions(t *testing.T) {
 	})
 }
 
-// A file that changes while it is opened is not kept: if that was a change of permissions, what
-// it was afterwards does not mean that it may be opened again. After that it is kept. Here the
-// change is of a time, which does not depend on the kernel's clock.
+// A file that changes while it is opened is not kept. If the change was one of permissions, the
+// state after it does not mean that the file may be opened again. Once the file stays unchanged, it
+// is kept. Here the change is one of a time, which does not depend on the kernel's clock.
 func TestSmallFilesThatChangeMeanwhile(t *testing.T) {
 	d, path, opened := smallDir(t, 10)
 	write(t, filepath.Join(path, "f"), "x")
@@ -227,7 +227,7 @@ func TestSmallFilesThatChangeMeanwhile(t *testing.T) {
 	}
 }
 
-// A file that has just changed is not kept: the next change may not show in its times.
+// A file that has just changed is not kept, because its times may not show the next change.
 func TestSmallFilesThatJustChanged(t *testing.T) {
 	d, path, _ := smallDir(t, 10)
 	write(t, filepath.Join(path, "f"), "x")
@@ -247,8 +247,8 @@ func TestSmallFilesThatJustChanged(t *testing.T) {
 	}
 }
 
-// Files are closed when nobody has asked for them for a while; a reader may stay longer.
-// There are never more than Max.
+// Files are closed if they have had no new reader for a while; a reader may keep a file for longer.
+// There are never more than Max open files.
 func TestSmallFilesAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 3
@@ -305,7 +305,7 @@ func TestSmallFilesAreClosed(t *testing.T) {
 		if got := read(t, d, "a"); got != "a" || opened() != 1 {
 			t.Errorf("it is opened again: %q", got)
 		}
-		// One that is in use stays.
+		// A file that is in use stays open.
 		for range 10 {
 			time.Sleep(keptFor / 2)
 			_ = read(t, d, "a")
@@ -316,7 +316,7 @@ func TestSmallFilesAreClosed(t *testing.T) {
 	})
 }
 
-// A reader has the methods of a file that was opened alone.
+// A reader has the same methods as a file that is not shared.
 func TestSmallFileMethods(t *testing.T) {
 	d, path, _ := smallDir(t, 10)
 	write(t, filepath.Join(path, "f"), "text")
@@ -348,7 +348,7 @@ func TestSmallFileMethods(t *testing.T) {
 	}
 }
 
-// Many readers at a time share, and replace files under each other, without a wrong byte.
+// Many concurrent readers share files that are being replaced, and never read a wrong byte.
 func TestSmallFilesAtOnce(t *testing.T) {
 	d, path, _ := smallDir(t, 2)
 	texts := []string{strings.Repeat("a", 100), strings.Repeat("b", 100)}
@@ -379,7 +379,8 @@ func TestSmallFilesAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// Opening a file that is open allocates little: what is known of the file, and its reader.
+// Opening a file that is open already allocates little memory: for the description of the file, and
+// for its reader.
 func TestSmallFileAllocations(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates")
@@ -399,8 +400,8 @@ func TestSmallFileAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkSmallFile is another reader of a file that is kept open, without what the kernel
-// does: to look its name up, and to read.
+// BenchmarkSmallFile adds a reader to a file that is kept open, without the work of the kernel:
+// looking up the name, and reading.
 func BenchmarkSmallFile(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "f")
 	if err := os.WriteFile(path, nil, 0o644); err != nil {

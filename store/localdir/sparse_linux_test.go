@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// TestDirSparse uploads 10 GiB of which 64 KiB are data, and asks the file
-// system what it keeps. All file systems that Linux is installed on have holes.
+// TestDirSparse uploads 10 GiB of which 64 KiB are data, and asks the file system how much it
+// stores. All file systems that Linux is usually installed on support holes.
 func TestDirSparse(t *testing.T) {
 	const size, every int64 = 10 << 30, 1 << 30
 	dir, d := tempDir(t)

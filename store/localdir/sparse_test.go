@@ -10,12 +10,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// TestDirSparseCalls counts the system calls that a write becomes. That the
-// content is right, storetest checks.
+// TestDirSparseCalls counts the system calls for a write. storetest checks that the content is
+// right.
 func TestDirSparseCalls(t *testing.T) {
 	const page = 4096
 	data, zeros := bytes.Repeat([]byte{1}, 4*page), make([]byte, 4*page)
-	lateData := append(make([]byte, page-1), 1) // zeros but for its last byte
+	lateData := append(make([]byte, page-1), 1) // zeros except for its last byte
 	type write struct {
 		p     []byte
 		off   int64
@@ -64,7 +64,7 @@ func TestDirSparseCalls(t *testing.T) {
 	}
 }
 
-// TestDirSparseFailure counts what was written before a call that fails.
+// TestDirSparseFailure checks the number of bytes that a write reports if one of its calls fails.
 func TestDirSparseFailure(t *testing.T) {
 	const page = 4096
 	_, d := tempDir(t)
@@ -83,7 +83,7 @@ func TestDirSparseFailure(t *testing.T) {
 	if n != 5*page {
 		t.Errorf("WriteAt = %d, want %d", n, 5*page)
 	}
-	// Where a write may have written a part, zeros are no hole.
+	// Where a failed write may have written a part, zeros must not become a hole.
 	d.Before(failAt("write", syscall.EIO))
 	_, err = u.WriteAt(make([]byte, page), 5*page)
 	wantError(t, "WriteAt of zeros over a failed write", err, syscall.EIO)

@@ -17,12 +17,12 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// The sizes of the uploads of these tests: most of it never comes.
+// These are the sizes of the uploads in these tests. Most of the data never arrives.
 const (
 	deadSize = 8 << 20
 	deadSafe = 20_000 // that the checkpoint covers
 	deadCome = 25_000
-	deadGap  = 4096 // behind it all the rest has come
+	deadGap  = 4096 // all data after the gap has been written
 )
 
 // dieUploading has another process die in the middle of an upload to dir, which it
@@ -51,8 +51,8 @@ func dieUploading(t *testing.T, dir string, recorded bool) (data, checkpoint str
 	return data, checkpoint
 }
 
-// diesUploading is dieUploading in the process that dies. It reports false in the
-// other.
+// diesUploading is the part of dieUploading for the process that dies. In the other process it
+// returns false.
 func diesUploading(t *testing.T) bool {
 	arg := os.Getenv(childEnv)
 	if arg == "" {
@@ -75,7 +75,7 @@ func diesUploading(t *testing.T) bool {
 	return true
 }
 
-// onDisk returns how many bytes of the disk a file takes.
+// onDisk returns how many bytes a file takes on the disk.
 func onDisk(t *testing.T, name string) int64 {
 	t.Helper()
 	fi, err := os.Stat(name)
@@ -92,8 +92,8 @@ func wantSwept(t *testing.T, d *localdir.Dir, want int) {
 	}
 }
 
-// A sweep gives back the space behind the checkpoint of an upload whose process died. The
-// safe part stays, so that the upload can be resumed. It is not kept longer for that.
+// If the process of an upload has died, a sweep frees the space after the checkpoint. The safe part
+// stays, so that the upload can be resumed. It is not kept for longer because of that.
 func TestSweepReclaims(t *testing.T) {
 	if diesUploading(t) {
 		return
@@ -131,7 +131,7 @@ func TestSweepWithoutCheckpoint(t *testing.T) {
 	}
 	dir, d := tempDir(t)
 	kept, _ := dieUploading(t, dir, false)
-	writeFile(t, dir, filepath.Base(strings.TrimSuffix(kept, ".keep")+".mark"), "") // created, and no more
+	writeFile(t, dir, filepath.Base(strings.TrimSuffix(kept, ".keep")+".mark"), "") // created, but empty
 	wantSwept(t, d, 1)
 	if _, err := os.Stat(kept); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
@@ -141,8 +141,8 @@ func TestSweepWithoutCheckpoint(t *testing.T) {
 	finish(t, dir, u, "f", source(100))
 }
 
-// An upload that lives keeps what it has written, with a checkpoint or without: it may be
-// one of another process.
+// An upload under way keeps what it has written, with a checkpoint or without: it may belong to
+// another process.
 func TestSweepSparesTheLiving(t *testing.T) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		wantSwept(t, dirAt(t, dir), 0)
@@ -174,8 +174,8 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	}
 }
 
-// A sweep touches nothing whose checkpoint makes no sense, or that has another name as
-// well: that may be what was published.
+// A sweep does not touch a file whose checkpoint is invalid, or that has a second name, because it
+// may be a file that was published.
 func TestSweepDistrusts(t *testing.T) {
 	if diesUploading(t) {
 		return
@@ -208,7 +208,7 @@ func TestSweepDistrusts(t *testing.T) {
 	}
 }
 
-// An upload that is resumed while a sweep looks at its file waits for the sweep.
+// If a sweep is checking the file of an upload that is resumed, the upload waits for the sweep.
 func TestResumeDuringSweep(t *testing.T) {
 	if diesUploading(t) {
 		return

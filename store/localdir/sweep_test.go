@@ -18,7 +18,7 @@ func TestSweep(t *testing.T) {
 	for _, p := range []string{name, "a/" + name, "a/b/" + name, "f", "a/.haul-mine.part", "a/x" + name} {
 		writeFile(t, dir, p, "x")
 	}
-	if err := os.Chmod(filepath.Join(dir, "a", name), 0o444); err != nil { // died before its rename
+	if err := os.Chmod(filepath.Join(dir, "a", name), 0o444); err != nil { // as if the upload had died before its rename
 		t.Fatal(err)
 	}
 	writeFile(t, outer, "outside/"+name, "x")
@@ -45,7 +45,7 @@ func TestSweep(t *testing.T) {
 	wantFile(t, dir, "a/live", "")
 }
 
-// TestSweepByAnotherProcess sweeps a directory where this process uploads.
+// TestSweepByAnotherProcess sweeps a directory to which this process uploads.
 func TestSweepByAnotherProcess(t *testing.T) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		if n, err := dirAt(t, dir).Sweep(t.Context()); n != 1 || err != nil {
@@ -69,8 +69,8 @@ func TestSweepByAnotherProcess(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestSweepWhileCreating sweeps between the creation of each temporary file
-// and its lock: uploads must not lose theirs.
+// TestSweepWhileCreating runs a sweep between the creation of each temporary file and its lock.
+// Uploads must not lose their files.
 func TestSweepWhileCreating(t *testing.T) {
 	dir, d := tempDir(t)
 	sweeper := dirAt(t, dir)

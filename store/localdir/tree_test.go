@@ -26,8 +26,8 @@ func TestDirTree(t *testing.T) {
 	})
 }
 
-// TestTreeHidesUploads does everything to the hidden file of an upload by its name,
-// which no client can know.
+// TestTreeHidesUploads makes each call with the name of the temporary file of an upload, which no
+// client can know.
 func TestTreeHidesUploads(t *testing.T) {
 	dir, d := tempDir(t)
 	writeFile(t, dir, "f", "content")
@@ -87,8 +87,8 @@ func TestTreeHidesUploads(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestTreeHiddenThroughLinks follows links to a hidden file, made by a program with
-// access to the disk.
+// TestTreeHiddenThroughLinks follows links to a temporary file. Such links are made by a program
+// with access to the disk.
 func TestTreeHiddenThroughLinks(t *testing.T) {
 	dir, d := tempDir(t)
 	u := begin(t, d, "f", store.Create{})
@@ -104,7 +104,7 @@ func TestTreeHiddenThroughLinks(t *testing.T) {
 	}
 }
 
-// TestRemoveDirSweeps removes a directory in which an upload died.
+// TestRemoveDirSweeps removes a directory in which an upload has died.
 func TestRemoveDirSweeps(t *testing.T) {
 	dir, d := tempDir(t)
 	dead := ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part"
@@ -115,7 +115,7 @@ func TestRemoveDirSweeps(t *testing.T) {
 		t.Error(err)
 	}
 	wantError(t, "RemoveDir", d.RemoveDir(t.Context(), "e"), fs.ErrExist)
-	wantFile(t, dir, "e/"+dead, "x") // the directory is not empty: nothing is removed
+	wantFile(t, dir, "e/"+dead, "x") // the directory is not empty, so nothing is removed
 	if err := os.Remove(filepath.Join(dir, "e", "f")); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +126,8 @@ func TestRemoveDirSweeps(t *testing.T) {
 	}
 }
 
-// TestRenameFallsBack renames where the file system cannot do it in one step
-// without replacing, and cannot link either.
+// TestRenameFallsBack renames on a file system that can neither rename in one step without
+// replacing, nor make hard links.
 func TestRenameFallsBack(t *testing.T) {
 	var first string
 	_, d := tempDir(t)
@@ -169,7 +169,7 @@ func TestRenameFallsBack(t *testing.T) {
 	wantNames(t, d, ".", "f")
 }
 
-// failOnce returns a hook that fails the first of each of these calls.
+// failOnce returns a hook that makes the first of each of these calls fail.
 func failOnce(err error, calls ...string) func(string) error {
 	failed := map[string]bool{}
 	return func(call string) error {
@@ -181,8 +181,8 @@ func failOnce(err error, calls ...string) func(string) error {
 	}
 }
 
-// TestTreeFailures has each system call of each operation fail in turn. The error
-// says why, and nothing has changed.
+// TestTreeFailures makes each system call of each operation fail in turn. The error must give the
+// reason, and nothing must have changed.
 func TestTreeFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -198,8 +198,7 @@ func TestTreeFailures(t *testing.T) {
 	}
 }
 
-// failTreeOp has the kth system call of op fail. It reports false if there are
-// fewer.
+// failTreeOp makes the kth system call of op fail. It returns false if there are fewer calls.
 func failTreeOp(t *testing.T, op storetest.Operation, k int, errno syscall.Errno) bool {
 	dir, d := tempDir(t)
 	storetest.Fill(t, d)
@@ -224,7 +223,7 @@ func failTreeOp(t *testing.T, op storetest.Operation, k int, errno syscall.Errno
 		}
 	case exclusive && (failed == "link" || failed == "remove"): // see TestDirFailures
 		return true
-	case failed == "link" && strings.HasPrefix(op.Name, "rename"): // the portable way has another
+	case failed == "link" && strings.HasPrefix(op.Name, "rename"): // the portable implementation uses another call then
 		return true
 	default:
 		wantError(t, what, err, errno)
@@ -246,8 +245,8 @@ func failTreeOp(t *testing.T, op storetest.Operation, k int, errno syscall.Errno
 	return failed != ""
 }
 
-// TestTreeLinkRace swings a name between a directory inside and a link that
-// leads outside, while everything is done below it.
+// TestTreeLinkRace makes a name alternate between a directory inside and a link to the outside,
+// while all calls are made below that name.
 func TestTreeLinkRace(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
@@ -288,8 +287,8 @@ func TestTreeLinkRace(t *testing.T) {
 	wantFile(t, outer, "outdir/secret", secret)
 }
 
-// useEverything does to name all there is to do, whether that works or not, and
-// checks that nothing comes from outside.
+// useEverything makes all calls on name, whether they succeed or not, and checks that none returns
+// anything from the outside.
 func useEverything(t testing.TB, d *localdir.Dir, name string) {
 	ctx := t.Context()
 	if f, err := d.Open(ctx, name); err == nil {
@@ -325,7 +324,7 @@ func useEverything(t testing.TB, d *localdir.Dir, name string) {
 	}
 }
 
-// wantNotSecret closes f.
+// wantNotSecret checks that f does not contain the secret, and closes it.
 func wantNotSecret(t testing.TB, name string, f store.File) {
 	t.Helper()
 	defer f.Close()
@@ -336,7 +335,7 @@ func wantNotSecret(t testing.TB, name string, f store.File) {
 	}
 }
 
-// TestTreeErrorsTellNames checks that errors name what the caller named.
+// TestTreeErrorsTellNames checks that errors contain the name that the caller gave.
 func TestTreeErrorsTellNames(t *testing.T) {
 	_, d := tempDir(t)
 	for _, tree := range []store.Tree{d, store.Mem(0)} {

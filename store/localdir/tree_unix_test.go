@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// TestTreeNotRegular opens in place what would wait for a peer, or be set
-// going. Its name and its attributes can be changed all the same.
+// TestTreeNotRegular opens in place files that would block until a peer opens them, or devices that
+// would start. Their names and attributes can be changed nevertheless.
 func TestTreeNotRegular(t *testing.T) {
 	dir, err := os.MkdirTemp("", "haul") //nolint:usetesting // a socket's path must be short
 	if err != nil {
@@ -69,8 +69,8 @@ func TestTreeNotRegular(t *testing.T) {
 	}
 }
 
-// TestOpenFileBecomesPipe has a file turn into a pipe, or into a link to one,
-// just before it is opened in place.
+// TestOpenFileBecomesPipe replaces a file by a pipe, or by a link to one, just before it is opened
+// in place.
 func TestOpenFileBecomesPipe(t *testing.T) {
 	for _, a := range []store.Access{{Read: true}, {Write: true}, {Read: true, Append: true}, {Write: true, Create: true}} {
 		for _, link := range []bool{false, true} {
@@ -96,8 +96,8 @@ func TestOpenFileBecomesPipe(t *testing.T) {
 	}
 }
 
-// TestOpenFileBecomesLinkOutside has a file turn into a link that leads outside
-// just before it is opened, or created, in place.
+// TestOpenFileBecomesLinkOutside replaces a file by a link to the outside just before it is opened,
+// or created, in place.
 func TestOpenFileBecomesLinkOutside(t *testing.T) {
 	for _, at := range []string{"open", "create"} {
 		outer := t.TempDir()
@@ -132,8 +132,7 @@ func mode(t *testing.T, dir, name string) fs.FileMode {
 	return fi.Mode()
 }
 
-// TestSpecialBits checks who may give or take the setuid, setgid and sticky
-// bits.
+// TestSpecialBits checks when the setuid, setgid and sticky bits may be set and cleared.
 func TestSpecialBits(t *testing.T) {
 	const all = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	dir, d := tempDir(t)
@@ -171,7 +170,7 @@ func TestSpecialBits(t *testing.T) {
 	if err := d.Mkdir(t.Context(), "shared/d", 0o777); err != nil {
 		t.Error(err)
 	}
-	want("shared/d", fs.ModeDir|fs.ModeSetgid|0o777) // the kernel passes it on
+	want("shared/d", fs.ModeDir|fs.ModeSetgid|0o777) // the kernel passes the bit on
 
 	d.SpecialBits = true
 	reset()
@@ -219,11 +218,11 @@ func TestWriteTakesSpecialBits(t *testing.T) {
 	}
 }
 
-// TestTreeUmask makes files and directories under a umask that forbids
-// everything, and where that cannot be made up for.
+// TestTreeUmask makes files and directories with a umask that forbids everything, and without the
+// right to correct their permissions.
 func TestTreeUmask(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
-		// The umask belongs to the whole process.
+		// The umask applies to the whole process.
 		if out, err := child(t, "umask").CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -262,7 +261,7 @@ func TestTreeUmask(t *testing.T) {
 	wantNames(t, d, ".")
 }
 
-// TestTreeNoPermission meets what the file system forbids.
+// TestTreeNoPermission makes calls that the file system forbids.
 func TestTreeNoPermission(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "f", "x")
@@ -295,7 +294,7 @@ func TestTreeNoPermission(t *testing.T) {
 		} {
 			wantError(t, op, err, fs.ErrPermission)
 		}
-		// Names can be read there, and nothing else.
+		// There, only names can be read.
 		e, openErr := d.OpenDir(ctx, "listed")
 		if openErr != nil {
 			wantError(t, "opendir", openErr, fs.ErrPermission)
@@ -309,7 +308,7 @@ func TestTreeNoPermission(t *testing.T) {
 	})
 }
 
-// TestSetOwner gives files to others, which takes privileges.
+// TestSetOwner gives files to other users, which requires privileges.
 func TestSetOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root gives files away")
@@ -362,7 +361,7 @@ func TestSetOwner(t *testing.T) {
 	wantError(t, "SetAttr of the root", d.SetAttr(t.Context(), ".", store.Attr{UID: new(uint32(5))}, true), fs.ErrPermission)
 }
 
-// TestRootByOtherNames changes the root's mode through links to it.
+// TestRootByOtherNames changes the root's mode through links to the root.
 func TestRootByOtherNames(t *testing.T) {
 	dir, d := tempDir(t)
 	writeFile(t, dir, "d/f", "x")

@@ -14,9 +14,9 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// FuzzTreeNames runs scripts of operations in a tree full of links, on names
-// that it knows and one that the fuzzer thinks of: nothing outside is read,
-// listed or changed. A script's byte pairs are an operation and two names.
+// FuzzTreeNames runs scripts of operations in a tree full of links, on known names and on one from
+// the fuzzer. Nothing outside must be read, listed or changed. A script consists of pairs of bytes,
+// which encode an operation and two names.
 func FuzzTreeNames(f *testing.F) {
 	for i, name := range slices.Concat(outsideNames, []string{
 		"f", "d/f", "to-f", "to-e/up-f", "d/new", ".", "", "/", "..", "../secret", "/etc/passwd", "d/../../secret",
@@ -50,8 +50,8 @@ func FuzzTreeNames(f *testing.F) {
 	})
 }
 
-// memoryDir returns a new directory in memory, where there is one: a disk would
-// spend seconds on the removal of what the fuzzer leaves.
+// memoryDir returns a new directory in memory, if the system has one. On a disk, it would take
+// seconds to remove what the fuzzer leaves behind.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "haul") //nolint:usetesting // not where all others are
 	if err != nil {
@@ -63,7 +63,7 @@ func memoryDir(t *testing.T) string {
 
 const treeOps = 16
 
-// treeOp does one thing, whether that works or not.
+// treeOp makes one call, whether it succeeds or not.
 func treeOp(t *testing.T, d *localdir.Dir, op int, name, other string) {
 	ctx := t.Context()
 	mode, size, mtime := fs.FileMode(0o750), int64(6), time.Unix(1_000_000_000, 0)
@@ -80,7 +80,7 @@ func treeOp(t *testing.T, d *localdir.Dir, op int, name, other string) {
 			_ = h.SetAttr(attr)
 			wantNotSecret(t, name, h)
 		}
-	case 4: // Commit, which waits for the disk, is FuzzNames' business
+	case 4: // FuzzNames tests Commit, which waits for the disk
 		if u, err := d.Create(ctx, name, store.Create{Exclusive: len(other)%2 == 0}); err == nil {
 			_, _ = u.WriteAt([]byte("inside"), 0)
 			_ = u.Close()
@@ -125,8 +125,8 @@ func treeOp(t *testing.T, d *localdir.Dir, op int, name, other string) {
 	}
 }
 
-// wantInside checks that fi does not describe the files outside, which are the
-// only ones of their size.
+// wantInside checks that fi does not describe one of the files outside, which are the only files of
+// their size.
 func wantInside(t *testing.T, name string, fi fs.FileInfo) {
 	t.Helper()
 	if fi.Mode().IsRegular() && fi.Size() == int64(len(secret)) {
@@ -134,8 +134,8 @@ func wantInside(t *testing.T, name string, fi fs.FileInfo) {
 	}
 }
 
-// Temporary files of uploads under way do not exist for users of a directory. Temporary files of
-// another kind do.
+// For users of a directory, temporary files of uploads under way do not exist. Other kinds of
+// temporary files do.
 func TestNamesOfUploadsAreHidden(t *testing.T) {
 	dir, d := tempDir(t)
 	for kind, hidden := range map[string]bool{"part": true, "keep": true, "mark": true, "upload": false} {

@@ -14,8 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An upload has its mode and its times when it has its name, and can be read
-// before.
+// An upload has its mode and its times as soon as it has its name. It can be read before that.
 func TestUploadAttributes(t *testing.T) {
 	then := time.Unix(1_000_000_000, 500)
 	for _, resume := range []string{"", "me"} {
@@ -74,8 +73,8 @@ func TestUploadAttributes(t *testing.T) {
 	}
 }
 
-// wantZeros writes zeros behind all that u has, up to size. They may be left out on
-// disk, and are read all the same before u is committed.
+// wantZeros writes zeros after all data of u, up to size. On the disk they may be left out, but
+// they must be readable before u is committed.
 func wantZeros(t *testing.T, d store.Tree, u store.Upload, size int64) {
 	t.Helper()
 	if _, err := u.WriteAt(make([]byte, size-3), 3); err != nil {
@@ -92,7 +91,7 @@ func wantZeros(t *testing.T, d store.Tree, u store.Upload, size int64) {
 	}
 }
 
-// Without NoSync the disk is waited for, and with it not.
+// Without NoSync an upload waits for the disk; with NoSync it does not.
 func TestUploadNoSync(t *testing.T) {
 	for _, noSync := range []bool{false, true} {
 		d := dirAt(t, t.TempDir())
@@ -113,7 +112,7 @@ func TestUploadNoSync(t *testing.T) {
 	}
 }
 
-// The part written for another source is given up.
+// The part that was written for another source is discarded.
 func TestResumeOfAnotherSource(t *testing.T) {
 	data := source(10_000)
 	for _, other := range []string{"", "that"} {
@@ -147,7 +146,7 @@ func TestResumeOfAnotherSource(t *testing.T) {
 	}
 }
 
-// A part of a store is one of its own, whatever becomes of its name, and nothing
+// A part of a store is a separate store, even if its name is given to something else, and nothing
 // leads out of it.
 func TestSub(t *testing.T) {
 	dir := t.TempDir()
@@ -173,7 +172,7 @@ func TestSub(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "moved")); err != nil {
-		t.Skip(err) // an open directory stays where it is on some systems
+		t.Skip(err) // on some systems, an open directory cannot be moved
 	}
 	if err := os.Symlink("other", filepath.Join(dir, "a")); err != nil {
 		t.Skip(err)
@@ -198,7 +197,8 @@ func TestSub(t *testing.T) {
 	}
 }
 
-// A store without syncs waits for the disk at no step of an upload, nor does a part of it.
+// A store with NoSync does not wait for the disk at any step of an upload. The same holds for a
+// part of the store.
 func TestNoSync(t *testing.T) {
 	for _, c := range []store.Create{{}, {Exclusive: true}, {Parents: true}} {
 		dir, d := tempDir(t)

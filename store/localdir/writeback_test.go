@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// Of a large upload the disk begins early, and Commit does not depend on it.
+// Writing a large upload to the disk begins early. Commit does not depend on it.
 func TestWriteback(t *testing.T) {
 	const piece, size = 1 << 20, 3*localdir.WritebackEvery - 1
 	for _, broken := range []bool{false, true} {

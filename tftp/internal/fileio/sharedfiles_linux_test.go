@@ -59,8 +59,8 @@ func share(t *testing.T, s *SharedFiles, st store.Store, name string) store.File
 	return shared
 }
 
-// openBelow returns how many descriptors this process has for regular files in dir, including files
-// that have no name any more.
+// openBelow returns how many descriptors of this process are regular files in dir, including files
+// that no longer have a name.
 func openBelow(t *testing.T, dir string) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -89,8 +89,8 @@ func wantRead(t *testing.T, f store.File, want string) {
 	}
 }
 
-// All readers of the same content share one open file. A file that is replaced, or changed in
-// place, counts as another file.
+// All readers of the same content share one open file. A file that was replaced, or changed in
+// place, counts as a different file.
 func TestSharedFiles(t *testing.T) {
 	dir, d := tempDir(t)
 	storetest.Put(t, d, "f", "old")
@@ -141,7 +141,7 @@ func TestSharedFiles(t *testing.T) {
 	}
 }
 
-// If readers open and close files at the same time, each opened file is closed exactly once.
+// Readers that open and close files at the same time close each file exactly once.
 func TestSharedFilesAtOnce(t *testing.T) {
 	_, d := tempDir(t)
 	storetest.Put(t, d, "f", "content")
@@ -177,7 +177,7 @@ func TestSharedFilesAtOnce(t *testing.T) {
 	}
 }
 
-// A file that exceeds the bound is closed. Another reader of an open file does not count.
+// A file beyond the limit is closed. A file that is already open does not count a second time.
 func TestSharedFilesBound(t *testing.T) {
 	dir, d := tempDir(t)
 	storetest.Put(t, d, "f", "content")
