@@ -15,7 +15,7 @@ import (
 // the memory for a peer that sends and reads no replies.
 const (
 	smallBuffer = 4 << 10
-	bigBuffer   = 272 << 10 // the longest request, or the longest reply, and a margin
+	bigBuffer   = 272 << 10 // room for the longest request or reply, and a margin
 
 	// bulk is the length from which a request is read only up to its end. Otherwise the bytes after
 	// it would have to be moved to the front.

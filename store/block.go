@@ -73,8 +73,9 @@ type block struct {
 	cleanup runtime.Cleanup
 }
 
-// An extent is the memory that a block has to give back. It is a separate struct because a cleanup
-// must not refer to the value whose end it waits for.
+// An extent is the memory that a block has to give back. It is a separate struct because the
+// argument of runtime.AddCleanup must not refer to the block: the block would stay reachable, and
+// the cleanup would never run.
 type extent struct {
 	budget  *budget
 	charged int64  // bytes taken from budget

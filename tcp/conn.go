@@ -269,7 +269,7 @@ func (h *Conn) call(op string, do func(*conns.Conn) error) error {
 	return nil
 }
 
-// fail returns an error in the form of package net.
+// fail returns an error in the format of package net.
 func fail(op string, c *conns.Conn, err error) error {
 	e := &net.OpError{Op: op, Net: "tcp", Err: err}
 	if c != nil {

@@ -45,7 +45,7 @@ func (s *Server) Peers() iter.Seq[Peer] {
 	}
 }
 
-// ListenAndServe listens on addresses in the form of [Listen], and serves until ctx ends: see
+// ListenAndServe listens on addresses in the format of [Listen], and serves until ctx ends: see
 // [Server.Serve].
 func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 	if len(addrs) == 0 {

@@ -34,7 +34,7 @@ func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
 
 // A Place is an address, or a list of open sockets, on which a Server receives requests.
 type Place struct {
-	Addr  string      // an address to open, in the form of [Config.Listen]
+	Addr  string      // an address to open, in the format of [Config.Listen]
 	Conns []*udp.Conn // open sockets, all on one address; if there are any, Addr is ignored
 }
 

@@ -46,7 +46,7 @@ func (b *batch) peer(i int) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// fromKernel converts an address that the kernel wrote in the form of IPv6. The zone is the index
+// fromKernel converts an address that the kernel wrote as IPv6. The zone is the index
 // of an interface, or zero.
 func fromKernel(b [16]byte, zone uint32) netip.Addr {
 	addr := netip.AddrFrom16(b).Unmap()

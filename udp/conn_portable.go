@@ -134,7 +134,7 @@ func (s *sender) send(ms []Message) (int, error) {
 	return len(ms), nil
 }
 
-// setDeadline bounds the first wait of the present call, by between a quarter and a half of
+// setDeadline bounds the first wait of the current call, by between a quarter and a half of
 // maxStall. It keeps a deadline that is in this range, because setting one for each call costs too
 // much.
 func (s *sender) setDeadline() {

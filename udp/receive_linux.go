@@ -22,8 +22,8 @@ type receiver struct {
 	ready    func(fd uintptr) bool // r.try as a function, stored so that a call allocates nothing
 
 	in       batch
-	wanted   int       // for the present call: how many messages to receive at most
-	deadline time.Time // for the present call
+	wanted   int       // the most messages that the current call may receive
+	deadline time.Time // of the current call
 	count    int       // from the kernel: number of messages received
 	errno    syscall.Errno
 }

@@ -37,7 +37,7 @@ type sender struct {
 	pieces      []part // the pieces that the kernel must send
 	count       int    // from the kernel: number of pieces sent
 	errno       syscall.Errno
-	hasDeadline bool // for the present call: the write deadline is set
+	hasDeadline bool // the current call has set the write deadline
 	cuts        bool // the kernel may fragment datagrams
 	stalled     bool // the kernel had no room for maxStall, and has accepted nothing since
 }

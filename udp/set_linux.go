@@ -32,8 +32,8 @@ type Set struct {
 	events  []unix.EpollEvent
 	members []*Member // members by descriptor
 	ready   []*Member
-	name    unix.RawSockaddrInet6 // for the present call
-	nameLen uint32                // for the present call
+	name    unix.RawSockaddrInet6 // for the current call
+	nameLen uint32                // for the current call
 	in      batch                 // memory for a Read with Bulk
 	out     batch                 // memory for a Write of a message that the kernel cuts up
 	ms      []Message             // returned by Read

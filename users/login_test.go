@@ -122,7 +122,7 @@ func TestPeersWithoutAddress(t *testing.T) {
 	w.want(l, err, "from=")
 	l, err = w.withKeys("user", mine)
 	w.want(l, err, "this address")
-	// IPv4 in the form of IPv6, as sockets for both have it.
+	// IPv4 as IPv6, as sockets for both have it.
 	w.peer = &net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.1"), Port: 1}
 	l, err = w.withKeys("user", mine)
 	w.want(l, err, "")

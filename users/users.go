@@ -101,7 +101,7 @@ const (
 
 var accessNames = []string{"full", "read-only", "upload-only"}
 
-// String returns the access in the form of a users file.
+// String returns the access in the format of a users file.
 func (a Access) String() string {
 	if int(a) < len(accessNames) {
 		return accessNames[a]
@@ -128,7 +128,7 @@ const (
 
 var requireNames = []string{"any", "key+password"}
 
-// String returns the requirement in the form of a users file.
+// String returns the requirement in the format of a users file.
 func (r Require) String() string {
 	if int(r) < len(requireNames) {
 		return requireNames[r]

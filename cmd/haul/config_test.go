@@ -43,7 +43,7 @@ func TestConfigBadValues(t *testing.T) {
 			if s.Flag != b.flag || b.value == "" {
 				continue
 			}
-			// The message names settings in the form of the place that they come from.
+			// The message names settings in the format of the place that they come from.
 			says := strings.NewReplacer("--https", "HAUL_HTTPS_LISTEN", "--http", "HAUL_HTTP_LISTEN", "--upload", "HAUL_FILES_UPLOAD", "--cert", "HAUL_HTTPS_CERT").Replace(b.says)
 			base := "dirs = ['" + dir + "']\n"
 			if b.flag != "tftp" {

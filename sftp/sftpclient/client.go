@@ -86,8 +86,8 @@ type Config struct {
 	NoReadAhead, NoWriteBehind bool
 
 	// Runs, if set, puts the ID of this run into the names of temporary files. Later uploads then
-	// remove the files of a run that was killed, or that lost its connection, at once. Without it
-	// they remove such files only when they are old.
+	// immediately remove the files of a run that was killed or lost its connection. Without Runs,
+	// they remove such files only when the files are old.
 	Runs Runs
 
 	// Requests, if above zero, is how many requests to read or write data may be outstanding, at

@@ -26,7 +26,7 @@ func printable(name string) string {
 	return name
 }
 
-// cleanName returns a name in the form of package store, and whether the name ended in a slash, or
+// cleanName returns a name in the format of package store, and whether the name ended in a slash, or
 // in a slash and a dot.
 func cleanName(name string) (clean string, slash, dot bool, err error) {
 	dot = name == "" || name == "." || strings.HasSuffix(name, "/.")

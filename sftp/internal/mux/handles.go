@@ -67,7 +67,7 @@ type handleSet struct {
 type guess struct {
 	session *Session
 	handle  string
-	ids     []uint32 // the requests that were sent on the guess
+	ids     []uint32 // the IDs of the READs that were sent with this handle
 
 	// Set as answers arrive:
 	open     bool // the handle is right

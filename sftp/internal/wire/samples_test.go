@@ -73,7 +73,7 @@ var requests = []struct {
 var replies = []struct {
 	packet    []byte
 	extension Extension
-	want      string // in the form of Reply.text
+	want      string // in the format of Reply.text
 }{
 	{AppendVersion(nil, 3, nil), 0, `VERSION version 3`},
 	{AppendVersion(nil, 3, AllExtensions.Pairs()), 0, `VERSION version 3 posix-rename@openssh.com "1" statvfs@openssh.com "2" ` +

@@ -69,10 +69,10 @@ func (g *Group) Begin(opens bool) {
 	g.clock.Store(1)
 }
 
-// Tick returns how often Advance must be called.
+// Tick returns the interval at which Advance must be called.
 func (g *Group) Tick() time.Duration { return g.tick }
 
-// Advance sets the clock, and returns its tick. [Roster.Expire] then ends the connections that have
+// Advance sets the clock, and returns the number of the current tick. [Roster.Expire] then ends the connections that have
 // run out of time.
 func (g *Group) Advance() (now int64) {
 	now = int64(time.Since(g.began)/g.tick) + 1

@@ -109,7 +109,7 @@ func AddrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// NetAddr returns the address in a sockaddr in the form of package net.
+// NetAddr returns the address in a sockaddr in the format of package net.
 func NetAddr(raw *unix.RawSockaddrAny) net.Addr {
 	if a := AddrPort(raw); a.IsValid() {
 		return net.TCPAddrFromAddrPort(a)

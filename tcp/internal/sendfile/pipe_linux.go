@@ -23,7 +23,8 @@ func Splice(from, to, n int) (int, error) {
 	}
 }
 
-// A Pipe joins two descriptors.
+// A Pipe is a kernel pipe: R is its read end, and W its write end. Data moves through it from one
+// descriptor to another.
 type Pipe struct{ R, W int }
 
 var pipes = make(chan Pipe, maxPipes)

@@ -73,7 +73,7 @@ func writeAgain(line func(name, format string, args ...any), failures map[string
 	line("again", "%d lost power, %d loaders began again, %d images continued, %d images began again", c.Cycles, c.Reloads, c.Resumes, c.Again)
 }
 
-// A result is a report in the form of JSON. Later versions may add names, and never remove any.
+// A result is a report as JSON. Later versions may add fields, but never remove one.
 type result struct {
 	Seconds          float64        `json:"seconds"`
 	Machines         int            `json:"machines"`

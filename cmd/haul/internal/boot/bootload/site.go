@@ -28,7 +28,7 @@ func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	return w.Flush()
 }
 
-// A siteResult is the result of a simulation in the form of JSON. Later versions may add names, and
+// A siteResult is the result of a simulation as JSON. Later versions may add names, and
 // never remove any.
 type siteResult struct {
 	Machines     int            `json:"machines"`

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An Addr is an IPv4 address, in the form of DHCP's fields. netip.Addr.As4 returns one.
+// An Addr is an IPv4 address, in the format of DHCP's fields. netip.Addr.As4 returns one.
 type Addr [4]byte
 
 // Broadcast is the address of all machines on a link (RFC 919).

@@ -84,7 +84,7 @@ func readMenu(ctx context.Context, files store.Store) bootmenu.Menu {
 	return bootmenu.Read(menuFiles{ctx, files})
 }
 
-// menuFiles is the store that is searched for a menu, in the form of a [bootmenu.Files].
+// menuFiles is the store that is searched for a menu, as a [bootmenu.Files].
 type menuFiles struct {
 	ctx   context.Context
 	files store.Store

@@ -167,7 +167,7 @@ func (p manPage) seeAlso(pages ...string) {
 	p.Text(strings.Join(pages, ", "))
 }
 
-// flags writes flags with their descriptions, in the form of the help.
+// flags writes flags with their descriptions, in the format of the help.
 func (p manPage) flags(set *pflag.FlagSet) {
 	set.VisitAll(func(f *pflag.Flag) {
 		one := newFlagSet()

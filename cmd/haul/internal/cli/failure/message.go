@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Flag names a setting in a message, in the form of its flag without dashes: "max-upload". [Dirs]
+// A Flag names a setting in a message, in the format of its flag without dashes: "max-upload". [Dirs]
 // stands for the arguments, which have no flag.
 type Flag string
 

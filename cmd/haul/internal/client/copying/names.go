@@ -48,7 +48,7 @@ func (n *sourceNames) of(i *treecopy.Item) string {
 	return s.join(rest)
 }
 
-// join returns a name below the source in the form of the command line.
+// join returns a name below the source as it is on the command line.
 func (s typedSource) join(rest string) string {
 	name := s.text
 	if rest == "" {
@@ -88,7 +88,7 @@ func (s typedSource) below(name string) (rest string, ok bool) {
 	return strings.CutPrefix(name, s.name+"/")
 }
 
-// failed returns the name of a failed entry in the form of the command line. ok is false if the
+// failed returns the name of a failed entry as it is on the command line. ok is false if the
 // name is ambiguous. Trees do not report which source an entry comes from, and an entry that a
 // pattern found belongs to no source.
 func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {

@@ -62,7 +62,7 @@ func unescapeSumName(s string) (name string, ok bool) {
 	return string(b), true
 }
 
-// formatSum returns the line of a file in the form of sha256sum, without the line's end. With tag
+// formatSum returns the line of a file in the format of sha256sum, without the line's end. With tag
 // it uses the BSD format; with raw it does not escape the name.
 func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
 	mark := ""

@@ -238,7 +238,7 @@ func (l Location) IsURL() bool {
 	return is
 }
 
-// At returns a name in the location's tree in the form of a location that a user could type.
+// At returns a name in the location's tree as a location that a user could type.
 func (l Location) At(name string) string {
 	scheme, rest, isURL := cutScheme(l.Text)
 	if !isURL {

@@ -41,7 +41,7 @@ func (r *Reporter) send(e Event) {
 	}
 }
 
-// peerText returns the address of a peer in the form of the log: "unix" for a proxy that connects
+// peerText returns the address of a peer in the format of the log: "unix" for a proxy that connects
 // by a unix socket.
 func peerText(peer netip.AddrPort) string {
 	if !peer.IsValid() {
@@ -142,7 +142,7 @@ func kindOf(t meter.Ended) Kind {
 	return Failed
 }
 
-// Changed reports an SFTP operation and its result. peer is in the form of the log.
+// Changed reports an SFTP operation and its result. peer is in the format of the log.
 func (r *Reporter) Changed(o *sftp.Operation, peer string, result meter.Result) {
 	if r == nil {
 		return
@@ -159,7 +159,7 @@ func (r *Reporter) Changed(o *sftp.Operation, peer string, result meter.Result) 
 }
 
 // Refused reports an SSH request for something that the server does not offer, such as a shell.
-// peer is in the form of the log.
+// peer is in the format of the log.
 func (r *Reporter) Refused(f *sftp.Refusal, peer string) {
 	if r == nil {
 		return
@@ -170,7 +170,7 @@ func (r *Reporter) Refused(f *sftp.Refusal, peer string) {
 	})
 }
 
-// Login reports an attempt to log in. peer is in the form of the log, and e.Peer is ignored.
+// Login reports an attempt to log in. peer is in the format of the log, and e.Peer is ignored.
 func (r *Reporter) Login(p meter.Protocol, peer string, e users.Event) {
 	if r == nil {
 		return

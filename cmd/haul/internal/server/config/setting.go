@@ -107,8 +107,8 @@ func (s *Settings) find(flag failure.Flag) *Setting {
 	return s.all[i]
 }
 
-// nameFor returns the name of a setting in the form of the place that its value comes from; for a
-// default, in the form of the place of the mistake. For a key of the file it adds the position if
+// nameFor returns the name of a setting in the format of the place that its value comes from; for a
+// default, in the format of the place of the mistake. For a key of the file it adds the position if
 // the mistake is elsewhere.
 func (s *Setting) nameFor(mistake Origin) string {
 	from := mistake

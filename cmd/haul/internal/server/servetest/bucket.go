@@ -19,7 +19,7 @@ type Bucket struct {
 // A Fault answers a request for an object in place of the server, which it may call.
 type Fault func(w http.ResponseWriter, r *http.Request, server http.HandlerFunc)
 
-// NewBucket starts the server, which ends with the test.
+// NewBucket starts the server of a Bucket. The server stops when the test ends.
 func NewBucket(t testing.TB) *Bucket {
 	b := &Bucket{Server: s3test.New(t), faults: map[string]Fault{}}
 	b.SetHook(func(w http.ResponseWriter, r *http.Request) bool {

@@ -62,7 +62,7 @@ func NewSFTPHost(t testing.TB, a sftp.Account) *SFTPHost {
 	return h
 }
 
-// NewKey creates a key. It returns the key also in the form of a private key file.
+// NewKey creates a key. It returns the key also as a private key file.
 func NewKey(t testing.TB) (ssh.Signer, *pem.Block) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)

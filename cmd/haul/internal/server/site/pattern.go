@@ -158,9 +158,9 @@ func (p Pattern) matches(n *subject, last form) bool {
 		last >= spelled && (!p.plain || !isASCII(n.name)) && p.matchElements(n, func(i, j int) bool { return matchParts(p.parts[i], n.spelled()[j]) })
 }
 
-// matchElements matches the elements of p with the elements of a name. After a mismatch, only the
-// latest ** has to take one more element, so the cost is at most the product of their numbers.
-// match compares an element of p other than ** with an element of the name.
+// matchElements reports whether the elements of p match the elements of a name. After a mismatch,
+// only the latest ** takes one more element. So the number of comparisons is at most the number of
+// elements of p times the number of elements of the name. match compares an element of p other than ** with an element of the name.
 func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 	i, j, length := 0, 0, len(of.in(exact))
 	star, taken := -1, 0 // the index of the latest **, and where the elements after it were last tried

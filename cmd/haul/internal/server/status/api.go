@@ -160,7 +160,7 @@ func Stages() []string {
 	return all
 }
 
-// byStage counts machines.
+// byStage returns the number of machines in each stage.
 func byStage(machines []Machine) map[string]int {
 	counts := map[string]int{}
 	for _, s := range Stages() {

@@ -63,7 +63,7 @@ type Server struct {
 	log      *slog.Logger
 	limits   limits
 	watchers atomic.Int64
-	end      context.CancelFunc // ends samples and events
+	end      context.CancelFunc // stops the sampling and the event streams to browsers
 	over     <-chan struct{}    // closed by end
 	closing  atomic.Bool
 	ended    chan struct{}

@@ -27,7 +27,7 @@ const (
 	slotSamples = samples / slots
 )
 
-// A view is a snapshot in the form of text for people. The template inserts it into the page, and
+// A view is a snapshot as text for people. The template inserts it into the page, and
 // the script updates the page with it, so no value is formatted in two places.
 type view struct {
 	Title, Host, Version string

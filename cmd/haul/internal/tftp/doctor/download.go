@@ -34,7 +34,7 @@ func (d *download) request(v *visit) []byte {
 	return request(transfer.ReadRequest, append([]string{v.env.name, cmp.Or(d.mode, "octet")}, d.asks...)...)
 }
 
-// describe returns the request in the form of the report.
+// describe returns the request in the format of the report.
 func (d *download) describe() string {
 	words := []string{cmp.Or(d.mode, "octet")}
 	for i := 0; i+1 < len(d.asks); i += 2 {
