@@ -241,7 +241,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	return n, nil
 }
 
-// begin tells the child to serve, and waits for its report that it serves. Without the report,
+// begin makes the child serve, and waits for its report that it serves. Without the report,
 // begin kills the child. With it, this process needs no further child, and the spawner exits.
 func (s *Spawner) begin(ctx context.Context, n *child) error {
 	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
