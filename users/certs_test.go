@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// certify makes a certificate for a key, good for alice unless changed, and
-// returns who logs in with it.
+// certify makes a certificate for a key, valid for alice unless changed, and returns a signer that
+// logs in with it.
 func certify(t testing.TB, ca, s ssh.Signer, change func(*ssh.Certificate)) ssh.Signer {
 	t.Helper()
 	c := &ssh.Certificate{
@@ -52,9 +52,9 @@ func TestCertificates(t *testing.T) {
 		line    string // options of the authority's line
 		ca      ssh.Signer
 		change  func(*ssh.Certificate)
-		want    string // reason, or "" for a login
+		want    string // the reason of the refusal, or "" for a login
 		access  users.Access
-		dir     string // if not /
+		dir     string // the directory, if not /
 		nowhere bool   // no key is an authority
 	}{
 		{name: "plain"},
@@ -132,7 +132,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// A certificate is no key, a key no certificate, and an authority neither.
+// A certificate is not accepted as a key, a key not as a certificate, and an authority as neither.
 func TestKeysAreNoAuthorities(t *testing.T) {
 	ca, mine := newSigner(t), newSigner(t)
 	w := newWorld(t,
@@ -150,8 +150,8 @@ func TestKeysAreNoAuthorities(t *testing.T) {
 	w.want(l, err, "no such user")
 }
 
-// The signature is checked: a certificate that was changed after it was signed, with
-// the right authority in it, is refused.
+// The signature is verified: a certificate with the right authority that was changed after it was
+// signed is refused.
 func TestForgedCertificate(t *testing.T) {
 	ca, mine := newSigner(t), newSigner(t)
 	w := newWorld(t, users.User{Name: "alice", Keys: []users.Key{key(t, "cert-authority", ca.PublicKey())}})
@@ -161,8 +161,8 @@ func TestForgedCertificate(t *testing.T) {
 	w.want(l, err, "signature does not verify")
 }
 
-// The authorities of the users file are trusted for everybody in it, and obey
-// its other statements.
+// The authorities of the users file are trusted for every user in it. The file's other statements
+// apply to them.
 func TestTrustedAuthorities(t *testing.T) {
 	ca, other, mine := newSigner(t), newSigner(t), newSigner(t)
 	dir := t.TempDir()
@@ -195,7 +195,7 @@ func TestRevokedKeys(t *testing.T) {
 	cert := certify(t, ca, mine, nil)
 	tests := []struct {
 		name, list      string
-		key, cert, free string // reasons to refuse the key, its certificate, and another key
+		key, cert, free string // the reasons to refuse the key, its certificate, and another key
 	}{
 		{"nothing", "# empty\n\n", "", "", ""},
 		{"a fingerprint", ssh.FingerprintSHA256(mine.PublicKey()) + " stolen 2026-11-01\n", "the key is revoked", "is revoked", ""},
@@ -238,7 +238,7 @@ func TestRevokedKeys(t *testing.T) {
 	}
 }
 
-// Certificates and keys made by ssh-keygen work. Its certificates are of today.
+// Certificates and keys made by ssh-keygen work. Its certificates are valid at the current time.
 func TestKeygen(t *testing.T) {
 	keygen, err := exec.LookPath("ssh-keygen")
 	if err != nil {
@@ -329,7 +329,7 @@ func TestKeygen(t *testing.T) {
 		})
 	}
 
-	// And its host keys and their certificates.
+	// Its host keys and their certificates work, too.
 	hostDir := filepath.Join(dir, "host")
 	if err := os.Mkdir(hostDir, 0o700); err != nil {
 		t.Fatal(err)

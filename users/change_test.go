@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Changes touch the statements that they are about, and leave comments, order and
-// the form of all else as they were.
+// Changes affect only the statements they are about. Comments, order and the form of everything
+// else stay the same.
 func TestChanges(t *testing.T) {
 	mine, other := newSigner(t).PublicKey(), newSigner(t).PublicKey()
 	a, b := line("", mine), line(`from="10.0.0.0/8"`, other)
@@ -19,7 +19,7 @@ func TestChanges(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		do       func(file string) error
-		from, to string // what was replaced
+		from, to string // the replaced text and its replacement
 		err      string
 	}{
 		{"set", func(f string) error {

@@ -25,7 +25,7 @@ func content(t testing.TB, file string) string {
 	return string(b)
 }
 
-// A user that Add writes is read back unchanged.
+// A user that was written by Add is read back unchanged.
 func TestAdd(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "users")
@@ -111,7 +111,7 @@ func TestEdits(t *testing.T) {
 	tests := []struct {
 		name     string
 		do       func(file string) error
-		from, to string // what is replaced, in the text; "" for an error
+		from, to string // the replaced text and its replacement; "" for an error
 	}{
 		{"replace a password", set("alice", fresh), old.Encoded(), fresh.Encoded()},
 		{"take it away", set("alice", users.Hash{}), "\tpassword " + old.Encoded() + "\n", ""},
@@ -160,8 +160,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// Changes at the same time wait for each other, and none waits for one whose process
-// is dead.
+// Changes at the same time wait for each other, but not for a change whose process is dead.
 func TestEditsWait(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("what is left has to be removed there")
@@ -187,7 +186,7 @@ func TestEditsWait(t *testing.T) {
 	}
 }
 
-// A change that waits for another ends with its context.
+// A change that waits for another one stops waiting when its context ends.
 func TestEditInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "users", "user alice\n")
@@ -206,8 +205,8 @@ func TestEditInterrupted(t *testing.T) {
 	}
 }
 
-// A change by root that was cut short has left a file which belongs to the owner of the
-// users file already. The next change by root takes that over, too.
+// A change by root that was interrupted has left a file that already belongs to the owner of the
+// users file. The next change by root takes over that file, too.
 func TestEditTakesOverTheOwnersFile(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give files away")
@@ -224,7 +223,7 @@ func TestEditTakesOverTheOwnersFile(t *testing.T) {
 	}
 }
 
-// The file keeps its permissions, and a link to it stays one.
+// The file keeps its permissions, and a link to it remains a link.
 func TestEditKeepsTheFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no such permissions")

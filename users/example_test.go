@@ -48,7 +48,7 @@ func Example() {
 	// login refused: wrong password
 }
 
-// Make up a user for a server without a users file.
+// Create a temporary user for a server without a users file.
 func ExampleOneTime() {
 	dir, err := os.MkdirTemp("", "users")
 	if err != nil {

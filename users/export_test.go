@@ -1,10 +1,10 @@
 package users
 
-// Checked returns how many passwords were checked, stand-ins included.
+// Checked returns how many passwords were checked, including those that were checked against a
+// stand-in hash.
 func (d *Directory) Checked() int64 { return d.limiter.checked.Load() }
 
-// Occupy takes all places where passwords are checked, until the returned
-// function is called.
+// Occupy takes all places for checking passwords, until the returned function is called.
 func (d *Directory) Occupy() (free func()) {
 	n := cap(d.limiter.places)
 	for range n {
@@ -17,10 +17,10 @@ func (d *Directory) Occupy() (free func()) {
 	}
 }
 
-// Waiting returns how many passwords wait to be checked.
+// Waiting returns how many passwords are waiting to be checked.
 func (d *Directory) Waiting() int { return int(d.limiter.waiting.Load()) }
 
-// The bounds that tests go to.
+// Bounds that tests reach.
 const (
 	MaxWaiting = maxWaiting
 	MaxUsers   = maxUsers
@@ -28,7 +28,7 @@ const (
 	MaxRSABits = maxRSABits
 )
 
-// The parts that have tests of their own.
+// Internal functions and types with separate tests.
 var (
 	CheckKey      = checkKey
 	FromAny       = func(patterns string) ([]pattern, error) { return parsePatterns(patterns) }
@@ -38,10 +38,10 @@ var (
 	Seen          = func(d *Directory) int { return len(d.seen) }
 )
 
-// Forced returns what a forced command comes to.
+// Forced returns the effect of a forced command.
 func (c command) Forced() (readOnly bool, dir string) { return c.readOnly, c.dir }
 
-// ParseText reads the text of a users file, and returns the users in it.
+// ParseText parses the text of a users file, and returns its users.
 func ParseText(text string) ([]User, error) {
 	p, err := parseFile("users", text)
 	if err != nil {

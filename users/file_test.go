@@ -88,7 +88,7 @@ user carol
 	if _, ok := d.User("dave"); ok {
 		t.Error("there is a dave")
 	}
-	// Only a file that is named for one user has to be there.
+	// Only a file named for a single user must exist.
 	if ws := d.Warnings(); len(ws) != 1 || !strings.Contains(ws[0].Error(), "users, line 7: user alice:") {
 		t.Errorf("warnings %v", ws)
 	}
@@ -97,7 +97,7 @@ user carol
 func TestBadUsersFiles(t *testing.T) {
 	good := line("", newSigner(t).PublicKey())
 	h := cheap(t, "secret")
-	secret := "$2a$15$" + h[7:] // too dear
+	secret := "$2a$15$" + h[7:] // too expensive
 	tests := []struct{ name, text, want string }{
 		{"keyword", "user a\n  shell /bin/sh\n", `line 2: "shell" is no keyword`},
 		{"case", "User a\n", `line 1: "User" is no keyword`},
@@ -163,8 +163,8 @@ func TestBadUsersFiles(t *testing.T) {
 	}
 }
 
-// A bad line in a user's authorized_keys file costs other users nothing, and the
-// reason is reported.
+// A bad line in a user's authorized_keys file does not affect other users, and the reason is
+// reported.
 func TestBadAuthorizedKeys(t *testing.T) {
 	good, shell, old := newSigner(t), newSigner(t), newSigner(t)
 	dir := t.TempDir()
@@ -233,7 +233,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// The owner of a file may change it.
+// A file must belong to one of the given owners or to root, because its owner may change it.
 func TestOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -246,7 +246,7 @@ func TestOwners(t *testing.T) {
 	}{
 		{"users", 0, ""}, {"users", 1000, ""}, {"users", 1001, ""}, {"users", 1234, "belongs to user 1234"},
 		{"ca", 1000, ""}, {"ca", 1234, "belongs to user 1234"}, {"revoked", 1234, "belongs to user 1234"},
-		{"keys", 1234, ""}, // of a user, in their home directory
+		{"keys", 1234, ""}, // keys of a user, in the user's home directory
 	} {
 		dir := t.TempDir()
 		file := write(t, dir, "users", "authorities ca\nrevoked revoked\nuser alice\nkeys keys\n")
@@ -265,7 +265,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%s of %d, and any owner will do: %v", test.file, test.uid, err)
 		}
 	}
-	// A server notices that it was given away, and back.
+	// A server notices that the file changes its owner, in both directions.
 	file := write(t, t.TempDir(), "users", "user alice\nkey "+k)
 	d, err := users.Open(file, 1000)
 	if err != nil {
@@ -282,7 +282,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// A user without a way to log in is reported, but does not lock out others.
+// A user who cannot log in by any method is reported, but does not lock out others.
 func TestNothingToLogInBy(t *testing.T) {
 	k := line("", newSigner(t).PublicKey())
 	hash, err := users.HashPassword([]byte("secret"))
@@ -313,7 +313,7 @@ func TestNothingToLogInBy(t *testing.T) {
 	}
 }
 
-// A users file that is not a file is an error, at once.
+// If the path of the users file is not a file, Open fails at once.
 func TestNotAFile(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := users.Open(dir); err == nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A line that is taken for a key is one to x/crypto/ssh too, with the same key
-// and comment; and read again it is the same.
+// A line that is accepted as a key is also accepted by x/crypto/ssh, with the same key and comment,
+// and is read back unchanged.
 func FuzzParseKey(f *testing.F) {
 	plain := line("", newSigner(f).PublicKey())
 	for _, s := range []string{
@@ -47,7 +47,7 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// A users file that is right can be added to, changed and cut again.
+// Users can be added to, changed in and removed from every valid users file.
 func FuzzUsersFile(f *testing.F) {
 	k := line("", newSigner(f).PublicKey())
 	h := hash(f, "secret")
@@ -109,7 +109,7 @@ func FuzzUsersFile(f *testing.F) {
 	})
 }
 
-// A hash is refused, or can be computed at a bounded price.
+// A hash is refused, or the cost of computing it is bounded.
 func FuzzParseHash(f *testing.F) {
 	for _, s := range []string{cheap(f, "x"), argon("x", 8, 1, 1, 8, 16), "$argon2id$v=19$m=131072,t=4,p=16$c29tc2FsdA$" + strings.Repeat("A", 22), "$2b$14$" + strings.Repeat(".", 53)} {
 		f.Add(s)
@@ -128,7 +128,7 @@ func FuzzParseHash(f *testing.F) {
 	})
 }
 
-// An address that from= lets in is refused once it is forbidden too.
+// An address that from= allows is refused once it is also excluded.
 func FuzzFrom(f *testing.F) {
 	f.Add("10.*,!10.1.*", "10.2.3.4")
 	f.Add("192.0.2.0/24,2001:db8::/32", "2001:db8::1")

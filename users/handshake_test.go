@@ -19,10 +19,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// now is when tests take place, but for those that ask ssh-keygen.
+// now is the time of all tests except those that run ssh-keygen.
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// home is where peers come from unless a test says otherwise.
+// home is the address of peers unless a test sets another one.
 const home = "192.0.2.1"
 
 // newSigner makes an Ed25519 key.
@@ -44,7 +44,7 @@ func signerOf(t testing.TB, key any) ssh.Signer {
 	return s
 }
 
-// rsaKey is one for all tests, since making one takes a while.
+// rsaKey is one key for all tests, because making one takes a while.
 var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -53,7 +53,7 @@ var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return k
 })
 
-// fakeRSA is a public key of any size, without a private key.
+// fakeRSA returns a public key of any size, without a private key.
 func fakeRSA(t testing.TB, bits int) ssh.PublicKey {
 	t.Helper()
 	n := new(big.Int).SetBit(big.NewInt(1), bits-1, 1)
@@ -64,7 +64,7 @@ func fakeRSA(t testing.TB, bits int) ssh.PublicKey {
 	return k
 }
 
-// fakeDSA has the form of a DSA key.
+// fakeDSA returns a key in the form of a DSA key.
 func fakeDSA(t testing.TB) ssh.PublicKey {
 	t.Helper()
 	one := big.NewInt(1)
@@ -78,10 +78,10 @@ func fakeDSA(t testing.TB) ssh.PublicKey {
 	return k
 }
 
-// A claimant says that it has a key, and cannot prove it.
+// A claimant claims to have a key, but cannot prove it.
 type claimant struct {
 	public ssh.PublicKey
-	asked  *bool // for a signature; may be nil
+	asked  *bool // set when a signature is requested; may be nil
 }
 
 func (c claimant) PublicKey() ssh.PublicKey { return c.public }
@@ -97,7 +97,7 @@ func (c claimant) SignWithAlgorithm(r io.Reader, data []byte, _ string) (*ssh.Si
 	return c.Sign(r, data)
 }
 
-// Algorithms returns one that the server takes, so that the key is offered.
+// Algorithms returns an algorithm that the server accepts, so that the key is offered.
 func (c claimant) Algorithms() []string {
 	k := c.public
 	if cert, ok := k.(*ssh.Certificate); ok {
@@ -109,8 +109,7 @@ func (c claimant) Algorithms() []string {
 	return []string{k.Type()}
 }
 
-// A securityKey is an authenticator that was touched or not: see OpenSSH's
-// PROTOCOL.u2f.
+// A securityKey is an authenticator that may have been touched; see OpenSSH's PROTOCOL.u2f.
 type securityKey struct {
 	private ed25519.PrivateKey
 	public  ssh.PublicKey
@@ -144,7 +143,7 @@ func (s securityKey) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
 	return &ssh.Signature{Format: ssh.KeyAlgoSKED25519, Blob: ed25519.Sign(s.private, signed), Rest: rest}, nil
 }
 
-// line returns a key as authorized_keys has it, with options.
+// line returns a line of authorized_keys with a key and options.
 func line(options string, k ssh.PublicKey) string {
 	if options != "" {
 		options += " "
@@ -152,7 +151,7 @@ func line(options string, k ssh.PublicKey) string {
 	return options + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k)))
 }
 
-// key is line, parsed.
+// key returns the parsed form of such a line.
 func key(t testing.TB, options string, k ssh.PublicKey) users.Key {
 	t.Helper()
 	parsed, err := users.ParseKey(line(options, k))
@@ -162,7 +161,7 @@ func key(t testing.TB, options string, k ssh.PublicKey) users.Key {
 	return parsed
 }
 
-// hash hashes a password as cheaply as possible.
+// hash hashes a password at the lowest cost.
 func hash(t testing.TB, password string) users.Hash {
 	t.Helper()
 	return parseHash(t, cheap(t, password))
@@ -186,7 +185,7 @@ func directory(t testing.TB, all ...users.User) *users.Directory {
 	return d
 }
 
-// from is a connection that says it comes from somewhere else.
+// from is a connection that reports another remote address.
 type from struct {
 	net.Conn
 	remote net.Addr
@@ -206,7 +205,7 @@ var hostKey = sync.OnceValue(func() ssh.Signer {
 	return s
 })
 
-// A world is a directory with a server before it.
+// A world is a directory and a server that uses it.
 type world struct {
 	t       testing.TB
 	d       *users.Directory
@@ -219,8 +218,8 @@ func newWorld(t testing.TB, all ...users.User) *world {
 	return &world{t: t, d: directory(t, all...)}
 }
 
-// handshake lets a client try what it likes, and returns what the server made
-// of it.
+// handshake lets a client attempt to log in with any configuration, and returns the server's
+// result.
 func (w *world) handshake(user string, change func(*ssh.ClientConfig)) (*users.Login, error) {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -254,7 +253,7 @@ func (w *world) handshake(user string, change func(*ssh.ClientConfig)) (*users.L
 	defer func() { c.Close(); <-done }()
 	var config ssh.ServerConfig
 	config.AddHostKey(hostKey())
-	config.NoClientAuth = true // what must not survive
+	config.NoClientAuth = true // this must not take effect
 	o := w.options
 	if o.Now == nil {
 		o.Now = func() time.Time { return now }
@@ -282,7 +281,7 @@ func (w *world) handshake(user string, change func(*ssh.ClientConfig)) (*users.L
 	return login, nil
 }
 
-// withKeys logs in with keys, tried in their order.
+// withKeys attempts to log in with keys, in the given order.
 func (w *world) withKeys(user string, signers ...ssh.Signer) (*users.Login, error) {
 	w.t.Helper()
 	return w.handshake(user, func(c *ssh.ClientConfig) { c.Auth = []ssh.AuthMethod{ssh.PublicKeys(signers...)} })
@@ -309,7 +308,7 @@ func slicesOf(s string, n int) (out []string) {
 	return out
 }
 
-// last returns the last event, which every attempt must have had.
+// last returns the last event. Every attempt must have caused one.
 func (w *world) last() users.Event {
 	w.t.Helper()
 	if len(w.events) == 0 {
@@ -318,7 +317,7 @@ func (w *world) last() users.Event {
 	return w.events[len(w.events)-1]
 }
 
-// want checks how an attempt ended: "" for a login, or part of the reason.
+// want checks the result of an attempt: "" for a login, or part of the reason.
 func (w *world) want(l *users.Login, err error, reason string) {
 	w.t.Helper()
 	if reason == "" {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// knows reports whether a hash is that of a password.
+// knows reports whether a hash was made from a password.
 func knows(t testing.TB, h users.Hash, password string) bool {
 	t.Helper()
 	_, err := directory(t, users.User{Name: "x", Password: h}).Password(t.Context(), users.Attempt{Now: now}, "x", []byte(password))
@@ -22,7 +22,7 @@ func knows(t testing.TB, h users.Hash, password string) bool {
 	return err == nil
 }
 
-// argon makes an argon2id hash with any parameters.
+// argon makes an argon2id hash with the given parameters.
 func argon(password string, m, t uint32, p uint8, salt, tag int) string {
 	s := []byte(strings.Repeat("s", salt))
 	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", m, t, p, base64.RawStdEncoding.EncodeToString(s),
@@ -59,7 +59,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// One of the vectors in the tests of the reference implementation.
+// A test vector of the reference implementation.
 func TestArgonVector(t *testing.T) {
 	h := parseHash(t, "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc")
 	if !knows(t, h, "password") || knows(t, h, "passwore") {
@@ -122,7 +122,7 @@ func TestBadHashes(t *testing.T) {
 			t.Errorf("the error quotes the hash: %v", err)
 		}
 	}
-	// The dearest that are allowed.
+	// The most expensive hashes that are allowed.
 	for _, text := range []string{"$2b$14$" + b[7:], strings.Replace(a, "m=64,t=1", "m=131072,t=4", 1), strings.Replace(strings.Replace(a, "p=1", "p=16", 1), "m=64", "m=128", 1)} {
 		if _, err := users.ParseHash(text); err != nil {
 			t.Errorf("%s: %v", text[:20], err)
@@ -130,8 +130,8 @@ func TestBadHashes(t *testing.T) {
 	}
 }
 
-// bcrypt looks at 72 bytes and repeats what is shorter with a NUL behind it,
-// so without more ado other passwords would do as well.
+// bcrypt uses only 72 bytes, and repeats a shorter password with a NUL between. Without checks,
+// other passwords would therefore be accepted as well.
 func TestBcryptPasswords(t *testing.T) {
 	long := strings.Repeat("x", 72)
 	h := hash(t, long)
@@ -144,7 +144,7 @@ func TestBcryptPasswords(t *testing.T) {
 	if h := hash(t, "a"); !knows(t, h, "a") || knows(t, h, "a\x00a") {
 		t.Error("a password is known by its repetition")
 	}
-	// argon2id has no such troubles.
+	// argon2id has no such problem.
 	h, err := users.HashPassword([]byte(long + "y\x00z"))
 	if err != nil {
 		t.Fatal(err)

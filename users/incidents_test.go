@@ -13,10 +13,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Vulnerabilities of other servers, one test each.
+// Each of these tests is about a vulnerability of other servers.
 
-// offerThenUse offers keys that the client cannot sign with, one after another,
-// and then logs in with the last.
+// offerThenUse offers keys for which the client cannot sign, one after the other, and then logs in
+// with the last key.
 func (w *world) offerThenUse(user string, signers ...ssh.Signer) (*users.Login, error) {
 	return w.handshake(user, func(c *ssh.ClientConfig) {
 		c.AuthCallback = func(*ssh.ClientAuthContext) (ssh.AuthMethod, error) {
@@ -30,7 +30,7 @@ func (w *world) offerThenUse(user string, signers ...ssh.Signer) (*users.Login, 
 	})
 }
 
-// CVE-2024-45337: a key that was only offered must not decide anything.
+// CVE-2024-45337: a key that was only offered must have no effect.
 func TestOfferedKeyDecidesNothing(t *testing.T) {
 	boss, clerk := newSigner(t), newSigner(t)
 	all := []users.User{{Name: "alice", Keys: []users.Key{
@@ -50,18 +50,18 @@ func TestOfferedKeyDecidesNothing(t *testing.T) {
 	if len(w.events) != 1 || w.events[0].Key != l.Key {
 		t.Errorf("events %+v", w.events)
 	}
-	// Offered last, after the one that is used.
+	// The other key is offered last, after the one that is used.
 	l, err = w.offerThenUse("alice", claimant{clerk.PublicKey(), nil}, claimant{boss.PublicKey(), nil}, claimant{clerk.PublicKey(), nil}, clerk)
 	w.want(l, err, "")
 	if l.Access != users.ReadOnly {
 		t.Errorf("logged in as %+v", l)
 	}
-	// One who has the wrong key only.
+	// The client has only the wrong key.
 	l, err = w.offerThenUse("boss", claimant{boss.PublicKey(), nil}, clerk)
 	w.want(l, err, "does not belong to the user")
 }
 
-// A reload between the offer and the signature counts.
+// A reload between the offer and the signature takes effect.
 func TestRevokedWhileLoggingIn(t *testing.T) {
 	mine := newSigner(t)
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestRevokedWhileLoggingIn(t *testing.T) {
 	}
 }
 
-// So it does if it asks for a touch that the signature went without.
+// The same holds if the reload requires a touch, and the signature was made without one.
 func TestTouchWhileLoggingIn(t *testing.T) {
 	mine := newSecurityKey(t, 0)
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func TestTouchWhileLoggingIn(t *testing.T) {
 	w.want(l, err, "has to be touched")
 }
 
-// A reloader does something before it signs.
+// A reloader calls a function before it signs.
 type reloader struct {
 	ssh.Signer
 	before func()
@@ -107,14 +107,14 @@ func (r reloader) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 	return r.Signer.Sign(rand, data)
 }
 
-// CVE-2026-62325: an empty password is none, on every way in.
+// CVE-2026-62325: an empty password does not count as a password, in any way of logging in.
 func TestEmptyPasswords(t *testing.T) {
 	mine := newSigner(t)
 	w := newWorld(t,
 		users.User{Name: "none"},
 		users.User{Name: "zero", Password: users.Hash{}},
 		users.User{Name: "some", Password: hash(t, "secret")},
-		users.User{Name: "empty", Password: hash(t, "")}, // hashed by another program
+		users.User{Name: "empty", Password: hash(t, "")}, // a hash made by another program
 		users.User{Name: "both", Require: users.KeyAndPassword, Password: hash(t, ""), Keys: []users.Key{key(t, "", mine.PublicKey())}},
 	)
 	for _, user := range []string{"none", "zero", "some", "empty", "both", "nobody"} {
@@ -139,7 +139,7 @@ func TestEmptyPasswords(t *testing.T) {
 	if _, err := users.HashPassword(nil); err == nil {
 		t.Error("an empty password has a hash")
 	}
-	// With no users and with none that has a password, no way is open.
+	// Without users, and with a user who has no password, every way of logging in is closed.
 	for _, d := range []*users.Directory{directory(t), directory(t, users.User{Name: "none"})} {
 		w := &world{t: t, d: d}
 		if _, err := w.withPassword("none", ""); err == nil {
@@ -151,8 +151,7 @@ func TestEmptyPasswords(t *testing.T) {
 	}
 }
 
-// CVE-2026-39828: what a certificate restricts still holds after a second
-// factor.
+// CVE-2026-39828: the restrictions of a certificate still apply after a second factor.
 func TestSecondFactorKeepsRestrictions(t *testing.T) {
 	ca, mine := newSigner(t), newSigner(t)
 	w := newWorld(t, users.User{
@@ -174,11 +173,11 @@ func TestSecondFactorKeepsRestrictions(t *testing.T) {
 			t.Errorf("got %+v", l)
 		}
 		l, err = login(options(map[string]string{"force-command": "/bin/sh"}), method)
-		w.want(l, err, "not enough") // the key is refused, and the password alone
+		w.want(l, err, "not enough") // the key is refused, and the password alone is not enough
 	}
 }
 
-// CVE-2026-46595 and CVE-2026-56854: source-address holds on every way in.
+// CVE-2026-46595 and CVE-2026-56854: source-address applies in every way of logging in.
 func TestSourceAddressEverywhere(t *testing.T) {
 	ca, mine := newSigner(t), newSigner(t)
 	keys := []users.Key{key(t, "cert-authority", ca.PublicKey())}
@@ -208,8 +207,8 @@ func TestSourceAddressEverywhere(t *testing.T) {
 	}
 }
 
-// CVE-2026-39829: keys that only serve to keep us busy are refused before they
-// verify anything, and so are those that can be broken.
+// CVE-2026-39829: keys that would only cost the server time are refused before it verifies anything
+// with them. Keys that can be broken are refused, too.
 func TestKeySizes(t *testing.T) {
 	tests := []struct {
 		k    ssh.PublicKey
@@ -239,7 +238,7 @@ func TestKeySizes(t *testing.T) {
 			t.Errorf("%s can be listed", test.k.Type())
 		}
 		if test.k.Type() == "ssh-dss" {
-			continue // x/crypto/ssh turns it away before asking
+			continue // x/crypto/ssh refuses it before it asks us
 		}
 		asked := false
 		l, err := w.withKeys("alice", claimant{test.k, &asked})
@@ -247,7 +246,7 @@ func TestKeySizes(t *testing.T) {
 		if asked {
 			t.Errorf("a signature by a key of %s was asked for", test.want)
 		}
-		// As the key of a certificate, and as its authority.
+		// Use it as the key of a certificate, and as its authority.
 		s := certify(t, ca, claimant{test.k, nil}, nil)
 		l, err = w.withKeys("alice", s)
 		w.want(l, err, test.want)
@@ -261,7 +260,7 @@ func TestKeySizes(t *testing.T) {
 	}
 }
 
-// Signatures with SHA-1 are refused, whatever the key.
+// Signatures with SHA-1 are refused for every key.
 func TestSHA1Refused(t *testing.T) {
 	weak, err := ssh.NewSignerWithAlgorithms(signerOf(t, rsaKey()).(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSA})
 	if err != nil {
@@ -275,12 +274,12 @@ func TestSHA1Refused(t *testing.T) {
 	w.want(l, err, "")
 }
 
-// CVE-2026-39831: a security key has to be touched, unless both who listed it
-// and, if there is one, who certified it say otherwise.
+// CVE-2026-39831: a security key must be touched, unless the line that lists it and, if there is a
+// certificate, that certificate both allow otherwise.
 func TestSecurityKeysAreTouched(t *testing.T) {
 	ca := newSigner(t)
 	waive := func(c *ssh.Certificate) { c.Extensions = map[string]string{"no-touch-required": ""} }
-	const ok, badSignature = "", "!" // x/crypto/ssh ends the handshake, which is no event of ours
+	const ok, badSignature = "", "!" // x/crypto/ssh ends the handshake, so we report no event
 	tests := []struct {
 		name, line string
 		flags      byte
@@ -322,15 +321,14 @@ func TestSecurityKeysAreTouched(t *testing.T) {
 			w.want(l, err, test.want)
 		})
 	}
-	// verify-required is about security keys only, as in OpenSSH.
+	// As in OpenSSH, verify-required affects only security keys.
 	mine := newSigner(t)
 	w := newWorld(t, users.User{Name: "alice", Keys: []users.Key{key(t, "verify-required", mine.PublicKey())}})
 	l, err := w.withKeys("alice", mine)
 	w.want(l, err, "")
 }
 
-// CVE-2026-39835: certificates of any kind are refused, and no more, if there is no
-// authority.
+// CVE-2026-39835: without an authority, certificates of any kind are refused, with no other effect.
 func TestNoAuthorities(t *testing.T) {
 	ca, mine := newSigner(t), newSigner(t)
 	for _, w := range []*world{newWorld(t), newWorld(t, users.User{Name: "alice"}), newWorld(t, users.User{Name: "alice", Keys: []users.Key{{}}})} {
@@ -342,8 +340,8 @@ func TestNoAuthorities(t *testing.T) {
 	}
 }
 
-// CVE-2026-30914 and others: names get into paths, so what could lead elsewhere
-// is no name.
+// CVE-2026-30914 and others: names become parts of paths, so a name that could lead elsewhere is
+// refused.
 func TestNamesInPaths(t *testing.T) {
 	bad := []string{
 		"", ".", "..", "../x", "a/b", `a\b`, "a\x00", "a b", "a\n", "\x1b[31m", "-rf", ".ssh", "a..b", "a.", "%u", "~", "~root",

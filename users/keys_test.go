@@ -89,7 +89,7 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
-// Where a key stands in several lines, one that lets in is enough.
+// If a key is in several lines, one line that allows the login is enough.
 func TestSameKeyTwice(t *testing.T) {
 	mine := newSigner(t)
 	w := newWorld(t, users.User{Name: "alice", Keys: []users.Key{
@@ -115,7 +115,7 @@ func TestFrom(t *testing.T) {
 		{"10.0.0.0/8", "10.0.0.0 10.255.255.255", "11.0.0.0 9.255.255.255"},
 		{"10.0.0.0/8,!10.1.0.0/16", "10.0.0.1 10.2.0.1", "10.1.0.1 10.1.255.255"},
 		{"!10.1.0.0/16,10.0.0.0/8", "10.0.0.1", "10.1.0.1"},
-		{"!10.1.0.0/16", "", "10.1.0.1 10.2.0.1"}, // nothing is allowed by an exception alone
+		{"!10.1.0.0/16", "", "10.1.0.1 10.2.0.1"}, // an exception alone allows nothing
 		{"*", "10.0.0.1 ::1 fe80::1%eth0", ""},
 		{"*,!192.0.2.1", "192.0.2.2", "192.0.2.1 ::ffff:192.0.2.1"},
 		{"192.168.?.*", "192.168.1.55", "192.168.10.55"},
@@ -167,7 +167,7 @@ func TestForcedCommands(t *testing.T) {
 		{"internal-sftp -d/in", false, "/in"},
 		{"internal-sftp -Rd in", true, "/in"},
 		{"internal-sftp -eRlINFO -d %d/x/%%", true, "/x/%"},
-		{"internal-sftp -d ../../etc", false, "/etc"}, // below the root
+		{"internal-sftp -d ../../etc", false, "/etc"}, // it stays below the root
 		{"internal-sftp -d .", false, "/"},
 	}
 	for _, test := range tests {
@@ -219,7 +219,7 @@ func TestExpiry(t *testing.T) {
 		l, err := w.withKeys("alice", mine)
 		w.want(l, err, want)
 	}
-	// In the time zone of this machine, unless it says Z.
+	// The time is in the time zone of this machine, unless it ends in Z.
 	local := `expiry-time="` + now.Add(time.Hour).Local().Format("20060102150405") + `"`
 	w := newWorld(t, users.User{Name: "alice", Keys: []users.Key{key(t, local, mine.PublicKey())}})
 	l, err := w.withKeys("alice", mine)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// cheap returns a bcrypt hash of the least cost there is.
+// cheap returns a bcrypt hash of the lowest possible cost.
 func cheap(t testing.TB, password string) string {
 	t.Helper()
 	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
@@ -63,7 +63,7 @@ func TestKeyLogin(t *testing.T) {
 	w.want(l, err, "")
 }
 
-// Where there are several, each may be the only one.
+// Each of several limits may be the only one.
 func TestUserLimits(t *testing.T) {
 	mine := newSigner(t)
 	k := []users.Key{key(t, "", mine.PublicKey())}
@@ -107,7 +107,7 @@ func TestUserLimits(t *testing.T) {
 	w.want(l, err, "only upload, and the key only read")
 }
 
-// from= and from match no peer without a known address.
+// A peer without a known address matches neither from= nor the from statement.
 func TestPeersWithoutAddress(t *testing.T) {
 	mine := newSigner(t)
 	w := newWorld(t,
@@ -122,7 +122,7 @@ func TestPeersWithoutAddress(t *testing.T) {
 	w.want(l, err, "from=")
 	l, err = w.withKeys("user", mine)
 	w.want(l, err, "this address")
-	// IPv4 as IPv6, as sockets for both have it.
+	// An IPv4 address in IPv6 form, as sockets for both report it.
 	w.peer = &net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.1"), Port: 1}
 	l, err = w.withKeys("user", mine)
 	w.want(l, err, "")
@@ -148,7 +148,7 @@ func TestPasswordLogin(t *testing.T) {
 	}
 }
 
-// Passwords are only offered where there are any.
+// Passwords are only offered if a user has one.
 func TestWhatIsOffered(t *testing.T) {
 	mine := newSigner(t)
 	keys := []users.Key{key(t, "", mine.PublicKey())}
@@ -217,8 +217,8 @@ func TestKeyAndPassword(t *testing.T) {
 	}
 }
 
-// A check must take as long for every user. So the work is counted: tests that
-// measure time are right on idle machines only.
+// A check must take the same time for every user. The test counts the work instead of measuring the
+// time, because measured times are only right on idle machines.
 func TestSameWorkForEverybody(t *testing.T) {
 	h := hash(t, "secret")
 	away := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
@@ -251,7 +251,7 @@ func TestSameWorkForEverybody(t *testing.T) {
 			}
 		}
 	}
-	// And without any users.
+	// The same holds without any users.
 	d = directory(t)
 	if _, err := d.Password(t.Context(), at, "root", []byte("toor")); err == nil || d.Checked() != 1 {
 		t.Errorf("no users: %v, %d hashes", err, d.Checked())
@@ -301,8 +301,7 @@ func TestChecksAreBounded(t *testing.T) {
 	}
 }
 
-// A login that the server had no time to check is logged as that, and not as a wrong
-// password.
+// A login that the server had no time to check is logged as such, and not as a wrong password.
 func TestBusyEvent(t *testing.T) {
 	w := newWorld(t, users.User{Name: "alice", Password: hash(t, "secret")})
 	free := w.d.Occupy()

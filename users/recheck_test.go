@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A login that was accepted is refused later for the same reasons as a new one,
-// and for those that concern how it was made.
+// An accepted login is refused later for the same reasons as a new one, and also for reasons that
+// concern how it was made.
 func TestRecheck(t *testing.T) {
 	mine, other, ca := newSigner(t), newSigner(t), newSigner(t)
 	certified := certify(t, ca, mine, nil)
@@ -33,7 +33,7 @@ func TestRecheck(t *testing.T) {
 		name          string
 		login         func(*world) (*users.Login, error)
 		before, after string
-		want          string // reason, or "" if the login holds
+		want          string // the reason, or "" if the login stays valid
 	}{
 		{"nothing is new", byKey, alice + key, alice + key + "# \n", ""},
 		{"removed", byKey, alice + key, "user bob\n" + key, "removed"},
@@ -92,7 +92,7 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// A key that is revoked later ends logins as well; and time alone does not.
+// Revoking a key also ends existing logins; the passing of time alone does not.
 func TestRecheckRevoked(t *testing.T) {
 	mine, ca := newSigner(t), newSigner(t)
 	certified := certify(t, ca, mine, nil)
@@ -112,11 +112,11 @@ func TestRecheckRevoked(t *testing.T) {
 	}
 }
 
-// A file that changes within the step of the file system's clock looks the same
-// afterwards, and is read again all the same.
+// A file that changes within one tick of the file system's clock looks the same afterwards, but is
+// still read again.
 func TestReloadOfYoungFile(t *testing.T) {
 	dir := t.TempDir()
-	soon := time.Now().Add(time.Hour) // young, however slow this machine is
+	soon := time.Now().Add(time.Hour) // recent, however slow this machine is
 	set := func(text string) {
 		t.Helper()
 		path := write(t, dir, "users", text)

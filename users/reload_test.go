@@ -50,7 +50,7 @@ func TestReload(t *testing.T) {
 
 	write(t, dir, "keys", a+"\n"+b+"\n")
 	reload(t, d, true, "")
-	reload(t, d, false, "") // young, so it is read again; but it says the same
+	reload(t, d, false, "") // it is recent, so it is read again, but has the same content
 	if count() != 2 {
 		t.Errorf("%d keys", count())
 	}
@@ -62,7 +62,7 @@ func TestReload(t *testing.T) {
 		t.Error("what is wrong has come into force")
 	}
 
-	// Keys that are still there are kept, and keys that are gone are gone.
+	// Keys that still exist are kept, and keys that were removed are gone.
 	write(t, dir, "users", "revoked revoked\nuser alice\nkeys keys\n")
 	if err := os.Remove(keys); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A file of the same size and time is another one if it was replaced.
+// A file with the same size and time counts as different if it was replaced.
 func TestReloadOfTwins(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "users", "user alice\n")
@@ -121,7 +121,7 @@ func TestReloadOfTwins(t *testing.T) {
 	}
 }
 
-// Lookups during a reload get the old answer or the new one.
+// Lookups during a reload get either the old answer or the new one.
 func TestReloadWhileAsked(t *testing.T) {
 	dir := t.TempDir()
 	h := cheap(t, "secret")
@@ -161,7 +161,7 @@ func TestReloadWhileAsked(t *testing.T) {
 	wg.Wait()
 }
 
-// Files are found beside the users file, wherever that is asked for from.
+// Files are found next to the users file, whatever the current directory is.
 func TestRelativeFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "etc/keys/alice", line("", newSigner(t).PublicKey()))
@@ -179,7 +179,7 @@ func TestRelativeFiles(t *testing.T) {
 	}
 }
 
-// Files are those that were read, and those that were looked for and are missing.
+// Files returns the files that were read, and those that were looked for and are missing.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// openCache opens a cache that is closed with the test. It believes that no file changes
-// twice at one time, as tests put files that are read at once.
+// openCache opens a cache that is closed when the test ends. It assumes that no file changes twice
+// within one tick of the clock, because tests write files and read them at once.
 func openCache(t testing.TB, cfg Config) *Cache {
 	t.Helper()
 	if cfg.Dir == "" {
@@ -45,7 +45,7 @@ func newDir(t testing.TB) *localdir.Dir {
 	return d
 }
 
-// A cache in front of a store keeps the contract of stores.
+// A cache in front of a store obeys the contract of stores.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	t.Run("Mem", func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// A cache in front of a tree keeps the contract of trees, if the source is asked each time:
-// a change through another name of a file shows then.
+// A cache in front of a tree obeys the contract of trees if it asks the source each time. Then a
+// change through another name of a file is visible.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	storetest.RunTree(t, func(t *testing.T) store.Tree {

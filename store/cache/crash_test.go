@@ -10,9 +10,8 @@ import (
 
 const childEnv = "HAUL_CACHE_CHILD"
 
-// TestKilled kills a process that fetches, stores and removes blocks, at random moments.
-// The next process finds nothing that is not whole, counts all that is there, and reads
-// what it is to read.
+// TestKilled kills a process that fetches, stores and removes blocks, at random moments. The next
+// process finds only complete blocks, counts everything that is there, and reads the right bytes.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		keepReading(t, dir)
@@ -64,7 +63,7 @@ func TestKilled(t *testing.T) {
 
 func sizeOf(i int) int64 { return int64(i) * 200_000 }
 
-// keepReading reads files that have more blocks than the cache, until it is killed.
+// keepReading reads files that have more blocks than fit into the cache, until it is killed.
 func keepReading(t *testing.T, dir string) {
 	c := openCache(t, Config{Dir: dir})
 	c.cfg.Size = worldSize

@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// newLog returns a log, and how many lines it has.
+// newLog returns a log, and a function that returns the number of its lines.
 func newLog() (*slog.Logger, func() int) {
 	w := &lockedBuffer{}
 	return slog.New(slog.NewTextHandler(w, nil)), func() int {
@@ -42,7 +42,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// blockFiles returns the files of all blocks in a cache.
+// blockFiles returns the names of the files of all blocks in a cache.
 func blockFiles(t testing.TB, dir string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, objectsName, "*", "*-*"))
@@ -52,9 +52,9 @@ func blockFiles(t testing.TB, dir string) []string {
 	return all
 }
 
-// used returns how many bytes the files below dir take, in pages. Blocks may come and go
-// meanwhile, and one walk could count a block that has made room for another it counts too:
-// so two walks must find the same.
+// used returns how many bytes the files below dir take, in pages. Blocks may be added and removed
+// meanwhile, and one walk could count both a removed block and the block that replaced it.
+// Therefore two walks must have the same result.
 func used(t testing.TB, dir string) int64 {
 	t.Helper()
 	for sum, found := filesIn(t, dir); ; {
@@ -66,7 +66,7 @@ func used(t testing.TB, dir string) int64 {
 	}
 }
 
-// filesIn returns the sum of the sizes of what is below dir, in pages, and all names and sizes.
+// filesIn returns the sum of the sizes of the files below dir, in pages, and all names and sizes.
 func filesIn(t testing.TB, dir string) (sum int64, found string) {
 	t.Helper()
 	var all strings.Builder
@@ -89,8 +89,8 @@ func filesIn(t testing.TB, dir string) (sum int64, found string) {
 	return sum, all.String()
 }
 
-// The next process has what the one before has stored. A block that was changed since, or
-// cut, is found out, removed, counted, and fetched again.
+// The next process has the blocks that the previous one stored. If a block was changed or truncated
+// since, that is detected, and the block is removed, counted and fetched again.
 func TestRestart(t *testing.T) {
 	l, dir := newLab(), t.TempDir()
 	v := l.put("f", 4*blockSize+5)
@@ -139,8 +139,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A block that somebody changes while this process has its file open is found out when a reader
-// comes to it, by whichever call, and when its file is opened again.
+// If a block is changed while this process has its file open, the change is detected when a reader
+// reaches the block, by any call, and when its file is opened again.
 func TestBlockChangesInUse(t *testing.T) {
 	l, dir := newLab(), t.TempDir()
 	v := l.put("f", 2*blockSize)
@@ -187,7 +187,7 @@ func TestBlockChangesInUse(t *testing.T) {
 		if len(files) != 2 {
 			t.Fatal(files)
 		}
-		// A change within the tick of the clock in which it was written would not show.
+		// A change within the same tick of the clock as the write would be invisible.
 		eventually(t, "the block's time is over", func() bool {
 			fi, err := os.Stat(files[0])
 			if err != nil {
@@ -205,7 +205,7 @@ func TestBlockChangesInUse(t *testing.T) {
 		}
 		eventually(t, "it is stored again", stored)
 	}
-	// One that has changed in nothing but its attributes is read once more, and good.
+	// If only the attributes of a block have changed, it is read once more, and is valid.
 	if err := os.Chmod(blockFiles(t, dir)[0], 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestBlockChangesInUse(t *testing.T) {
 	}
 }
 
-// A checkedFile holds the first read of a piece to compute a checksum, and counts them.
+// A checkedFile blocks the first read of a piece that computes a checksum, and counts such reads.
 type checkedFile struct {
 	store.File
 	pieces atomic.Int32
@@ -235,7 +235,8 @@ func (f *checkedFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// Many readers that come to a block which may have changed have it read once for its checksum.
+// If many readers reach a block that may have changed, it is read only once to compute its
+// checksum.
 func TestOneComparesForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c := newLab(), openCache(t, Config{})
@@ -265,8 +266,7 @@ func TestOneComparesForAll(t *testing.T) {
 	})
 }
 
-// Files that do not belong there, and those of a process that died, are removed by the
-// next.
+// The next process removes files that do not belong to the cache, and those of a process that died.
 func TestLeftovers(t *testing.T) {
 	l, dir := newLab(), t.TempDir()
 	v := l.put("f", blockSize)
@@ -299,8 +299,8 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// Of two processes, one has the directory. One that waits serves from its source until it
-// has.
+// Only one of two processes uses the directory. The other one serves from its source until it gets
+// the directory.
 func TestOneProcess(t *testing.T) {
 	t.Parallel()
 	l, dir := newLab(), t.TempDir()
@@ -329,13 +329,13 @@ func TestOneProcess(t *testing.T) {
 	if st := second.Stats(); st.Fetches != fetched || st.Blocks != blocks {
 		t.Errorf("the successor: %+v", st)
 	}
-	wantBytes(t, f, v, 0, blocks*blockSize) // the one before has it, too
+	wantBytes(t, f, v, 0, blocks*blockSize) // the previous process has it, too
 	for _, file := range blockFiles(t, dir) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantFile(t, s, "f", v) // and fetches what the successor has removed
+	wantFile(t, s, "f", v) // and fetches the block that the successor has removed
 	if v := l.put("g", 100); true {
 		wantFile(t, s, "g", v)
 	}
@@ -344,8 +344,8 @@ func TestOneProcess(t *testing.T) {
 	}
 }
 
-// A directory with something else in it is refused, and so are a size that is too small and
-// a directory of a version to come.
+// A directory that contains anything else is refused, and so are a size that is too small and a
+// directory of a later version.
 func TestBadDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "x"), nil, 0o600); err != nil {
@@ -372,7 +372,7 @@ func TestBadDirectory(t *testing.T) {
 	}
 }
 
-// List, Verify and Clear work on a cache in use.
+// List, Verify and Clear work while the cache is in use.
 func TestList(t *testing.T) {
 	l, dir := newLab(), t.TempDir()
 	c := openCache(t, Config{Dir: dir})
@@ -391,7 +391,7 @@ func TestList(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0] != want {
 		t.Errorf("List: %q, %v, want %q", all, err, want)
 	}
-	file := blockFiles(t, dir)[1] // the server has the old one open
+	file := blockFiles(t, dir)[1] // the server has the old file open
 	if err := errors.Join(os.WriteFile(file+"x", make([]byte, blockSize), 0o600), os.Rename(file+"x", file)); err != nil {
 		t.Fatal(err)
 	}

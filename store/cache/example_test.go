@@ -27,7 +27,8 @@ func Example() {
 	if err := u.Commit(); err != nil {
 		log.Fatal(err)
 	}
-	// A file that has changed just now is not kept: it could change again at the same time.
+	// A file that has just changed is not cached: it could change again within the same tick of the
+	// clock.
 	if err := source.SetAttr(ctx, "vmlinuz", store.Attr{ModTime: time.Unix(1, 0)}, false); err != nil {
 		log.Fatal(err)
 	}

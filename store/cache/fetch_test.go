@@ -18,8 +18,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A thousand readers of a file that nobody has read cause one opening, and one fetch of each
-// block. A thousand more cause none.
+// If a thousand readers open a file that was never read, the source is opened once, and each block
+// is fetched once. A thousand more readers cause no calls to the source.
 func TestOneFetch(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	v := l.put("f", 3*blockSize+100_000)
@@ -60,7 +60,7 @@ func TestOneFetch(t *testing.T) {
 	}
 }
 
-// A reader gets the first bytes while the rest of the block has not come.
+// A reader gets the first bytes before the rest of the block has arrived.
 func TestStreamThrough(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	v := l.put("f", 2*blockSize)
@@ -83,8 +83,8 @@ func TestStreamThrough(t *testing.T) {
 	wantBytes(t, f, v, 0, 2*blockSize)
 }
 
-// A reader that reads in order has blocks fetched ahead, more and more, up to a bound. One
-// that does not has not.
+// For a reader that reads in order, blocks are fetched ahead, more and more, up to a bound. For
+// other readers, no blocks are fetched ahead.
 func TestReadAhead(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	v := l.put("f", 40*blockSize)
@@ -106,8 +106,8 @@ func TestReadAhead(t *testing.T) {
 	eventually(t, "all is stored", func() bool { return c.Stats().Blocks == fetched && c.Stats().Memory == 0 })
 }
 
-// Blocks that are fetched ahead of a reader come in order, over one opening, although the
-// reader itself waits for none of them: those that it reads are on the disk.
+// Blocks that are fetched ahead of a reader arrive in order, from one open file of the source, even
+// though the reader does not wait for them: the blocks that it reads are on the disk.
 func TestAheadInOrder(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	v := l.put("f", 7*blockSize)
@@ -136,7 +136,7 @@ func TestAheadInOrder(t *testing.T) {
 	}
 }
 
-// When the last reader leaves, the fetch ends, and the file at the source is closed.
+// When the last reader leaves, the fetch is canceled, and the file of the source is closed.
 func TestCancel(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	l.put("f", 8*blockSize)
@@ -177,8 +177,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A file that is replaced in the middle is an error to its reader, and the next reader gets
-// the new one.
+// If a file is replaced while it is read, its reader gets an error, and the next reader gets the
+// new file.
 func TestReplacedMeanwhile(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	v := l.put("f", 30*blockSize)
@@ -194,8 +194,8 @@ func TestReplacedMeanwhile(t *testing.T) {
 	wantFile(t, s, "f", v2)
 }
 
-// A source that fails for once is asked again, where it has stopped. One that ends early, or
-// fails again, is an error, and is asked again for the next reader.
+// If the source fails once, the fetch continues where it stopped. If the source ends early or fails
+// again, the read fails, and the next reader asks the source again.
 func TestSourceFails(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	v := l.put("f", blockSize)
@@ -235,8 +235,8 @@ func TestSourceFails(t *testing.T) {
 	}
 }
 
-// A source that fails after a while has tried for so long, and is not tried again: its readers
-// wait no longer than without a cache.
+// A source that fails only after a long time has already tried long enough, and is not asked again.
+// Readers wait no longer than without a cache.
 func TestSourceFailsLate(t *testing.T) {
 	for took, tries := range map[time.Duration]int{time.Second: maxTries, 20 * time.Second: 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -260,8 +260,8 @@ func TestSourceFailsLate(t *testing.T) {
 	}
 }
 
-// A source that does not answer, of which many files are read, leaves its share of the fetches
-// to another one.
+// If many files of a source are read, and it does not answer, it holds only its share of the
+// fetches. Another source gets the rest.
 func TestSourceHangs(t *testing.T) {
 	bad, good, c := newLab(), newLab(), openCache(t, Config{Memory: 16 * blockSize})
 	b, g := c.Store("bad", bad), c.Store("good", good)
@@ -286,7 +286,7 @@ func TestSourceHangs(t *testing.T) {
 	readers.Wait()
 }
 
-// Several places of a large file are fetched at once: a reader does not wait for another.
+// Several places of a large file are fetched at once: no reader waits for another.
 func TestStreams(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	v := l.put("f", 200*blockSize)
@@ -336,8 +336,8 @@ func (d *diskCounter) RemoveDir(ctx context.Context, name string) error {
 	return d.Tree.RemoveDir(ctx, name)
 }
 
-// The first bytes of a file that is not there cost one question to the source, and no call to
-// the disk, even if the cache is full and another block has to go.
+// The first bytes of a file that is not cached need one request to the source, and no call to the
+// disk, even if the cache is full and another block must be removed.
 func TestFirstBytes(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	s := c.Store("lab", l)
@@ -371,8 +371,8 @@ func TestFirstBytes(t *testing.T) {
 	}
 }
 
-// A disk that is full, or that fails, costs nothing but the cache: what is read is right,
-// each block is fetched once as long as there is memory, and the log has one line.
+// A full or failing disk only disables the cache: the bytes that are read are right, each block is
+// fetched once as long as memory is available, and the log has one line.
 func TestDiskFull(t *testing.T) {
 	for i, bad := range []error{syscall.ENOSPC, syscall.EIO, syscall.ENOSPC} {
 		log, lines := newLog()
@@ -385,7 +385,7 @@ func TestDiskFull(t *testing.T) {
 			v = l.put("f", 6*blockSize)
 		}
 		s := c.Store("lab", l)
-		stays, err := s.Open(t.Context(), "f") // what nobody reads any more is not kept in memory
+		stays, err := s.Open(t.Context(), "f") // blocks that nobody reads any more are not kept in memory
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +408,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A block that cannot be read, or is cut, or has other bytes, is fetched again.
+// A block that is unreadable, truncated or damaged is fetched again.
 func TestDiskFails(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	v := l.put("f", 3*blockSize)
@@ -453,12 +453,12 @@ func TestMemoryBound(t *testing.T) {
 }
 
 // Readers at 200 places of a file that is larger than the cache take no more memory than
-// Config.Memory, and a little for each.
+// Config.Memory, plus a little for each.
 func TestMemoryOfSlowReaders(t *testing.T) {
 	live := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what was in a pool is gone, too
+		runtime.GC() // the contents of a pool are freed, too
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
@@ -484,7 +484,7 @@ func TestMemoryOfSlowReaders(t *testing.T) {
 	}
 }
 
-// After Close, reads and openings fail, and nothing is under way.
+// After Close, reading and opening files fail, and no work is in progress.
 func TestClose(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	l.put("f", blockSize)

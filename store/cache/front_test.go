@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// A clock is a time that tests set.
+// A clock has a time that is set by tests.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time // mu
@@ -44,7 +44,8 @@ func wantAsks(t *testing.T, l *lab, opens, stats int) {
 	l.opens, l.stats = 0, 0
 }
 
-// The source is asked again after Fresh. If all is there, a description does.
+// After Fresh has passed, the source is asked again. If all blocks are cached, Stat of the file is
+// enough.
 func TestFresh(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	k, s := setClock(c), c.Store("lab", l)
@@ -74,7 +75,7 @@ func TestFresh(t *testing.T) {
 	wantAsks(t, l, 0, 1)
 }
 
-// A name that does not exist is remembered for a while.
+// The cache remembers for a while that a name does not exist.
 func TestAbsent(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	k, s := setClock(c), c.Store("lab", l)
@@ -104,7 +105,7 @@ func TestAbsent(t *testing.T) {
 	long := strings.Repeat("x", 4000)
 	for i := range maxNameBytes/len(long) + 1000 {
 		_, _ = s.Stat(t.Context(), "missing/"+time.Duration(i).String()+long)
-		if n := s.(*front).bytes; n > maxNameBytes { // also while most names are short
+		if n := s.(*front).bytes; n > maxNameBytes { // the bound holds also while most names are short
 			t.Fatalf("%d bytes of names are remembered, %d are the most", n, maxNameBytes)
 		}
 	}
@@ -117,8 +118,8 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// While the source is away, the cache serves what it has, if it may, and says so in the
-// log. Without Stale it does not.
+// While the source is unreachable, the cache serves its old content if Stale allows it, and logs
+// that. Without Stale it does not.
 func TestStale(t *testing.T) {
 	for _, stale := range []time.Duration{0, time.Hour} {
 		log, lines := newLog()
@@ -159,8 +160,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// That a file has just changed is an answer: the source is not away for that, nothing is logged,
-// and what was known of the file is not served any more.
+// The error that a file has just changed is an answer: the source does not count as unreachable,
+// nothing is logged, and the old state of the file is no longer served.
 func TestUnsettled(t *testing.T) {
 	log, lines := newLog()
 	l, c := newLab(), openCache(t, Config{Stale: time.Hour, Log: log})
@@ -181,8 +182,8 @@ func TestUnsettled(t *testing.T) {
 	wantFile(t, s, "f", l.put("f", 200))
 }
 
-// Changes through the cache show at once, whatever is fresh, and leave nothing of the old
-// content on the disk once its readers have closed it.
+// Changes through the cache are visible at once, whatever is fresh. As soon as readers have closed
+// the old content, none of it is left on the disk.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()
 	c := openCache(t, Config{Dir: dir})
@@ -235,7 +236,7 @@ func TestChanges(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return len(blockFiles(t, dir)) == 0 && c.Stats().Held == baseCost })
 }
 
-// A file that has just changed may change again without a trace: it is not kept.
+// A file that has just changed may change again without a trace, so it is not cached.
 func TestJustChanged(t *testing.T) {
 	c := openCache(t, Config{})
 	c.racy = false

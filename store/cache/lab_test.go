@@ -15,19 +15,19 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A lab is a source of files that have versions, and can be changed and can fail.
+// A lab is a source of files that have versions. Its files can be changed, and it can fail.
 type lab struct {
 	mu     sync.Mutex
 	files  map[string]version    // mu
-	away   error                 // mu: why nothing can be asked or read
+	away   error                 // mu: the error of all calls; nil while the source is reachable
 	opens  int                   // mu
 	stats  int                   // mu
-	reads  map[int64]int         // mu: by block, of the first byte of each
-	before func(off int64) error // mu: called ahead of each read
+	reads  map[int64]int         // mu: the number of reads, by the block of the first byte
+	before func(off int64) error // mu: called before each read
 	closed int                   // mu
 }
 
-// A version is a content that a file has.
+// A version is one content of a file.
 type version struct {
 	number int
 	seed   uint64
@@ -64,7 +64,7 @@ func (l *lab) set(f func(l *lab)) {
 	f(l)
 }
 
-// count returns what f reads of the lab.
+// count returns a number that f reads from the lab.
 func count[T any](l *lab, f func(l *lab) T) T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,8 +74,8 @@ func count[T any](l *lab, f func(l *lab) T) T {
 // fill writes the bytes of a version at off.
 func (v version) fill(p []byte, off int64) { copy(p, v.bytes(off, len(p))) }
 
-// bytes returns a part of a version. Nobody else has its memory yet, and to have each byte
-// watched for races takes most of the time of these tests.
+// bytes returns a part of a version. Its memory is not shared yet, and race detection for each byte
+// would take most of the time of these tests.
 //
 //go:norace
 func (v version) bytes(off int64, n int) []byte {
@@ -180,7 +180,7 @@ func (i labInfo) IsDir() bool        { return false }
 func (i labInfo) Sys() any           { return nil }
 func (i labInfo) Version() string    { return strconv.Itoa(i.v.number) }
 
-// openFile opens a file, which is closed with the test.
+// openFile opens a file, which is closed when the test ends.
 func openFile(t testing.TB, s store.Store, name string) store.File {
 	t.Helper()
 	f, err := s.Open(t.Context(), name)
@@ -191,7 +191,7 @@ func openFile(t testing.TB, s store.Store, name string) store.File {
 	return f
 }
 
-// wantBytes reads a part of a file and compares it with that of a version.
+// wantBytes reads a part of a file and compares it with the same part of a version.
 func wantBytes(t testing.TB, f io.ReaderAt, v version, off int64, n int) {
 	t.Helper()
 	p := make([]byte, n)
@@ -202,7 +202,7 @@ func wantBytes(t testing.TB, f io.ReaderAt, v version, off int64, n int) {
 	}
 }
 
-// wantFile opens a file and reads all of it, as version v.
+// wantFile opens a file, reads all of it, and compares it with v.
 func wantFile(t testing.TB, s store.Store, name string, v version) {
 	t.Helper()
 	f, err := s.Open(t.Context(), name)
@@ -228,14 +228,14 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// A faulty tree is a directory whose calls fail as a test wants.
+// A faulty tree is a directory whose calls fail when a test wants that.
 type faulty struct {
 	store.Tree
 	mu    sync.Mutex
 	write error      // mu: of Create
 	read  error      // mu: of files
-	least int64      // mu: the size of the smallest file for which there is no room
-	rand  *rand.Rand // mu: if set, errors come at times only
+	least int64      // mu: the size of the smallest file that does not fit
+	rand  *rand.Rand // mu: if set, errors occur only sometimes
 }
 
 func (f *faulty) set(write, read error) {
@@ -296,7 +296,7 @@ func (f *faultyFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// makeFaulty puts faults around the directory of a cache.
+// makeFaulty adds faults to the directory of a cache.
 func makeFaulty(c *Cache) *faulty {
 	f := &faulty{Tree: c.disk.files}
 	c.disk.files = f

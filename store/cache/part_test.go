@@ -11,14 +11,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// As a cache is closed, a block whose last reader leaves is closed, but not below another one that
-// has got it in between.
+// When a cache is closed, blocks are closed when their last reader leaves, unless another reader
+// has taken the block in between.
 func TestNextReaderAtClose(t *testing.T) {
 	_, f := warm(t, 100)
 	o := f.(*file).o
 	c := &Cache{state: o.c}
 	b := o.blocks[0]
-	wantBytes(t, f, version{}, 0, 100) // it is open
+	wantBytes(t, f, version{}, 0, 100) // the block is open
 	b.refs.Add(1)
 	c.isClosed.Store(true)
 	c.mu.Lock()
@@ -28,7 +28,7 @@ func TestNextReaderAtClose(t *testing.T) {
 		c.done(b)
 	}()
 	eventually(t, "the reader has left", func() bool { return b.refs.Load() == 0 })
-	b.refs.Add(1) // with mu held, as by ReadAt
+	b.refs.Add(1) // with mu held, as ReadAt does
 	c.mu.Unlock()
 	<-done
 	if n, err := b.file.ReadAt(make([]byte, 100), 0); n != 100 {
@@ -41,9 +41,9 @@ func TestNextReaderAtClose(t *testing.T) {
 	c.isClosed.Store(false)
 }
 
-// The blocks of a cached file are files of the system, each with an offset of its own for each
-// reader, also of two at once. A block that nobody has fetched is none. One that has to go
-// meanwhile can be read to its end, and keeps its room until then.
+// The blocks of a cached file are files of the system. Each reader has its own offset, even if
+// there are two at once. A block that was never fetched has no part. If a block is removed
+// meanwhile, it can be read to its end, and occupies its space until then.
 func TestOpenPart(t *testing.T) {
 	const size = 2*blockSize + 100
 	_, f := warm(t, size)
@@ -102,7 +102,7 @@ func TestOpenPart(t *testing.T) {
 	}
 }
 
-// noFiles is a directory of which no file can be opened.
+// noFiles is a directory in which no file can be opened.
 type noFiles struct {
 	store.Tree
 	err error
@@ -110,14 +110,14 @@ type noFiles struct {
 
 func (n noFiles) Open(context.Context, string) (store.File, error) { return nil, n.err }
 
-// Blocks whose files cannot be opened, since too many are open, stay: there is no part, and a read
-// fails.
+// Blocks whose files cannot be opened because too many files are open are kept: they have no part,
+// and a read fails.
 func TestTooManyOpen(t *testing.T) {
 	_, f := warm(t, 100)
 	o := f.(*file).o
 	c, b := &Cache{state: o.c}, o.blocks[0]
 	disk := c.disk.files
-	wantBytes(t, f, version{}, 0, 100) // it is open
+	wantBytes(t, f, version{}, 0, 100) // the block is open
 	parts := f.(store.PartOpener)
 	for _, err := range []error{syscall.EMFILE, syscall.ENFILE} {
 		_, _, end, ok := parts.OpenPart(0, 100)
@@ -146,8 +146,8 @@ func TestTooManyOpen(t *testing.T) {
 	}
 }
 
-// A block that was just stored, and cannot be opened since too many files are, stays. As nobody knows
-// whether its file has changed meanwhile, it is compared with its checksum.
+// A block that was just stored, but cannot be opened because too many files are open, is kept.
+// Since its file may have changed meanwhile, it is compared with its checksum.
 func TestTooManyOpenAtStore(t *testing.T) {
 	l, c := newLab(), openCache(t, Config{})
 	disk := c.disk.files

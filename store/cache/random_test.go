@@ -20,7 +20,7 @@ import (
 
 var randomSeed = flag.Uint64("seed", 0, "seed of TestRandom; 0 draws one")
 
-// A world is a cache, its source and its readers, of which each step changes something.
+// A world is a cache with its source and its readers. Each step changes some part of it.
 type world struct {
 	t       *testing.T
 	r       *rand.Rand
@@ -30,9 +30,9 @@ type world struct {
 	s       store.Store
 	disk    *faulty
 	clock   *clock
-	history map[string][]version // of each name
+	history map[string][]version // the versions of each name
 	open    []reader
-	faults  bool // the source, or the disk, fails at times
+	faults  bool // whether the source or the disk fails sometimes
 }
 
 type reader struct {
@@ -41,13 +41,13 @@ type reader struct {
 }
 
 const (
-	worldSize  = 6 << 20 // of the cache; the files have more
+	worldSize  = 6 << 20 // the size of the cache; the files are larger
 	worldSteps = 300
 )
 
-// Whatever readers, changes, and faults of the source and of the disk do: no wrong byte is
-// read, the directory and the memory keep to their bounds at every moment, and no error
-// comes without a fault or a change.
+// Whatever readers do, and whatever changes and faults of the source and of the disk occur, no
+// wrong byte is read, the directory and the memory stay within their bounds at every moment, and
+// there is no error without a fault or a change.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	seed, rounds := *randomSeed, 8
@@ -89,7 +89,7 @@ func runWorld(t *testing.T, seed uint64) {
 	w.checkBounds()
 }
 
-// start begins a process.
+// start starts a process.
 func (w *world) start() {
 	c, err := Open(Config{Dir: w.dir, Size: MinSize, Memory: minMemory, Fresh: time.Second, Stale: 3 * time.Second})
 	if err != nil {
@@ -156,7 +156,7 @@ func (w *world) step() {
 	}
 }
 
-// sometimes returns an error for one read in eight.
+// sometimes returns an error for one in eight reads.
 func (l *lab) sometimes(r *rand.Rand) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,7 +225,7 @@ func (w *world) read(f reader) {
 	}
 }
 
-// readPart reads the part that a file has at off.
+// readPart reads the part of a file at off.
 func readPart(f reader, p []byte, off int64) (int, error) {
 	part, length, end, ok := f.File.(store.PartOpener).OpenPart(off, int64(len(p)))
 	if !ok {
@@ -235,7 +235,7 @@ func readPart(f reader, p []byte, off int64) (int, error) {
 	return io.ReadFull(part, p[:length])
 }
 
-// isReplaced reports whether v is no version that a file has now.
+// isReplaced reports whether v is no longer the version of any file.
 func (l *lab) isReplaced(v version) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,7 +257,7 @@ func (w *world) checkBounds() {
 	}
 }
 
-// Files that are on the disk are counted, and room that was not needed is given back.
+// Files on the disk are counted, and space that was reserved but not needed is released.
 func TestCounts(t *testing.T) {
 	dir := t.TempDir()
 	l, c := newLab(), openCache(t, Config{Dir: dir})

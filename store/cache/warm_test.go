@@ -12,7 +12,7 @@ import (
 
 const warmSize = 64 << 20
 
-// warm returns a file that a directory has, and the same from a cache that has all of it.
+// warm returns a file of a directory, and the same file from a cache that has all of it.
 func warm(t testing.TB, size int) (direct, cached store.File) {
 	t.Helper()
 	d := newDir(t)
@@ -37,8 +37,8 @@ func warm(t testing.TB, size int) (direct, cached store.File) {
 	return direct, cached
 }
 
-// A read of what is in the cache does not allocate within a block, and once as it comes to another
-// one, of which it asks the system whether it has changed.
+// Reading cached data does not allocate within a block. At the start of another block it allocates
+// once, to ask the system whether the block has changed.
 func TestReadsDoNotAllocate(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates")
@@ -73,12 +73,12 @@ func TestReadsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkRead reads a file in order, by 64 KiB, from a directory and from a cache that has
-// all of it: a warm cache is to have 0.95 of the directory's throughput.
+// BenchmarkRead reads a file in order, in reads of 64 KiB, from a directory and from a cache that
+// has all of it. The goal for a warm cache is 0.95 of the directory's throughput.
 func BenchmarkRead(b *testing.B) {
 	direct, cached := warm(b, warmSize)
 	p := make([]byte, 64<<10)
-	bufs := make([][]byte, 45) // of TFTP's usual block, as a window of it
+	bufs := make([][]byte, 45) // blocks of the usual size of TFTP, as a window of it has
 	for i := range bufs {
 		bufs[i] = make([]byte, 1428)
 	}

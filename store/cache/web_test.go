@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A webLab is a web server with one file. It counts requests, and bytes it sends.
+// A webLab is a web server with one file. It counts requests and the bytes that it sends.
 type webLab struct {
 	mu       sync.Mutex
 	v        version        // mu
@@ -26,13 +26,13 @@ func (l *webLab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.requests[r.Method]++
 	v := l.v
 	l.mu.Unlock()
-	w.Header().Set("Content-Type", "application/octet-stream") // else the first bytes are read twice
+	w.Header().Set("Content-Type", "application/octet-stream") // otherwise the first bytes are read twice
 	w.Header().Set("ETag", `"`+string(rune('0'+v.number))+`"`)
 	body := io.NewSectionReader(sentBytes{l, v}, 0, v.size)
 	http.ServeContent(w, r, "f", time.Unix(int64(v.number)*1000, 0), body)
 }
 
-// sentBytes are those of a version, counted as they are sent.
+// sentBytes reads the bytes of a version, and counts them as they are sent.
 type sentBytes struct {
 	l *webLab
 	v version
@@ -47,9 +47,9 @@ func (s sentBytes) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// In front of a web server, one request gets all of a file, and no byte comes twice, however
-// often it is read. The ETag distinguishes versions; a HEAD shows whether a file is still the
-// one that is there.
+// In front of a web server, one request fetches all of a file, and no byte is sent twice, however
+// often the file is read. The ETag distinguishes versions. A HEAD shows whether a file is still the
+// same.
 func TestWeb(t *testing.T) {
 	l, source := newLab(), &webLab{requests: map[string]int{}, sent: map[int64]int{}}
 	v := l.put("f", 5*blockSize+100)
@@ -86,7 +86,7 @@ func TestWeb(t *testing.T) {
 		clear(source.sent)
 	}
 	for range 3 {
-		wantFile(t, s, "f", v) // a block that is being stored is there, too
+		wantFile(t, s, "f", v) // a block that is still being stored is available, too
 	}
 	want(1, 0)
 	k.add(DefaultFresh)
@@ -99,7 +99,7 @@ func TestWeb(t *testing.T) {
 	k.add(DefaultFresh)
 	wantFile(t, s, "f", v)
 	want(1, 1)
-	if err := c.Close(); err != nil { // and the next process asks by a HEAD, too
+	if err := c.Close(); err != nil { // the next process also asks with a HEAD
 		t.Error(err)
 	}
 	c, asks = openCache(t, Config{Dir: dir}), 0
@@ -110,8 +110,7 @@ func TestWeb(t *testing.T) {
 	}
 }
 
-// A version or a name that would take more than its part of the disk or of memory is served,
-// and not kept.
+// A version or a name that exceeds its share of the disk or of memory is served, but not cached.
 func TestLongVersion(t *testing.T) {
 	etag := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

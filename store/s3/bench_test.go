@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// minioAlone returns a client of package minio alone for the server of a store.
+// minioAlone returns a bare client of package minio for the server of a store.
 func minioAlone(b *testing.B, s *Store) *minio.Client {
 	b.Helper()
 	c, err := minio.New(s.Endpoint().Host, &minio.Options{Creds: credentials.NewStaticV4(testKeys.ID, testKeys.Secret, ""), Region: "us-east-1"})
@@ -24,8 +24,8 @@ func minioAlone(b *testing.B, s *Store) *minio.Client {
 	return c
 }
 
-// BenchmarkGet copies a file of versitygw over loopback to a local one, as haul get does, beside
-// FGetObject of package minio.
+// BenchmarkGet copies a file from versitygw over loopback to a local file, as haul get does, and
+// compares that with FGetObject of package minio.
 func BenchmarkGet(b *testing.B) {
 	const size = 256 << 20
 	s, dir := newStore(b, "", startGateway(b)), b.TempDir()
@@ -61,8 +61,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkReadInOrder reads a file of versitygw over loopback in order, as a server does that
-// has no cache, beside package minio alone.
+// BenchmarkReadInOrder reads a file from versitygw over loopback in order, as a server without a
+// cache does, and compares that with package minio alone.
 func BenchmarkReadInOrder(b *testing.B) {
 	const size = 64 << 20
 	s := newStore(b, "", startGateway(b))

@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// farAway runs f in a bubble with a store of a fake that takes a round trip for each answer.
+// farAway runs f in a bubble, with a store of a fake that needs a round trip for each answer.
 func farAway(t *testing.T, trip time.Duration, f func(t *testing.T, far *s3test.Server, s *Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		far, l := s3test.NewHandler(), pipelisten.New()
@@ -39,10 +39,9 @@ func farAway(t *testing.T, trip time.Duration, f func(t *testing.T, far *s3test.
 	})
 }
 
-// A tree of small files takes one request for each file, and a few for each directory, whether
-// they are there or not. So many
-// are under way that at 20 ms at least four thousand files a second come or go: 64 would be
-// 3,200. Over a short path they are 64.
+// A tree of small files takes one request for each file, and a few for each directory, whether the
+// files exist or not. Enough requests run at a time to transfer at least 4,000 files a second at 20
+// ms; 64 requests would be 3,200. Over a short path there are 64.
 func TestSmallFilesFarAway(t *testing.T) {
 	type path struct {
 		trip        time.Duration
@@ -88,7 +87,7 @@ func TestSmallFilesFarAway(t *testing.T) {
 				if n := len(requests) - int(files); n > 3*(dirs+1) {
 					t.Errorf("%d requests more than files: %q ...", n, requests[:20])
 				}
-				if upload { // and again, into directories that are there
+				if upload { // and once more, into directories that exist
 					for _, unchanged := range []treecopy.Unchanged{treecopy.Never, treecopy.Hash} {
 						j.Options.Unchanged = unchanged
 						r, err := treecopy.Copy(t.Context(), j)
@@ -120,8 +119,8 @@ func writeMem(m store.Store, name, content string) error {
 	return u.Commit()
 }
 
-// A server that has no time for more than so many requests at a time gets fewer, and soon
-// refuses few. No file fails.
+// A server that can handle only a limited number of requests at a time gets fewer, and soon refuses
+// only a few. No file fails.
 func TestPace(t *testing.T) {
 	const files, room, trip = 1500, 64, 20 * time.Millisecond
 	farAway(t, trip, func(t *testing.T, far *s3test.Server, s *Store) {
@@ -158,8 +157,9 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// A file that was listed is opened without a request, read by one, and never another one than
-// was listed. Whether its ETag is an MD5 is asked for only before it was read.
+// A listed file is opened without a request and read by one request, and the file that is read is
+// the one that was listed. A request asks whether its ETag is an MD5 only if the file was not read
+// before.
 func TestOpenListed(t *testing.T) {
 	f := newFake(t)
 	s := f.store()
@@ -225,7 +225,7 @@ func TestOpenListed(t *testing.T) {
 	if _, _, err := e.Hash(t.Context(), 0, 7, "md5"); !errors.Is(err, store.ErrChanged) {
 		t.Errorf("the hash of a file that was replaced: %v", err)
 	}
-	// With the keys of KMS the ETag is none.
+	// With keys of KMS the ETag is not an MD5.
 	f.SetHook(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("X-Amz-Server-Side-Encryption", "aws:kms")
 		return false
@@ -241,7 +241,8 @@ func TestOpenListed(t *testing.T) {
 	wantAsked("to open one without an ETag", "GET f")
 }
 
-// A server that has no ranges sends all of a file for one that is all of it, of any size.
+// A server without support for ranges sends the whole file if the range is the whole file, whatever
+// its size.
 func TestWholeForRange(t *testing.T) {
 	f := newFake(t)
 	data := string(randomBytes(maxAnswer + 1))
@@ -265,7 +266,7 @@ func TestWholeForRange(t *testing.T) {
 	}
 }
 
-// A tree whose files are replaced after the listing is copied as it is then.
+// If files of a tree are replaced after the listing, the new files are copied.
 func TestReplacedSinceListed(t *testing.T) {
 	for _, old := range []string{"old", ""} {
 		t.Run(fmt.Sprintf("%d bytes", len(old)), func(t *testing.T) { replacedSinceListed(t, old) })

@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/internal/s3test"
 )
 
-// A testEnv is an environment with a home of its own.
+// A testEnv is an environment with its own home directory.
 type testEnv map[string]string
 
 func newTestEnv(t *testing.T) testEnv { return testEnv{"HOME": t.TempDir()} }
@@ -59,7 +59,8 @@ aws_secret_access_key=work/secret+==
 aws_session_token=worktoken
 `
 
-// Keys, region and endpoint come from where the tools of AWS find them, in their order.
+// Keys, region and endpoint are found in the same places, and in the same order, as by the tools of
+// AWS.
 func TestEnvironment(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
@@ -94,7 +95,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A file that is no settings is an error with its line, and without its text.
+// A file that cannot be parsed causes an error that contains the line number, but not the text of
+// the line.
 func TestBadFile(t *testing.T) {
 	env := newTestEnv(t)
 	env.write(t, "credentials", "[default]\naws_access_key_id = A\nsecretsecret\n")
@@ -104,7 +106,7 @@ func TestBadFile(t *testing.T) {
 	}
 }
 
-// Keys that are written into the file anew are used without a restart.
+// New keys in the file are used without a restart.
 func TestRenewsKeysOfTheFile(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", "x")
@@ -125,7 +127,7 @@ func TestRenewsKeysOfTheFile(t *testing.T) {
 	if _, err := s.Stat(t.Context(), "f"); err != nil {
 		t.Error(err)
 	}
-	// So are those that take the place of keys that are still accepted, soon.
+	// So are keys that replace keys that are still accepted, after a short time.
 	f.SetHook(nil)
 	env.write(t, "credentials", strings.ReplaceAll(testCredentials, "DEFAULTID", "THIRDID"))
 	for end := time.Now().Add(time.Minute); !strings.Contains(fmt.Sprint(f.Signed()), "THIRDID/"); time.Sleep(50 * time.Millisecond) {
@@ -135,7 +137,7 @@ func TestRenewsKeysOfTheFile(t *testing.T) {
 	}
 }
 
-// The service of a cloud has the keys of a machine: they are asked for with a token
+// The metadata service of a cloud has the keys of a machine. They are requested with a token
 // (IMDSv2), and again before they expire.
 func TestMachineKeys(t *testing.T) {
 	var asked, withToken atomic.Int32
@@ -170,7 +172,7 @@ func TestMachineKeys(t *testing.T) {
 	}
 }
 
-// A public bucket needs no keys, and none are looked for.
+// A public bucket needs no keys, and the store looks for none.
 func TestAnonymous(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", "x")

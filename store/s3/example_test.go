@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store/s3"
 )
 
-// Read an object of a bucket. Without Endpoint, Region and Keys they come from where the tools
-// of AWS find them.
+// Read an object of a bucket. Without Endpoint, Region and Keys, they are taken from the places
+// where the tools of AWS find them.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)

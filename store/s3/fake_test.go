@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/internal/s3test"
 )
 
-// A fake is an S3 server in memory, whose bucket is called "b12".
+// A fake is an S3 server in memory, with the bucket "b12".
 type fake struct {
 	*s3test.Server
 	t testing.TB
@@ -16,7 +16,7 @@ type fake struct {
 
 func newFake(t testing.TB) *fake { return &fake{s3test.New(t), t} }
 
-// store returns a store of the fake that does not wait long.
+// store returns a store of the fake with short waiting times.
 func (f *fake) store(change ...func(*Config)) *Store {
 	f.t.Helper()
 	c := Config{Endpoint: f.URL, Region: "us-east-1", Keys: testKeys.get, AnswerTimeout: 5 * time.Second, StallTimeout: 5 * time.Second}

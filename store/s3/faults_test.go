@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// readBoth reads a file by ReadAt and by FetchTo.
+// readBoth reads a file with ReadAt and with FetchTo.
 func readBoth(t *testing.T, s *Store, name string) (got []byte, fetched []byte, err, fetchErr error) {
 	t.Helper()
 	f, err := s.Open(t.Context(), name)
@@ -37,8 +37,8 @@ func readBoth(t *testing.T, s *Store, name string) (got []byte, fetched []byte, 
 	return got, sink[:n], err, fetchErr
 }
 
-// A busy server, one that is away for a moment, and connections that are cut cost
-// repetitions, and no wrong byte.
+// A busy server, a server that is unreachable for a moment, and connections that break cause
+// repetitions, but no wrong byte.
 func TestFaultsThatPass(t *testing.T) {
 	f := newFake(t)
 	data := randomBytes(9 << 20)
@@ -61,7 +61,7 @@ func TestFaultsThatPass(t *testing.T) {
 			w.Header().Set("Content-Length", fmt.Sprint(last-first+1))
 			w.WriteHeader(status)
 			_, _ = w.Write(data[first : first+(last-first)/3])
-			_ = http.NewResponseController(w).Flush() // or none of it may come
+			_ = http.NewResponseController(w).Flush() // otherwise perhaps none of it would arrive
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -80,11 +80,11 @@ func TestFaultsThatPass(t *testing.T) {
 	}
 }
 
-// The server's Retry-After is obeyed, and one that is too long ends the request at once.
+// The Retry-After of the server is obeyed. If it is too long, the request fails at once.
 func TestRetryAfter(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", "x")
-	var pauses []time.Duration // of one request after the other
+	var pauses []time.Duration // the pauses between the tries of one request
 	s := f.store(func(c *Config) { c.Waiting = func(_ error, d time.Duration) { pauses = append(pauses, d) } })
 	f.Fail(1, isMethod("HEAD"), 503, "", "Retry-After", "1")
 	if _, err := s.Stat(t.Context(), "f"); err != nil || len(pauses) != 1 || pauses[0] < time.Second {
@@ -97,7 +97,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A server that stays busy, or silent, is given up after a bounded number of tries.
+// If a server stays busy or silent, the request fails after a bounded number of tries.
 func TestGivesUp(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", "x")
@@ -122,7 +122,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// A file that is replaced or removed while it is read is an error, whatever was read.
+// If a file is replaced or removed while it is read, the read fails, however much was read.
 func TestReplacedWhileReading(t *testing.T) {
 	f := newFake(t)
 	for what, change := range map[string]func(){
@@ -159,7 +159,7 @@ type fetcher interface {
 
 func isRange(r *http.Request) bool { return r.Header.Get("Range") != "" }
 
-// An answer that is not what was asked for is an error, and none of it is delivered.
+// An answer that does not match the request is an error, and no part of it is delivered.
 func TestWrongAnswers(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", strings.Repeat("a", 4<<20))
@@ -222,7 +222,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// Refusals say what to do, and are of the kinds that package store has.
+// Errors for refusals say what to do, and match the errors of package store.
 func TestRefusals(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", "x")
@@ -237,7 +237,7 @@ func TestRefusals(t *testing.T) {
 		{403, "InvalidAccessKeyId", ErrLogin, "AWS_ACCESS_KEY_ID"},
 		{403, "SignatureDoesNotMatch", ErrLogin, "secret key is wrong"},
 		{403, "AccessDenied", fs.ErrPermission, "may not do that"},
-		{404, "XAdminUserNotFound", ErrLogin, "AWS_ACCESS_KEY_ID"}, // of versitygw
+		{404, "XAdminUserNotFound", ErrLogin, "AWS_ACCESS_KEY_ID"}, // an error code of versitygw
 		{404, "NoSuchBucket", ErrNoBucket, "check its name"},
 		{404, "NoSuchKey", fs.ErrNotExist, "404"},
 		{301, "PermanentRedirect", ErrEndpoint, "set AWS_REGION to eu-north-1"},
@@ -264,8 +264,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A file is missing only if a server of S3 that accepts the keys says so. Proxies, other
-// servers, and servers whose HEAD has the same answer for keys that were revoked do not.
+// A file counts as missing only if an S3 server that accepts the keys says so. It does not if the
+// answer is from a proxy or another kind of server, or from a server whose HEAD gives the same
+// answer for revoked keys.
 func TestMissingTakesWords(t *testing.T) {
 	f := newFake(t)
 	s := f.store()
@@ -319,8 +320,8 @@ func TestMissingTakesWords(t *testing.T) {
 	}
 }
 
-// Keys that are revoked while a file is read are an error of the keys, and not a file that
-// has changed.
+// If keys are revoked while a file is read, the error is about the keys. It does not say that the
+// file has changed.
 func TestRevokedWhileReading(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", strings.Repeat("x", 4<<20))
@@ -330,13 +331,13 @@ func TestRevokedWhileReading(t *testing.T) {
 	}
 	defer file.Close()
 	f.Fail(-1, isMethod("GET"), 404, "XAdminUserNotFound")
-	// Far from the start, which the opening has brought.
+	// Far from the start, which was already read when the file was opened.
 	if _, err := file.ReadAt(make([]byte, 1), 4<<20-1); !errors.Is(err, ErrLogin) || errors.Is(err, store.ErrChanged) {
 		t.Error(err)
 	}
 }
 
-// Keys that are refused are asked for again, and nothing of them is ever shown.
+// If keys are refused, the store asks for new ones. No part of a key is ever shown.
 func TestRenewsKeys(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", "x")
@@ -367,7 +368,7 @@ func TestRenewsKeys(t *testing.T) {
 	}
 }
 
-// Nothing listens: no use in waiting.
+// Nothing listens, so waiting is pointless.
 func TestNothingListens(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -381,7 +382,7 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
-// largeContent is as large as it needs to be.
+// largeContent is the content of a file of any size.
 type largeContent struct{}
 
 func (largeContent) ReadAt(p []byte, off int64) (int, error) {
@@ -392,7 +393,7 @@ func (largeContent) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// 100 GB are read by ranges alone, and at the offsets that were asked for.
+// 100 GB are read only by ranges, at the requested offsets.
 func TestLargeObject(t *testing.T) {
 	f := newFake(t)
 	const size = 100 << 30
@@ -421,7 +422,7 @@ func TestLargeObject(t *testing.T) {
 	}
 }
 
-// FetchTo writes each byte once, also those of an answer that was there before.
+// FetchTo writes each byte once, including those of an answer that was already there.
 func TestFetchesOnce(t *testing.T) {
 	f := newFake(t)
 	data := randomBytes(3*fetchChunk + 5)
@@ -460,8 +461,9 @@ func (s *shiftSink) WriteAt(p []byte, off int64) (int, error) {
 	return copy(s.data[off-s.off:], p), nil
 }
 
-// One request opens a file, and brings all of it to a reader that reads in order, or copies
-// it if it is small. Whoever reads on elsewhere needs a few more.
+// One request opens a file. It also fetches all of the file for a reader that reads in order, and
+// for a reader that copies a small file. A reader that continues elsewhere needs a few more
+// requests.
 func TestRequestsOfReading(t *testing.T) {
 	f := newFake(t)
 	f.Put("f", strings.Repeat("a", 30<<20))

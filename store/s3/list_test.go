@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// names returns the names that OpenDir lists, sorted, those of directories with a slash.
+// names returns the names that OpenDir lists, sorted. Names of directories end in a slash.
 func names(t *testing.T, s *Store, dir string) []string {
 	t.Helper()
 	e, err := s.OpenDir(t.Context(), dir)
@@ -46,8 +46,8 @@ func names(t *testing.T, s *Store, dir string) []string {
 	}
 }
 
-// Keys that are no names of files are not listed, and cannot be opened, removed or
-// copied; odd characters are kept.
+// Keys that are not names of files are not listed, and cannot be opened, removed or copied. Odd
+// characters are preserved.
 func TestOddKeys(t *testing.T) {
 	f := newFake(t)
 	odd := []string{"a b", "a+b", "a%2Fb", "ü", "日本", "a\\b", "a:b", "a\"b<>&'", "~", "-", "a\tb", "..a", "a\nb", "\x01"}
@@ -92,12 +92,12 @@ func TestOddKeys(t *testing.T) {
 	}
 }
 
-// A directory of 100,000 names is listed page by page, even if pages are lost; ReadDir
-// refuses it, as a list is held in memory.
+// A directory of 100,000 names is listed page by page, even if pages are lost. ReadDir refuses it,
+// because it would hold the list in memory.
 func TestManyNames(t *testing.T) {
 	f := newFake(t)
 	files := 100_000
-	if race.Enabled { // more pages have no other interleavings
+	if race.Enabled { // more pages would not add other interleavings
 		files = 10_000
 	}
 	f.SetHook(pagesOf(files))
@@ -106,14 +106,15 @@ func TestManyNames(t *testing.T) {
 		t.Errorf("%d names", len(got))
 	}
 	if race.Enabled {
-		return // so few are not refused
+		return // too few names to be refused
 	}
 	if _, err := s.ReadDir(t.Context(), "d"); err == nil || !strings.Contains(err.Error(), "65536") {
 		t.Errorf("ReadDir: %v", err)
 	}
 }
 
-// pagesOf returns a hook that lists so many numbers. Each seventh answer is lost.
+// pagesOf returns a hook that lists the given number of files, with numbers as names. Every seventh
+// answer is lost.
 func pagesOf(files int) func(http.ResponseWriter, *http.Request) bool {
 	var asked atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) bool {
@@ -147,7 +148,7 @@ func pagesOf(files int) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// A server that lists the same page over and over is found out.
+// A server that lists the same page again and again is detected.
 func TestListingInACircle(t *testing.T) {
 	f := newFake(t)
 	s := f.store()
@@ -166,7 +167,7 @@ func TestListingInACircle(t *testing.T) {
 	}
 }
 
-// A page of a listing that does not end takes no more memory than maxAnswer and maxTags allow.
+// An endless page of a listing takes no more memory than maxAnswer and maxTags allow.
 func TestListingWithoutEnd(t *testing.T) {
 	f := newFake(t)
 	s := f.store()
@@ -186,8 +187,8 @@ func TestListingWithoutEnd(t *testing.T) {
 	}
 }
 
-// A directory is there as long as a key begins with it; one that a console has made goes
-// with its object.
+// A directory exists as long as a key begins with its name. A directory that was made by a console
+// disappears with its object.
 func TestDirectories(t *testing.T) {
 	f := newFake(t)
 	f.Put("made/", "")
@@ -220,8 +221,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// A file that is renamed keeps its content, and replaces nothing that it shall not;
-// directories are not renamed.
+// A renamed file keeps its content, and replaces another file only if it is allowed to. Directories
+// cannot be renamed.
 func TestRename(t *testing.T) {
 	c := startGateway(t)
 	s := newStore(t, "", c)

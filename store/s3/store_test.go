@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// testKeys are what tests sign with.
+// testKeys are the keys with which tests sign.
 var testKeys = Keys{ID: "AKIDTEST", Secret: "test-secret-of-the-tests"}
 
 func (k Keys) get(context.Context) (Keys, error) { return k, nil }
@@ -60,8 +60,8 @@ func put(t testing.TB, s *Store, name string, data []byte, c store.Create) {
 	}
 }
 
-// Files of one part and of several come back from a real server as they were sent, by
-// each way to read.
+// Files of one part and of several parts are read back from a real server as they were written, by
+// every way of reading.
 func TestRoundTrips(t *testing.T) {
 	c := startGateway(t)
 	s := newStore(t, "p/q", c)
@@ -90,7 +90,7 @@ type sliceSink []byte
 
 func (s sliceSink) WriteAt(p []byte, off int64) (int, error) { return copy(s[off:], p), nil }
 
-// A store keeps the contract, but for the parts that S3 has no means for.
+// A store obeys the contract, except for the parts that S3 cannot support.
 func TestStore(t *testing.T) {
 	c := startGateway(t)
 	runs := 0
@@ -107,7 +107,7 @@ func TestStore(t *testing.T) {
 	)
 }
 
-// The same of trees: a bucket has no empty directories, and files that are only replaced.
+// The same for trees: a bucket has no empty directories, and files can only be replaced.
 func TestTree(t *testing.T) {
 	c := startGateway(t)
 	lacks := []string{
@@ -129,8 +129,8 @@ func TestTree(t *testing.T) {
 	}, lacks...)
 }
 
-// Two files that are open have one Identity and Version only if their content is the
-// same. The MD5 of the content is known without reading where the ETag is one.
+// Two open files have the same Identity and Version only if their content is the same. If the ETag
+// is an MD5, the MD5 of the content is known without reading.
 func TestVersions(t *testing.T) {
 	f := newFake(t)
 	s := f.store()
@@ -177,8 +177,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A file that a gateway did not get by S3 has no ETag: its time and size are its version. One
-// that may change again within its second cannot be opened.
+// A file that a gateway did not receive by S3 has no ETag. Its version consists of its time and
+// size. If it may change again within the same second, it cannot be opened.
 func TestWithoutETag(t *testing.T) {
 	c, bucket := startGatewayDir(t)
 	s := newStore(t, "", c)

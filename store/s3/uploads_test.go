@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// How large parts are: 8 MiB, and more where S3 would not take as many.
+// Parts have 8 MiB, and more if S3 would not accept that many parts.
 func TestPartSizes(t *testing.T) {
 	for _, tt := range []struct{ size, part int64 }{
 		{1, 8 << 20}, {(8 << 20) * maxParts, 8 << 20}, {(8<<20)*maxParts + 1, 9 << 20}, {100 << 30, 11 << 20}, {625 << 30, 64 << 20}, {625<<30 + 1, 0}, {0, 16 << 20}, {-1, 16 << 20},
@@ -35,8 +35,8 @@ func TestPartSizes(t *testing.T) {
 	}
 }
 
-// A file is hidden until all of it is there, whatever fails, and nothing is left of one
-// that is given up.
+// A file is invisible until it is complete, whatever fails, and an abandoned upload leaves nothing
+// behind.
 func TestUploadFaults(t *testing.T) {
 	data := randomBytes(9 << 20)
 	isPart := func(r *http.Request) bool { return r.Method == "PUT" && r.URL.Query().Has("partNumber") }
@@ -88,8 +88,7 @@ func TestUploadFaults(t *testing.T) {
 	}
 }
 
-// loseAnswer returns a hook by which the first request that matches is carried out, and
-// its answer lost.
+// loseAnswer returns a hook that carries out the first matching request, but loses its answer.
 func loseAnswer(f *fake, match func(*http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
 	var done atomic.Bool
 	return func(_ http.ResponseWriter, r *http.Request) bool {
@@ -108,7 +107,7 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
-// Parts come in any order, and within the bound of memory; gaps are zeros.
+// Parts arrive in any order, and stay within the memory bound. Gaps are filled with zeros.
 func TestWritesInAnyOrder(t *testing.T) {
 	f := newFake(t)
 	s := f.store()
@@ -140,8 +139,8 @@ func TestWritesInAnyOrder(t *testing.T) {
 	}
 }
 
-// A writer that leaves more parts open than the memory holds loses the oldest of them to
-// the server: a hole stays one, and a write that comes too late is an error.
+// If a writer leaves more parts open than fit into memory, the oldest of them are sent to the
+// server. A hole in such a part remains a hole, and a later write to it fails.
 func TestMemoryIsBounded(t *testing.T) {
 	f := newFake(t)
 	s := f.store(func(c *Config) { c.Memory = 1 })
@@ -202,7 +201,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// copyFrom writes the file "f" of a directory by treecopy.
+// copyFrom copies the file "f" of a directory with treecopy.
 func copyFrom(t *testing.T, dir string, s *Store, progress func(int64)) (treecopy.Result, error) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -224,9 +223,9 @@ func copyFrom(t *testing.T, dir string, s *Store, progress func(int64)) (treecop
 	})
 }
 
-// An upload that was killed is resumed by another process: it reads what is there from
-// the source again, compares it, and sends no part twice. A part that is not of this
-// source is sent anew, and another source shares nothing.
+// Another process can resume an upload that was killed: it reads the part that exists from the
+// source again, compares it, and sends no part twice. A part from a different source is sent again.
+// An upload from another source shares nothing.
 func TestResume(t *testing.T) {
 	for _, real := range []bool{false, true} {
 		t.Run(fmt.Sprintf("versitygw=%v", real), func(t *testing.T) {
@@ -244,8 +243,8 @@ func TestResume(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "f"), data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			// A store that is closed under its copy is all that a process leaves which
-			// is killed: nothing is aborted.
+			// Closing a store during its copy leaves the same state as killing the process: nothing
+			// is aborted.
 			dead := open()
 			_, err := copyFrom(t, dir, dead, func(n int64) {
 				if n > 25<<20 && dead.life.Err() == nil {
@@ -293,8 +292,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// waitForParts waits until the server has so many parts of the upload of "f", from the first on.
-// They are sent at the same time, and a later one may come first.
+// waitForParts waits until the server has the given number of parts of the upload of "f", starting
+// with the first. They are sent at the same time, and a later one may arrive first.
 func waitForParts(t *testing.T, s *Store, parts int) {
 	for range 3000 {
 		if list, err := s.server.ListMultipartUploads(t.Context(), "b12", "f", "", "", "", 0); err == nil && len(list.Uploads) == 1 {
@@ -307,9 +306,8 @@ func waitForParts(t *testing.T, s *Store, parts int) {
 	t.Error("the parts do not come")
 }
 
-// Two writers of one name do not mix: in one process the second is refused, another
-// process with the same source ends with the same file, and one with another source has
-// an upload of its own.
+// Two writers of one name do not mix. In one process, the second is refused. Another process with
+// the same source produces the same file. A process with another source has its own upload.
 func TestTwoWriters(t *testing.T) {
 	f := newFake(t)
 	data, other := randomBytes(20<<20), bytes.Repeat([]byte{7}, 20<<20)
@@ -351,7 +349,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
-// An answer that is lost may have given an exclusive upload its name: the error says so.
+// If an answer is lost, an exclusive upload may already have its name. The error says so.
 func TestExclusiveAfterLoss(t *testing.T) {
 	f := newFake(t)
 	s := f.store()

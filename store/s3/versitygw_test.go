@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// gateway is where scripts/install-peers puts versitygw.
+// gateway is the path where scripts/install-peers installs versitygw.
 const gateway = "../../bin/peers/versitygw/bin/versitygw"
 
 // startGateway starts versitygw with the bucket "b12", and returns the configuration for it.
-// Without versitygw a test is passed over, but not in CI.
+// Without versitygw, the test is skipped, except in CI.
 func startGateway(t testing.TB) Config {
 	c, _ := startGatewayDir(t)
 	return c
 }
 
-// startGatewayDir is startGateway, and returns the directory that is the bucket.
+// startGatewayDir is like startGateway, and also returns the directory of the bucket.
 func startGatewayDir(t testing.TB) (c Config, bucket string) {
 	t.Helper()
 	path, err := filepath.Abs(gateway)
