@@ -172,9 +172,9 @@ func writeKey(t *testing.T, file string) string {
 	return string(ssh.MarshalAuthorizedKey(key.PublicKey()))
 }
 
-// lockedKey is a private key of no use elsewhere, which ssh-keygen -a 1 has
-// made: one round of the function that makes a key of its passphrase. Package
-// ssh makes keys of 16 only, which take seconds under the race detector.
+// lockedKey is a private key that is used nowhere else. It was made with ssh-keygen -a 1, that is,
+// with one round of the function that derives a key from its passphrase. Package ssh always uses 16
+// rounds, which take seconds under the race detector.
 //
 //go:embed testdata/locked_ed25519
 var lockedKey []byte

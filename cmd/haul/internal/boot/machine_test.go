@@ -75,7 +75,7 @@ func TestMachineAsksAnother(t *testing.T) {
 }
 
 // The pause after an interrupted image doubles up to a bound, and is short again once data has
-// come.
+// arrived.
 func TestMachinePauses(t *testing.T) {
 	p := plan()
 	p.Loaders, p.Tries = 0, 10

@@ -275,8 +275,8 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// Firmware waits longer than haul's client before it asks again, and gives up earlier: a
-// silent server gets one request for each try. The run ends after two.
+// Firmware waits longer than haul's client before it repeats a request, and gives up earlier: a
+// silent server gets one request for each try. The run ends after two tries.
 func TestFirmwareTimers(t *testing.T) {
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {

@@ -116,7 +116,7 @@ func FuzzTrace(f *testing.F) {
 	})
 }
 
-// A machine's stages are logged as they come, and counted.
+// A machine's stages are logged as they are reached, and counted.
 func TestStagesAreLogged(t *testing.T) {
 	b, out := newTestService(t, Settings{Answer: true, Files: map[pxe.Arch]string{pxe.X64: "ipxe.efi"}})
 	b.config.Staged = b.log.staged

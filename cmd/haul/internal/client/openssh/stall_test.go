@@ -261,7 +261,7 @@ func TestPatience(t *testing.T) {
 	}
 	p = newPatience(time.Hour, func() { t.Error("cut") })
 	resume := p.pause()
-	p.reset(time.Nanosecond) // does not run while paused
+	p.reset(time.Nanosecond) // the timer does not run while it is paused
 	p.pause()()
 	p.reset(time.Hour)
 	resume()

@@ -38,8 +38,8 @@ func init() {
 	os.Exit(0)
 }
 
-// echoService answers datagrams on the sockets that systemd passed until a
-// signal ends it, with the calls of a server and in their order.
+// echoService answers datagrams on the sockets that systemd passed, until a signal ends it. It
+// makes the same calls as a server, in the same order.
 func echoService() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -97,7 +97,7 @@ func echo(ctx context.Context, c *udp.Conn) error {
 	return nil
 }
 
-// unexpectedService runs with a socket that is not for it.
+// unexpectedService starts with a socket that is not meant for it.
 func unexpectedService() error {
 	inherited, err := Inherit(udp.Config{}, []string{TFTP}, nil, nil)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestActivated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		socket.Close() // systemd's stays open in f
+		socket.Close() // systemd's copy stays open in f
 		t.Cleanup(func() { f.Close(); peer.Close() })
 		files, peers = append(files, f), append(peers, peer)
 	}
@@ -204,7 +204,7 @@ func TestActivatedUnexpected(t *testing.T) {
 		name  string
 		files []*os.File
 		env   []string
-		says  string // of its refusal; empty if there is nothing to refuse
+		says  string // a part of the refusal's text; "" if nothing is to be refused
 	}{
 		{"no sockets", nil, nil, ""},
 		{"sockets for another process", []*os.File{tcp}, []string{"LISTEN_PID=1"}, ""},
@@ -223,7 +223,7 @@ func TestActivatedUnexpected(t *testing.T) {
 	}
 }
 
-// Without a manager all is silence.
+// Without a manager, no messages are sent.
 func TestNoManager(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	m, err := FindManager()
@@ -251,7 +251,7 @@ func TestFindManagerErrors(t *testing.T) {
 	}
 }
 
-// The watchdog of a server that hangs is not reset.
+// The watchdog is not reset for a server that hangs.
 func TestWatchdogGoesHungry(t *testing.T) {
 	s := handovertest.NewSystemd(t)
 	t.Setenv("NOTIFY_SOCKET", s.Path)
@@ -286,7 +286,7 @@ func TestWatchdogGoesHungry(t *testing.T) {
 	}
 }
 
-// A manager that has gone is an error, not a wait.
+// If the manager is gone, a message fails at once.
 func TestManagerGone(t *testing.T) {
 	s := handovertest.NewSystemd(t)
 	t.Setenv("NOTIFY_SOCKET", s.Path)

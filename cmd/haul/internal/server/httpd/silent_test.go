@@ -195,7 +195,7 @@ func TestSilentConnectionOfHTTP2(t *testing.T) {
 	}
 	for _, streams := range []int{1, streams} {
 		t.Run(fmt.Sprint(streams), func(t *testing.T) {
-			t.Parallel() // crypto/tls may take 5 seconds to tell the client of the end
+			t.Parallel() // crypto/tls may take 5 seconds to notify the client of the end
 			testSilentConnection(t, streams, size, localdir.New(root), cert)
 		})
 	}

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience is how long a test waits for an event that should be immediate.
 const patience = time.Minute
 
-// counted is a server whose connections are counted, and its socket.
+// counted is a server that counts its connections, and its socket.
 type counted struct {
 	*http.Server
 	socket *net.TCPListener
@@ -55,7 +55,7 @@ func listen(t *testing.T) *net.TCPListener {
 	return l.(*net.TCPListener)
 }
 
-// again returns one more listener of the same socket, as a successor gets it.
+// again returns another listener of the same socket, as a successor gets it.
 func again(t *testing.T, l *net.TCPListener) *net.TCPListener {
 	t.Helper()
 	f, err := l.File()
@@ -70,8 +70,8 @@ func again(t *testing.T, l *net.TCPListener) *net.TCPListener {
 	return next.(*net.TCPListener)
 }
 
-// Clients that connect anew for each request are all answered while a server takes over from
-// another one, again and again.
+// Clients that open a new connection for each request are all answered while servers replace each
+// other repeatedly.
 func TestFinishLosesNoRequest(t *testing.T) {
 	s := serve(listen(t))
 	var end atomic.Bool
@@ -106,7 +106,7 @@ func TestFinishLosesNoRequest(t *testing.T) {
 	}
 }
 
-// Connections that are idle end at once, and those that send nothing with the grace.
+// Idle connections end at once, and connections that send nothing end after the grace period.
 func TestFinishEnds(t *testing.T) {
 	s := serve(listen(t))
 	kept := &http.Client{Transport: new(http.Transport)}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Leftovers of uploads are removed as long as the server runs, because resumable uploads expire
-// meanwhile. Failures are logged.
+// Leftovers of uploads are removed repeatedly while the server runs, because resumable uploads
+// expire meanwhile. Failures are logged.
 func TestSweepOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), 7*24*time.Hour+time.Minute)

@@ -71,7 +71,7 @@ func (f fakeTable) MAC(a netip.Addr) (site.MAC, bool, error) {
 	return m, ok, nil
 }
 
-// read returns the content of the file that name means for c, or the error.
+// read returns the content of the file that c gets by a name, or the error.
 func read(t testing.TB, s *site.Site, c site.Client, name string) string {
 	t.Helper()
 	f, err := s.Open(t.Context(), c, name)
@@ -127,7 +127,7 @@ func upload(t testing.TB, s *site.Site, c site.Client, name, content string) str
 
 var macA = site.MAC{0x52, 0x54, 0, 0x12, 0x34, 0x56}
 
-// noFiles is a store without any.
+// noFiles is a store without files.
 type noFiles struct{ store.Store }
 
 func (noFiles) Open(_ context.Context, name string) (store.File, error) {

@@ -65,7 +65,7 @@ func TestNames(t *testing.T) {
 	tests := []struct{ name, want string }{
 		{"f", "f"}, {"//f", "f"}, {`\d\f`, "d/f"}, {"./d/./f", "d/f"},
 		{"nothing", "not found"},
-		{"d", "error: open d: not a regular file"}, // as the store says
+		{"d", "error: open d: not a regular file"}, // the error of the store
 		{"/", "refused: not a regular file"},
 		{"", "refused: not a regular file"},
 		{"../f", "refused: access violation"},

@@ -75,14 +75,14 @@ func TestSFTPBack(t *testing.T) {
 	}
 }
 
-// isGone asks in the way of a client, and reports whether the connection has ended.
+// isGone sends a request like a client, and reports whether the connection has ended.
 func isGone(s *Source) bool {
 	_, err := s.link.conn.tree.(*sftpTree).Tree.Lstat(s.link.life, "old")
 	return isAway(err)
 }
 
-// A server that refuses this machine or does not exist is unavailable. After a long time calls fail
-// at once, and an occasional one tries again.
+// A server that refuses this machine or does not exist counts as unavailable. After a long time,
+// calls fail at once, except for an occasional one that tries again.
 func TestAway(t *testing.T) {
 	h := servetest.NewSFTPHost(t, sftp.Account{Tree: store.Mem(0), Access: users.Full})
 	key := filepath.Join(h.Home, ".ssh", "id_ed25519")
@@ -259,8 +259,9 @@ func TestFaultsAreWarnings(t *testing.T) {
 	}
 }
 
-// A source that sends a byte now and then does not block its readers. The read fails in the time
-// for that many bytes, and shows in the log and the counters. The source does not count as away.
+// A source that sends a byte now and then does not block its readers. The read fails after the time
+// allowed for that many bytes, which the log and the counters show. The source does not count as
+// unreachable.
 func TestTrickle(t *testing.T) {
 	ended := make(chan struct{})
 	var end sync.Once
@@ -289,7 +290,7 @@ func TestTrickle(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
-	<-ended // the connection is not left
+	<-ended // the connection is closed
 	if n := s.Stats(); n.Failures == 0 || n.Away || !strings.Contains(log.String(), errTrickle.Error()) {
 		t.Errorf("%+v; the log has %q", n, log)
 	}
