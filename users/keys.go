@@ -210,7 +210,7 @@ func cutOptions(s string) (options, rest string) {
 // maxShown is the largest number of bytes of foreign text in a message.
 const maxShown = 64
 
-// shorten truncates a text that would make a message too long.
+// shorten truncates a string that would make a message too long.
 func shorten(s string) string {
 	if len(s) > maxShown {
 		return strings.ToValidUTF8(s[:maxShown], "") + "..."

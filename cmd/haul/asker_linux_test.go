@@ -63,7 +63,7 @@ func atTerminal(t *testing.T, args ...string) *typist {
 	return y
 }
 
-// await waits until the screen shows a text.
+// await waits until the screen shows a string.
 func (y *typist) await(text string) string {
 	y.t.Helper()
 	all, ok := y.screen.await(func(screen string, ended bool) bool { return ended || strings.Contains(screen, text) })
@@ -80,7 +80,7 @@ func (y *typist) write(line string) {
 	}
 }
 
-// awaitTimes waits until a text has been shown n times.
+// awaitTimes waits until a string has been shown n times.
 func (y *typist) awaitTimes(text string, n int) {
 	y.t.Helper()
 	all, ok := y.screen.await(func(screen string, ended bool) bool { return ended || strings.Count(screen, text) >= n })

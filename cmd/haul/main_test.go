@@ -35,7 +35,7 @@ func haul(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// wordAfter returns the word after a text, in plain lines and in JSON.
+// wordAfter returns the word after a string, in plain lines and in JSON.
 func wordAfter(text, before string) string {
 	_, text, _ = strings.Cut(text, before)
 	return text[:strings.IndexAny(text+"\n", " \n\"")]

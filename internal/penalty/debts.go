@@ -47,7 +47,7 @@ const (
 	maxSources = 1 << 15
 )
 
-// A debt is what one network owes.
+// A debt is the debt of one network.
 type debt struct {
 	net     netip.Prefix
 	until   time.Time // when it is paid in full

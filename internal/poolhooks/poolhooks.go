@@ -10,7 +10,7 @@ import (
 // Hooks change how a Pool behaves on the network.
 type Hooks struct {
 	// NoDally ends a download with its last ACK, unless the loop has lost a packet. If that ACK is
-	// lost, the server repeats its last block in vain.
+	// lost, the server repeats its last block without an answer.
 	NoDally bool
 
 	// Lose, if set, is called by loops for each datagram that is sent or received. It returns true

@@ -198,7 +198,7 @@ func overlay(t *testing.T) string {
 	return mount(t, "overlay", fmt.Sprintf("lowerdir=%s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base))
 }
 
-// tryReadOne reads one byte, twice. The second read uses what the first one has found out.
+// tryReadOne reads one byte, twice. The second read uses the result of the first one.
 func tryReadOne(t *testing.T, d *localdir.Dir) error {
 	t.Helper()
 	if err := upload(t, d, "f", "x", store.Create{}); err != nil {

@@ -138,7 +138,7 @@ func (f *keptFile) leave() error {
 	return f.Close()
 }
 
-// A keptReader is what one caller of Open gets. All readers of a keptFile share its descriptor;
+// A keptReader is the file that one caller of Open gets. All readers of a keptFile share its descriptor;
 // Close ends the use by one reader.
 type keptReader struct {
 	from   *SmallFiles

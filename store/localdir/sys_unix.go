@@ -10,7 +10,7 @@ import (
 )
 
 // syncDir makes the names in dir durable. If this user may write to dir but not read it, it does
-// nothing, as there is no way to sync such a directory.
+// nothing, because such a directory cannot be synced.
 func syncDir(dir directory) error {
 	f, err := dir.OpenFile(".", os.O_RDONLY|fileFlags, 0)
 	if errors.Is(err, fs.ErrPermission) {

@@ -151,7 +151,7 @@ func (r repeating) OpenDir(context.Context, string) (store.Entries, error) {
 	return oneName{r.entry}, nil
 }
 
-// Reading a listing that repeats a name without end is given up.
+// A copy stops reading a listing that repeats a name without end.
 func TestNameTwiceWithoutEnd(t *testing.T) {
 	from, entry := newLiar(t)
 	r, _, err := copyAll(t.Context(), repeating{from, entry("f", 0o644)}, store.Mem(0), "new", recursive, "top")

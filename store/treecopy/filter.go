@@ -42,7 +42,7 @@ const (
 // makes the next character literal. The element "**" stands for one element or more. A pattern that
 // ends in a slash is for directories: "- dir/" excludes the directory with its contents, as "-
 // dir/**" does, and "+ dir/" includes the directory without them. A pattern without a slash at its
-// end matches files only.
+// end matches only files.
 //
 // Two forms of rclone are refused: "**" as a part of an element, and regular expressions in double
 // braces. Unlike in rclone, "*" and "**" match every name, even one with a line end.

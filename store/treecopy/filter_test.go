@@ -73,7 +73,7 @@ func TestIncludeOnly(t *testing.T) {
 	}
 }
 
-// A line that is no rule, or exceeds a bound, is an error that names the line.
+// A line that is not a rule, or exceeds a bound, causes an error that names the line.
 func TestRefused(t *testing.T) {
 	for _, rules := range []string{
 		"- ", "- /", "-a", "* x", "- [a", "- {a", "- a}", "- a]", `- a\`, "- a**b", "- ***", "- {a,**}", "- {{a.*}}",

@@ -29,7 +29,7 @@
 // directories, zero included; at the end of a pattern it stands for all names below. Only an
 // element that begins with a dot matches names that begin with a dot, and "**" does not enter such
 // directories. "**" follows no symbolic link; other elements do. A pattern that ends in a slash
-// matches directories, and symbolic links to directories, only.
+// matches only directories, and symbolic links to directories.
 //
 // A [Filter] excludes files of directories that are copied.
 //

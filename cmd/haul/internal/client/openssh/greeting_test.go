@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A peer that begins with anything but text is no SSH server, and we do not wait for it. Lines of
+// A peer that begins with anything but text is not an SSH server, and we do not wait for it. Lines of
 // text before the greeting are allowed (RFC 4253 §4.2).
 func TestNoGreeting(t *testing.T) {
 	for _, says := range []string{"\xff\xff\xff\xff", "\x15\x03\x01\x00\x02\x02\x16", "\x00", "220 h\x00", "\xc0"} {

@@ -120,7 +120,7 @@ func TestLogin(t *testing.T) {
 }
 
 // An upload of haul's client is reported when it is renamed to its final name, with the bytes of
-// all its handles. One that is never renamed is no upload.
+// all its handles. If it is never renamed, no upload is reported.
 func TestHiddenNames(t *testing.T) {
 	var got []Event
 	r := &Reporter{Audit: func(e Event) { got = append(got, e) }}

@@ -50,7 +50,7 @@ func say(to *net.UnixConn, words ...string) error {
 	return err
 }
 
-// oneLine puts a text on one line.
+// oneLine puts a message on one line.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }

@@ -63,7 +63,7 @@ type neighbours struct {
 	mu     sync.Mutex
 	table  map[netip.Addr]MAC       // mu
 	begun  time.Time                // mu: when the reading of table began
-	missed map[netip.Addr]time.Time // mu: addresses that were not in the table, and when that was found out
+	missed map[netip.Addr]time.Time // mu: addresses that were not in the table, and the time of that lookup
 }
 
 func newNeighbours(load func(int) (map[netip.Addr]MAC, error), now func() time.Time, sleep func(time.Duration)) *neighbours {

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A request is a client's request for one name, with the facts that were found out about the
+// A request is a client's request for one name, with the known facts about the
 // client. Only one goroutine uses it.
 type request struct {
 	ctx    context.Context

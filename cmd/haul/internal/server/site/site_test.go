@@ -256,7 +256,7 @@ func TestPerClient(t *testing.T) {
 		{site.ByIP, true, "10.0.0.1", "f", "10.0.0.1/f"},
 		{site.ByIP, true, "10.0.0.1", "none", "not found"},
 		{site.ByIP, false, "10.0.0.3", "f", "f"},
-		{site.ByIP, false, "10.0.0.4", "f", "f"}, // what it has is no directory
+		{site.ByIP, false, "10.0.0.4", "f", "f"}, // its name belongs to a file, not to a directory
 		{site.ByIP, false, "10.0.0.3", "10.0.0.1/f", "not found"},
 		{site.ByIP, true, "10.0.0.1", "10.0.0.2/f", "not found"},
 		{site.ByIP, false, "10.0.0.3", "2001:DB8:0::1/f", "not found"},

@@ -335,7 +335,7 @@ func TestTrickleEndsLate(t *testing.T) {
 	}
 }
 
-// A file without an ETag that has just changed is no fault of its server. Nothing is logged.
+// If a file without an ETag has just changed, its server is not at fault. Nothing is logged.
 func TestUnsettledIsNoFault(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

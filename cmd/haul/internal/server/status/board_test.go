@@ -109,7 +109,7 @@ func TestMovedStays(t *testing.T) {
 	}
 }
 
-// The latest failures are kept, with advice. Routine ends are no failures.
+// The latest failures are kept, with advice. Routine ends do not count as failures.
 func TestFailures(t *testing.T) {
 	b, r := newBoard()
 	end := func(name string, e meter.End) {
