@@ -89,8 +89,11 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 		}
 	}
 	u, g := slices.Sorted(maps.Keys(uids)), slices.Sorted(maps.Keys(gids))
+	if len(u)+len(g) == 0 {
+		return owners{} // without entries, c may be nil
+	}
 	names := c.Capabilities().OwnerNames
-	if names == nil || len(u)+len(g) == 0 {
+	if names == nil {
 		return owners{}
 	}
 	users, groups, err := names(ctx, u, g)
