@@ -43,31 +43,31 @@ man packages: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev
 man: build ## bin/man, the manual pages
 	bin/haul man bin/man
 
-binaries: ## for every system that we ship to, below bin
+binaries: ## binaries for every system that haul supports, below bin
 	@set -e; for t in $(TARGETS); do \
 		echo "$$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(BUILD) -o "bin/$${t%/*}-$${t#*/}/" ./cmd/haul; \
 	done
 
-packages: man binaries ## bin/packages: archives, Debian packages and their sums
+packages: man binaries ## archives, Debian packages and their checksums, in bin/packages
 	GO='$(GO)' TARGETS='$(TARGETS)' VERSION='$(VERSION)' scripts/packages
 
-run: build ## serve DIR, by default a small sample tree
+run: build ## serve DIR; the default is a small sample tree
 	@[ '$(DIR)' != bin/sample ] || scripts/sample-tree bin/sample
 	bin/haul serve '$(DIR)'
 
-test: ## before each merge: all tests, with those against other programs; installs what they need
+test: ## all tests, including those against other programs, to run before each merge; installs the programs that they need
 	@scripts/test
 
-check: ## what CI runs besides: the race detector, the portable paths, fuzzing, lint, cross builds, the benchmark's own tests
+check: ## the further checks of CI: the race detector, the portable paths, fuzzing, lint, cross builds, the benchmark's own tests
 	@scripts/test check
 
 # Tests wait more than they compute, so twice as many packages as cores run at once.
 TWICE = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
-quick: vet ## before each commit: a minute or so
+quick: vet ## the checks to run before each commit; they take about a minute
 	$(GO) test -short -vet=off $(TWICE) $(UNIT)
 
-vet: ## a part of lint that takes seconds
+vet: ## the part of lint that takes only seconds
 	$(GO) vet ./...
 	$(GO) vet -tags haul_portable ./...
 
@@ -90,11 +90,11 @@ PATIENCE = -timeout 30m
 # Lint vets all variants. go test would vet them again, with all their imports.
 VETTED = -vet=off
 
-unit: ## also checks formatting, comments and who imports whom: arch_test.go
+unit: ## unit tests, and checks of formatting, comments and imports (arch_test.go)
 	$(GO) test $(PATIENCE) $(VETTED) $(TWICE) $(UNIT)
 	cd cmd/haul/internal/boot/pxe/difftest && $(GO) test $(PATIENCE) $(VETTED) ./...
 
-portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
+portable: portable-timed portable-rest ## test the code paths of other systems on this one, where they differ
 
 # SFTP and HTTP do not use UDP: of the command's tests and scripts, only those with TFTP run, and
 # those with all protocols.
@@ -116,13 +116,13 @@ DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
 
 race: race-timed race-together ## all tests of packages with concurrency under the race detector
 
-race-timed: ## no other tests beside these: the detector makes servers in tests slower than their clients' timers
+race-timed: ## the race detector for tests with timers; no other tests run at the same time, because servers would be slower than their clients' timers
 	packages=$$(scripts/race-packages | grep -vE '$(TOGETHER)') && $(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$packages
 
 race-together:
 	packages=$$(scripts/race-packages | grep -E '$(TOGETHER)') && $(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$packages
 
-cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
+cover: ## the share of each package, and of all, that its own tests cover; line by line in bin/cover.html
 	@mkdir -p bin
 	$(GO) test $(PATIENCE) -coverprofile=bin/cover.out $(UNIT)
 	@$(GO) tool cover -html=bin/cover.out -o bin/cover.html
@@ -131,7 +131,7 @@ cover: ## how much of each package its own tests run, and in all; line by line i
 fuzz: ## every fuzz target, FUZZTIME runs of each
 	GO='$(GO)' scripts/fuzz $(FUZZTIME)
 
-mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, and see the tests notice them; FILES=REGEXP for a part
+mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, and check that the tests detect them; FILES=REGEXP selects files
 	nice $(GO) run scripts/mutants.go '$(FILES)'
 
 # The second run covers everything with UDP. SFTP, HTTP and S3 do not use it: in TestSources the
@@ -142,20 +142,20 @@ mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, an
 # TFTP, so no other machine is started. Packages use the fast path.
 UDP_ALIKE = ^Test(SoakAll|SFTP|HTTP|S3|ARM|Package|Monitoring|Kubernetes|NetworkFleet|SystemdGuide|Boot(Beside|BIOS|UEFI|Secure)|Firmware(GuideBucket|.*OverHTTP))
 
-interop: ## against programs that others wrote; what speaks UDP with both UDP paths
+interop: ## tests against other programs; tests with UDP use both UDP paths
 	-@scripts/install-peers
 	$(GO) test -count=1 $(PATIENCE) $(VETTED) ./interop
 	$(GO) test -count=1 $(PATIENCE) $(VETTED) -short -tags haul_portable -skip '$(UDP_ALIKE)' ./interop
 
 SOAK ?= 1h
 
-soak: ## all protocols for SOAK, with reloads and faults: does haul stay as large as it was? And TFTP for 20 times 6 simulated hours. Wants root
+soak: ## run all protocols for SOAK, with reloads and faults, and check that haul does not grow; then TFTP for 20 times 6 simulated hours. Requires root
 	HAUL_SOAK=6h $(GO) test -count=20 $(VETTED) -v -run '^TestSoakSimulated$$' ./tftp
 	@mkdir -p bin
 	HAUL_SOAK=$(SOAK) HAUL_SOAK_TABLE='$(CURDIR)/bin' $(GO) test -count=1 -timeout 0 -v -run '^TestSoakAll$$' ./interop
 
 # No file is specific to one processor, so lint has vetted the code for linux/arm64, too.
-cross: binaries ## build for every system that we ship to, and vet for those that lint has not seen
+cross: binaries ## build for every system that haul supports, and vet for the systems that lint has not checked
 	@set -e; for t in $(filter-out linux/%,$(TARGETS)); do \
 		echo "vet $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./...; \
 	done
@@ -166,17 +166,17 @@ bench-peers: peers ## fetch and build the peers that haul is measured against
 # Programs of the suite around haul's packages, and the TCP client.
 BENCH_OWN = bin/haulsftp bin/haultcp bin/haultcp-portable bin/tcpload
 
-bench: build bin/bench $(BENCH_OWN) ## measure haul and its peers for some hours; ARGS=--quick for five minutes. Wants root
+bench: build bin/bench $(BENCH_OWN) ## measure haul and its peers for some hours; ARGS=--quick takes five minutes. Requires root
 	-@scripts/install-peers; scripts/install-bench-peers
 	bin/bench run --bin bin $(ARGS)
 
-bench-quick: ## a part of it, in five minutes
+bench-quick: ## a part of the measurements, in five minutes
 	$(MAKE) bench ARGS='--quick $(ARGS)'
 
-bench-guard: build bin/bench $(BENCH_OWN) ## compare with the commit before, or with BASE, in ten minutes; fails if a load is slower. Wants root
+bench-guard: build bin/bench $(BENCH_OWN) ## compare with the previous commit, or with BASE, in ten minutes; fails if a load is slower. Requires root
 	MAKE='$(MAKE)' BASE='$(BASE)' scripts/bench-guard $(ARGS)
 
-bench-test: ## the benchmark suite works: its tests, and one small round of each kind with haul alone
+bench-test: ## check that the benchmark suite works: its tests, and one small round of each kind with haul alone
 	cd bench && $(GO) vet ./... && $(GO) test $(PATIENCE) ./...
 
 bin/bench: FORCE
@@ -190,10 +190,10 @@ bin/haultcp-portable: FORCE
 
 FORCE:
 
-sizes: ## how large the binaries are; writes the table of docs/benchmarks.md
+sizes: ## measure the sizes of the binaries, and write the table of docs/benchmarks.md
 	GO='$(GO)' TARGETS='$(TARGETS)' scripts/sizes
 
-microbench: ## benchmarks beside the code
+microbench: ## run the benchmarks next to the code
 	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)
 
 peers: ## fetch the interop tests' peers into bin/peers
