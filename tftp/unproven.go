@@ -29,8 +29,8 @@ func (s unprovenEntry) isUnproven() bool {
 	return s.unproven && s.state != ended && s.session.began.Equal(s.began)
 }
 
-// add appends a new session. The list has at most twice as many entries as are valid, or
-// minUnproven entries if that is more, even if an entry at its head stays for long.
+// add appends a new session. The list has at most twice as many entries as were valid when it was
+// last searched, or minUnproven entries if that is more, even if an entry at its head stays for long.
 func (q *unprovenList) add(s *session) {
 	if len(q.list) >= max(q.full, minUnproven) {
 		kept := q.list[:0]

@@ -161,8 +161,6 @@ var badValues = []struct {
 	{"loops", "-1", "0 to 1024"},
 	{"loops", "1025", "0 to 1024"},
 	{"windowsize", "-1", "1 to 65535"},
-	{"http-conns-per-source", "-1", "0 to 65536"},
-	{"http-conns-per-source", "65537", "0 to 65536"},
 	{"windowsize", "65536", "1 to 65535"},
 	{"grace", "0s", "above 0"},
 	{"grace", "10", "with its unit"},

@@ -83,7 +83,8 @@ func run[S any](t *testing.T, open func(t *testing.T) S, tests []contractTest[S]
 	left := map[string]bool{}
 	for _, lack := range lacks {
 		name, reason, _ := strings.Cut(lack, ":")
-		if left[name] = true; reason == "" || !slices.ContainsFunc(tests, func(tt contractTest[S]) bool { return tt.name == name }) {
+		left[name] = true
+		if reason == "" || !slices.ContainsFunc(tests, func(tt contractTest[S]) bool { return tt.name == name }) {
 			t.Errorf("%q is not the name of a test, a colon and a reason", lack)
 		}
 	}

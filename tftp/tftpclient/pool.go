@@ -19,8 +19,8 @@ const (
 	defaultPoolTransfers = 1024
 	defaultPoolSockets   = 64
 
-	// maxPoolWaiting is how many transfers may wait to begin.
-	maxPoolWaiting = 1 << 20
+	// maxPoolPending is how many transfers may wait or be under way.
+	maxPoolPending = 1 << 20
 
 	maxResolvers = 16 // host names looked up at once
 )
@@ -29,7 +29,7 @@ var (
 	// ErrPoolClosed is the error of a transfer that was not over when its [Pool] was closed.
 	ErrPoolClosed = errors.New("client pool is closed")
 
-	// ErrPoolFull says that 1,048,576 transfers already wait to begin.
+	// ErrPoolFull says that 1,048,576 transfers wait or are under way.
 	ErrPoolFull = errors.New("too many transfers wait")
 )
 
@@ -146,7 +146,7 @@ func (p *Pool) submit(q *poolRequest) error {
 	switch {
 	case p.closed:
 		return ErrPoolClosed
-	case p.common.pending.size() >= maxPoolWaiting:
+	case p.common.pending.size() >= maxPoolPending:
 		return ErrPoolFull
 	}
 	p.common.pending.add()

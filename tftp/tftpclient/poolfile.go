@@ -7,7 +7,8 @@ import (
 	"github.com/haul-project/haul/tftp/internal/fileio"
 )
 
-// A poolFile is the file of a transfer. Its methods do the work that may wait for a disk.
+// A poolFile is the file of a transfer. Workers call do, which may wait for a disk. The loop calls
+// TryReadAt and clear, which never wait.
 type poolFile struct {
 	buffer fileio.WriteBuffer
 	fetch  fileio.FetchBuffer

@@ -166,8 +166,8 @@ func (ss *poolSockets) dequeue() *poolRequest {
 	return nil
 }
 
-// next returns a request and the socket for it, or the request and the error with which opening a
-// socket failed. It returns nil if no request can have a socket at present. Hosts take turns.
+// next takes a request out of its queue, and returns it with a socket, or with the error from opening
+// one. It returns nil if no request can have a socket at present. Hosts take turns.
 func (ss *poolSockets) next() (*poolRequest, *poolSocket, error) {
 	for ss.ready.len() > 0 {
 		s := ss.ready.pop()

@@ -39,7 +39,7 @@ type poolState struct {
 	machine clientMachine  // the receiver or the sender
 	stop    func() bool    // stops waiting for the end of the context; nil if nothing waits for it
 
-	requested   time.Time // when the request was first sent; if zero, the machine is not in use
+	requested   time.Time // when the machine was started; zero before
 	answered    bool      // the server has sent a packet
 	lastSent    time.Time // when a packet was last sent
 	first       time.Duration
@@ -49,7 +49,7 @@ type poolState struct {
 	serverSize  int64     // the size of a read, as reported by the server; -1 if unknown
 	opened      bool      // the Upload of a read was created, or is being created
 	last        bool      // the last block has arrived
-	ended       bool      // the machine is done
+	ended       bool      // the transfer is over, but a worker may still use its files
 	dallying    bool      // the transfer is done and still answers repeats
 	reported    bool      // the done function was called, while the transfer dallies
 	err         error     // the error with which it ended, or with which it must end before its request is sent
@@ -302,7 +302,8 @@ func (x *poolTransfer) abortStore(err error) {
 // fail ends the transfer without a packet to the server, which cannot be reached.
 func (x *poolTransfer) fail(err error) { x.machine.Abort(transfer.NotDefined, "client failed", err) }
 
-// abort ends the transfer. It sends the server an ERROR if the request was sent.
+// abort makes the next advance end the transfer, so every caller has to call advance. The server gets
+// an ERROR if the request was sent.
 func (x *poolTransfer) abort(msg string, err error) {
 	if x.requested.IsZero() {
 		x.err = err

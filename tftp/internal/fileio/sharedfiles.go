@@ -39,8 +39,8 @@ type sharedFile struct {
 // is replaced, or changed in place, has another Identity. A file that is not a [store.Identifier]
 // is not shared.
 //
-// The result is an Identifier, and a [store.TryReader] if f is one. It has no further methods; the
-// offset of Seek, for example, would be shared too. If f would exceed Max, Share closes it and
+// The result is an Identifier, knows its Location, and is a [store.TryReader] if f is one. It has no
+// further methods: the offset of Seek, for example, would be shared. If f would exceed Max, Share closes it and
 // returns ErrManyFiles.
 func (s *SharedFiles) Share(f store.File) (store.File, error) {
 	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
