@@ -14,33 +14,34 @@ import (
 
 // An acceptor accepts connections from one listening socket and serves them.
 //
-// One of its workers has the role of accepting. The worker that accepts a connection also serves
-// it: for short requests that is cheaper than waking another goroutine. Before a handler waits for
-// its peer, its worker passes the role to another worker. If a handler computes, or waits for
-// something else, the watch takes the role away from it.
+// Its workers take turns at accepting: one of them at a time has the role of accepting. The worker
+// that accepts a connection also serves it, because for short requests that is cheaper than waking
+// another goroutine. Before a handler waits for its peer, its worker passes the role to another
+// worker. If a handler computes for long, or waits for something other than its peer, the watch
+// takes the role away from its worker.
 type acceptor struct {
 	g      *opener
 	watch  *watch
-	ended  func(error) // called when it accepts no more
+	ended  func(error) // called once, when no more connections are accepted
 	k      *kernel
 	roster *conns.Roster
 	loop   drive.Loop // if not nil, serves the connections in place of workers
 
-	holder atomic.Pointer[worker] // has the role
-	eager  atomic.Int64           // until this time, in nanoseconds of Unix time, a worker passes the role on before it serves
-	spare  *conns.Conn            // for the next connection; belongs to the accepting worker
-	slab   []Conn                 // unused handles; belongs to the accepting worker
+	holder atomic.Pointer[worker] // the worker that has the role of accepting
+	eager  atomic.Int64           // a time, in nanoseconds of Unix time: until then, a worker passes the role on before it serves
+	spare  *conns.Conn            // memory for the next connection; only the accepting worker uses it
+	slab   []Conn                 // unused handles; only the accepting worker uses them
 
 	mu   sync.Mutex
-	idle []*worker // mu: the last one was busy most recently
-	done bool      // mu: no more workers are needed
+	idle []*worker // idle workers; the worker that became idle last is the last one. Guarded by mu
+	done bool      // accepting has stopped, so workers that become idle exit. Guarded by mu
 	work sync.WaitGroup
 }
 
 const (
-	// maxIdle is how many idle workers all acceptors of a run keep. Their stacks have grown to the
-	// size that the handler needs: at 8 KiB each, 8 MiB in all. Half of them end every few seconds:
-	// see trimTime.
+	// maxIdle is how many idle workers all acceptors of a run keep together. The stack of a worker
+	// has grown to the size that the handler needs: at 8 KiB each, these are 8 MiB in all. Half of
+	// the idle workers exit every few seconds: see trimTime.
 	maxIdle = 1024
 
 	// handleSlab is how many handles are allocated at a time.
@@ -51,16 +52,16 @@ const (
 type worker struct {
 	a     *acceptor
 	state atomic.Int32
-	seq   atomic.Uint32 // connections it has started to serve
-	wake  chan bool     // passes it the role; false ends the worker
-	wait  func()        // release, made once
+	seq   atomic.Uint32 // number of connections that this worker has started to serve
+	wake  chan bool     // true passes the role to the worker; false makes it exit
+	wait  func()        // the method value w.release, created once to save an allocation for each connection
 }
 
 // The states of a worker.
 const (
-	withoutRole = iota // it has no role
-	accepting          // it has the role, and waits for a connection
-	serving            // it has the role, and any other worker may take it
+	withoutRole = iota // the worker does not accept
+	accepting          // it has the role of accepting, and waits for a connection
+	serving            // it has the role of accepting, but serves: any other goroutine may take the role from it
 )
 
 func (a *acceptor) newWorker() *worker {
@@ -69,7 +70,7 @@ func (a *acceptor) newWorker() *worker {
 	return w
 }
 
-// socket returns the listening socket and its server, for a loop.
+// socket describes the listening socket and its server to a loop.
 func (a *acceptor) socket() *drive.Socket {
 	return &drive.Socket{
 		FD: a.k.descriptor(), Gate: &a.g.Gate, Roster: a.roster,
@@ -85,18 +86,19 @@ func (a *acceptor) socket() *drive.Socket {
 // useLoop makes a loop serve the connections.
 func (a *acceptor) useLoop(l drive.Loop) {
 	a.loop = l
-	a.watch.asleep.Store(true) // until a connection is accepted
+	a.watch.asleep.Store(true) // the watch is never run for loops; the first accepted connection marks the socket as busy: see kernel.stop
 	a.k.onStop(l.Wake)
 }
 
-// wakeLoop makes the loop, if there is one, notice the end.
+// wakeLoop makes the loop, if there is one, notice that the server is ending or that connections
+// were cut.
 func (a *acceptor) wakeLoop() {
 	if a.loop != nil {
 		a.loop.Wake()
 	}
 }
 
-// start starts a worker that has the role.
+// start starts a new worker with the role of accepting.
 func (a *acceptor) start() {
 	w := a.newWorker()
 	w.state.Store(accepting)
@@ -104,12 +106,12 @@ func (a *acceptor) start() {
 	a.work.Go(w.loop)
 }
 
-// loop runs a worker, which has the role at first.
+// loop runs a worker, which begins with the role of accepting.
 func (w *worker) loop() {
 	a := w.a
 	over := false
 	defer func() {
-		if !over { // a handler has called runtime.Goexit
+		if !over { // a handler has called runtime.Goexit, which ends this goroutine: another worker must accept
 			w.release()
 		}
 	}()
@@ -124,7 +126,7 @@ func (w *worker) loop() {
 		a.g.awaitAccept()
 		w.seq.Add(1)
 		w.state.Store(serving)
-		if a.watch.asleep.Load() { // after serving is stored: the watch reads the two in the opposite order
+		if a.watch.asleep.Load() { // checked only after serving is stored, because the watch reads the two in the opposite order
 			a.watch.rouse()
 		}
 		if until := a.eager.Load(); until != 0 && time.Now().UnixNano() < until {
@@ -139,7 +141,7 @@ func (w *worker) loop() {
 	}
 }
 
-// handle returns a handle for the connection that c will serve.
+// handle returns a handle for the connection that was accepted into c.
 func (a *acceptor) handle(c *conns.Conn) *Conn {
 	if len(a.slab) == 0 {
 		a.slab = make([]Conn, handleSlab)
@@ -150,7 +152,8 @@ func (a *acceptor) handle(c *conns.Conn) *Conn {
 	return h
 }
 
-// next accepts a connection that may be served. An error means that accepting has ended.
+// next accepts connections until one may be served, and returns it. After an error no more are
+// accepted.
 func (a *acceptor) next() (*conns.Conn, error) {
 	delay := time.Duration(0)
 	for {
@@ -165,7 +168,7 @@ func (a *acceptor) next() (*conns.Conn, error) {
 			return c, nil
 		}
 		switch {
-		case err == nil: // not admitted
+		case err == nil: // the gate has refused it
 			a.spare.Discard()
 			continue
 		case errors.Is(err, net.ErrClosed):
@@ -182,14 +185,14 @@ func (a *acceptor) next() (*conns.Conn, error) {
 	}
 }
 
-// release passes the role to another worker if this one has it and is serving.
+// release passes the role of accepting to another worker, if this worker has it and is serving.
 func (w *worker) release() {
 	if w.state.Load() == serving && w.state.CompareAndSwap(serving, withoutRole) {
 		w.a.handOver()
 	}
 }
 
-// handOver passes the role to an idle worker, or to a new one.
+// handOver passes the role of accepting to an idle worker, or to a new one.
 func (a *acceptor) handOver() {
 	a.mu.Lock()
 	n := len(a.idle)
@@ -206,7 +209,8 @@ func (a *acceptor) handOver() {
 	w.wake <- true
 }
 
-// park waits for the role. It reports false if the worker is no longer needed.
+// park makes the worker idle until it gets the role of accepting. It returns false if the worker
+// should exit.
 func (w *worker) park() bool {
 	a := w.a
 	a.mu.Lock()
@@ -219,7 +223,7 @@ func (w *worker) park() bool {
 	return <-w.wake
 }
 
-// end closes the socket, and ends the idle workers. Busy workers end after their
+// end closes the socket and makes the idle workers exit. Busy workers exit after their current
 // connection.
 func (a *acceptor) end(err error) {
 	_ = a.k.close()
@@ -234,8 +238,8 @@ func (a *acceptor) end(err error) {
 	a.ended(err)
 }
 
-// trim ends half of the idle workers. The workers that were not needed since the last call are
-// at the bottom of the list.
+// trim makes half of the idle workers exit. They are taken from the bottom of the list, where the
+// workers stand that were not needed since the last call.
 func (a *acceptor) trim() {
 	a.mu.Lock()
 	n := (len(a.idle) + 1) / 2
@@ -252,33 +256,34 @@ func (a *acceptor) trim() {
 type watch struct {
 	acceptors []*acceptor
 	asleep    atomic.Bool
-	wake      chan struct{} // its buffer has room for one
+	wake      chan struct{} // wakes the watch; has room for one element, so sending never waits
 }
 
 const (
-	// watchTick is how often the watch checks. One connection may delay the next for twice as long.
+	// watchTick is the interval at which the watch checks the acceptors. A connection may have to
+	// wait for up to two ticks while a handler holds the role.
 	watchTick = time.Millisecond
 
-	// eagerTime is how long an acceptor passes the role on before it serves, after a worker has
-	// kept the role for too long.
+	// eagerTime is how long the workers of an acceptor pass the role on before they serve, once a
+	// worker has kept the role for too long.
 	eagerTime = time.Second
 
 	// drowsyTicks is the number of ticks without a new connection after which the watch sleeps
 	// until the next one.
 	drowsyTicks = 16
 
-	// trimTime is how often idle workers are trimmed.
+	// trimTime is the interval at which idle workers are trimmed.
 	trimTime = 5 * time.Second
 )
 
-// rouse wakes the watch if it sleeps. An acceptor calls it after it has accepted.
+// rouse wakes the watch if it sleeps. A worker calls it after it has accepted a connection.
 func (w *watch) rouse() {
 	if w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
 	}
 }
 
-// loop watches until over is closed.
+// loop checks the acceptors at each tick, until over is closed.
 func (w *watch) loop(over <-chan struct{}) {
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
@@ -306,7 +311,7 @@ func (w *watch) loop(over <-chan struct{}) {
 		}
 		tick.Stop()
 		w.asleep.Store(true)
-		for i, a := range w.acceptors { // an acceptor that began before asleep was set did not rouse w
+		for i, a := range w.acceptors { // a worker that accepted before asleep was set did not wake the watch
 			if seen[i].at(a) {
 				w.rouse()
 			}
@@ -319,8 +324,8 @@ func (w *watch) loop(over <-chan struct{}) {
 	}
 }
 
-// sleep waits until a connection is accepted, and trims idle workers meanwhile. It
-// reports false at the end.
+// sleep waits until a connection is accepted, and meanwhile trims idle workers. It returns false if
+// over is closed first.
 func (w *watch) sleep(over <-chan struct{}) bool {
 	slow := time.NewTicker(trimTime)
 	defer slow.Stop()
@@ -342,15 +347,16 @@ func (w *watch) trim() {
 	}
 }
 
-// A sighting is the state of an acceptor when the watch last checked it.
+// A sighting records which worker had the role of accepting at the last tick, and how many
+// connections it had served.
 type sighting struct {
 	holder *worker
 	seq    uint32
 }
 
-// at checks an acceptor, and takes the role from a worker that has served the same connection since
-// the last check. It reports whether a connection was accepted since then, or the worker with the
-// role is serving one.
+// at checks an acceptor. If the worker with the role has been serving the same connection since the
+// last check, at takes the role from it. It reports whether the acceptor is busy: a connection was
+// accepted since the last check, or the worker with the role is serving one.
 func (l *sighting) at(a *acceptor) (busy bool) {
 	w := a.holder.Load()
 	seq := w.seq.Load()

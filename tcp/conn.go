@@ -13,18 +13,19 @@ import (
 
 // A Conn is an accepted connection. Handlers get it as a net.Conn.
 //
-// It is a handle. The state behind it is reused for later connections, but not through an old
-// handle: after the connection has ended, all methods of its Conn return [net.ErrClosed]. Only the
-// addresses remain available: see [Conn.RemoteAddr]. A Conn must not be copied.
+// It is a handle for a pooled state that later connections reuse. An old handle cannot reach the
+// later connections: after its own connection has ended, all methods of a Conn return
+// [net.ErrClosed]. Only the addresses remain available: see [Conn.RemoteAddr]. A Conn must not be
+// copied.
 type Conn struct {
 	c    *conns.Conn
 	gen  uint32
-	tls  atomic.Pointer[tls.Conn] // the TLS over the connection, once there is one
-	kept atomic.Pointer[addrs]    // the requested addresses; nil until one is requested
+	tls  atomic.Pointer[tls.Conn] // the TLS connection that uses this one; nil before the TLS handshake
+	kept atomic.Pointer[addrs]    // the addresses that RemoteAddr and LocalAddr have returned; nil before the first call
 }
 
-// addrs are the addresses that a handle keeps after the end of its connection, if they were asked
-// for.
+// addrs are the addresses that a handle still returns after its connection has ended, if the
+// program asked for them before.
 type addrs struct{ remote, local atomic.Pointer[conns.Addr] }
 
 var _ interface {
@@ -34,10 +35,12 @@ var _ interface {
 	io.WriterTo
 } = (*Conn)(nil)
 
-// take begins a call that uses the connection. Drop ends it.
+// take begins a call that uses the connection, so that it is not reused meanwhile. It returns false
+// if the connection has ended. The caller then calls Drop, which ends that use.
 func (h *Conn) take() (*conns.Conn, bool) { return h.c, h.c.Take(h.gen) }
 
-// Close ends the connection, and all calls that wait for it. Data written before is still sent.
+// Close closes the connection, and makes all calls that wait for it return. Data written before is
+// still sent.
 func (h *Conn) Close() error {
 	if !h.close() {
 		return fail("close", nil, net.ErrClosed)
@@ -45,19 +48,19 @@ func (h *Conn) Close() error {
 	return nil
 }
 
-// close reports false if the connection was closed before.
+// close does the work of Close. It returns false if the connection was closed before.
 func (h *Conn) close() bool {
 	if !h.c.Close(h.gen) {
 		return false
 	}
 	if h.tls.Load() != nil {
-		h.tls.Store(nil) // other handles of the slab may keep this one in memory for long
+		h.tls.Store(nil) // handles are allocated in groups, and the others of the group may keep this one in memory for long
 	}
 	return true
 }
 
-// cause returns the error of a call that failed with err. The handle keeps the addresses,
-// since the caller may log them with the error.
+// cause returns the error to report for a call that failed with err. It also makes the handle keep
+// the addresses, because the caller may log them with the error.
 func (h *Conn) cause(c *conns.Conn, err error) error {
 	h.remoteOf(c)
 	h.localOf(c)
@@ -81,8 +84,8 @@ func (h *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// report passes the first bytes to the program. If the program panics, report ends the use of c, as
-// Read would have.
+// report passes the first bytes to the program's FirstBytes. If FirstBytes panics, report drops the
+// use of c, which Read would have done.
 func (h *Conn) report(c *conns.Conn, b []byte) {
 	returned := false
 	defer func() {
@@ -94,11 +97,11 @@ func (h *Conn) report(c *conns.Conn, b []byte) {
 	returned = true
 }
 
-// Write writes all of b, and waits while the kernel has no room.
+// Write writes all of b. It waits while the kernel's send buffer is full.
 func (h *Conn) Write(b []byte) (int, error) { return h.write(b, false) }
 
-// Finish writes b, the last bytes, and closes the connection. The last segment then carries the FIN
-// too; Write and Close need another one. The error is Write's.
+// Finish writes b and closes the connection. The last segment with data then also carries the FIN;
+// with Write and Close, the FIN needs a segment of its own. The error is that of writing.
 func (h *Conn) Finish(b []byte) (int, error) {
 	n, err := h.write(b, true)
 	h.close()
@@ -121,10 +124,10 @@ func (h *Conn) write(b []byte, last bool) (int, error) {
 // RemoteAddr returns the address of the client: a *net.TCPAddr or *net.UnixAddr. Behind a trusted
 // proxy ([Server.Proxies], UnixProxies) it is the address of the proxy's client.
 //
-// After the end of the connection, it returns the same address if it was called before, or if a
-// call that began before the end failed with an error other than io.EOF. Otherwise the address is
-// lost, and the result has another type, whose String is "closed". A program that needs the address
-// after Close should call RemoteAddr once before.
+// After the connection has ended, RemoteAddr returns the same address if the program has called it
+// before, or if a call that was under way failed with an error other than io.EOF. Otherwise the
+// address is lost, and the result has another type, whose String is "closed". A program that needs
+// the address after Close should call RemoteAddr once before Close.
 func (h *Conn) RemoteAddr() net.Addr {
 	if k := h.kept.Load(); k != nil {
 		if a := k.remote.Load(); a != nil {
@@ -140,8 +143,8 @@ func (h *Conn) RemoteAddr() net.Addr {
 	return a
 }
 
-// LocalAddr returns the address that the client connected to. After the end it behaves like
-// [Conn.RemoteAddr].
+// LocalAddr returns the address that the client connected to. After the connection has ended, it
+// behaves like [Conn.RemoteAddr].
 func (h *Conn) LocalAddr() net.Addr {
 	if k := h.kept.Load(); k != nil {
 		if a := k.local.Load(); a != nil {
@@ -157,7 +160,7 @@ func (h *Conn) LocalAddr() net.Addr {
 	return a
 }
 
-// remoteOf and localOf return an address of the handle's connection c, and keep it.
+// remoteOf and localOf return an address of the handle's connection c, and make the handle keep it.
 func (h *Conn) remoteOf(c *conns.Conn) net.Addr {
 	a := c.RemoteAddr()
 	h.keep().remote.Store(a)
@@ -170,7 +173,7 @@ func (h *Conn) localOf(c *conns.Conn) net.Addr {
 	return a.Addr
 }
 
-// keep returns the addresses that the handle keeps.
+// keep returns the kept addresses. It creates them at the first call.
 func (h *Conn) keep() *addrs {
 	if k := h.kept.Load(); k != nil {
 		return k
@@ -179,7 +182,7 @@ func (h *Conn) keep() *addrs {
 	return h.kept.Load()
 }
 
-// unknownAddr is the address of a connection that ended before anything asked for it.
+// unknownAddr is the address of a connection that ended before any caller asked for its address.
 type unknownAddr struct{}
 
 func (unknownAddr) Network() string { return "tcp" }
@@ -188,54 +191,55 @@ func (unknownAddr) String() string  { return "closed" }
 // SetDeadline sets both deadlines. The zero time means none.
 func (h *Conn) SetDeadline(t time.Time) error { return h.setDeadlines(t, true, true) }
 
-// SetReadDeadline sets the time at which reading fails with [os.ErrDeadlineExceeded], even in calls
-// that already wait.
+// SetReadDeadline sets the time at which reading fails with [os.ErrDeadlineExceeded]. It also
+// applies to calls that already wait.
 func (h *Conn) SetReadDeadline(t time.Time) error { return h.setDeadlines(t, true, false) }
 
 // SetWriteDeadline sets the time at which writing fails. A call that fails at the deadline may
-// already have written some bytes.
+// already have written a part of its bytes.
 func (h *Conn) SetWriteDeadline(t time.Time) error { return h.setDeadlines(t, false, true) }
 
 func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetDeadlines(t, read, write) })
 }
 
-// CloseWrite ends sending after the bytes written so far. The peer then reads io.EOF.
+// CloseWrite closes the sending half of the connection, after the bytes written so far. The peer
+// then reads io.EOF.
 func (h *Conn) CloseWrite() error {
 	return h.call("shutdown", func(c *conns.Conn) error { return c.HalfClose(false) })
 }
 
-// CloseRead ends reading.
+// CloseRead closes the receiving half of the connection.
 func (h *Conn) CloseRead() error {
 	return h.call("shutdown", func(c *conns.Conn) error { return c.HalfClose(true) })
 }
 
-// SetNoDelay(false) holds back bytes that do not fill a packet while earlier ones are not
-// acknowledged (RFC 896).
+// SetNoDelay switches Nagle's algorithm off, or on if its argument is false. The algorithm holds
+// back bytes that do not fill a packet while earlier bytes are not acknowledged (RFC 896).
 func (h *Conn) SetNoDelay(on bool) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetNoDelay(on) })
 }
 
-// SetLinger sets what Close does with written bytes that are not acknowledged. If seconds is below
-// 0, which is the default, they are sent after Close has returned. If it is 0, they are discarded,
-// and the peer gets a reset.
+// SetLinger sets what Close does with written bytes that are not yet acknowledged. If seconds is
+// negative, the default, they are sent after Close has returned. If seconds is 0, they are
+// discarded, and the peer gets a reset.
 func (h *Conn) SetLinger(seconds int) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetLinger(seconds) })
 }
 
-// SetReadBuffer sets how many received bytes the kernel holds until they are read. On Linux
-// this replaces the automatic size, which grows as needed.
+// SetReadBuffer sets the size of the kernel's receive buffer: how many received bytes it holds
+// until they are read. On Linux the fixed size replaces the automatic one, which grows as needed.
 func (h *Conn) SetReadBuffer(bytes int) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetBuffer(bytes, true) })
 }
 
-// SetWriteBuffer sets how many written bytes the kernel holds until they are acknowledged.
-// On Linux this replaces the automatic size, which grows as needed.
+// SetWriteBuffer sets the size of the kernel's send buffer: how many written bytes it holds until
+// they are acknowledged. On Linux the fixed size replaces the automatic one, which grows as needed.
 func (h *Conn) SetWriteBuffer(bytes int) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetBuffer(bytes, false) })
 }
 
-// SyscallConn returns the descriptor, for operations without a method here.
+// SyscallConn gives access to the descriptor, for operations that Conn has no method for.
 func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 	var raw syscall.RawConn
 	err := h.call("raw", func(c *conns.Conn) (err error) {
@@ -245,18 +249,19 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 	return raw, err
 }
 
-// WaitReadable waits until there are bytes to read, or the end. An idle handler should wait here
-// before it allocates a buffer, so that an idle connection costs only its goroutine. If there is
-// nothing to read when the server ends, it returns [ErrDraining].
+// WaitReadable waits until there are bytes to read, or the client closes the connection. A handler
+// should wait here between requests, before it allocates a buffer, so that an idle connection costs
+// only its goroutine. If the server begins to end while there is nothing to read, WaitReadable
+// returns [ErrDraining].
 //
-// If a [tls.Conn] uses the connection, TLS may have received records that it has not yet returned,
-// even after a short Read. WaitReadable does not notice them. In this case call it only after a
-// Read has failed at a read deadline.
+// If a [tls.Conn] uses the connection, it may hold received records that it has not yet returned,
+// even after a Read that returned fewer bytes than asked for. WaitReadable does not notice such
+// records. With TLS, call it only after a Read has failed at a read deadline.
 func (h *Conn) WaitReadable() error {
 	return h.call("wait", func(c *conns.Conn) error { return c.WaitReadable(true) })
 }
 
-// call calls do with the connection, and keeps it from being closed meanwhile.
+// call calls do with the connection. The connection is not reused before do returns.
 func (h *Conn) call(op string, do func(*conns.Conn) error) error {
 	c, ok := h.take()
 	if !ok {
@@ -269,7 +274,7 @@ func (h *Conn) call(op string, do func(*conns.Conn) error) error {
 	return nil
 }
 
-// fail returns an error in the format of package net.
+// fail wraps err in a net.OpError, as package net does. c may be nil.
 func fail(op string, c *conns.Conn, err error) error {
 	e := &net.OpError{Op: op, Net: "tcp", Err: err}
 	if c != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/haul-project/haul/tcp/internal/sendfile"
 )
 
-// ReadFrom sends all bytes of r. On Linux the kernel copies them by itself if r is a file
-// (sendfile(2)) or another connection (splice(2)), or an io.LimitedReader of one; io.Copy and
-// io.CopyN call ReadFrom. From other readers, including a program's own type around one of these,
-// it reads in this process. While ReadFrom waits for r, other goroutines may write, and close the
-// connection.
+// ReadFrom reads r until io.EOF, and sends all its bytes. On Linux the kernel itself copies them if
+// r is a file (sendfile(2)) or another connection (splice(2)), or an io.LimitedReader of one of
+// these. io.Copy and io.CopyN call ReadFrom. The bytes of any other reader, even of a program's own
+// type that wraps a file or connection, pass through this process. While ReadFrom waits for r,
+// other goroutines may write to the connection and close it.
 func (h *Conn) ReadFrom(r io.Reader) (int64, error) {
 	source, most := r, int64(noLimit)
 	limited, _ := r.(*io.LimitedReader)
@@ -47,13 +47,13 @@ func (h *Conn) readFrom(r io.Reader, most int64) (int64, error) {
 	return h.rest(m, onlyWriter{h}, r, most)
 }
 
-// WriteTo writes all received bytes to w, until the peer ends. On Linux the kernel copies them by
-// itself if w is a file or another connection (splice(2)); io.Copy calls WriteTo. While WriteTo
-// waits for w, other goroutines may read, and close the connection.
+// WriteTo writes all received bytes to w, until the peer closes its sending half. On Linux the
+// kernel itself copies them if w is a file or another connection (splice(2)). io.Copy calls
+// WriteTo. While WriteTo waits for w, other goroutines may read from the connection and close it.
 func (h *Conn) WriteTo(w io.Writer) (int64, error) { return h.writeTo(w, noLimit) }
 
 func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
-	var ahead []byte // bytes that an earlier call received
+	var ahead []byte // bytes that were received before, but not read by the handler
 	var m kernelCopy
 	err := h.call("read", func(c *conns.Conn) error {
 		return c.Reads(most, func(b []byte) error {
@@ -76,7 +76,8 @@ func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
 	return first + n, err
 }
 
-// rest lets the kernel continue with m, and copies the bytes that the kernel leaves.
+// rest lets the kernel continue the copy m if it can, and otherwise copies the remaining bytes
+// through this process.
 func (h *Conn) rest(m kernelCopy, w io.Writer, r io.Reader, most int64) (int64, error) {
 	if !m.handled && m.join != nil && m.n < most {
 		m = m.join(h)

@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	// ErrDraining says that the server is ending and the client has sent nothing more.
+	// ErrDraining says that the server is ending and the client has sent no further request.
 	ErrDraining = conns.ErrDraining
 
-	// ErrCut says that connections were ended because their handlers exceeded the Grace,
-	// or by Halt.
+	// ErrCut says that connections were closed because their handlers had not returned within the
+	// Grace, or because Halt was called.
 	ErrCut = conns.ErrCut
 
 	// ErrDenied says that [Server.Allow] or Deny refuses an address.
@@ -28,7 +28,7 @@ var (
 	// ErrFull says that there already are [Server.MaxConns] connections.
 	ErrFull = admission.ErrFull
 
-	// ErrIdle says that no byte was moved for [Server.IdleTimeout].
+	// ErrIdle says that no byte was received or sent for [Server.IdleTimeout].
 	ErrIdle = conns.ErrIdle
 
 	// ErrSilent says that the client has sent nothing for [Server.FirstByteTimeout].
@@ -42,23 +42,24 @@ var (
 	// valid PROXY header.
 	ErrProxyHeader = proxy.ErrHeader
 
-	// ErrNoProxyHeader says that such a connection began with something other than a PROXY header:
-	// the proxy is not configured to send one. It also matches ErrProxyHeader.
+	// ErrNoProxyHeader says that a connection from one of [Server.Proxies] began with something
+	// other than a PROXY header: the proxy is not configured to send one. It also matches
+	// ErrProxyHeader.
 	ErrNoProxyHeader = proxy.ErrNone
 )
 
-// A CongestionError says that the system refuses [Options.Congestion].
+// A CongestionError says that the system refused the name in [Options.Congestion].
 type CongestionError struct {
 	Name string   // the requested name
 	Has  []string // the available names; empty if unknown
-	Err  error    // the system's error: fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
+	Err  error    // the system's error; it matches fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
 }
 
-// maxCongestion is the longest name of a congestion control, in bytes: Linux's TCP_CA_NAME_MAX
-// without its NUL.
+// maxCongestion is the length of the longest name of a congestion control, in bytes: Linux's
+// TCP_CA_NAME_MAX without the final NUL.
 const maxCongestion = 15
 
-// Error lists the available names.
+// Error describes the error, and lists the names that may be chosen.
 func (e *CongestionError) Error() string {
 	why := e.Err.Error()
 	switch has := strings.Join(e.Has, ", "); {
@@ -71,5 +72,5 @@ func (e *CongestionError) Error() string {
 	return fmt.Sprintf("congestion control %q: %s", e.Name[:min(len(e.Name), maxCongestion)], why)
 }
 
-// Unwrap returns the error of the system.
+// Unwrap returns the system's error.
 func (e *CongestionError) Unwrap() error { return e.Err }

@@ -19,31 +19,31 @@ import (
 	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
-// A kernel is one listening socket. Only one goroutine at a time may accept, and that goroutine
-// also closes the socket.
+// A kernel is one listening socket. Only one goroutine at a time may call accept, and that
+// goroutine also calls close.
 type kernel struct {
 	file *os.File
 	raw  syscall.RawConn
 	fd   int
 	unix bool
 
-	shared      bool                   // another process may have the socket too, since it was handed over
-	acceptUntil time.Time              // accept may still accept until then; set before stopped
-	stopped     atomic.Bool            // accept must end
-	handed      atomic.Bool            // another process has the socket too, and accepts
-	wakeLoop    atomic.Pointer[func()] // makes a loop notice that the socket is stopped
+	shared      bool                   // another process may have the same socket open, because it was handed over to this process
+	acceptUntil time.Time              // after stop, accept still accepts until this time; written before stopped is set
+	stopped     atomic.Bool            // accept must return net.ErrClosed soon
+	handed      atomic.Bool            // duplicate handed the socket to another process, which accepts too
+	wakeLoop    atomic.Pointer[func()] // makes a loop notice that the socket is stopped; nil without a loop
 
-	got   int // the descriptor that step has accepted
+	got   int // the descriptor of the connection that step has accepted
 	errno syscall.Errno
 	from  *unix.RawSockaddrAny
 	step  func(fd uintptr) (done bool)
 }
 
-// maxOwnSockets is the largest default of [Options.Sockets]. More queues spread the
-// connections less evenly.
+// maxOwnSockets is the largest default of [Options.Sockets]. With more sockets, the kernel spreads
+// the connections less evenly.
 const maxOwnSockets = 16
 
-// listen opens the sockets of an address.
+// listen opens the sockets of an address, and returns the address with its actual port.
 func listen(ctx context.Context, network, addr string, o Options) (kernels []*kernel, at net.Addr, err error) {
 	n := o.Sockets
 	if n == 0 {
@@ -73,7 +73,7 @@ func listen(ctx context.Context, network, addr string, o Options) (kernels []*ke
 	return kernels, at, nil
 }
 
-// newKernel takes over a listener.
+// newKernel makes a kernel of a duplicate of l's descriptor, and closes l.
 func newKernel(l net.Listener, o Options) (*kernel, error) {
 	var f *os.File
 	var err error
@@ -112,7 +112,8 @@ func newKernel(l net.Listener, o Options) (*kernel, error) {
 	return k, nil
 }
 
-// set sets the options that connections inherit, which saves a system call for each connection.
+// set sets the options on the listening socket. Connections inherit them, which saves system calls
+// for each connection.
 func (k *kernel) set(o Options) error {
 	set := func(level, name, value int) error {
 		return os.NewSyscallError("setsockopt", unix.SetsockoptInt(k.fd, level, name, value))
@@ -121,7 +122,7 @@ func (k *kernel) set(o Options) error {
 	if err := unix.SetNonblock(k.fd, true); err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
-	if o.Backlog > 0 { // listening again changes it
+	if o.Backlog > 0 { // a second listen(2) changes the backlog
 		errs = append(errs, os.NewSyscallError("listen", unix.Listen(k.fd, o.Backlog)))
 	}
 	if o.SendBuffer > 0 {
@@ -152,12 +153,11 @@ func (k *kernel) set(o Options) error {
 	return errors.Join(errs...)
 }
 
-// CanChooseCongestion reports whether this system lets programs choose the congestion
-// control.
+// CanChooseCongestion reports whether programs can choose the congestion control on this system.
 const CanChooseCongestion = true
 
-// accept waits for a connection and puts it into c. It returns net.ErrClosed when the
-// socket is stopped and its queue is empty.
+// accept waits for a connection and puts it into c. It returns net.ErrClosed once the socket is
+// stopped and its queue is empty.
 func (k *kernel) accept(c *conns.Conn) error {
 	for {
 		fd, errno := rawsock.Accept(k.fd, &c.From)
@@ -169,7 +169,7 @@ func (k *kernel) accept(c *conns.Conn) error {
 			err := k.raw.Read(k.step)
 			k.from = nil
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				continue // stopped, or acceptUntil has passed
+				continue // stop was called, or acceptUntil has passed: look at the queue once more
 			}
 			if err != nil {
 				return err
@@ -185,18 +185,18 @@ func (k *kernel) accept(c *conns.Conn) error {
 	}
 }
 
-// lateTime is how long a busy socket still accepts after its end, for TCP handshakes under way: the
-// kernel has already answered these clients.
+// lateTime is how long a busy socket still accepts after stop, for TCP handshakes under way. The
+// kernel has already answered their clients.
 const lateTime = 50 * time.Millisecond
 
-// stop ends accept. Clients that are connected by then are still accepted. New clients must not be
-// connected only to be reset, so their first attempt gets no answer, and the next one finds the
-// port closed, or another server. If another process has the socket too, that process accepts all
-// clients.
+// stop makes accept end soon. Clients that are already connected are still accepted. The kernel
+// must not connect new clients only to reset them when the socket closes, so it drops their SYN
+// packets. They try again, and then find the port closed, or another server. If the socket was
+// handed to another process, that process accepts all of these clients.
 func (k *kernel) stop(busy bool) {
 	until := time.Unix(1, 0)
 	if !k.unix && !k.handed.Load() {
-		rawsock.DropSYN(k.raw) // if that fails, a few clients may be reset
+		rawsock.DropSYN(k.raw) // on failure, a few clients may be reset
 		if busy {
 			until = time.Now().Add(lateTime)
 		}
@@ -212,7 +212,7 @@ func (k *kernel) stop(busy bool) {
 // descriptor returns the descriptor of the socket.
 func (k *kernel) descriptor() int { return k.fd }
 
-// onStop sets the function that is called when the socket is stopped.
+// onStop sets the function that stop calls.
 func (k *kernel) onStop(wake func()) { k.wakeLoop.Store(&wake) }
 
 // isStopped reports whether the socket is stopped, and until when it still accepts.
@@ -223,14 +223,16 @@ func (k *kernel) isStopped() (bool, time.Time) {
 	return true, k.acceptUntil
 }
 
-// share records that other processes may have the socket too. The previous process may have been
-// killed while it stopped the socket.
+// share records that other processes may have the socket open too. It also removes the filter of
+// rawsock.DropSYN, because the previous process may have been killed after it had stopped the
+// socket.
 func (k *kernel) share() {
 	k.shared = true
 	rawsock.TakeSYN(k.raw)
 }
 
-// close closes the socket. It leaves a shared socket as it was.
+// close closes the socket. If other processes may have it open too, it first removes the filter
+// that stop has set.
 func (k *kernel) close() error {
 	if k.shared {
 		rawsock.TakeSYN(k.raw)
@@ -238,7 +240,7 @@ func (k *kernel) close() error {
 	return k.file.Close()
 }
 
-// duplicate returns the socket for another process.
+// duplicate returns a duplicate of the socket, for another process.
 func (k *kernel) duplicate() (*os.File, error) {
 	f, err := rawsock.Duplicate(k.raw)
 	if err == nil {

@@ -18,13 +18,13 @@ type kernel struct {
 	o Options
 }
 
-// listen opens the socket of an address; with package net there can be only one.
+// listen opens the socket of an address. With package net, an address can have only one socket.
 func listen(ctx context.Context, network, addr string, o Options) ([]*kernel, net.Addr, error) {
 	if err := o.checkSupported(); err != nil {
 		return nil, nil, err
 	}
 	config := net.ListenConfig{KeepAliveConfig: o.keepAlive()}
-	config.SetMultipathTCP(false) // like on the fast path
+	config.SetMultipathTCP(false) // as on Linux: see rawsock.Listen
 	l, err := config.Listen(ctx, network, addr)
 	if err != nil {
 		return nil, nil, conns.Unnamed(err)
@@ -33,8 +33,8 @@ func listen(ctx context.Context, network, addr string, o Options) ([]*kernel, ne
 	return []*kernel{k}, l.Addr(), err
 }
 
-// checkSupported returns an error for options that this system lacks, if a program must notice
-// their absence.
+// checkSupported returns an error for options that do not work on this system and that a program
+// must not silently miss.
 func (o Options) checkSupported() error {
 	if o.Congestion != "" {
 		return &CongestionError{Name: o.Congestion, Err: errors.ErrUnsupported}
@@ -42,23 +42,23 @@ func (o Options) checkSupported() error {
 	return nil
 }
 
-// newKernel takes over a listener.
+// newKernel makes l its listening socket.
 func newKernel(l net.Listener, o Options) (*kernel, error) {
 	if err := o.checkSupported(); err != nil {
 		_ = l.Close()
 		return nil, err
 	}
 	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false) // Socket removes the file
+		u.SetUnlinkOnClose(false) // Socket.close removes the file
 	}
 	return &kernel{l: l, o: o}, nil
 }
 
-// share does nothing here.
+// share does nothing: on this system, stop leaves no filter behind.
 func (k *kernel) share() {}
 
-// accept waits for a connection and puts it into c. It returns net.ErrClosed when the
-// socket is stopped.
+// accept waits for a connection and puts it into c. It returns net.ErrClosed once the socket is
+// stopped.
 func (k *kernel) accept(c *conns.Conn) error {
 	nc, err := k.l.Accept()
 	if err != nil {
@@ -77,11 +77,10 @@ func (k *kernel) accept(c *conns.Conn) error {
 	return nil
 }
 
-// CanChooseCongestion reports whether this system lets programs choose the congestion
-// control.
+// CanChooseCongestion reports whether programs can choose the congestion control on this system.
 const CanChooseCongestion = false
 
-// stop ends accept. Connections in the queue are reset.
+// stop makes accept return. Connections that are still in the queue are reset.
 func (k *kernel) stop(bool) { _ = k.l.Close() }
 
 func (k *kernel) close() error {
@@ -91,7 +90,7 @@ func (k *kernel) close() error {
 	return nil
 }
 
-// duplicate returns the socket for another process.
+// duplicate returns a duplicate of the socket, for another process.
 func (k *kernel) duplicate() (*os.File, error) {
 	l, ok := k.l.(interface{ File() (*os.File, error) })
 	if !ok {
@@ -100,7 +99,7 @@ func (k *kernel) duplicate() (*os.File, error) {
 	return l.File()
 }
 
-// descriptor, onStop and isStopped are for loops, which this system does not have.
+// descriptor, onStop and isStopped are only called by loops, and this system has no loops.
 func (k *kernel) descriptor() int              { return -1 }
 func (k *kernel) onStop(func())                {}
 func (k *kernel) isStopped() (bool, time.Time) { return false, time.Time{} }

@@ -5,35 +5,35 @@ import (
 	"sync"
 )
 
-// copySize is how many bytes are copied at once if the kernel cannot copy by itself.
+// copySize is how many bytes are copied at a time when they pass through this process.
 const copySize = 64 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
-// noLimit is more bytes than any connection carries.
+// noLimit is the limit of a copy without one: more bytes than any connection carries.
 const noLimit = 1 << 62
 
-// A kernelCopy is the result of letting the kernel move bytes.
+// A kernelCopy is the result of an attempt to let the kernel copy bytes.
 type kernelCopy struct {
 	n       int64  // bytes written
-	left    []byte // bytes that were read but not yet written
-	handled bool   // the copy is complete or failed; otherwise the caller copies the rest
+	left    []byte // bytes that were read from the source but not yet written
+	handled bool   // the copy is complete or has failed; otherwise the caller copies the rest
 	err     error
 
-	// join, if not nil, continues a copy that is not handled. It is called without a lock of the
-	// connection, because it may wait for the other end of the copy. Close and other calls must not
-	// wait for that.
+	// join, if not nil, continues a copy that is not handled. It may wait for the other end of the
+	// copy. It is called without a lock of the connection, so that Close and other calls need not
+	// wait with it.
 	join func(*Conn) kernelCopy
 }
 
-// end returns m as handled, with an error.
+// end returns m as handled, with err as its result.
 func (m kernelCopy) end(err error) kernelCopy {
 	m.handled, m.err = true, err
 	return m
 }
 
-// copyRest writes the bytes in m.left, and then copies the rest from r to w, up to most bytes in
-// all.
+// copyRest writes the bytes in m.left, and then copies from r to w, until `most` bytes were copied
+// in all.
 func (m kernelCopy) copyRest(w io.Writer, r io.Reader, most int64) (int64, error) {
 	n := m.n
 	if len(m.left) > 0 {
@@ -49,7 +49,8 @@ func (m kernelCopy) copyRest(w io.Writer, r io.Reader, most int64) (int64, error
 	return n + k, err
 }
 
-// An onlyWriter has no ReadFrom for io.Copy to call, and an onlyReader no WriteTo.
+// io.Copy would call ReadFrom and WriteTo of a connection again. An onlyWriter hides ReadFrom, and
+// an onlyReader hides WriteTo.
 type (
 	onlyWriter struct{ io.Writer }
 	onlyReader struct{ io.Reader }

@@ -12,21 +12,22 @@ import (
 	"syscall"
 )
 
-// A Socket listens on an address. [Server.Serve] takes it over and closes it.
+// A Socket listens on an address. [Server.Serve] takes a Socket over and closes it.
 type Socket struct {
 	addr    net.Addr
-	kernels []*kernel // sockets that share the address
-	path    string    // of a unix socket that was created here; removed at the end
+	kernels []*kernel // the kernel sockets that share the address
+	path    string    // path of a unix socket that Listen created; close removes it. Guarded by mu
 
 	mu     sync.Mutex
-	served *watch // mu: the watch of the acceptors that close it, if any
-	closed bool   // mu
+	served *watch // the watch of the run that serves the socket, whose acceptors close the kernel sockets; nil if no run does. Guarded by mu
+	closed bool   // Close was called. Guarded by mu
 }
 
-// Listen opens a socket. The address is "host:port", or "unix:" and a path. An empty host means all
-// addresses of the machine, of IPv4 and IPv6, and port 0 a free port. A path that begins with "@"
-// is a name outside the file system. Listen removes a file at the path if it is a socket without a
-// listener. It refuses an address that another socket uses, even if that socket would share it.
+// Listen opens a socket. The address is "host:port", or "unix:" followed by a path. An empty host
+// means all IPv4 and IPv6 addresses of the machine, and port 0 means a free port. A path that
+// begins with "@" is a name outside the file system (an abstract socket). If the path is a socket
+// on which no process listens, Listen removes it first. Listen refuses an address that another
+// socket uses, even if that socket would allow sharing it.
 func Listen(ctx context.Context, addr string, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func Listen(ctx context.Context, addr string, o Options) (*Socket, error) {
 	return s, nil
 }
 
-// removeStale removes a unix socket without a listener.
+// removeStale removes a unix socket on which no process listens.
 func removeStale(path string) {
 	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
 		return
@@ -56,11 +57,11 @@ func removeStale(path string) {
 	if c, err := net.Dial("unix", path); err == nil {
 		_ = c.Close()
 	} else if errors.Is(err, syscall.ECONNREFUSED) {
-		_ = os.Remove(path) // if that fails, listening fails too, and reports why
+		_ = os.Remove(path) // on failure, listening fails too, and its error says why
 	}
 }
 
-// fromFile is FromFiles for one file.
+// fromFile makes a Socket of one file: see FromFiles.
 func fromFile(f *os.File, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -77,9 +78,9 @@ func fromFile(f *os.File, o Options) (*Socket, error) {
 	return s, err
 }
 
-// FromFiles makes Sockets of files that systemd, or the previous process, handed over. They get the
-// options of o for connections; o.Sockets does not apply. Files with the same address become one
-// Socket, as before [Socket.Files]. The files still belong to the caller.
+// FromFiles makes Sockets of files that systemd or the previous process has handed over. The
+// options in o apply to their connections, but o.Sockets is not used. Files with the same address
+// become one Socket, as they were before [Socket.Files]. The caller still has to close the files.
 func FromFiles(files []*os.File, o Options) (sockets []*Socket, err error) {
 	for _, f := range files {
 		s, err := fromFile(f, o)
@@ -99,7 +100,7 @@ func FromFiles(files []*os.File, o Options) (sockets []*Socket, err error) {
 	return sockets, nil
 }
 
-// fromListener makes a Socket of a listener of package net, and takes over the listener.
+// fromListener makes a Socket of a listener of package net, which it closes: see newKernel.
 func fromListener(l net.Listener, o Options) (*Socket, error) {
 	addr := l.Addr()
 	k, err := newKernel(l, o)
@@ -109,12 +110,12 @@ func fromListener(l net.Listener, o Options) (*Socket, error) {
 	return &Socket{addr: addr, kernels: []*kernel{k}}, nil
 }
 
-// Addr returns the address that it listens on.
+// Addr returns the address that s listens on.
 func (s *Socket) Addr() net.Addr { return s.addr }
 
-// Files returns duplicates of the kernel sockets, for a process that serves the address from now
-// on. When this process ends, it leaves queued connections to that process, and does not remove the
-// file of a unix socket.
+// Files returns duplicates of the kernel sockets, for another process that serves the address from
+// now on. When s is closed, its queued connections are left to that process, and the file of a unix
+// socket is not removed.
 func (s *Socket) Files() ([]*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,14 +155,14 @@ func closeAll(sockets []*Socket) {
 	}
 }
 
-// close does the work of Close. mu is held.
+// close does the work of Close. The caller holds mu.
 func (s *Socket) close() error {
 	if s.closed {
 		return fmt.Errorf("close %v: %w", s.addr, net.ErrClosed)
 	}
 	s.closed = true
 	if s.path != "" {
-		_ = os.Remove(s.path) // so that clients no longer find it
+		_ = os.Remove(s.path) // so that clients no longer find the socket; on failure, they find one on which nobody listens
 	}
 	var errs []error
 	for _, k := range s.kernels {
@@ -174,8 +175,8 @@ func (s *Socket) close() error {
 	return errors.Join(errs...)
 }
 
-// serve makes the acceptors of a watch responsible for closing the kernel sockets. Close then only
-// stops them.
+// serve records that the acceptors of a watch close the kernel sockets. After that, Close only
+// stops these sockets.
 func (s *Socket) serve(w *watch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +190,7 @@ func (s *Socket) serve(w *watch) error {
 	return nil
 }
 
-// unserve undoes serve.
+// unserve undoes serve, if it was called with the same watch.
 func (s *Socket) unserve(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Listener returns a [Listener] that accepts the connections of sockets, for a server that serves
-// them in its own way, such as net/http's:
+// Listener returns a [Listener] that accepts the connections of sockets. It is for a server that
+// serves them in its own way, such as net/http's:
 //
 //	l, err := s.Listener(sockets...)
 //	...
 //	err = httpServer.Serve(l)
 //
-// The limits and times of s apply to them until they are closed. PROXY headers and TLS handshakes
-// are complete when Accept returns a connection. Handle, Driver and Grace are not used. Closing the
-// Listener closes the sockets and leaves the connections open: they end in the way of the server
-// that has them, such as http.Server.Shutdown, or by Halt. Accept still returns the connections
-// that were accepted by then, and then fails.
+// The limits and timeouts of s apply to the connections until they are closed. Accept returns a
+// connection after its PROXY header and its TLS handshake. Handle, Driver and Grace are not used.
+// Closing the Listener closes the sockets but leaves the connections open: the server that got them
+// from Accept ends them in its own way, such as http.Server.Shutdown, or Halt ends them. Accept
+// still returns the connections that were accepted before Close, and then fails.
 func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 	r, err := s.newRun(context.Background(), sockets, nil)
 	if err != nil {
@@ -36,30 +36,30 @@ func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 	r.unlisten = func() { _ = l.Close() }
 	r.start(&l.helpers, l.over)
 	go l.giveAll()
-	s.runs.add(r) // from now on Halt finds the run
+	s.runs.add(r) // from now on Halt ends the run too
 	return l, nil
 }
 
-// maxPending is how many connections of a Listener may wait for Accept. When that many wait, no
-// more are taken from the kernel's queue. Connections in a handshake do not count. Otherwise slow
-// clients would keep out others.
+// maxPending is how many connections of a Listener may wait for Accept. While that many wait, no
+// more are taken from the kernel's queue. Connections in a handshake are not counted, because slow
+// clients would then keep out others.
 const maxPending = 1024
 
 // A Listener is a [net.Listener] whose Accept returns the connections of a [Server].
 type Listener struct {
 	r        *run
 	accepted chan net.Conn
-	split    chan net.Conn // connections of SplitALPN
+	split    chan net.Conn // passes connections that negotiated SplitALPN to Accept of the split listener
 	helpers  sync.WaitGroup
-	drains   atomic.Bool   // Accept fails only after Close
+	drains   atomic.Bool   // Drain was called: Accept fails only after Close
 	closed   chan struct{} // closed by Close
-	given    chan struct{} // closed when accepting has ended and Accept has returned all connections
+	given    chan struct{} // closed when accepting has ended and Accept has returned all accepted connections
 	over     chan struct{} // closed when the last connection has ended
-	closing  sync.Once     // for Close
-	stopping sync.Once     // for stop
+	closing  sync.Once     // makes Close work once
+	stopping sync.Once     // makes stop work once
 }
 
-// hand passes a connection to a caller of Accept.
+// hand prepares a connection and passes it to a caller of Accept.
 func (l *Listener) hand(h *Conn) {
 	given := false
 	defer l.r.finish(h, &given)
@@ -68,7 +68,7 @@ func (l *Listener) hand(h *Conn) {
 	}
 }
 
-// offer offers the connection to callers of Accept, and reports whether one has taken it.
+// offer offers nc to callers of Accept, and reports whether one of them has taken it.
 func (l *Listener) offer(nc net.Conn) bool {
 	accepted := l.accepted
 	if t, ok := nc.(*tls.Conn); ok && l.r.s.SplitALPN != "" && t.ConnectionState().NegotiatedProtocol == l.r.s.SplitALPN {
@@ -81,7 +81,8 @@ func (l *Listener) offer(nc net.Conn) bool {
 		return true
 	case <-l.r.draining:
 	}
-	// The client does not know of the end, and may have sent a request.
+	// The client does not know that the server is ending, and may already have sent a request. So
+	// wait a little longer.
 	select {
 	case accepted <- nc:
 		return true
@@ -91,7 +92,7 @@ func (l *Listener) offer(nc net.Conn) bool {
 	return false
 }
 
-// giveAll waits until all connections accepted before the end have been handed over.
+// giveAll closes given once Accept has returned all connections that were accepted.
 func (l *Listener) giveAll() {
 	<-l.r.left0
 	l.r.wait()
@@ -118,17 +119,17 @@ func (l *Listener) accept(from <-chan net.Conn) (net.Conn, error) {
 	}
 }
 
-// A splitListener returns the connections of SplitALPN.
+// A splitListener returns only the connections that negotiated SplitALPN.
 type splitListener struct{ *Listener }
 
-// Accept waits for a connection.
+// Accept waits for a connection that negotiated SplitALPN.
 func (l splitListener) Accept() (net.Conn, error) { return l.accept(l.split) }
 
-// Split returns a listener for the connections of [Server.SplitALPN]. Closing either
-// closes both.
+// Split returns a listener for the connections that negotiated [Server.SplitALPN]. Closing l or
+// that listener closes both.
 func (l *Listener) Split() net.Listener { return splitListener{l} }
 
-// Close stops listening. Open connections continue.
+// Close stops listening. Connections that Accept has returned stay open.
 func (l *Listener) Close() error {
 	err := l.fail("close", net.ErrClosed)
 	l.closing.Do(func() {
@@ -139,9 +140,9 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// Drain stops listening, and returns when the last connection or ctx has ended. Accept does not
-// fail before Close, because a server that ends when Accept fails still serves its connections
-// until then.
+// Drain stops listening. It returns when the last connection has ended, or ctx is done. Until Close
+// is called, Accept does not fail but waits: a server that exits when Accept fails can thus serve
+// its remaining connections first.
 func (l *Listener) Drain(ctx context.Context) {
 	l.drains.Store(true)
 	l.stop()
@@ -151,17 +152,18 @@ func (l *Listener) Drain(ctx context.Context) {
 	}
 }
 
-// stop ends accepting.
+// stop makes the acceptors stop.
 func (l *Listener) stop() {
 	l.stopping.Do(func() {
-		l.r.cancel(net.ErrClosed) // an acceptor that waits for a place would otherwise keep the run from closing
+		l.r.cancel(net.ErrClosed) // otherwise an acceptor that waits for a place would keep the run from closing
 		l.r.drain()
-		<-l.r.left0 // otherwise it would listen a moment longer
+		<-l.r.left0 // otherwise the sockets would still listen for a moment after stop has returned
 		go l.end()
 	})
 }
 
-// end stops enforcing limits and times once the last connection has ended.
+// end waits until the last connection has ended. Then it stops the goroutines that enforce the
+// limits and timeouts.
 func (l *Listener) end() {
 	l.r.wait()
 	for {
@@ -178,7 +180,7 @@ func (l *Listener) end() {
 	l.r.finishRun()
 }
 
-// endTick is how often end checks whether the last connection has ended.
+// endTick is the longest interval at which end checks whether the last connection has ended.
 const endTick = 50 * time.Millisecond
 
 func hasEnded(c <-chan struct{}) bool {
@@ -190,7 +192,7 @@ func hasEnded(c <-chan struct{}) bool {
 	}
 }
 
-// Addr returns the address that it listens on. If there are several sockets, it is the address of
+// Addr returns the address that l listens on. If there are several sockets, it is the address of
 // the first.
 func (l *Listener) Addr() net.Addr { return l.r.sockets[0].addr }
 

@@ -14,28 +14,29 @@ import (
 	"github.com/haul-project/haul/tcp/internal/proxy"
 )
 
-// An opener prepares the connections of one run for the handler: it reads PROXY headers and does
-// TLS handshakes.
+// An opener prepares the connections of one run for the handler: it reads their PROXY headers and
+// does their TLS handshakes.
 type opener struct {
 	admission.Gate
 	s *Server
 
-	// These are set for a Listener. hand gets each connection instead of Handle, and pending has an
-	// element for each connection that waits for Accept.
+	// hand and pending are nil unless the run belongs to a Listener. hand is then called for each
+	// connection in place of Handle, and pending holds an element for each connection that waits
+	// for Accept.
 	hand    func(*Conn)
 	pending chan struct{}
 
-	ctx      context.Context // the handlers' context
+	ctx      context.Context // the context that handlers get
 	cancel   context.CancelCauseFunc
-	draining chan struct{} // closed when the end begins
+	draining chan struct{} // closed when the server begins to end
 }
 
-// openerKey is the key of the opener in a handler's context.
+// openerKey is the key of the opener among the values of a handler's context.
 type openerKey struct{}
 
 // Draining returns a channel that is closed when the server begins to end. A handler that serves
-// one request after another should then end after the current one. ctx is the handler's context;
-// for other contexts Draining returns nil.
+// one request after another should then return after the current one. ctx must be the handler's
+// context; for other contexts Draining returns nil.
 func Draining(ctx context.Context) <-chan struct{} {
 	if g, ok := ctx.Value(openerKey{}).(*opener); ok {
 		return g.draining
@@ -43,7 +44,8 @@ func Draining(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// awaitAccept waits while too many connections of a Listener wait for Accept.
+// awaitAccept waits while maxPending connections of a Listener wait for Accept. Without a Listener
+// it returns at once.
 func (g *opener) awaitAccept() {
 	if g.pending != nil {
 		g.pending <- struct{}{}
@@ -51,7 +53,7 @@ func (g *opener) awaitAccept() {
 	}
 }
 
-// serve serves a connection, and ends it.
+// serve prepares a connection, calls the handler, and closes the connection.
 func (g *opener) serve(c *conns.Conn, h *Conn) {
 	if g.hand != nil {
 		g.hand(h)
@@ -89,10 +91,10 @@ func (g *opener) reject(c *conns.Conn, h *Conn, err error) {
 	}
 }
 
-// opened waits for the PROXY header and for TLS. It ends a connection after the header if Allow or
-// Deny refuses it, or if its client has too many connections.
+// opened reads the PROXY header and does the TLS handshake. After the header it fails if Allow or
+// Deny refuses the client, or if the client has too many connections.
 func (g *opener) opened(c *conns.Conn, h *Conn) (net.Conn, error) {
-	var client netip.Addr // the address in the proxy's header
+	var client netip.Addr // the client's address from the PROXY header
 	if g.HasProxies() && g.IsProxy(c.PeerIP()) {
 		var err error
 		if client, err = g.readHeader(c, h); err != nil {
@@ -109,8 +111,9 @@ func (g *opener) opened(c *conns.Conn, h *Conn) (net.Conn, error) {
 	return h, nil
 }
 
-// readHeader reads the PROXY header of a connection from a trusted proxy, and gives the connection
-// its addresses. It returns the client's address, which is invalid if the header names none.
+// readHeader reads the PROXY header of a connection from a trusted proxy, and sets the connection's
+// addresses to those in the header. It returns the client's address, which is invalid if the header
+// does not contain one.
 func (g *opener) readHeader(c *conns.Conn, h *Conn) (from netip.Addr, err error) {
 	var buf [proxy.MaxLength]byte
 	header, rest, err := proxy.Read(h, buf[:])
@@ -123,9 +126,10 @@ func (g *opener) readHeader(c *conns.Conn, h *Conn) (from netip.Addr, err error)
 	return c.TakeAddrs(header), nil
 }
 
-// handshake does the TLS handshake as the server. It ends the connection if it takes too long.
+// handshake does the server's part of the TLS handshake. If the handshake takes too long, the
+// connection is ended.
 func (g *opener) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
-	// A client that sends nothing must not cost memory.
+	// Memory for TLS is allocated only once the client has sent something.
 	if err := h.awaitHello(); err != nil {
 		return nil, err
 	}
@@ -133,23 +137,23 @@ func (g *opener) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
 	if !ok {
 		return nil, fail("handshake", nil, net.ErrClosed)
 	}
-	defer c.Drop() // keeps the connection from being reused until then
+	defer c.Drop() // until then, the connection is not reused
 	if !g.TakeHandshake() {
 		return nil, fail("handshake", c, h.cause(c, ErrHandshake))
 	}
 	c.BeginHandshake()
-	defer c.EndHandshake() // deferred, because the program's own functions may panic
+	defer c.EndHandshake() // deferred, because functions of the program in config may panic
 	t := tls.Server(h, config)
 	if err := t.Handshake(); err != nil {
 		return nil, err
 	}
 	h.tls.Store(t)
-	c.Opened() // the client has already sent something
+	c.Opened() // not Listen, because the client has already sent something
 	return t, nil
 }
 
-// awaitHello waits until the client has sent something. If the server ends, the client still has a
-// moment to do so.
+// awaitHello waits until the client has sent something. When the server begins to end, the client
+// still has the time Times.Drain to do so.
 func (h *Conn) awaitHello() error {
 	err := h.WaitReadable()
 	if !errors.Is(err, ErrDraining) {
@@ -160,7 +164,7 @@ func (h *Conn) awaitHello() error {
 	return h.call("wait", func(c *conns.Conn) error { return c.WaitReadable(false) })
 }
 
-// cut ends the connection from outside its handler.
+// cut ends the connection from a goroutine other than its handler's.
 func (h *Conn) cut(err error) {
 	_ = h.call("end", func(c *conns.Conn) error {
 		c.End(err, &c.Group().Counts.Cut)
@@ -168,9 +172,10 @@ func (h *Conn) cut(err error) {
 	})
 }
 
-// StartTLS starts TLS as the server on the connection of a handler, and returns after the
-// handshake. From then on the handler must use the result, which it need not close. The Server's
-// limits on handshakes apply. If ctx ends before the handshake does, so does the connection.
+// StartTLS does the server's part of a TLS handshake on the connection of a handler, and returns
+// after the handshake. From then on the handler must use the returned connection; it need not close
+// it. The Server's limits on handshakes apply. If ctx is cancelled during the handshake, the
+// connection is ended.
 func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, error) {
 	h, ok := c.(*Conn)
 	if !ok {
@@ -194,8 +199,8 @@ func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, e
 	return t, err
 }
 
-// finish ends a connection after its handler has returned or panicked, unless Accept has returned
-// it.
+// finish is deferred. It closes a connection after its handler has returned or panicked. If *given
+// is set, Accept has returned the connection, and finish leaves it open.
 func (g *opener) finish(h *Conn, given *bool) {
 	if v := recover(); v != nil {
 		g.Panicked(h.RemoteAddr(), v)
@@ -204,12 +209,12 @@ func (g *opener) finish(h *Conn, given *bool) {
 		return
 	}
 	if t := h.tls.Load(); t != nil {
-		_ = t.Close() // sends close_notify
+		_ = t.Close() // sends the alert close_notify
 	}
 	h.close()
 }
 
-// sleep waits for d. It reports false if the server ends first.
+// sleep waits for d. It returns false early if the server begins to end.
 func (g *opener) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

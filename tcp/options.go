@@ -8,45 +8,46 @@ import (
 	"time"
 )
 
-// Options apply to listening sockets and their connections. The zero value is a good choice.
+// Options apply to listening sockets and their connections. The zero value suits most programs.
 type Options struct {
 	// Sockets is how many kernel sockets share the address (SO_REUSEPORT), each with its own queue.
-	// 0 means one for each CPU that the process may use, at most 16. There is always one socket for
-	// a unix address, and for any address if the kernel cannot share it fairly.
+	// 0 means one for each CPU that the process may use, at most 16. A unix address always has one
+	// socket, and so has any address on a system where sockets cannot share one fairly.
 	Sockets int
 
-	// Backlog is how many connections may wait to be accepted, on each socket. 0
-	// means as many as the system allows (net.core.somaxconn).
+	// Backlog is how many connections may wait to be accepted, on each socket. 0 means as many as
+	// the system allows (net.core.somaxconn).
 	Backlog int
 
-	// KeepAlive lets the kernel probe silent peers. nil enables it. The zero values of Idle, Interval
-	// and Count mean 15 s, 15 s and 9.
+	// KeepAlive sets how the kernel probes silent peers. nil means that it does. The zero values of
+	// Idle, Interval and Count mean 15 s, 15 s and 9.
 	KeepAlive *net.KeepAliveConfig
 
 	// Nagle leaves Nagle's algorithm on (RFC 896): bytes that do not fill a packet wait while
-	// earlier ones are not acknowledged. By default TCP_NODELAY is set.
+	// earlier bytes are not acknowledged. Without Nagle, TCP_NODELAY is set.
 	Nagle bool
 
 	// FastOpen is how many pending connections may have sent data in their first packet
-	// (TCP_FASTOPEN, RFC 7413); 0 means none. The data may arrive twice, so this is only for
+	// (TCP_FASTOPEN, RFC 7413); 0 means none. The data may arrive twice, so use this only for
 	// requests that may be answered twice. If the system does not allow it, the option has no
 	// effect.
 	FastOpen int
 
-	// ClientFirst accepts a connection only once its client has sent something (TCP_DEFER_ACCEPT).
-	// That saves much, and is only for protocols in which clients send first. A client that sends
-	// nothing for this time is never accepted, and costs a few hundred bytes in the kernel. 0
-	// accepts at once. The time is rounded up to seconds.
+	// ClientFirst makes the kernel hold a connection back until its client has sent something
+	// (TCP_DEFER_ACCEPT). That saves much work, but only suits protocols in which clients send
+	// first. A client that sends nothing for the given time is never accepted, and costs a few
+	// hundred bytes in the kernel. 0 means that connections are accepted at once. The time is
+	// rounded up to whole seconds.
 	ClientFirst time.Duration
 
-	// Congestion names the congestion control, such as "cubic" or "bbr". "" means the system's
-	// default, or, for [FromFiles], the one that the socket already has. If the system refuses the
-	// name, the error is a [*CongestionError]. If [CanChooseCongestion] is false, the system
-	// refuses all names.
+	// Congestion names the congestion control algorithm, such as "cubic" or "bbr". "" means the
+	// system's default; for [FromFiles] it means the algorithm that the socket already has. If the
+	// system refuses the name, the error is a [*CongestionError]. If [CanChooseCongestion] is
+	// false, the system refuses all names.
 	Congestion string
 
-	// SendBuffer is how many sent bytes the kernel holds until they are acknowledged; with 0 it
-	// chooses as needed.
+	// SendBuffer is the size of the kernel's send buffer: how many sent bytes it holds until they
+	// are acknowledged. With 0, the kernel adapts the size as needed.
 	SendBuffer int
 }
 
@@ -58,7 +59,7 @@ const (
 	maxSockets = 64
 )
 
-// keepAlive returns the probes with their defaults.
+// keepAlive returns the keep-alive settings, with the defaults filled in.
 func (o Options) keepAlive() net.KeepAliveConfig {
 	k := net.KeepAliveConfig{Enable: true}
 	if o.KeepAlive != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/tcp/internal/drive"
 )
 
-// A run is one call of Serve.
+// A run is one call of Serve, or one Listener.
 type run struct {
 	opener
 	sockets   []*Socket
@@ -21,16 +21,17 @@ type run struct {
 	watch     watch
 	unlisten  func() // closes the Listener, if the run belongs to one
 
-	halted chan struct{} // closed by Halt
-	once   sync.Once     // ensures that halted is closed only once
+	halted chan struct{} // closed when Halt was called
+	once   sync.Once     // makes halt close halted once
 
-	left0  chan struct{} // closed when no acceptor accepts any more
+	left0  chan struct{} // closed when no acceptor accepts any more, or one of them has failed
 	mu     sync.Mutex
-	accept int   // mu: acceptors that still accept
-	err    error // mu: the error of the first acceptor that failed
+	accept int   // number of acceptors that still accept. Guarded by mu
+	err    error // the error of the first acceptor that failed. Guarded by mu
 }
 
-// newRun takes over the sockets. driver serves them, if it is not nil.
+// newRun prepares a run that serves the sockets. If driver is not nil, its loops serve the
+// connections.
 func (s *Server) newRun(ctx context.Context, sockets []*Socket, driver drive.Driver) (*run, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (s *Server) newRun(ctx context.Context, sockets []*Socket, driver drive.Dri
 	return r, nil
 }
 
-// setGate sets what the connections share, and which of them are admitted.
+// setGate copies the server's settings and shared state into the run's gate.
 func (r *run) setGate() {
 	s, g := r.s, &r.Gate
 	g.Counts, g.Handshakes, g.Over, g.Log = &s.shared.counts, s.shared.handshakes, r.ctx.Done(), s.Log
@@ -77,7 +78,7 @@ func (r *run) setGate() {
 	g.Allow, g.Deny, g.Proxies, g.UnixProxies = s.Allow, s.Deny, s.Proxies, s.UnixProxies
 }
 
-// takeSockets makes an acceptor for each kernel socket.
+// takeSockets makes an acceptor for each kernel socket, with a loop if driver has loops.
 func (r *run) takeSockets(driver drive.Driver) error {
 	for _, so := range r.sockets {
 		if err := so.serve(&r.watch); err != nil {
@@ -101,21 +102,22 @@ func (r *run) takeSockets(driver drive.Driver) error {
 	return nil
 }
 
-// placeFree wakes a loop that waits for a place.
+// placeFree makes loops that wait for a place try again.
 func (r *run) placeFree() {
 	for _, a := range r.acceptors {
 		a.loop.PlaceFree()
 	}
 }
 
-// serveUntil serves until ctx ends, and then until the handlers have returned.
+// serveUntil serves until ctx is done. Then it waits until the handlers have returned, or ends
+// their connections after the Grace.
 func (r *run) serveUntil(ctx context.Context) error {
 	over := make(chan struct{})
 	var helpers sync.WaitGroup
 	r.start(&helpers, over)
 	select {
 	case <-ctx.Done():
-	case <-r.left0: // all sockets are closed, or accepting fails on them
+	case <-r.left0: // all sockets are closed, or accepting has failed
 	case <-r.halted:
 	}
 	r.drain()
@@ -136,7 +138,8 @@ func (r *run) serveUntil(ctx context.Context) error {
 	return r.err
 }
 
-// start begins to accept connections.
+// start starts the acceptors, the watch, and the goroutine that ends connections that exceed a
+// timeout.
 func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 	loops := false
 	for _, a := range r.acceptors {
@@ -152,7 +155,7 @@ func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 	helpers.Go(func() { r.keepTime(over) })
 }
 
-// drain begins the end of the run. Clients that are already connected are still served.
+// drain makes the run stop accepting. Clients that are already connected are still served.
 func (r *run) drain() {
 	r.Drain()
 	close(r.draining)
@@ -165,8 +168,8 @@ func (r *run) drain() {
 	}
 }
 
-// awaitEnd waits for the handlers, and ends their connections after the Grace. It returns the
-// number of connections that it ended.
+// awaitEnd waits until all handlers have returned. After the Grace it ends the connections of those
+// that have not, and returns the number of connections that it ended.
 func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	var late <-chan time.Time
 	if grace := cmp.Or(r.s.Grace, defaultGrace); grace > 0 {
@@ -182,7 +185,8 @@ func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	case <-r.halted:
 	}
 	r.cancel(ErrCut)
-	// Connections that were accepted before, and waited for a place, may start only now.
+	// A connection that was accepted before, and waited for a place, may only now get a handler. So
+	// repeat the search.
 	for {
 		cut += r.cut()
 		select {
@@ -202,23 +206,23 @@ func (r *run) cut() (n int) {
 	return n
 }
 
-// cutAgain is the time between two searches for connections to end.
+// cutAgain is the interval at which awaitEnd searches for more connections to end.
 const cutAgain = 10 * time.Millisecond
 
-// wait returns when all workers have ended.
+// wait returns when all workers and loops of the run have exited.
 func (r *run) wait() {
 	for _, a := range r.acceptors {
 		a.work.Wait()
 	}
 }
 
-// finishRun removes the run from its server.
+// finishRun removes the run from its server, which keeps its number of accepted connections.
 func (r *run) finishRun() {
 	_, accepted := r.totals()
 	r.s.runs.remove(r, accepted)
 }
 
-// halt ends everything at once.
+// halt makes the run end all connections at once, without a Grace.
 func (r *run) halt() {
 	r.once.Do(func() { close(r.halted) })
 	if r.unlisten != nil {
@@ -227,7 +231,7 @@ func (r *run) halt() {
 	}
 }
 
-// totals returns the number of live connections, and the number of all connections so far.
+// totals returns the number of live connections, and the number of connections accepted so far.
 func (r *run) totals() (live int, accepted uint64) {
 	for _, a := range r.acceptors {
 		n, m := a.roster.Counts()
@@ -237,7 +241,8 @@ func (r *run) totals() (live int, accepted uint64) {
 	return live, accepted
 }
 
-// acceptorEnded counts an acceptor that has ended.
+// acceptorEnded records that an acceptor no longer accepts. err is net.ErrClosed unless it has
+// failed.
 func (r *run) acceptorEnded(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,13 +252,13 @@ func (r *run) acceptorEnded(err error) {
 	if !errors.Is(err, net.ErrClosed) && r.err == nil {
 		r.err = fmt.Errorf("accept: %w", err)
 		if r.accept > 0 {
-			close(r.left0) // if one acceptor fails, all end
+			close(r.left0) // if one acceptor fails, the whole run ends
 			r.accept = -1
 		}
 	}
 }
 
-// keepTime advances the clock, and ends connections that ran out of time.
+// keepTime advances the group's clock, and ends connections that exceed a timeout.
 func (r *run) keepTime(over <-chan struct{}) {
 	t := time.NewTicker(r.Tick())
 	defer t.Stop()

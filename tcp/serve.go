@@ -25,12 +25,13 @@ func (s *Server) Counters() Counters {
 // A Peer is one live connection.
 type Peer struct {
 	Remote, Local net.Addr
-	Since         time.Duration // since it was accepted, to a second or so
-	Waits         bool          // in WaitReadable, for another request
+	Since         time.Duration // time since it was accepted, accurate to about a second
+	Waits         bool          // its handler waits in WaitReadable for another request
 }
 
-// Peers yields the open connections. A loop over them may be slow. It keeps none of them open, so
-// it may list connections that have ended since it began, and miss connections accepted meanwhile.
+// Peers yields the open connections. The loop over them may be slow, because Peers does not keep
+// them open meanwhile. So it may yield connections that have ended since the loop began, and miss
+// connections that were accepted since then.
 func (s *Server) Peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
 		for _, r := range s.runs.list() {
@@ -45,7 +46,7 @@ func (s *Server) Peers() iter.Seq[Peer] {
 	}
 }
 
-// ListenAndServe listens on addresses in the format of [Listen], and serves until ctx ends: see
+// ListenAndServe listens on addresses in the format of [Listen], and serves until ctx is done: see
 // [Server.Serve].
 func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 	if len(addrs) == 0 {
@@ -63,11 +64,11 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 	return s.Serve(ctx, sockets...)
 }
 
-// Serve serves the connections of sockets until ctx ends or all sockets are closed. Then it closes
-// the sockets, gives the handlers the Grace to return, ends the connections of handlers that have
-// not returned, and returns when the last handler has. It still serves clients that were connected
-// when ctx ended. It returns the error that ended accepting, and ErrCut if it had to end
-// connections.
+// Serve serves the connections of sockets until ctx is done or all sockets are closed. Then it
+// closes the sockets, gives the handlers the Grace to return, ends the connections of handlers that
+// have not returned, and returns when the last handler has. Clients that were connected when ctx
+// was cancelled are still served. The error is the one that stopped accepting, joined with ErrCut
+// if connections had to be ended.
 //
 // A socket can be served once. If one of sockets is already served, Serve fails at once and closes
 // the others.
@@ -89,15 +90,15 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	return r.serveUntil(ctx)
 }
 
-// Halt ends all connections and all calls of Serve at once, even during their Grace. It is final: a
-// Serve that another goroutine is about to call closes its sockets and fails with [net.ErrClosed],
-// and so does Listener. To end a Server that should serve again, end the context of Serve.
+// Halt ends all connections and all calls of Serve at once, even during their Grace. It cannot be
+// undone: a later call of Serve closes its sockets and fails with [net.ErrClosed], and so does
+// Listener. To end a Server that should serve again, cancel the context of Serve instead.
 func (s *Server) Halt() { s.runs.halt() }
 
-// WithState makes a handler of a function that has a state for each connection, of a type that the
-// program chooses. States are reused. Between two connections a state is set to its zero value; if
-// it has a method Reset, that is called instead, and may keep buffers. A state is not reused after
-// a panic.
+// WithState returns a handler that calls handle with a state for each connection, of a type that
+// the program chooses. States are reused. Before the next connection uses a state, its method Reset
+// is called, which may keep buffers; without such a method, the state is set to its zero value. A
+// state is not reused after a panic.
 //
 //	s.Handle = tcp.WithState(func(ctx context.Context, c net.Conn, p *parser) { … })
 //

@@ -26,63 +26,67 @@ const (
 	defaultMaxHandshakes    = 512
 )
 
-// defaultDrainTime is how long an accepted connection waits for a call of Accept once the Listener
-// is closed, and for its client to begin a TLS handshake once the server ends.
+// defaultDrainTime is how long an accepted connection may still wait for a call of Accept once the
+// Listener is closed, and how long its client may still wait before it begins a TLS handshake once
+// the server is ending.
 const defaultDrainTime = time.Second
 
-// A Server serves connections. Handle or Driver must be set; the zero value of every other field is
-// useful. Fields must not change once it serves.
+// A Server accepts and serves connections. Either Handle or Driver must be set; the zero values of
+// all other fields are useful. Fields must not change once the server serves.
 type Server struct {
-	// Handle serves one connection, which is closed when it returns. c is a *Conn, or with TLS a
-	// *tls.Conn over one. ctx ends when the Grace is over at the server's end; see also [Draining].
-	// A panic of Handle is logged and counted, and ends only that connection.
+	// Handle serves one connection, which is closed when Handle returns. c is a *Conn, or with TLS
+	// a *tls.Conn that uses one. ctx is cancelled when the server ends and the Grace is over;
+	// [Draining] reports the begin of the end. If Handle panics, the panic is logged and counted,
+	// and only that connection ends.
 	Handle func(ctx context.Context, c net.Conn)
 
 	// Driver, if set, serves the connections in place of Handle. It is an events.Handler of
-	// https://pkg.go.dev/github.com/haul-project/haul/tcp/events, for programs that never wait for
-	// something else before they answer.
+	// https://pkg.go.dev/github.com/haul-project/haul/tcp/events, for programs that do not wait for
+	// anything else before they answer.
 	Driver drive.Driver
 
-	// TLS, if set, makes connections begin with TLS. It must have a certificate. The certificates
-	// of package certs can be replaced while the server runs.
+	// TLS, if set, makes connections begin with a TLS handshake. It must have a certificate.
+	// Certificates of package certs can be replaced while the server runs.
 	TLS *tls.Config
 
-	// Options apply to the sockets of ListenAndServe.
+	// Options are used by ListenAndServe when it opens the sockets.
 	Options Options
 
-	// Limits. At MaxConns, no connection is accepted until one ends: the others wait in the
-	// kernel's queue. With Refuse they are accepted and reset, so that clients fail at once.
-	// Connections of one source above MaxConnsPerSource are reset. A source is an IPv4 address, or
-	// an IPv6 network of 64 bits.
+	// Limits. While there are MaxConns connections, no more are accepted: the others wait in the
+	// kernel's queue. With Refuse they are accepted and reset at once, so that their clients fail
+	// without waiting. If a source already has MaxConnsPerSource connections, its further ones are
+	// reset. A source is an IPv4 address, or an IPv6 network of 64 bits.
 	MaxConns          int // 0 means no limit
 	MaxConnsPerSource int // 0 means no limit
-	MaxHandshakes     int // TLS handshakes at a time, not counting those that wait for their client; others wait. 0 means 512
+	MaxHandshakes     int // concurrent TLS handshakes, not counting those that wait for their client; further ones wait. 0 means 512
 	Refuse            bool
 
-	// Times. They are accurate to a sixteenth of the shortest one, or a millisecond.
+	// Timeouts. They are accurate to a sixteenth of the shortest one, but not to less than a
+	// millisecond.
 	HandshakeTimeout time.Duration // for the PROXY header, and for TLS; 0 means 10 s
-	FirstByteTimeout time.Duration // until the client has sent something; not used after a TLS handshake. 0 means no limit
-	IdleTimeout      time.Duration // how long a call may wait while no byte is moved either way; 0 means no limit
+	FirstByteTimeout time.Duration // how long the client may take to send its first byte; not used after a TLS handshake. 0 means no limit
+	IdleTimeout      time.Duration // how long a call may wait while no byte is received or sent; 0 means no limit
 
 	// Proxies are the networks of proxies whose connections begin with a PROXY header (version 1 or
-	// 2), which names the client. To trust a proxy on the same machine that connects from 127.0.0.1
-	// or ::1, list these addresses; all other programs on that machine are then trusted too.
+	// 2), which contains the client's address. To trust a proxy on the same machine that connects
+	// from 127.0.0.1 or ::1, list these addresses; all other programs on that machine are then
+	// trusted too.
 	Proxies []netip.Prefix
 
-	// UnixProxies treats all peers on unix sockets as proxies; they have no address that a network
-	// could contain. Only the permissions of the socket's file, or of its directory, keep out peers
-	// other than the proxy; an abstract name ("@") has no permissions. Without UnixProxies, all
-	// bytes from a peer on a unix socket are data.
+	// UnixProxies treats all peers on unix sockets as proxies, because they have no address that
+	// Proxies could contain. Only the permissions of the socket's file, or of its directory, keep
+	// out peers other than the proxy; an abstract name ("@") has no permissions. Without
+	// UnixProxies, all bytes from a peer on a unix socket are data.
 	UnixProxies bool
 
-	// Deny and Allow decide who may connect, by the address of the connection or of its PROXY
-	// header, before a byte of TLS is read. Networks in Deny are refused, and if Allow is not
-	// empty, so are all networks that it does not contain. A peer on a unix socket is in no
+	// Deny and Allow decide which clients may connect, by the address of the connection or the one
+	// in its PROXY header, before any byte of TLS is read. Addresses in Deny are refused. If Allow
+	// is not empty, all addresses outside it are refused too. A peer on a unix socket is in no
 	// network. Refused connections are reset.
 	Allow, Deny []netip.Prefix
 
-	// Refused, if set, is called for each connection that Allow or Deny or a limit refuses,
-	// with ErrDenied, ErrSourceFull or ErrFull. It must return at once: no other connection
+	// Refused, if set, is called for each connection that is refused by Allow, Deny or a limit; why
+	// is ErrDenied, ErrSourceFull or ErrFull. It must return at once, because no other connection
 	// is accepted meanwhile. A panic is logged and counted.
 	Refused func(from net.Addr, why error)
 
@@ -95,15 +99,15 @@ type Server struct {
 	// returns, before that Read returns. It is not called with TLS. It must not keep b.
 	FirstBytes func(c *Conn, b []byte)
 
-	// Grace is how long handlers may continue when the server ends. 0 means 10 s, and below 0 means
-	// without limit.
+	// Grace is how long handlers may continue when the server ends. 0 means 10 s, and a negative
+	// value means that there is no limit.
 	Grace time.Duration
 
 	// BadHandshake, if set, is called for each connection whose PROXY header or TLS handshake
-	// failed: see ErrProxyHeader and [tls.RecordHeaderError], and io.EOF, the error of a port scan.
-	// It is called on the connection's goroutine, so strangers can cause many calls at once. c is
-	// closed when it returns. It is not called for StartTLS, nor for connections that the server's
-	// end has ended.
+	// failed. For the errors see ErrProxyHeader and [tls.RecordHeaderError]; for a port scan the
+	// error is io.EOF. It is called on the connection's goroutine, so strangers can cause many
+	// concurrent calls. c is closed when it returns. It is not called for StartTLS, nor for
+	// connections that ended because the server ended.
 	BadHandshake func(c *Conn, err error)
 
 	// Log receives the errors that no call returns: panics, and failures to accept. nil means
@@ -115,38 +119,39 @@ type Server struct {
 	runs      runs
 }
 
-// A shared is the state that the runs of a server share.
+// A shared is the state that all runs of a server share.
 type shared struct {
-	once       sync.Once     // initializes the rest
-	places     chan struct{} // one for each connection; nil without MaxConns
+	once       sync.Once     // initializes the other fields
+	places     chan struct{} // an element for each connection; nil without MaxConns
 	sources    *sources.Table
-	handshakes chan struct{} // one for each handshake
+	handshakes chan struct{} // an element for each TLS handshake that is computing; its capacity is MaxHandshakes
 	counts     conns.Counts
 }
 
-// runs are the calls of Serve that have not returned.
+// runs are the calls of Serve that have not returned, and the Listeners that still have connections.
 type runs struct {
 	mu     sync.Mutex
-	all    map[*run]bool // mu
-	halted bool          // mu: Halt was called
-	past   uint64        // mu: connections accepted by earlier runs
+	all    map[*run]bool // guarded by mu
+	halted bool          // Halt was called. Guarded by mu
+	past   uint64        // number of connections that earlier runs accepted. Guarded by mu
 }
 
-// Counters counts what a server has done and is doing.
+// Counters are the figures of a server: the first two are current values, the others totals since
+// it began.
 type Counters struct {
 	Conns      int // current connections
 	Handshakes int // current TLS handshakes, not counting those that wait for their client
 
 	Accepted      uint64
 	Refused       uint64 // connections refused by Allow or Deny, by MaxConns with Refuse, or by MaxConnsPerSource
-	TimedOut      uint64 // connections ended by one of the timeouts
+	TimedOut      uint64 // connections ended because they exceeded a timeout
 	AcceptErrors  uint64 // failures to accept, for example for lack of descriptors
-	BadHandshakes uint64 // failed TLS handshakes and PROXY headers
+	BadHandshakes uint64 // PROXY headers and TLS handshakes that failed
 	Panics        uint64 // panics of handlers
-	Cut           uint64 // connections ended because the server ended
+	Cut           uint64 // connections that the server ended after the Grace or by Halt
 }
 
-// check returns an error for invalid settings, or a halted server.
+// check returns an error if a setting is invalid or the server was halted.
 func (s *Server) check() error {
 	if s.runs.isHalted() {
 		return fmt.Errorf("tcp: the server is halted: %w", net.ErrClosed)
@@ -184,7 +189,7 @@ func (s *Server) init() {
 	})
 }
 
-// add adds a run. If Halt was called in between, the run ends soon.
+// add adds a run. If Halt was called after the run was created, add halts the run.
 func (rs *runs) add(r *run) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -197,7 +202,7 @@ func (rs *runs) add(r *run) {
 	}
 }
 
-// remove removes a run that has accepted the given number of connections.
+// remove removes a run, and adds the connections that it accepted to the total.
 func (rs *runs) remove(r *run, accepted uint64) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -219,7 +224,7 @@ func (rs *runs) isHalted() bool {
 	return rs.halted
 }
 
-// halt ends all runs, and any that are added later.
+// halt halts all runs, including runs that are added later.
 func (rs *runs) halt() {
 	rs.mu.Lock()
 	rs.halted = true
@@ -229,7 +234,7 @@ func (rs *runs) halt() {
 	}
 }
 
-// totals returns the number of live connections, and the number of all connections so far.
+// totals returns the number of live connections, and the number of connections accepted so far.
 func (rs *runs) totals() (live int, accepted uint64) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// maxSend is how many bytes of a file one system call sends: enough to make the cost of the
-	// call negligible, and few enough to keep deadlines.
+	// maxSend is how many bytes of a file one system call sends. They are enough to make the cost
+	// of a call negligible, and few enough for deadlines to be noticed in time.
 	maxSend = 4 << 20
 )
 
-// joins says that kernelReadFrom uses kernelCopy.join for sources that may wait.
+// joins says that kernelReadFrom never waits for its source: it returns a kernelCopy.join that
+// does. So it may be called with sources that wait.
 const joins = true
 
-// kernelReadFrom sends up to most bytes of r without a copy in this process, if the kernel can. It
-// does not wait for r. writing is held.
+// kernelReadFrom sends at most `most` bytes of r without a copy in this process, if the kernel can
+// do that. It does not wait for r. The caller holds c.writing.
 func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
 	src := sourceOf(r)
 	if src == nil {
 		return kernelCopy{}
 	}
-	if sendfile.IsFile(r) { // pipes and terminals are spliced
+	if sendfile.IsFile(r) { // pipes and terminals fail with sendfile, and are then spliced
 		if m := sendFile(c, src, most); m.handled {
 			return m
 		}
@@ -38,17 +39,17 @@ func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
 	return kernelCopy{join: func(h *Conn) kernelCopy { return splice(endpoint{ours: h}, endpoint{raw: src}, most) }}
 }
 
-// sourceOf returns the descriptor that r reads from if r is a plain file or connection, and nil
-// otherwise.
+// sourceOf returns the descriptor that r reads from, if r is a file of package os or a stream
+// connection of package net. For any other reader it returns nil.
 func sourceOf(r io.Reader) syscall.RawConn {
-	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") { // see IsFile for the reason
+	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") { // that type hides WriteTo, like the one that IsFile explains
 		return nil
 	}
 	return sendfile.RawOf(r)
 }
 
-// kernelWriteTo writes up to most received bytes to w without a copy in this process, if the kernel
-// can. It does not wait for w.
+// kernelWriteTo writes at most `most` received bytes to w without a copy in this process, if the
+// kernel can do that. It does not wait for w.
 func kernelWriteTo(w io.Writer, most int64) kernelCopy {
 	dst := endpoint{}
 	if to, ok := w.(*Conn); ok {
@@ -63,7 +64,8 @@ func kernelWriteTo(w io.Writer, most int64) kernelCopy {
 	return kernelCopy{join: func(h *Conn) kernelCopy { return splice(dst, endpoint{ours: h}, most) }}
 }
 
-// sendFile sends up to most bytes of a file, from its current offset.
+// sendFile sends at most `most` bytes of a file, from its current offset. The caller holds
+// c.writing.
 func sendFile(c *conns.Conn, src syscall.RawConn, most int64) (m kernelCopy) {
 	var failed, waited error
 	var s sendfile.Sender
@@ -103,32 +105,33 @@ func sendFile(c *conns.Conn, src syscall.RawConn, most int64) (m kernelCopy) {
 	return m
 }
 
-// An endpoint is one of two joined descriptors: one of our connections, or another file.
+// An endpoint is the source or the destination of a splice. If it is a connection of this package,
+// ours is set, and otherwise raw.
 type endpoint struct {
 	ours *Conn
 	raw  syscall.RawConn
 }
 
-// A joint moves bytes from one endpoint to the other. It locks each endpoint only while it uses it,
-// so that no call waits for one endpoint because of the other.
+// A joint moves bytes from one endpoint to the other through a pipe. It locks each endpoint only
+// while it uses that one, so that other calls on an endpoint never wait for the other endpoint.
 type joint struct {
 	dst, src    endpoint
 	p           sendfile.Pipe
 	n, most     int64
-	held        int   // bytes in the pipe
-	errno       error // of the last attempt
+	held        int   // number of bytes in the pipe
+	errno       error // error of the last splice
 	fill, empty func(fd uintptr) (done bool)
 }
 
-// splice moves up to most bytes from one descriptor to another through a pipe. The kernel moves
-// pages instead of copying them.
+// splice moves at most `most` bytes from src to dst through a pipe. The kernel moves pages instead
+// of copying them.
 func splice(dst, src endpoint, most int64) kernelCopy {
 	p, err := sendfile.TakePipe()
 	if err != nil {
 		return kernelCopy{}
 	}
 	j := &joint{dst: dst, src: src, p: p, most: most}
-	j.fill, j.empty = j.fillOnce, j.emptyAll // made once instead of for each turn
+	j.fill, j.empty = j.fillOnce, j.emptyAll // created once, to save an allocation in each round
 	defer func() { p.GiveBack(j.held == 0) }()
 	return j.move()
 }
@@ -143,13 +146,13 @@ func (j *joint) move() (m kernelCopy) {
 			return m
 		case err != nil:
 			return m.end(err)
-		case j.held == 0: // end of the source
+		case j.held == 0: // the source has no more bytes
 			return m.end(nil)
 		}
 		err = j.write()
 		switch m.n = j.n; {
 		case j.n == 0 && sendfile.IsUnable(err), err == errUnwaitable:
-			// For example, the file is open for appending.
+			// For example, dst is a file that is open for appending.
 			m.left = make([]byte, j.held)
 			if _, err := io.ReadFull(j.p, m.left); err != nil {
 				return m.end(err)
@@ -163,11 +166,12 @@ func (j *joint) move() (m kernelCopy) {
 	return m.end(nil)
 }
 
-// errUnwaitable says that the poller cannot wait for a descriptor that is not ours: a blocking
-// pipe, or a closed one. The descriptor's own methods can wait, or report why not.
+// errUnwaitable says that Go's poller cannot wait for a descriptor of another package: a blocking
+// pipe, or a closed descriptor. The methods of its file can wait, or return an error that says why
+// not.
 var errUnwaitable = errors.New("tcp: the poller does not wait for that")
 
-// read waits until the source has bytes, and moves them into the pipe.
+// read waits until the source has bytes, and moves some of them into the pipe.
 func (j *joint) read() error {
 	if j.src.ours == nil {
 		return j.done(j.src.raw.Read(j.fill))
@@ -181,14 +185,14 @@ func (j *joint) read() error {
 			case j.errno != nil:
 				return os.NewSyscallError("splice", j.errno)
 			case j.held == 0 && c.Ended() != nil:
-				return io.EOF // the call returns why the connection was ended
+				return io.EOF // ends the copy; the call then returns the reason why the connection was ended
 			}
 			return nil
 		})
 	})
 }
 
-// write empties the pipe into the destination, and waits while there is no room.
+// write empties the pipe into the destination. It waits while the destination has no room.
 func (j *joint) write() error {
 	if j.dst.ours == nil {
 		return j.done(j.dst.raw.Write(j.empty))
@@ -204,7 +208,8 @@ func (j *joint) write() error {
 	})
 }
 
-// done returns the result of using a descriptor that is not ours.
+// done returns the error of read or write for an endpoint that is not a connection of this package.
+// err is that of the poller.
 func (j *joint) done(err error) error {
 	switch {
 	case err != nil:
@@ -215,7 +220,8 @@ func (j *joint) done(err error) error {
 	return nil
 }
 
-// The poller calls fillOnce for read, and emptyAll for write.
+// PollRead and RawConn.Read call fillOnce, and PollWrite and RawConn.Write call emptyAll, whenever
+// the descriptor may be ready. Both return false to be called again.
 func (j *joint) fillOnce(in uintptr) bool {
 	j.held, j.errno = sendfile.Splice(int(in), j.p.W, int(min(j.most-j.n, sendfile.PipeSize)))
 	if j.src.ours != nil {

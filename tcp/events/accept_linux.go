@@ -18,20 +18,22 @@ import (
 )
 
 const (
-	// acceptBatch is how many connections are accepted in a round. It is bounded so that open
-	// connections get their turn.
+	// acceptBatch is how many connections are accepted in a round. The bound lets open connections
+	// be served in between.
 	acceptBatch = 64
 
-	// listenSlot is the slot of the listening socket.
+	// listenSlot is the key of the listening socket in the epoll. Connections have their slot in
+	// the table as a key.
 	listenSlot = 1<<32 - 1
 )
 
-// listen adds the listening socket to the epoll, or removes it.
+// listen adds the listening socket to the epoll, or removes it from there. It does nothing if that
+// is already so.
 func (l *loop) listen(on bool) error {
 	if l.listens == on {
 		return nil
 	}
-	op := unix.EPOLL_CTL_DEL // explicitly, because another process may have the socket
+	op := unix.EPOLL_CTL_DEL // closing it would not remove it from the epoll, because another process may have the socket open too
 	if on {
 		op = unix.EPOLL_CTL_ADD
 	}
@@ -42,7 +44,7 @@ func (l *loop) listen(on bool) error {
 	return nil
 }
 
-// accept accepts waiting connections.
+// accept accepts connections from the queue, at most acceptBatch of them.
 func (l *loop) accept() {
 	for range acceptBatch {
 		if !l.takePlace() {
@@ -69,8 +71,8 @@ func (l *loop) accept() {
 	}
 }
 
-// takePlace takes a place for a connection before it is accepted. If there is no place, it removes
-// the listening socket from the epoll until there is one.
+// takePlace takes a place for a connection before it is accepted. If there is no place, takePlace
+// returns false, and removes the listening socket from the epoll until a place becomes free.
 func (l *loop) takePlace() bool {
 	g := l.s.Gate
 	if g.Places == nil || g.Refuse {
@@ -82,14 +84,14 @@ func (l *loop) takePlace() bool {
 			l.full.Store(false)
 			return true
 		default:
-			l.full.Store(true) // a place that becomes free from now on wakes the loop
+			l.full.Store(true) // from now on a place that becomes free wakes the loop; try once more, because one may have become free just before
 		}
 	}
 	_ = l.listen(false)
 	return false
 }
 
-// notAccepted handles an error from accepting.
+// notAccepted releases the place, and decides by the error when to accept again.
 func (l *loop) notAccepted(errno syscall.Errno) {
 	g := l.s.Gate
 	if !g.Refuse {
@@ -118,14 +120,14 @@ func (l *loop) notAccepted(errno syscall.Errno) {
 	}
 }
 
-// endAccept ends accepting.
+// endAccept makes the loop accept no more.
 func (l *loop) endAccept(err error) {
 	_ = l.listen(false)
 	l.accepts = false
 	l.s.End(err)
 }
 
-// open begins to serve a connection.
+// open begins to serve an accepted connection.
 func (l *loop) open(c *conns.Conn) {
 	g := l.s.Gate
 	l.s.Roster.Enter(c)
@@ -148,7 +150,7 @@ func (l *loop) open(c *conns.Conn) {
 		l.serve(e)
 	}
 	if e.next == flow.Over {
-		return // the connection is already over
+		return // the connection has already ended
 	}
 	if err := l.poll.Control(unix.EPOLL_CTL_ADD, c.FD, connEvents, e.slot); err != nil {
 		l.finish(e, err)

@@ -13,13 +13,14 @@
 //	}}
 //	err := s.ListenAndServe(ctx, ":7")
 //
-// It is for programs that do not wait for anything else before they answer, such as another server,
-// a disk, or a lock that is held for long: all connections of a loop would wait meanwhile. Other
-// programs need tcp.Server.Handle.
+// It is for programs whose OnData never waits: for another server, a disk, or a lock that is held
+// for long. While it waited, all connections of the loop would wait too. Programs that have to wait
+// need tcp.Server.Handle.
 //
-// The limits and times of the server, its PROXY headers, Counters, Peers and Halt work the same
-// with both. Loops also call the hooks of the server, such as Refused, so these must not wait. With
-// TLS, and on systems other than Linux, each connection has a goroutine that calls OnData.
+// The server's limits and timeouts, PROXY headers, Counters, Peers and Halt work the same with
+// Driver and with Handle. A loop also calls the functions of the server, such as Refused, so these
+// must not wait either. With TLS, and on systems other than Linux, each connection has a goroutine
+// that calls OnData.
 //
 // # Stability
 //

@@ -13,27 +13,28 @@ import (
 	"github.com/haul-project/haul/tcp/internal/flow"
 )
 
-// bufferSize is how much is received at once, and how much is collected before it is sent.
+// bufferSize is how many bytes are received at a time, and how many written bytes a turn collects
+// before it sends them.
 const bufferSize = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// A caller serves a connection with OnData on its own goroutine: with TLS, and on systems without
-// loops.
+// A caller calls OnData for one connection, on the connection's own goroutine. It is used with TLS,
+// and on systems without loops.
 type caller struct {
 	handler *Handler
 	nc      net.Conn
-	h       drive.Handle // nc, or the connection below its TLS
+	h       drive.Handle // equal to nc, or with TLS the connection that nc uses
 	e       Conn
 }
 
-// Call and Send implement flow.Driver.
+// Call and Send implement flow.Driver for the connection.
 func (k *caller) Call(data []byte) int { return k.handler.call(&k.e, data) }
 
-// Send waits until everything is sent.
+// Send waits until all bytes are sent.
 func (k *caller) Send(b []byte, last bool) (int, error) { return k.nc.Write(b) }
 
-// Serve serves a connection by calling OnData until it ends. The server calls Serve.
+// Serve serves a connection by calling OnData until the connection ends. The server calls Serve.
 func (h *Handler) Serve(nc net.Conn, handle drive.Handle, c *conns.Conn) {
 	k := &caller{handler: h, nc: nc, h: handle}
 	k.e.d, k.e.c, k.e.h, k.e.max = k, c, handle, h.limits()
@@ -73,7 +74,7 @@ func (k *caller) turn(data []byte) (flow.Next, error) {
 }
 
 // turnReceived waits for bytes, and lets the handler use them. An idle connection has no buffer,
-// except with TLS, and ends when the server does.
+// except with TLS. When the server begins to end, an idle connection is closed.
 func (k *caller) turnReceived() (flow.Next, error) {
 	isTLS := k.nc != net.Conn(k.h)
 	if !isTLS {
@@ -84,7 +85,7 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	b := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(b)
 	n, err := k.read(b[:], isTLS)
-	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() { // TLS holds no request
+	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() { // the deadline was moved to end the wait, and TLS holds no part of a request
 		if err = k.h.WaitReadable(); err == nil {
 			n, err = k.read(b[:], false)
 		}
@@ -95,12 +96,12 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	return k.turn(b[:n])
 }
 
-// read reads, and records the end of the client's data. If idle is set, it does not wait once the
-// server ends.
+// read reads, and records when the client has closed its sending half. If idle is set, it does not
+// wait once the server begins to end.
 func (k *caller) read(b []byte, idle bool) (int, error) {
 	c := k.e.c
 	c.SetIdle(idle)
-	drains := idle && k.e.Draining() // the server may have checked before the call of SetIdle
+	drains := idle && k.e.Draining() // the server may have begun to end before the call of SetIdle, and then has not ended the wait of this read
 	if drains {
 		_ = k.h.SetReadDeadline(time.Unix(1, 0))
 	}

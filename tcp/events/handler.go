@@ -13,14 +13,14 @@ const (
 	defaultMaxUnsent = 1 << 20
 )
 
-// These errors are passed to OnEnd. So are errors of package tcp: ErrDraining, ErrCut and the
-// errors of its timeouts.
+// OnEnd gets these errors. It also gets errors of package tcp: ErrDraining, ErrCut, and the errors
+// of timeouts.
 var (
-	// ErrHeld says that OnData used none of [Handler.MaxHeld] bytes.
+	// ErrHeld says that OnData used none of the [Handler.MaxHeld] bytes that it got.
 	ErrHeld = flow.ErrHeld
 
-	// ErrUnsent says that the bytes written by OnData and not yet read by the client exceed
-	// [Handler.MaxUnsent].
+	// ErrUnsent says that OnData wrote more than [Handler.MaxUnsent] bytes that the client has not
+	// read yet.
 	ErrUnsent = flow.ErrUnsent
 
 	// ErrPanicked says that OnData panicked. The panic is logged.
@@ -30,31 +30,31 @@ var (
 // A Handler is a Driver of a tcp.Server. Its fields must not change once the server serves.
 type Handler struct {
 	// OnData serves the connections; it must be set. data holds the bytes that were received and
-	// not used yet. OnData returns how many of them it has used; the others begin the data of the
-	// next call. data is valid until OnData returns. If it used some bytes and others are left, it
-	// is called again at once, so it may answer one request in each call.
+	// not used yet. OnData returns how many of them it has used; the other bytes are the beginning
+	// of the data of the next call. data is valid until OnData returns. If OnData has used some of
+	// the bytes but not all, it is called again at once, so it may answer one request in each call.
 	//
-	// The first call is when the connection opens, without data, so that OnData can greet. The last
-	// call is when the client has ended sending: see [Conn.Ended]. A panic is logged and counted,
-	// and ends only that connection.
+	// OnData is called first when the connection opens, without data, so that it can greet the
+	// client. It is called last when the client has closed its sending half: see [Conn.Ended]. If
+	// OnData panics, the panic is logged and counted, and only that connection ends.
 	//
-	// A loop calls it for all connections of a socket, one call after the other. Calls of several
-	// loops run concurrently. A call that waits, or computes for long, delays all connections of
-	// its loop.
+	// A loop calls OnData for all connections of its socket, one call at a time. Several loops call
+	// it concurrently. A call that waits, or computes for long, delays all connections of its loop.
 	OnData func(c *Conn, data []byte) (used int)
 
-	// OnEnd, if set, is called once for each connection that OnData was called for, when the
-	// connection ends. err is nil if the client or Close ended it, and otherwise the reason. c is
-	// no longer valid after OnEnd returns.
+	// OnEnd, if set, is called once when a connection ends for which OnData was called. err is nil
+	// if the client or Close ended the connection, and otherwise the reason. c is no longer valid
+	// after OnEnd returns.
 	OnEnd func(c *Conn, err error)
 
-	// A connection ends with ErrHeld if OnData uses none of MaxHeld bytes, and with ErrUnsent if
-	// more than MaxUnsent written bytes wait for the client to read.
+	// A connection ends with ErrHeld if OnData is called with MaxHeld bytes and uses none of them.
+	// It ends with ErrUnsent if the client has not yet read more than MaxUnsent of the written
+	// bytes.
 	MaxHeld   int // 0 means 64 KiB
 	MaxUnsent int // 0 means 1 MiB
 }
 
-// Check returns an error for invalid settings. The server calls it.
+// Check returns an error if a setting is invalid. The server calls it.
 func (h *Handler) Check() error {
 	switch {
 	case h.OnData == nil:
@@ -67,12 +67,12 @@ func (h *Handler) Check() error {
 	return nil
 }
 
-// limits returns the bounds of each connection.
+// limits returns the bounds of each connection, with the defaults filled in.
 func (h *Handler) limits() *flow.Limits {
 	return &flow.Limits{Held: cmp.Or(h.MaxHeld, defaultMaxHeld), Unsent: cmp.Or(h.MaxUnsent, defaultMaxUnsent)}
 }
 
-// call calls OnData.
+// call calls OnData. It panics if OnData returns an impossible number.
 func (h *Handler) call(e *Conn, data []byte) int {
 	used := h.OnData(e, data)
 	if used < 0 || used > len(data) {
@@ -81,7 +81,7 @@ func (h *Handler) call(e *Conn, data []byte) int {
 	return used
 }
 
-// end calls OnEnd, which may panic too.
+// end calls OnEnd if it is set, and catches its panic.
 func (h *Handler) end(e *Conn, err error) {
 	if h.OnEnd == nil {
 		return

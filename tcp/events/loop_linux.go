@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
-// NewLoop returns a loop that serves the connections of a socket. The server calls it.
+// NewLoop returns a loop that accepts and serves the connections of a socket. The server calls it.
 func (h *Handler) NewLoop(s *drive.Socket) (drive.Loop, error) {
 	l := &loop{handler: h, s: s, max: h.limits(), accepts: true, in: make([]byte, receiveSize)}
 	var err error
@@ -30,7 +30,7 @@ func (h *Handler) NewLoop(s *drive.Socket) (drive.Loop, error) {
 	return l, nil
 }
 
-// Close closes the epoll.
+// Close closes the epoll. It is only called for a loop that does not run.
 func (l *loop) Close() { _ = l.poll.Close() }
 
 // PlaceFree wakes the loop if it waits for a place for a connection.
@@ -40,11 +40,11 @@ func (l *loop) PlaceFree() {
 	}
 }
 
-// Run runs the loop.
+// Run serves connections until the loop accepts no more and the last connection has ended.
 func (l *loop) Run() {
 	over := false
 	defer func() {
-		if !over { // a handler has called runtime.Goexit
+		if !over { // a handler has called runtime.Goexit, which ends this goroutine: start a new one
 			l.s.Go(l.Run)
 		}
 	}()
@@ -67,7 +67,8 @@ func (l *loop) Run() {
 	}
 }
 
-// handle handles the events, and serves the connections that were left for this round.
+// handle handles the events that the epoll returned, and serves the connections that were queued in
+// the last round.
 func (l *loop) handle() {
 	for l.at < l.n {
 		events, slot := l.poll.Event(l.at)
@@ -75,8 +76,9 @@ func (l *loop) handle() {
 		if slot == listenSlot {
 			l.accept()
 		} else if e := l.table[slot]; e != nil {
-			// The slot may have been reused since the event. That does no harm: there is then
-			// nothing to read, or no room to send.
+			// If the connection in the slot has ended since the event, the slot may have a new
+			// connection. That does no harm: there is then just nothing to read, or no room to
+			// send.
 			e.ready = e.ready || events&^unix.EPOLLOUT != 0
 			e.closed = e.closed || events&^(unix.EPOLLIN|unix.EPOLLOUT) != 0
 			l.serve(e)
@@ -88,7 +90,7 @@ func (l *loop) handle() {
 	for len(l.batch) > 0 {
 		last := len(l.batch) - 1
 		e := l.batch[last]
-		l.batch[last] = nil // so that it is not kept after its end
+		l.batch[last] = nil // so that the batch does not keep the connection in memory
 		l.batch = l.batch[:last]
 		if e.queued = false; e.next != flow.Over {
 			l.serve(e)
@@ -96,7 +98,8 @@ func (l *loop) handle() {
 	}
 }
 
-// attend handles changes by other goroutines.
+// attend handles a change by another goroutine: the server is ending, a place has become free, or a
+// wait before accepting again is over.
 func (l *loop) attend() {
 	if l.s.Gate.Draining() {
 		l.drain()
@@ -114,8 +117,8 @@ func (l *loop) attend() {
 	}
 }
 
-// drain begins the end. It closes connections without a request. After Times.Drain it also closes
-// the connections of clients that have sent nothing.
+// drain closes idle connections once the server is ending: at first those whose clients have sent
+// something before, and after Times.Drain also those whose clients have sent nothing yet.
 func (l *loop) drain() {
 	switch {
 	case !l.idleEnded:
@@ -127,7 +130,7 @@ func (l *loop) drain() {
 		return
 	}
 	for _, e := range l.table {
-		if e != nil && e.next == flow.Idle && !e.queued { // a request may be in the kernel
+		if e != nil && e.next == flow.Idle && !e.queued { // queued, because the kernel may already have received a request
 			e.ready = true
 			l.queue(e)
 		}

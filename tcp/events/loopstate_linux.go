@@ -8,14 +8,14 @@ import (
 	"github.com/haul-project/haul/tcp/internal/flow"
 )
 
-// A loopState is a loop's state for a connection.
+// A loopState is the state that a loop keeps for a connection.
 type loopState struct {
-	next   flow.Next // what it waits for
+	next   flow.Next // what the connection waits for
 	slot   uint32    // index in the loop's table
-	ready  bool      // there may be bytes to read
-	closed bool      // the kernel has reported an end or urgent data: read until nothing is left
-	queued bool      // in the loop's list for its next round
-	header bool      // its PROXY header is still to come
+	ready  bool      // a receive may find bytes
+	closed bool      // the kernel has reported that the peer closed, an error, or urgent data: receive until nothing is left
+	queued bool      // the connection is in the loop's list for the next round
+	header bool      // the connection begins with a PROXY header, which is not complete yet
 
-	late *time.Timer // ends the connection while it lingers: the program is done with it, and further bytes from the client are discarded
+	late *time.Timer // the handler is done with the connection and further bytes from the client are discarded; this timer closes it. Otherwise nil
 }

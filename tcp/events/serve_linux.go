@@ -20,57 +20,58 @@ import (
 )
 
 const (
-	// receiveSize is how much is received at once from a connection.
+	// receiveSize is how many bytes are received at a time from a connection.
 	receiveSize = 64 << 10
 
-	// connEvents are the epoll events of a connection.
+	// connEvents are the events of a connection that its epoll reports, edge-triggered.
 	connEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
 )
 
-// A loop serves all connections of one listening socket by calling [Handler.OnData]. It has an
-// epoll, in which all descriptors except the listening one are edge-triggered. The goroutine waits
-// for the epoll in Go's poller, so an idle loop holds no thread.
+// A loop serves all connections of one listening socket by calling [Handler.OnData]. Its epoll
+// reports events of connections once (edge-triggered), and those of the listening socket until they
+// are handled. The goroutine waits for the epoll in Go's poller, so an idle loop occupies no
+// thread.
 type loop struct {
 	handler *Handler
 	s       *drive.Socket
 	max     *flow.Limits
-	spare   *conns.Conn // for the next connection
+	spare   *conns.Conn // memory for the next connection
 
 	poll *rawsock.Epoll
 
-	woken atomic.Bool // attend has work to do
-	full  atomic.Bool // the loop waits for a place for a connection
+	woken atomic.Bool // Wake was called: attend must run
+	full  atomic.Bool // there was no place for a connection: PlaceFree must wake the loop
 
-	// The loop's goroutine owns the fields below. A handler may end this goroutine with
-	// runtime.Goexit; a new goroutine then continues with them.
+	// Only the loop's goroutine uses the fields below. A handler may end this goroutine with
+	// runtime.Goexit; a new goroutine then continues with the same values.
 	n, at   int     // number of events, and index of the next one to handle
-	ready   []*Conn // to serve in the next round
-	batch   []*Conn // being served in this round
+	ready   []*Conn // connections to serve in the next round
+	batch   []*Conn // connections that are left to serve in this round
 	current *Conn   // the connection whose handler runs
 
-	table []*Conn  // by slot
-	free  []uint32 // slots
+	table []*Conn  // the connections; the index is their slot. A free slot is nil
+	free  []uint32 // the free slots of table
 	conns int
 
-	in  []byte // receive buffer for connections that hold nothing
-	out []byte // scratch memory for the handlers' writes
+	in  []byte // receive buffer for connections without held bytes
+	out []byte // scratch memory that collects what the handlers write in a turn
 
 	listens   bool          // the listening socket is in the epoll
 	accepts   bool          // the loop accepts connections, or will accept them again
-	delay     time.Duration // the latest wait after accepting failed
-	idleEnded bool          // the end has begun: connections no longer stay idle
-	lateEnded bool          // connections that have sent nothing end as well
+	delay     time.Duration // the last wait after a failure to accept
+	idleEnded bool          // the server is ending: connections that become idle are closed
+	lateEnded bool          // connections whose clients have sent nothing yet are closed too
 	drainedAt time.Time
-	firstLook bool // data is already there when a connection is accepted
+	firstLook bool // connections are accepted only once the client has sent something, so receive at once
 }
 
-// Wake makes the loop handle a change by another goroutine.
+// Wake makes the loop notice a change by another goroutine. Any goroutine may call it.
 func (l *loop) Wake() {
 	l.woken.Store(true)
 	l.poll.Wake()
 }
 
-// serve serves a connection after an event.
+// serve serves a connection after an event. It survives a panic of the handler.
 func (l *loop) serve(e *Conn) {
 	returned := false
 	defer l.guard(e, &returned)
@@ -78,7 +79,8 @@ func (l *loop) serve(e *Conn) {
 	returned = true
 }
 
-// guard is deferred. It ends a connection whose handler panics, or calls runtime.Goexit.
+// guard is deferred. It ends the connection if its handler has panicked, or has called
+// runtime.Goexit.
 func (l *loop) guard(e *Conn, returned *bool) {
 	if *returned {
 		return
@@ -91,7 +93,7 @@ func (l *loop) guard(e *Conn, returned *bool) {
 	}
 }
 
-// advance serves a connection until it needs another event.
+// advance does the next step for a connection: it sends, calls the handler, or receives.
 func (l *loop) advance(e *Conn) {
 	if e.late != nil {
 		l.discard(e)
@@ -121,13 +123,14 @@ func (l *loop) turn(e *Conn, data []byte) (flow.Next, error) {
 	return e.flow.Turn(data, &l.out, l, *l.max)
 }
 
-// Call and Send implement flow.Driver for the current connection.
+// Call and Send implement flow.Driver for l.current.
 func (l *loop) Call(data []byte) int { return l.handler.call(l.current, data) }
 
-// Send sends as many bytes as there is room for.
+// Send sends as many bytes as the socket has room for, without waiting.
 func (l *loop) Send(b []byte, last bool) (int, error) { return l.current.c.TrySend(b, last) }
 
-// receive receives once, and lets the handler use the bytes held.
+// receive receives once, and lets the handler use the received bytes, together with those held
+// before.
 func (l *loop) receive(e *Conn) (flow.Next, error) {
 	c := e.c
 	holds := e.flow.Holds()
@@ -167,7 +170,8 @@ func (l *loop) receive(e *Conn) (flow.Next, error) {
 	return l.turn(e, data)
 }
 
-// readHeader reads a PROXY header, and then serves the bytes after it.
+// readHeader parses the PROXY header of a connection. Once it is complete, the handler gets the
+// bytes after it.
 func (l *loop) readHeader(e *Conn, data []byte) (flow.Next, error) {
 	h, n, err := proxy.Parse(data)
 	if errors.Is(err, proxy.ErrShort) {
@@ -188,14 +192,15 @@ func (l *loop) readHeader(e *Conn, data []byte) (flow.Next, error) {
 		return next, err
 	}
 	e.c.Heard()
-	if next != flow.Idle { // the greeting is not sent yet
+	if next != flow.Idle { // the handler's greeting is not sent yet
 		e.flow.Hold(rest)
 		return next, nil
 	}
 	return l.turn(e, rest)
 }
 
-// schedule records what a connection waits for, and ends it if it waits for nothing.
+// schedule records what a connection waits for. It ends the connection if that is over, or if it is
+// idle while the server is ending.
 func (l *loop) schedule(e *Conn, next flow.Next, err error) {
 	e.next = next
 	idle := next == flow.Idle
@@ -220,7 +225,7 @@ func (l *loop) queue(e *Conn) {
 	}
 }
 
-// admit admits a connection, and calls its handler for the first time.
+// admit checks the client's address, and prepares the first call of the handler.
 func (l *loop) admit(e *Conn, client netip.Addr) bool {
 	if err := l.s.Gate.Check(e.c, client); err != nil {
 		l.reject(e, err)
@@ -231,19 +236,19 @@ func (l *loop) admit(e *Conn, client netip.Addr) bool {
 	return true
 }
 
-// reject ends a connection before the handler gets it.
+// reject reports why a connection is refused, and closes it. The handler was not called for it.
 func (l *loop) reject(e *Conn, err error) {
-	defer l.remove(e) // even if the program's function panics
+	defer l.remove(e) // even if the program's Refused or BadHandshake panics
 	l.s.Reject(e.c, e.handle(), err)
 }
 
-// finish ends a connection, and reports the reason to the program.
+// finish ends a connection, and passes the reason to OnEnd.
 func (l *loop) finish(e *Conn, err error) {
-	if e.late != nil { // the program already knows
+	if e.late != nil { // OnEnd was already called
 		l.remove(e)
 		return
 	}
-	if why := e.c.Ended(); why != nil { // the error of a call is only a consequence
+	if why := e.c.Ended(); why != nil { // the server has ended the connection, and err is only a consequence of that
 		err = why
 	}
 	if e.header {
@@ -259,10 +264,10 @@ func (l *loop) finish(e *Conn, err error) {
 	l.handler.end(e, err)
 }
 
-// hasUnread reports whether the client of a connection that the server ends has sent bytes that
-// were not used. Closing would then send a reset, and the kernel would discard the last answer (RFC
-// 1122, section 4.2.2.13). If a handler closes, no system call is spent on the check, so bytes that
-// arrived during its turn are missed.
+// hasUnread reports whether there are unused bytes from the client of a connection that the server
+// ends. In that case, closing would send a reset, and the client's kernel would discard the last
+// answer (RFC 1122, section 4.2.2.13). If the handler closes the connection, no system call is
+// spent on the check, so bytes that arrived during the handler's turn are missed.
 func (l *loop) hasUnread(e *Conn, err error) bool {
 	switch {
 	case e.c.Ended() != nil || e.flow.Ended():
@@ -273,8 +278,9 @@ func (l *loop) hasUnread(e *Conn, err error) bool {
 	return errors.Is(err, conns.ErrDraining) && rawsock.Readable(e.c.FD)
 }
 
-// linger ends sending, and keeps a connection until its client has ended it too, for at most
-// Times.Drain. Meanwhile it has no timeouts and does not count as cut.
+// linger closes the sending half of a connection, and keeps the rest open until the client has
+// closed its half too, for at most Times.Drain. Meanwhile the connection has no timeouts, and is
+// not counted as cut.
 func (l *loop) linger(e *Conn) {
 	e.c.Linger()
 	e.next, e.ready = flow.Partial, true
@@ -288,7 +294,8 @@ func (l *loop) linger(e *Conn) {
 	})
 }
 
-// discard receives once and drops the bytes.
+// discard receives once and drops the bytes. It closes the connection once the client has closed
+// its half.
 func (l *loop) discard(e *Conn) {
 	switch n, errno := rawsock.Recv(e.c.FD, l.in, 0); {
 	case errno == unix.EAGAIN: // until the next event
@@ -299,7 +306,7 @@ func (l *loop) discard(e *Conn) {
 	}
 }
 
-// remove releases the resources of a connection.
+// remove closes a connection and frees its slot.
 func (l *loop) remove(e *Conn) {
 	c := e.c
 	if e.late != nil {

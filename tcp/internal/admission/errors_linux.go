@@ -6,6 +6,7 @@ import (
 	"syscall"
 )
 
-// ofPeer are the errors of accept(2) about a single connection: see "Error handling" there.
+// ofPeer lists the errors of accept(2) that concern a single connection: see "Error handling" in
+// its manual page.
 var ofPeer = []syscall.Errno{syscall.ECONNABORTED, syscall.EPERM, syscall.EPROTO, syscall.ENETDOWN, syscall.ENOPROTOOPT,
 	syscall.EHOSTDOWN, syscall.ENONET, syscall.EHOSTUNREACH, syscall.EOPNOTSUPP, syscall.ENETUNREACH, syscall.ETIMEDOUT}

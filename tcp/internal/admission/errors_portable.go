@@ -4,5 +4,5 @@ package admission
 
 import "syscall"
 
-// ofPeer are the errors of accepting about a single connection.
+// ofPeer lists the errors from accepting that concern a single connection.
 var ofPeer = []syscall.Errno{syscall.ECONNABORTED, syscall.ECONNRESET, syscall.EPERM}

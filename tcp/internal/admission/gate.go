@@ -1,5 +1,5 @@
-// Package admission decides which accepted connections a server serves: by their number,
-// by their source, and by their address.
+// Package admission decides which accepted connections a server serves. It limits their number, in
+// all and for each source, and checks their addresses.
 package admission
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/tcp/internal/sources"
 )
 
-// The reasons to refuse a connection. Package tcp documents them.
+// The reasons for which a connection is refused. Package tcp documents them.
 var (
 	ErrDenied     = errors.New("tcp: the address is not allowed")
 	ErrSourceFull = errors.New("tcp: the source has as many connections as it may")
@@ -27,25 +27,25 @@ var (
 type Gate struct {
 	conns.Group
 
-	Places  chan struct{}  // an element for each connection; nil without a limit
-	Sources *sources.Table // nil without a limit
-	Refuse  bool           // reset connections without a place; otherwise they wait
+	Places  chan struct{}  // holds an element for each connection, and its capacity is the limit; nil without a limit
+	Sources *sources.Table // counts the connections of each source; nil without a limit
+	Refuse  bool           // without a place, connections are reset; if false, they wait
 
 	Allow, Deny []netip.Prefix
 	Proxies     []netip.Prefix // networks whose connections begin with a PROXY header
-	UnixProxies bool           // connections on unix sockets begin with one too
+	UnixProxies bool           // connections on unix sockets begin with a PROXY header
 
-	Refused func(from net.Addr, why error) // may be nil
+	Refused func(from net.Addr, why error) // called for each refused connection; may be nil
 	OnPlace func()                         // called when a place becomes free; may be nil
 
 	loggedAt atomic.Int64
 }
 
-// HasProxies reports whether any connection begins with a PROXY header.
+// HasProxies reports whether connections from some sources begin with a PROXY header.
 func (g *Gate) HasProxies() bool { return len(g.Proxies) > 0 || g.UnixProxies }
 
-// IsProxy reports whether connections of a source begin with a PROXY header. An invalid address is
-// a peer on a unix socket.
+// IsProxy reports whether connections from an address begin with a PROXY header. An invalid address
+// means a peer on a unix socket.
 func (g *Gate) IsProxy(a netip.Addr) bool {
 	if !a.IsValid() {
 		return g.UnixProxies
@@ -53,8 +53,8 @@ func (g *Gate) IsProxy(a netip.Addr) bool {
 	return inAny(g.Proxies, a)
 }
 
-// Admit decides whether an accepted connection is served. Without Refuse it waits for a
-// place.
+// Admit takes a place for an accepted connection and counts its source, or refuses it. If there is
+// no place, Admit waits for one, or with Refuse refuses the connection.
 func (g *Gate) Admit(c *conns.Conn) bool {
 	if !g.takePlace() {
 		return g.refuse(c, c.PeerAddr(), ErrFull)
@@ -62,8 +62,9 @@ func (g *Gate) Admit(c *conns.Conn) bool {
 	return g.CountSource(c)
 }
 
-// CountSource counts a connection that has a place for its source, or refuses it. The clients of a
-// proxy are counted later: see [Gate.Check].
+// CountSource counts the source of a connection that already has a place. If the source is at its
+// limit, CountSource releases the place and refuses the connection. The clients of a proxy are
+// counted later, by [Gate.Check].
 func (g *Gate) CountSource(c *conns.Conn) bool {
 	c.Source = netip.Addr{} // clears the source of the previous connection
 	if g.Sources != nil {
@@ -80,8 +81,9 @@ func (g *Gate) CountSource(c *conns.Conn) bool {
 	return true
 }
 
-// Check applies Allow and Deny, and the limit of connections for the client that a PROXY header
-// names. client is invalid if there is no such header.
+// Check applies Allow and Deny to the client's address. If the connection has a PROXY header,
+// client is the address in it, and Check also applies the limit for each source. Otherwise client
+// is invalid.
 func (g *Gate) Check(c *conns.Conn, client netip.Addr) error {
 	if len(g.Allow)+len(g.Deny) > 0 && !g.allows(cmp.Or(client, c.PeerIP())) {
 		return ErrDenied
@@ -95,7 +97,7 @@ func (g *Gate) Check(c *conns.Conn, client netip.Addr) error {
 	return nil
 }
 
-// Reject refuses a connection if err comes from Check, and reports whether it does.
+// Reject refuses a connection if err comes from Check. Otherwise it does nothing and returns false.
 func (g *Gate) Reject(c *conns.Conn, from net.Addr, err error) bool {
 	if !errors.Is(err, ErrSourceFull) && !errors.Is(err, ErrDenied) {
 		return false
@@ -104,7 +106,7 @@ func (g *Gate) Reject(c *conns.Conn, from net.Addr, err error) bool {
 	return true
 }
 
-// Left releases what Admit took.
+// Left releases the place of a connection, and its count for source if that is valid.
 func (g *Gate) Left(source netip.Addr) {
 	if g.Places != nil {
 		<-g.Places
@@ -117,7 +119,8 @@ func (g *Gate) Left(source netip.Addr) {
 	}
 }
 
-// takePlace takes one of the places for connections. Without Refuse it waits for one.
+// takePlace takes a place for a connection. If no place is free, it returns false with Refuse, and
+// otherwise waits for a place until the connections must end.
 func (g *Gate) takePlace() bool {
 	if g.Places == nil {
 		return true
@@ -138,37 +141,38 @@ func (g *Gate) takePlace() bool {
 	}
 }
 
-// refuse counts and reports a refusal, and makes the connection's close a reset.
+// refuse counts and reports a refused connection, and makes its close send a reset. It returns
+// false.
 func (g *Gate) refuse(c *conns.Conn, from net.Addr, why error) bool {
 	g.Counts.Refused.Add(1)
 	_ = c.SetLinger(0)
 	if report := g.Refused; report != nil {
-		defer g.Caught(func() net.Addr { return from }) // a panic would end accepting
+		defer g.Caught(func() net.Addr { return from }) // a panic would stop accepting
 		report(from, why)
 	}
 	return false
 }
 
-// allows reports whether Allow and Deny admit an address.
+// allows reports whether Allow and Deny accept an address.
 func (g *Gate) allows(a netip.Addr) bool {
 	return !inAny(g.Deny, a) && (len(g.Allow) == 0 || inAny(g.Allow, a))
 }
 
-// inAny reports whether an address is in one of the networks.
+// inAny reports whether an address is in one of the networks. The zone is ignored.
 func inAny(networks []netip.Prefix, a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// firstDelay and maxDelay bound the wait before accepting again when the process has run out of
-// descriptors or memory.
+// When the process has run out of descriptors or memory, it waits before it accepts again. The wait
+// begins with firstDelay and doubles up to maxDelay.
 const (
 	firstDelay = 5 * time.Millisecond
 	maxDelay   = time.Second
 )
 
-// Failed counts a failure to accept, logs one failure a minute, and returns how long to wait, given
-// the last wait.
+// Failed counts a failure to accept, and logs at most one a minute. It returns how long to wait
+// before the next attempt; delay is the previous wait.
 func (g *Gate) Failed(err error, delay time.Duration) time.Duration {
 	delay = min(max(firstDelay, 2*delay), maxDelay)
 	g.Counts.AcceptErrors.Add(1)

@@ -9,33 +9,34 @@ import (
 	"github.com/haul-project/haul/tcp/internal/proxy"
 )
 
-// A Conn is a pooled connection. A call takes the use of it ([Conn.Take], [Conn.Drop]). Methods
-// that move bytes, wait or set something require that use.
+// A Conn is a pooled connection. A call that uses it begins with [Conn.Take] and ends with
+// [Conn.Drop], and the connection is not reused in between. Methods that move bytes, wait, or set
+// an option may be called only between the two.
 type Conn struct {
-	sock // the connection of the system
+	sock // the system's connection
 
-	leave      func(*Conn) // returns it to its roster
-	next, prev *Conn       // in the roster: the neighbours among the live connections, or the next free one
+	leave      func(*Conn) // returns the Conn to its roster for reuse
+	next, prev *Conn       // in the roster: the neighbours in the ring of live connections; in the list of free Conns, only next
 
-	prefix []byte // reading: bytes received but not yet read by the handler
+	prefix []byte // bytes that were received but not yet read by the handler; guarded by reading
 
 	ended         atomic.Pointer[ender] // why the server ended the connection; nil if it did not
 	remote, local atomic.Pointer[Addr]
 
-	Source netip.Addr // the address that the gate counts it for; invalid if it is not counted
+	Source netip.Addr // the address whose count includes the connection; invalid if none does
 }
 
-// An ender is the reason why a connection was ended.
+// An ender holds the reason why the server ended a connection.
 type ender struct{ err error }
 
-// lingering marks a connection that the handler has ended but whose client has not.
+// lingering marks a connection that the handler has closed but whose client has not closed yet.
 var lingering = &ender{net.ErrClosed}
 
 // An Addr wraps a net.Addr so that it can be stored atomically.
 type Addr struct{ net.Addr }
 
-// Take begins a call that uses the connection, and Drop ends it. Take reports false if the
-// generation is over or the connection is closed.
+// Take begins a call that uses the connection of generation gen; Drop ends the call. Take returns
+// false if that connection is closed, even if c already serves a later one.
 func (c *Conn) Take(gen uint32) bool {
 	for {
 		s := c.state.Load()
@@ -48,7 +49,7 @@ func (c *Conn) Take(gen uint32) bool {
 	}
 }
 
-// Drop ends the use of a connection.
+// Drop ends a use that Take began. After Close, the last Drop closes the descriptor.
 func (c *Conn) Drop() {
 	if uint32(c.state.Add(^uint64(0))) == closedBit {
 		c.Discard()
@@ -56,8 +57,8 @@ func (c *Conn) Drop() {
 	}
 }
 
-// Close closes the connection and interrupts its waiting calls. It reports false if the generation
-// is over or the connection was already closed.
+// Close closes the connection of generation gen and interrupts its waiting calls. It returns false
+// if that connection was already closed.
 func (c *Conn) Close(gen uint32) bool {
 	for {
 		s := c.state.Load()
@@ -75,14 +76,15 @@ func (c *Conn) Close(gen uint32) bool {
 	return true
 }
 
-// Finish closes a connection whose handle, if there is one, is no longer used.
+// Finish closes the connection. Unlike Close it interrupts no calls: it is for connections whose
+// handle, if they have one, is no longer used.
 func (c *Conn) Finish() {
 	c.state.Or(closedBit)
 	c.Drop()
 }
 
-// End ends a connection that ran out of time, or whose server ends, so that its handler returns.
-// Its calls then fail with err. It is counted unless it was ended before.
+// End ends a connection that exceeded a timeout, or whose server ends, so that its handler returns.
+// Calls of the handler then fail with err. The first End adds 1 to count; later ones return false.
 func (c *Conn) End(err error, count *atomic.Uint64) bool {
 	if !c.ended.CompareAndSwap(nil, &ender{err}) {
 		return false
@@ -92,8 +94,9 @@ func (c *Conn) End(err error, count *atomic.Uint64) bool {
 	return true
 }
 
-// Linger keeps a connection that the handler has ended until its client ends it too. Meanwhile it
-// has no timeouts and does not count as cut.
+// Linger closes the sending half of a connection that the handler has closed, and keeps the rest
+// open until the client closes too. Meanwhile the connection has no timeouts and is not counted as
+// cut.
 func (c *Conn) Linger() {
 	c.ended.CompareAndSwap(nil, lingering)
 	_ = c.HalfClose(false)
@@ -107,8 +110,8 @@ func (c *Conn) Ended() error {
 	return nil
 }
 
-// Cause returns the error for a call that failed with err: the reason why the server ended the
-// connection, if it did.
+// Cause returns the error to report for a call that failed with err. If the server ended the
+// connection, that is the reason, and if the connection was closed, net.ErrClosed.
 func (c *Conn) Cause(err error) error {
 	if ended := c.Ended(); ended != nil {
 		return ended
@@ -119,8 +122,8 @@ func (c *Conn) Cause(err error) error {
 	return err
 }
 
-// Read reads available bytes. It waits until the first byte arrives. first reports whether they are the
-// client's first bytes.
+// Read reads available bytes. It waits until the first byte arrives. first reports whether these
+// are the first bytes from the client.
 func (c *Conn) Read(b []byte) (n int, first bool, err error) {
 	c.reading.Lock()
 	first = c.phase.Load() == listening
@@ -148,14 +151,14 @@ func (c *Conn) read(b []byte) (n int, err error) {
 	return 0, err
 }
 
-// Prepend makes the next reads return b first.
+// Prepend makes the next reads return b before newly received bytes.
 func (c *Conn) Prepend(b []byte) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.prefix = b
 }
 
-// takePrefix takes up to most of the bytes that were received before. reading is held.
+// takePrefix removes at most `most` bytes from prefix and returns them. The caller holds reading.
 func (c *Conn) takePrefix(most int64) []byte {
 	b := c.prefix[:min(int64(len(c.prefix)), most)]
 	if len(b) == 0 {
@@ -168,31 +171,31 @@ func (c *Conn) takePrefix(most int64) []byte {
 	return b
 }
 
-// Write writes all of b, and waits while the kernel has no room. If last is set, the kernel may
-// hold back a partial segment until the connection ends.
+// Write writes all of b. It waits while the kernel's send buffer is full. If last is set, the
+// kernel may hold back a partial segment until the connection is closed.
 func (c *Conn) Write(b []byte, last bool) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	return c.send(b, last)
 }
 
-// Reads calls f, which reads, while no other call does. ahead holds up to most bytes that were
-// received before; they belong to f.
+// Reads calls f, which reads, while no other call reads. ahead holds at most `most` bytes that were
+// received before; f has to use them, because later reads do not return them.
 func (c *Conn) Reads(most int64, f func(ahead []byte) error) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	return f(c.takePrefix(most))
 }
 
-// Writes calls f, which writes, while no other call does.
+// Writes calls f, which writes, while no other call writes.
 func (c *Conn) Writes(f func() error) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	return f()
 }
 
-// WaitReadable waits until there are bytes to read, or the end. If yields is set, the server's end
-// ends the wait with ErrDraining.
+// WaitReadable waits until there are bytes to read, or the client closes the connection. If yields
+// is set and the server begins to end, it returns ErrDraining.
 func (c *Conn) WaitReadable(yields bool) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -207,14 +210,14 @@ func (c *Conn) WaitReadable(yields bool) error {
 	return c.waitReadable(true)
 }
 
-// NotIdle ends the wait for a request.
+// NotIdle records that the connection no longer waits for a request.
 func (c *Conn) NotIdle() {
 	c.idle.Store(false)
-	c.unnudge() // a nudge may have come too late for the wait
+	c.unnudge() // a nudge may have come after the wait had ended
 }
 
-// TakeAddrs sets the connection's addresses from a PROXY header. It returns the client's address,
-// which is invalid if the header names none.
+// TakeAddrs sets the connection's addresses to those in a PROXY header. It returns the client's
+// address, which is invalid if the header contains none.
 func (c *Conn) TakeAddrs(header proxy.Header) netip.Addr {
 	if header.Local || !header.Source.IsValid() {
 		return netip.Addr{}
@@ -224,8 +227,8 @@ func (c *Conn) TakeAddrs(header proxy.Header) netip.Addr {
 	return header.Source.Addr()
 }
 
-// RemoteAddr returns the address of the client. It keeps an address that a PROXY header sets
-// concurrently.
+// RemoteAddr returns the address of the client. If a PROXY header sets the address concurrently,
+// that address is kept.
 func (c *Conn) RemoteAddr() *Addr { return cached(&c.remote, c.PeerAddr) }
 
 // LocalAddr returns the address that the client connected to.

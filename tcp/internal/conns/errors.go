@@ -16,7 +16,8 @@ var (
 	ErrHandshake error = timeUp("tcp: the handshake has taken too long")
 )
 
-// A timeUp is a timeout error: a net.Error with Timeout, and os.ErrDeadlineExceeded to errors.Is.
+// A timeUp is a timeout error: it implements net.Error, and errors.Is matches it with
+// os.ErrDeadlineExceeded.
 type timeUp string
 
 func (e timeUp) Error() string        { return string(e) }
@@ -24,8 +25,8 @@ func (e timeUp) Timeout() bool        { return true }
 func (e timeUp) Temporary() bool      { return true }
 func (e timeUp) Is(target error) bool { return target == os.ErrDeadlineExceeded }
 
-// Unnamed strips the operation and the address from an error of package net. The caller
-// adds them.
+// Unnamed strips the operation and the address from an error of package net, because the caller
+// adds its own.
 func Unnamed(err error) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		return e.Err

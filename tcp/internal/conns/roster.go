@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// A Roster holds the connections of one listening socket: a list of the live ones, and some to
-// reuse.
+// A Roster holds the connections of one listening socket: a ring of the live connections, and a
+// list of free Conns for reuse.
 type Roster struct {
 	group  *Group
-	left   func(source netip.Addr) // called when a connection has ended
-	leaves func(*Conn)             // leave, made once
+	left   func(source netip.Addr) // called when a connection has ended, with the source that counts it
+	leaves func(*Conn)             // the method value of leave, created once
 
 	mu       sync.Mutex
-	live     Conn  // mu: the ring's head; next is the oldest connection
-	free     *Conn // mu: linked by next
-	frees    int   // mu
-	conns    int   // mu: in the ring
+	live     Conn  // head of the ring of live connections; its next is the oldest one. Guarded by mu
+	free     *Conn // list of free Conns, linked by next. Guarded by mu
+	frees    int   // length of the free list. Guarded by mu
+	conns    int   // number of connections in the ring. Guarded by mu
 	accepted uint64
 }
 
-// maxFree is how many connections are kept for reuse: some 600 bytes each.
+// maxFree is how many free Conns are kept for reuse, of some 600 bytes each.
 const maxFree = 1024
 
 // NewRoster returns an empty roster. left is called when a connection has ended.
@@ -33,7 +33,7 @@ func NewRoster(g *Group, left func(source netip.Addr)) *Roster {
 	return o
 }
 
-// Take returns a Conn for the next connection.
+// Take returns a free or new Conn for the next connection.
 func (o *Roster) Take() *Conn {
 	o.mu.Lock()
 	c := o.free
@@ -49,7 +49,7 @@ func (o *Roster) Take() *Conn {
 	return c
 }
 
-// Enter makes c, which has been accepted, a live connection.
+// Enter adds c, which has been accepted, to the live connections, and starts its next generation.
 func (o *Roster) Enter(c *Conn) {
 	c.onWait, c.prefix = nil, nil
 	c.ended.Store(nil)
@@ -68,8 +68,8 @@ func (o *Roster) Enter(c *Conn) {
 	o.mu.Unlock()
 }
 
-// leave removes a connection, and keeps c for reuse. Until then its state is closed, so that no old
-// handle can use it.
+// leave removes a connection from the ring, and keeps its Conn for reuse. Until Enter its state
+// stays closed, so that no old handle can use it.
 func (o *Roster) leave(c *Conn) {
 	o.mu.Lock()
 	c.prev.next, c.next.prev = c.next, c.prev
@@ -84,14 +84,15 @@ func (o *Roster) leave(c *Conn) {
 	o.left(source)
 }
 
-// Counts returns the number of live connections, and the number of all connections so far.
+// Counts returns the number of live connections, and the number of connections accepted so far.
 func (o *Roster) Counts() (live int, accepted uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.conns, o.accepted
 }
 
-// held returns the live connections for which f reports true. The caller drops each.
+// held returns the live connections for which f returns true, each with a use taken. The caller
+// must Drop each.
 func (o *Roster) held(f func(*Conn) bool) (all []*Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,7 +104,7 @@ func (o *Roster) held(f func(*Conn) bool) (all []*Conn) {
 	return all
 }
 
-// Cut ends all connections, and returns how many of them did not linger.
+// Cut ends all connections. It returns how many of them the handler had not closed already.
 func (o *Roster) Cut(err error) (n int) {
 	for _, c := range o.held(func(c *Conn) bool { e := c.ended.Load(); return e == nil || e == lingering }) {
 		if c.End(err, &o.group.Counts.Cut) {
@@ -116,7 +117,7 @@ func (o *Roster) Cut(err error) (n int) {
 	return n
 }
 
-// Nudge wakes handlers that wait for a request, so that they check whether the server is ending.
+// Nudge wakes the handlers that wait for a request, so that they notice that the server is ending.
 func (o *Roster) Nudge() {
 	for _, c := range o.held(func(c *Conn) bool { return c.idle.Load() }) {
 		c.Nudge()
@@ -124,7 +125,7 @@ func (o *Roster) Nudge() {
 	}
 }
 
-// Expire ends the connections that have run out of time at a tick.
+// Expire ends the connections that exceed a timeout at the tick now.
 func (o *Roster) Expire(now int64) {
 	for _, c := range o.held(func(c *Conn) bool { return c.ended.Load() == nil && c.expired(now) != nil }) {
 		if err := c.expired(now); err != nil {
@@ -137,12 +138,11 @@ func (o *Roster) Expire(now int64) {
 // A Peer is one live connection.
 type Peer struct {
 	Remote, Local net.Addr
-	Since         time.Duration // since it was accepted
-	Waits         bool          // for another request
+	Since         time.Duration // time since it was accepted
+	Waits         bool          // its handler waits for another request
 }
 
-// Peers returns the live connections. It does not hold them when it returns, since that would keep
-// them open.
+// Peers returns the live connections at this moment. It does not keep them open.
 func (o *Roster) Peers() (all []Peer) {
 	for _, c := range o.held(func(*Conn) bool { return true }) {
 		all = append(all, Peer{

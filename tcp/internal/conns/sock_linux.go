@@ -20,36 +20,36 @@ import (
 	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
-// A sock is a connection of the system. At first it is a bare descriptor, unknown to Go's
-// scheduler. That is enough for many connections: their request had arrived when they were
-// accepted, and the answer fits into the socket's buffer. The first call that must wait registers
-// the descriptor with Go's network poller.
+// A sock is the system's connection. At first it is a bare descriptor that Go's scheduler does not
+// know. That is enough for many connections: their request had arrived when they were accepted, and
+// the answer fits into the socket's send buffer. The first call that must wait registers the
+// descriptor with Go's network poller.
 type sock struct {
 	status
 
 	FD   int
 	From unix.RawSockaddrAny
 
-	in, out  transfer                     // in is guarded by reading, and out by writing
-	waitStep func(fd uintptr) (done bool) // reading: readyToRead
-	looked   bool                         // reading: waitStep was called and found nothing
-	yields   bool                         // reading: the wait ends when the server does
-	wait     error                        // reading: why the wait ends without a byte
-	likely   bool                         // reading: there are probably bytes to read
+	in, out  transfer                     // state of the current receive and send; in is guarded by reading, and out by writing
+	waitStep func(fd uintptr) (done bool) // the method value of readyToRead, created once; guarded by reading
+	looked   bool                         // readyToRead has already looked, and there was nothing to read; guarded by reading
+	yields   bool                         // waitReadable returns when the server begins to end; guarded by reading
+	wait     error                        // the error for which waitReadable returns without a byte; guarded by reading
+	likely   bool                         // a receive probably finds bytes, so try it before the poller; guarded by reading
 
-	// In nanoseconds of Unix time; 0 for none.
+	// The deadlines, in nanoseconds of Unix time; 0 means no deadline.
 	readBy, writeBy atomic.Int64
 
-	nudged atomic.Bool // the read deadline was moved, to wake a waiting call
+	nudged atomic.Bool // Nudge moved the read deadline into the past, to wake a waiting call
 
-	polled atomic.Bool     // file and raw are set
+	polled atomic.Bool     // file and raw are set, and do not change before the connection is closed
 	mu     sync.Mutex      // guards file, and changes of its deadlines
-	file   *os.File        // owns FD
-	raw    syscall.RawConn // of file
+	file   *os.File        // owns FD once it is set
+	raw    syscall.RawConn // gives access to file's descriptor
 }
 
-// A transfer is the state of a call while the poller calls it back. It is part of the connection,
-// and its function is made once, so that a call allocates nothing.
+// A transfer is the state of a send or receive while the poller calls its step function. It is
+// stored in the connection, and step is created once, so that a call allocates nothing.
 type transfer struct {
 	b     []byte
 	n     int
@@ -59,12 +59,12 @@ type transfer struct {
 }
 
 const (
-	// maxDirect is how many bytes one raw system call sends without the scheduler's knowledge:
-	// copying that many takes some microseconds.
+	// maxDirect is how many bytes one raw system call sends. The scheduler does not know of such a
+	// call, so it must be short: copying that many bytes takes some microseconds.
 	maxDirect = 64 << 10
 )
 
-// Reset prepares c for the accepted descriptor.
+// Reset prepares c for the descriptor that was accepted into FD.
 func (c *sock) Reset() {
 	c.readBy.Store(0)
 	c.writeBy.Store(0)
@@ -75,7 +75,7 @@ func (c *sock) Reset() {
 
 func (c *sock) receive(b []byte) (int, error) {
 	polled := c.polled.Load()
-	if !polled || c.likely { // no other connection gets the descriptor during this call
+	if !polled || c.likely { // a raw system call is safe: the descriptor is not reused during this call
 		if deadline.IsPast(&c.readBy) {
 			return 0, os.ErrDeadlineExceeded
 		}
@@ -110,7 +110,7 @@ func (c *sock) receive(b []byte) (int, error) {
 }
 
 // letOthers yields to other goroutines before a connection is registered with the poller. On a busy
-// server the data has often arrived when they are done.
+// server, the data has often arrived by the time they have run.
 func (c *sock) letOthers() {
 	c.waits(&c.readWait)
 	runtime.Gosched()
@@ -127,14 +127,14 @@ func received(n int, errno syscall.Errno) (int, error) {
 	return n, nil
 }
 
-// send writes b. If last is set, the kernel holds back a partial segment until the connection ends,
-// or for 200 ms.
+// send writes all of b. If last is set, the kernel holds back a partial segment until the
+// connection is closed, or for 200 ms.
 func (c *sock) send(b []byte, last bool) (n int, err error) {
 	flags := sendFlags(last)
 	if deadline.IsPast(&c.writeBy) {
 		return 0, os.ErrDeadlineExceeded
 	}
-	// While there is room, the poller is not needed.
+	// As long as the send buffer has room, the poller is not needed.
 	var errno syscall.Errno
 	if n, errno = c.sendSome(c.FD, b, flags); errno != unix.EAGAIN {
 		return written(n, errno)
@@ -167,7 +167,7 @@ func written(n int, errno syscall.Errno) (int, error) {
 	return n, nil
 }
 
-// TrySend sends as much as there is room for, without waiting.
+// TrySend sends as many bytes as the send buffer has room for, without waiting.
 func (c *sock) TrySend(b []byte, last bool) (int, error) {
 	n, errno := c.sendSome(c.FD, b, sendFlags(last))
 	if errno == unix.EAGAIN {
@@ -176,8 +176,8 @@ func (c *sock) TrySend(b []byte, last bool) (int, error) {
 	return written(n, errno)
 }
 
-// sendFlags returns the flags for a send call. If b is the last, the kernel holds back a partial
-// segment so that it carries the FIN too.
+// sendFlags returns the flags for a send call. With last, the kernel holds back a partial segment,
+// so that the FIN can go with it.
 func sendFlags(last bool) int {
 	if last {
 		return unix.MSG_NOSIGNAL | unix.MSG_MORE
@@ -185,7 +185,8 @@ func sendFlags(last bool) int {
 	return unix.MSG_NOSIGNAL
 }
 
-// sendSome sends as much of b as there is room for. EAGAIN means that there is no more room.
+// sendSome sends as much of b as the send buffer has room for. EAGAIN means that the buffer is
+// full.
 func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno) {
 	for {
 		some, errno := rawsock.Send(fd, b[n:min(len(b), n+maxDirect)], flags)
@@ -201,8 +202,8 @@ func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno
 	}
 }
 
-// PollRead calls step whenever the descriptor may be readable, until step returns true.
-// Before step returns false, it calls WaitRead. reading is held.
+// PollRead calls step at once, and again whenever the descriptor may be readable, until step
+// returns true. Before step returns false, it must call WaitRead. The caller holds reading.
 func (c *sock) PollRead(step func(fd uintptr) (done bool)) error {
 	raw, err := c.poll()
 	if err != nil {
@@ -213,7 +214,7 @@ func (c *sock) PollRead(step func(fd uintptr) (done bool)) error {
 	return err
 }
 
-// PollWrite is PollRead for writing. writing is held.
+// PollWrite is PollRead for writing: step calls WaitWrite, and the caller holds writing.
 func (c *sock) PollWrite(step func(fd uintptr) (done bool)) error {
 	raw, err := c.poll()
 	if err != nil {
@@ -224,16 +225,16 @@ func (c *sock) PollWrite(step func(fd uintptr) (done bool)) error {
 	return err
 }
 
-// WaitRead records that the step of PollRead waits.
+// WaitRead records that the step function of PollRead starts to wait.
 func (c *sock) WaitRead() { c.waits(&c.readWait) }
 
-// WaitWrite records that the step of PollWrite waits.
+// WaitWrite records that the step function of PollWrite starts to wait.
 func (c *sock) WaitWrite() { c.waits(&c.writeWait) }
 
-// poll registers the connection with the poller, unless it already is.
+// poll returns access to the descriptor through the poller. The first call registers it there.
 func (c *sock) poll() (syscall.RawConn, error) {
 	if c.polled.Load() {
-		return c.raw, nil // raw is not written again
+		return c.raw, nil // safe without mu, because raw is not changed while the connection is in use
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +247,7 @@ func (c *sock) poll() (syscall.RawConn, error) {
 	file := os.NewFile(uintptr(c.FD), "connection")
 	raw, err := file.SyscallConn()
 	if err != nil {
-		return nil, err // the file closes fd
+		return nil, err // the finalizer of file closes the descriptor
 	}
 	c.file, c.raw = file, raw
 	c.polled.Store(true)
@@ -260,7 +261,7 @@ func setFileDeadline(set func(time.Time) error, by int64) error {
 	return set(time.Unix(0, by))
 }
 
-// interrupt wakes waiting calls once c is closed.
+// interrupt makes waiting calls of a closed connection return.
 func (c *sock) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,10 +270,10 @@ func (c *sock) interrupt() {
 	}
 }
 
-// Shutdown ends both directions, for current and later calls.
+// Shutdown closes both halves of the connection. Waiting calls return, and later ones fail.
 func (c *sock) Shutdown() { _ = unix.Shutdown(c.FD, unix.SHUT_RDWR) }
 
-// Discard closes the descriptor. No call uses it any more.
+// Discard closes the descriptor. The caller makes sure that no call uses it any more.
 func (c *sock) Discard() {
 	if c.file == nil {
 		rawsock.Close(c.FD)
@@ -290,7 +291,7 @@ func (c *sock) SetDeadlines(t time.Time, read, write bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isClosed() {
-		return net.ErrClosed // calls that Close interrupted stay interrupted
+		return net.ErrClosed // a later deadline would make calls wait again that Close has interrupted
 	}
 	if read {
 		c.readBy.Store(by)
@@ -334,8 +335,8 @@ func (c *sock) SetBuffer(bytes int, read bool) error {
 
 func (c *sock) Raw() (syscall.RawConn, error) { return c.poll() }
 
-// waitReadable waits without a buffer. If yields is set, the server's end ends the wait. reading is
-// held.
+// waitReadable waits until there are bytes to read, or the client closes, without a buffer. If
+// yields is set, it returns ErrDraining when the server begins to end. The caller holds reading.
 func (c *sock) waitReadable(yields bool) error {
 	polled := c.polled.Load()
 	if (!polled || c.likely) && rawsock.Readable(c.FD) {
@@ -364,13 +365,13 @@ func (c *sock) waitReadable(yields bool) error {
 	}
 }
 
-// readyToRead is called by the poller for waitReadable: at once, and then when there is something
-// to read.
+// readyToRead is the step function of waitReadable. The poller calls it at once, and again when
+// there is something to read.
 func (c *sock) readyToRead(fd uintptr) bool {
 	if c.looked || rawsock.Readable(int(fd)) {
 		return true
 	}
-	if c.yields && c.group.Draining() { // the nudge may have come too early
+	if c.yields && c.group.Draining() { // Nudge may have looked for waiting calls before this one
 		c.wait = ErrDraining
 		return true
 	}
@@ -379,14 +380,14 @@ func (c *sock) readyToRead(fd uintptr) bool {
 	return false
 }
 
-// Nudge wakes WaitReadable, which checks whether the server ends.
+// Nudge wakes a waiting WaitReadable, so that it notices that the server is ending.
 func (c *sock) Nudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file == nil || c.isClosed() {
 		return
 	}
-	c.nudged.Store(true) // set before idle is checked: see unnudge
+	c.nudged.Store(true) // before idle is loaded, because NotIdle clears idle first and then loads nudged
 	if !c.idle.Load() {
 		c.nudged.Store(false)
 		return
@@ -394,14 +395,14 @@ func (c *sock) Nudge() {
 	_ = c.file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// unnudge undoes a nudge that woke no call. idle is false by now.
+// unnudge restores the read deadline if a nudge woke no call. idle is already false.
 func (c *sock) unnudge() {
 	if c.nudged.Load() {
 		c.wasNudged()
 	}
 }
 
-// wasNudged reports whether Nudge has ended a wait, and restores the deadline.
+// wasNudged reports whether Nudge has moved the read deadline, and restores the deadline.
 func (c *sock) wasNudged() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -415,7 +416,8 @@ func (c *sock) wasNudged() bool {
 	return c.file.SetReadDeadline(t) == nil
 }
 
-// PeerAddr returns the client's address as the kernel reports it, and ownAddr the server's.
+// PeerAddr returns the client's address as the kernel reports it, and ownAddr the address that the
+// client connected to.
 func (c *sock) PeerAddr() net.Addr { return rawsock.NetAddr(&c.From) }
 
 func (c *sock) ownAddr() net.Addr {
@@ -424,5 +426,5 @@ func (c *sock) ownAddr() net.Addr {
 	return rawsock.NetAddr(&raw)
 }
 
-// PeerIP returns the client's address; it is invalid for a unix socket.
+// PeerIP returns the client's IP address. For a unix socket it is invalid.
 func (c *sock) PeerIP() netip.Addr { return rawsock.AddrPort(&c.From).Addr() }

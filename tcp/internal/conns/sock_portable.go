@@ -22,10 +22,10 @@ type sock struct {
 
 	NC net.Conn
 
-	readBy   atomic.Int64 // in nanoseconds of Unix time; 0 for none
-	mu       sync.Mutex   // changes of the deadlines
-	nudged   bool         // mu: the read deadline was moved, to wake a waiting call
-	readable []byte       // reading: read by WaitReadable
+	readBy   atomic.Int64 // the read deadline, in nanoseconds of Unix time; 0 means no deadline
+	mu       sync.Mutex   // guards changes of the deadlines
+	nudged   bool         // the read deadline was moved, to wake a waiting call. Guarded by mu
+	readable []byte       // the byte that waitReadable has read; guarded by reading
 	one      [1]byte
 }
 
@@ -56,14 +56,14 @@ func (c *sock) send(b []byte, last bool) (int, error) {
 	return n, Unnamed(err)
 }
 
-// interrupt wakes waiting calls once c is closed.
+// interrupt makes waiting calls of a closed connection return.
 func (c *sock) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.NC.SetDeadline(time.Unix(1, 0))
 }
 
-// Shutdown ends both directions, for current and later calls.
+// Shutdown closes the connection. Waiting calls return, and later ones fail.
 func (c *sock) Shutdown() { _ = c.NC.Close() }
 
 func (c *sock) Discard() { _ = c.NC.Close() }
@@ -72,7 +72,7 @@ func (c *sock) SetDeadlines(t time.Time, read, write bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isClosed() {
-		return net.ErrClosed // calls that Close interrupted stay interrupted
+		return net.ErrClosed // a later deadline would make calls wait again that Close has interrupted
 	}
 	if read {
 		c.readBy.Store(deadline.Nanoseconds(t))
@@ -136,15 +136,15 @@ func (c *sock) Raw() (syscall.RawConn, error) {
 	return s.SyscallConn()
 }
 
-// waitReadable reads one byte, because package net cannot peek. If yields is set, the server's end
-// ends the wait.
+// waitReadable reads one byte and keeps it, because package net cannot look without reading. If
+// yields is set, it returns ErrDraining when the server begins to end. The caller holds reading.
 func (c *sock) waitReadable(yields bool) error {
 	if len(c.readable) > 0 {
 		return nil
 	}
 	for {
 		looks := yields && c.group.Draining()
-		if looks { // available bytes are returned before the end
+		if looks { // bytes that are already available are still returned, so read for a moment
 			c.mu.Lock()
 			c.nudged = true
 			_ = c.NC.SetReadDeadline(time.Now().Add(drainLook))
@@ -165,18 +165,18 @@ func (c *sock) waitReadable(yields bool) error {
 				return ErrDraining
 			}
 		case err == io.EOF:
-			return nil // the next read returns it
+			return nil // the next Read returns io.EOF
 		default:
 			return Unnamed(err)
 		}
 	}
 }
 
-// drainLook is how long a read at the server's end may take to find out whether bytes are
-// available.
+// drainLook is how long a read waits for bytes that may already be available, once the server is
+// ending.
 const drainLook = time.Millisecond
 
-// Nudge wakes WaitReadable, which checks whether the server ends.
+// Nudge wakes a waiting WaitReadable, so that it notices that the server is ending.
 func (c *sock) Nudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,10 +186,10 @@ func (c *sock) Nudge() {
 	}
 }
 
-// unnudge undoes a nudge that woke no call. idle is false by now.
+// unnudge restores the read deadline if a nudge woke no call. idle is already false.
 func (c *sock) unnudge() { c.wasNudged() }
 
-// wasNudged reports whether nudge ended a wait, and restores the deadline.
+// wasNudged reports whether the read deadline was moved, and restores it.
 func (c *sock) wasNudged() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *sock) PeerAddr() net.Addr { return c.NC.RemoteAddr() }
 
 func (c *sock) ownAddr() net.Addr { return c.NC.LocalAddr() }
 
-// PeerIP returns the client's address; it is invalid for a unix socket.
+// PeerIP returns the client's IP address. For a unix socket it is invalid.
 func (c *sock) PeerIP() netip.Addr {
 	if a, ok := c.NC.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()
@@ -216,8 +216,9 @@ func (c *sock) PeerIP() netip.Addr {
 	return netip.Addr{}
 }
 
-// SendFrom lets package net send up to most bytes of r. It reports false if package net cannot copy
-// them, or if the idle timeout must notice the progress. writing is held.
+// SendFrom lets package net send at most `most` bytes of r. It returns false if package net cannot
+// do that, or if there is an idle timeout: package net does not report progress during a copy. The
+// caller holds writing.
 func (c *sock) SendFrom(r io.Reader, most int64) (n int64, ok bool, err error) {
 	to, ok := c.NC.(io.ReaderFrom)
 	if !ok || c.group.Times.Idle > 0 {

@@ -6,28 +6,28 @@ import (
 	"sync/atomic"
 )
 
-// A status is the state of a connection.
+// A status is the part of a connection's state that does not depend on the system.
 type status struct {
 	group *Group
 
-	// state holds, from the top bits, the generation of the connection (32 bits), which grows with
-	// each use of the memory; whether it is closed (1 bit); and how many calls use it, plus one
-	// until Close (31 bits). The call that drops the last use closes the descriptor, so no call
-	// ever uses another connection's descriptor.
+	// state holds three values. The upper 32 bits are the generation, which grows with each
+	// connection that uses this memory. The next bit says that the connection is closed. The lower
+	// 31 bits count the calls that use the connection, plus one until Close. The call that drops
+	// the last use closes the descriptor, so no call ever uses another connection's descriptor.
 	state atomic.Uint64
 
-	onWait func() // called before a call waits; set by the worker that serves
+	onWait func() // called before a call waits, so that the worker passes on the role of accepting; nil in a loop
 
-	// These are ticks of the group's clock; 0 means never.
-	began, phased       atomic.Int64 // when it was accepted, and when its phase began
-	moved               atomic.Int64 // when a byte was moved last
-	readWait, writeWait atomic.Int64 // when a waiting call began to wait
+	// The next three lines are ticks of the group's clock; 0 means never.
+	began, phased       atomic.Int64 // when the connection was accepted, and when its current phase began
+	moved               atomic.Int64 // when a byte was last received or sent
+	readWait, writeWait atomic.Int64 // when the call that waits for bytes, or for room, began to wait
 	phase               atomic.Int32
-	idle                atomic.Bool // waits for a request: the connection ends when the server does
+	idle                atomic.Bool // the handler waits for a request, so the connection ends when the server does
 
-	reading, writing sync.Mutex // held by the one call that reads, or writes
+	reading, writing sync.Mutex // each is held by the one call that reads, or that writes
 
-	shaking shake // reading: in a TLS handshake
+	shaking shake // the state of the TLS handshake; guarded by reading
 }
 
 const (
@@ -35,18 +35,19 @@ const (
 	closedBit = 1 << 31
 )
 
-// begin starts the next generation.
+// begin starts the next generation, with one use.
 func (c *status) begin() {
 	c.state.Store(uint64(c.Gen()+1)<<genShift | 1)
 }
 
-// Gen returns the generation, which grows with each connection that uses this memory.
+// Gen returns the generation of the connection. It grows with each connection that uses this
+// memory.
 func (c *status) Gen() uint32 { return uint32(c.state.Load() >> genShift) }
 
 // isClosed reports whether Close was called.
 func (c *status) isClosed() bool { return uint32(c.state.Load())&closedBit != 0 }
 
-// OnWait sets the function that is called before a call of the connection waits.
+// OnWait sets the function that is called before a call on the connection waits.
 func (c *status) OnWait(f func()) { c.onWait = f }
 
 // Draining reports whether the server is ending.
@@ -55,7 +56,7 @@ func (c *status) Draining() bool { return c.group.Draining() }
 // Group returns the group of the connection.
 func (c *status) Group() *Group { return c.group }
 
-// FirstBytes reports the first bytes of the client to the program.
+// FirstBytes passes the first bytes from the client to the program.
 func (c *status) FirstBytes(h net.Conn, b []byte) {
 	if report := c.group.FirstBytes; report != nil {
 		report(h, b)
@@ -72,30 +73,30 @@ func (c *status) Heard() {
 
 // Moved records that bytes were moved in either direction.
 func (c *status) Moved() {
-	if now := c.group.clock.Load(); c.moved.Load() != now { // a store costs more than a load
+	if now := c.group.clock.Load(); c.moved.Load() != now { // comparing first avoids most stores, which cost more than a load
 		c.moved.Store(now)
 	}
 }
 
-// MovedAt returns the tick in which a byte was last moved.
+// MovedAt returns where the tick is stored in which a byte was last received or sent.
 func (c *status) MovedAt() *atomic.Int64 { return &c.moved }
 
-// IsSilent reports whether the handler waits for the first bytes of the client.
+// IsSilent reports whether the connection is ready and its client has sent nothing yet.
 func (c *status) IsSilent() bool { return c.phase.Load() == listening }
 
 // HasSpoken reports whether the handler has received bytes from the client.
 func (c *status) HasSpoken() bool { return c.phase.Load() == open }
 
-// Listen begins the time in which the client must send its first bytes.
+// Listen begins the phase in which the client must send its first bytes.
 func (c *status) Listen() { c.enter(listening) }
 
-// Handshake begins the time for a TLS handshake. [status.Opened] ends it.
+// Handshake begins the phase of a TLS handshake. [status.Opened] ends it.
 func (c *status) Handshake() { c.enter(opening) }
 
-// Opened ends the handshake.
+// Opened records that the handshake is complete.
 func (c *status) Opened() { c.enter(open) }
 
-// enter begins a phase.
+// enter begins a phase, and records when.
 func (c *status) enter(phase int32) {
 	c.phased.Store(c.group.clock.Load())
 	c.phase.Store(phase)
@@ -108,19 +109,20 @@ func (c *status) SetIdle(on bool) {
 	}
 }
 
-// Awaits records that a driver waits for the client without a waiting call.
+// Awaits records that a loop waits for bytes from the client, without a waiting call.
 func (c *status) Awaits() { c.readWait.Store(c.group.clock.Load()) }
 
 // AwaitsNone undoes Awaits.
 func (c *status) AwaitsNone() { c.readWait.Store(0) }
 
-// WaitsToRead reports whether a call waits for bytes, and WaitsToWrite for room.
+// WaitsToRead reports whether a call waits for bytes from the client.
 func (c *status) WaitsToRead() bool { return c.readWait.Load() != 0 }
 
-// WaitsToWrite reports whether a call waits for room.
+// WaitsToWrite reports whether a call waits for room in the send buffer.
 func (c *status) WaitsToWrite() bool { return c.writeWait.Load() != 0 }
 
-// waits records that a call starts to wait. The call sets since to 0 when it returns.
+// waits records in since that a call starts to wait. The caller sets since to 0 when the wait is
+// over. A TLS handshake gives up its place while it waits for the client.
 func (c *status) waits(since *atomic.Int64) {
 	if c.onWait != nil {
 		c.onWait()
@@ -132,7 +134,7 @@ func (c *status) waits(since *atomic.Int64) {
 	since.Store(c.group.clock.Load())
 }
 
-// expired returns the timeout that the connection has exceeded, or nil.
+// expired returns the error of the timeout that the connection has exceeded, or nil.
 func (c *status) expired(now int64) error {
 	l := &c.group.limits
 	over := func(since, limit int64) bool { return limit > 0 && now-since > limit }
@@ -155,21 +157,21 @@ func (c *status) expired(now int64) error {
 	return nil
 }
 
-// A shake records whether a connection holds one of the places for TLS handshakes. It holds a place
-// while the server computes, but not while it waits for its client: otherwise slow clients would
-// keep out others.
+// A shake records whether a connection holds a place for a TLS handshake. It holds one while the
+// server computes, but not while the server waits for the client: otherwise slow clients would keep
+// out others.
 type shake uint8
 
 const (
 	shakeNot   shake = iota // there is no handshake
-	shakeHolds              // it has a place
-	shakeWaits              // it returned its place while it waits
+	shakeHolds              // the handshake holds a place
+	shakeWaits              // the handshake has given up its place while it waits for the client
 )
 
-// BeginHandshake assigns to a connection the place that [Group.TakeHandshake] took.
+// BeginHandshake records that the connection holds the place that [Group.TakeHandshake] took.
 func (c *status) BeginHandshake() { c.shake(shakeHolds) }
 
-// EndHandshake returns the place.
+// EndHandshake gives up the place, if the connection holds one.
 func (c *status) EndHandshake() { c.shake(shakeNot) }
 
 func (c *status) shake(to shake) {
@@ -181,7 +183,8 @@ func (c *status) shake(to shake) {
 	c.shaking = to
 }
 
-// shakesAgain takes a place again for a handshake that has waited. reading is held.
+// shakesAgain takes a place again after the handshake has waited. It returns false if no
+// place became free in time. The caller holds reading.
 func (c *status) shakesAgain() bool {
 	if !c.group.TakeHandshake() {
 		return false

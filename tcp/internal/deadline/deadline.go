@@ -1,5 +1,5 @@
 // Package deadline represents deadlines as numbers that can be stored atomically: nanoseconds of
-// Unix time, and 0 for none.
+// Unix time, or 0 for no deadline.
 package deadline
 
 import (
@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// FarAway is the latest deadline.
+// FarAway is the latest deadline that can be represented.
 const FarAway = 1<<63 - 1
 
-// Nanoseconds returns t as a number, 0 for the zero time. A time out of range becomes 1 or FarAway.
+// Nanoseconds returns t as a number. The zero time becomes 0, and times out of range become 1 or
+// FarAway.
 func Nanoseconds(t time.Time) int64 {
 	switch {
 	case t.IsZero():
 		return 0
 	case t.Before(time.Unix(0, 1)):
-		return 1 // all times in the past are the same
+		return 1 // it does not matter which time in the past it is
 	case t.Before(time.Unix(0, FarAway)):
 		return t.UnixNano()
 	}

@@ -1,5 +1,5 @@
-// Package drive connects a server of package tcp with package tcp/events, which serves connections
-// without a goroutine for each.
+// Package drive has the interfaces between a server of package tcp and package tcp/events, which
+// serves connections without a goroutine for each.
 package drive
 
 import (
@@ -16,25 +16,26 @@ type Driver interface {
 	Check() error
 
 	// NewLoop returns a loop that accepts and serves the connections of a socket. On systems
-	// without loops it returns nil; each connection then has a goroutine, which calls Serve.
+	// without loops it returns nil; the server then calls Serve for each connection, on a
+	// goroutine.
 	NewLoop(s *Socket) (Loop, error)
 
-	// Serve serves a connection until it ends. nc is h, or the TLS over it.
+	// Serve serves a connection until it ends. nc is h itself, or the TLS connection that uses h.
 	Serve(nc net.Conn, h Handle, c *conns.Conn)
 }
 
 // A Loop serves all connections of one socket on one goroutine.
 type Loop interface {
-	// Run serves until the socket is stopped and the last connection has ended. If a
-	// handler ends the goroutine, Run continues on a new one.
+	// Run serves connections until the socket is stopped and the last connection has ended. If a
+	// handler ends the goroutine (runtime.Goexit), Run continues on a new one.
 	Run()
 
-	Wake()      // makes it notice that the socket is stopped or the server is ending
-	PlaceFree() // makes it notice that there is a place for a connection
-	Close()     // releases the resources of a loop that did not run
+	Wake()      // makes the loop notice that the socket is stopped or the server is ending
+	PlaceFree() // makes the loop notice that there is a place for a connection
+	Close()     // releases the resources of a loop whose Run was never called
 }
 
-// A Socket is a listening socket and its server, as a loop uses them.
+// A Socket describes a listening socket and its server to a loop.
 type Socket struct {
 	FD     int
 	Gate   *admission.Gate
@@ -44,10 +45,10 @@ type Socket struct {
 	// queued connections.
 	Stopped func() (stopped bool, until time.Time)
 
-	Accepted  func()                                   // called after a connection was accepted
-	End       func(err error)                          // called once, when no more are accepted; closes the socket
-	Go        func(f func())                           // starts a goroutine that the server waits for
-	NewHandle func(c *conns.Conn) Handle               // returns the program's handle of a connection
+	Accepted  func()                                   // the loop calls it after it has accepted a connection
+	End       func(err error)                          // the loop calls it once, when it accepts no more; it closes the socket
+	Go        func(f func())                           // starts a goroutine; the server waits for it before it returns
+	NewHandle func(c *conns.Conn) Handle               // creates the program's handle of a connection
 	Reject    func(c *conns.Conn, h Handle, err error) // counts and reports why a connection is not served
 }
 
@@ -55,6 +56,6 @@ type Socket struct {
 type Handle interface {
 	net.Conn
 
-	// WaitReadable waits until there are bytes to read, or the end.
+	// WaitReadable waits until there are bytes to read, or the connection ends.
 	WaitReadable() error
 }

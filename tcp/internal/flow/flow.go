@@ -1,90 +1,94 @@
-// Package flow has the buffers of a connection that is served by callbacks: bytes that were
-// received and not used yet, and bytes that were written and not sent yet. It decides when to call
-// the handler and when the connection is over. A driver has the socket.
+// Package flow buffers the bytes of a connection that is served by callbacks: received bytes that
+// the handler has not used yet, and written bytes that are not sent yet. It decides when to call
+// the handler and when the connection is over. It does no input or output itself: a driver has the
+// socket.
 //
-// While bytes are unsent, the handler is not called and nothing is received, so a peer that does
-// not read its answers gets no more of them.
+// While written bytes are unsent, the handler is not called and nothing is received. So a peer that
+// does not read its answers cannot make the server store more of them.
 package flow
 
 import "errors"
 
 // Bounds of the buffers, in bytes.
 const (
-	// gather is how many written bytes are collected before they are sent. A request's answer is
-	// rarely longer, so it leaves in one system call, together with the answers to requests that
-	// came with it.
+	// gather is how many written bytes are collected before they are sent. An answer is rarely
+	// longer, so one system call sends it, together with the answers to other requests of the same
+	// receive.
 	gather = 64 << 10
 
-	// maxScratch is the largest scratch buffer that is kept for the next turn.
+	// maxScratch is the size of the largest scratch buffer that is kept for the next turn.
 	maxScratch = 4 * gather
 
-	// MinRoom and maxRoom bound the room for receiving after the held bytes.
+	// Room returns at least MinRoom and at most maxRoom bytes.
 	MinRoom = 4 << 10
 	maxRoom = 64 << 10
 )
 
 var (
-	// ErrHeld says that as many bytes were held as allowed and the handler used none of them.
+	// ErrHeld says that the handler used none of the held bytes, although they were as many as
+	// allowed.
 	ErrHeld = errors.New("tcp: a request is longer than Handler.MaxHeld")
 
-	// ErrUnsent says that the handler wrote more bytes than may be unsent.
+	// ErrUnsent says that the handler wrote more bytes than may be kept unsent.
 	ErrUnsent = errors.New("tcp: more bytes are unsent than Handler.MaxUnsent allows")
 
 	// ErrClosed says that the handler wrote after it closed the connection.
 	ErrClosed = errors.New("tcp: write after Close")
 )
 
-// Limits are how many bytes a connection may keep, in addition to the bytes of one receive.
+// Limits are the largest numbers of bytes that a connection may keep, not counting those of the
+// last receive.
 type Limits struct {
 	Held   int // bytes of an incomplete request
-	Unsent int // bytes of answers that the peer does not read
+	Unsent int // bytes of answers that the peer has not read
 }
 
 // A Driver has the socket and the handler of the connections that it serves.
 type Driver interface {
-	// Call calls the handler, and returns how many bytes of data it has used: 0 to
-	// len(data). data is valid until it returns.
+	// Call calls the handler, and returns how many bytes of data it has used, from 0 to len(data).
+	// data is valid until Call returns.
 	Call(data []byte) (used int)
 
-	// Send sends as much of b as the socket accepts; less than all of it means that the socket is
-	// full for now. last says that nothing follows.
+	// Send sends as much of b as the socket accepts. If that is not all of b, the socket is full
+	// for now. last says that the connection will be closed after b.
 	Send(b []byte, last bool) (n int, err error)
 }
 
 // A Next says what a connection waits for.
 type Next uint8
 
-// A connection waits for one of these.
+// The values of Next.
 const (
-	Idle    Next = iota // bytes; none are held
-	Partial             // a part of a request is held; more bytes are needed
-	Blocked             // the peer must read unsent bytes
-	Again               // another turn, without an event
-	Over                // nothing; the connection must be closed
+	Idle    Next = iota // waits for bytes, and holds none
+	Partial             // holds a part of a request, and waits for the rest
+	Blocked             // holds unsent bytes, and waits until the socket has room for them
+	Again               // needs another turn now, without waiting
+	Over                // waits for nothing: the connection must be closed
 )
 
-// A Flow is the buffers of one connection. The zero value is ready.
+// A Flow holds the buffers of one connection. The zero value is ready for use.
 type Flow struct {
-	held   []byte // received and not used; nil if all bytes are used
-	unsent []byte // written and not sent; uses the driver's scratch memory during a turn
-	failed error  // error of sending or writing during a turn
+	held   []byte // received bytes that the handler has not used; nil if all bytes are used
+	unsent []byte // written bytes that are not sent; during a turn they are in the driver's scratch memory
+	failed error  // the error of sending or writing, which ends the connection
 
-	ended  bool // the peer has ended sending
+	ended  bool // the peer has closed its sending half
 	closes bool // the handler has closed the connection
-	again  bool // the handler wants to be called again
-	more   bool // after a turn that was blocked, another one is due
+	again  bool // the handler has called Again
+	more   bool // the handler must be called again once nothing is unsent
 }
 
-// End records that the peer has ended sending.
+// End records that the peer has closed its sending half.
 func (f *Flow) End() { f.ended = true }
 
-// Ended reports whether the peer has ended sending.
+// Ended reports whether the peer has closed its sending half.
 func (f *Flow) Ended() bool { return f.ended }
 
-// Close ends the connection once everything is sent. The handler is not called any more.
+// Close makes the connection end once all written bytes are sent. The handler is not called again.
 func (f *Flow) Close() { f.closes = true }
 
-// Again makes the handler be called again once everything is sent, even if no byte is received.
+// Again makes the handler be called again once all written bytes are sent, even if nothing is
+// received.
 func (f *Flow) Again() { f.again = true }
 
 // Holds reports whether received bytes are held.
@@ -93,7 +97,8 @@ func (f *Flow) Holds() bool { return len(f.held) > 0 }
 // Held returns the held bytes.
 func (f *Flow) Held() []byte { return f.held }
 
-// Room returns memory for bytes to be received after the held ones. Received adds them.
+// Room returns free memory directly after the held bytes. The caller receives into it, and then
+// calls Received.
 func (f *Flow) Room() []byte {
 	if room := cap(f.held) - len(f.held); room < MinRoom {
 		grown := make([]byte, len(f.held), 2*len(f.held)+MinRoom)
@@ -103,10 +108,10 @@ func (f *Flow) Room() []byte {
 	return f.held[len(f.held):min(cap(f.held), len(f.held)+maxRoom)]
 }
 
-// Received adds n bytes of Room to the held ones.
+// Received adds the first n bytes of Room to the held bytes.
 func (f *Flow) Received(n int) { f.held = f.held[:len(f.held)+n] }
 
-// Hold replaces the held bytes. The handler is called for them.
+// Hold replaces the held bytes. The handler will be called for them.
 func (f *Flow) Hold(data []byte) {
 	f.hold(data)
 	f.more = len(data) > 0
@@ -123,8 +128,9 @@ func (f *Flow) hold(data []byte) {
 	}
 }
 
-// Write adds b to the bytes to send. During a turn it sends them at once if they are many, and
-// keeps the rest. An error ends the connection, because the peer may have received a part of b.
+// Write adds b to the bytes to send. If more than gather bytes are then unsent, it sends as many as
+// the socket accepts and keeps the rest. An error ends the connection, because the peer may have
+// received a part of b.
 func (f *Flow) Write(b []byte, d Driver, max Limits) (int, error) {
 	switch {
 	case f.failed != nil:
@@ -152,7 +158,7 @@ func (f *Flow) Write(b []byte, d Driver, max Limits) (int, error) {
 	return len(b), nil
 }
 
-// flush sends unsent bytes.
+// flush sends as many of the unsent bytes as the socket accepts.
 func (f *Flow) flush(d Driver) {
 	if len(f.unsent) == 0 || f.failed != nil {
 		return
@@ -165,12 +171,12 @@ func (f *Flow) flush(d Driver) {
 	}
 }
 
-// Turn lets the handler use data: the held bytes, or the received ones if no bytes are held. It ends
-// when the handler uses no more, or the peer accepts no more. scratch is memory for the handler's
-// writes that all connections of a driver share.
+// Turn calls the handler with data: the held bytes, or if no bytes are held, the received ones. It
+// repeats that until the handler uses no more bytes, or the socket accepts no more. scratch is
+// memory for the handler's writes that all connections of a driver share.
 func (f *Flow) Turn(data []byte, scratch *[]byte, d Driver, max Limits) (Next, error) {
 	f.unsent = (*scratch)[:0]
-	moved := false // the last call used data, or the handler had asked for it
+	moved := false // the last call used some of data, or was made because the handler had called Again
 	for {
 		moved, f.again = f.again, false
 		used := d.Call(data)
@@ -197,8 +203,8 @@ func (f *Flow) Turn(data []byte, scratch *[]byte, d Driver, max Limits) (Next, e
 	return f.next()
 }
 
-// own copies unsent bytes out of the scratch memory, which the turn may have replaced with larger
-// memory.
+// own copies the unsent bytes out of the scratch memory. If the turn has allocated larger scratch
+// memory, own keeps that for the next turns.
 func (f *Flow) own(scratch *[]byte) {
 	unsent := f.unsent
 	if f.unsent = nil; len(unsent) > 0 {
@@ -209,7 +215,7 @@ func (f *Flow) own(scratch *[]byte) {
 	}
 }
 
-// Flush sends more of the unsent bytes after a turn that was blocked.
+// Flush sends more of the unsent bytes, once a connection that was Blocked has room again.
 func (f *Flow) Flush(d Driver) (Next, error) {
 	if f.flush(d); len(f.unsent) == 0 {
 		f.unsent = nil
@@ -217,7 +223,7 @@ func (f *Flow) Flush(d Driver) (Next, error) {
 	return f.next()
 }
 
-// next returns what the connection waits for.
+// next returns what the connection waits for, and the error that has ended it.
 func (f *Flow) next() (Next, error) {
 	switch {
 	case f.failed != nil:

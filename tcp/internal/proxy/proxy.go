@@ -1,7 +1,7 @@
-// Package proxy reads headers of the PROXY protocol, with which a load balancer names the client of
-// a connection. The header precedes the client's first byte, as a line of text (version 1) or in
-// binary (version 2). HAProxy's proxy-protocol.txt describes both; section numbers below refer to
-// it.
+// Package proxy parses headers of the PROXY protocol. A load balancer sends such a header at the
+// beginning of a connection to pass on the client's address. The header is a line of text (version
+// 1) or binary (version 2), and the client's first byte follows it. HAProxy's proxy-protocol.txt
+// describes both versions; section numbers in this package refer to it.
 package proxy
 
 import (
@@ -16,39 +16,40 @@ import (
 	"unsafe"
 )
 
-// The bounds of a header's length, in bytes.
+// The largest lengths of a header, in bytes.
 const (
-	// maxLine is the longest line of version 1, with its CR LF (§2.1).
+	// maxLine is the length of the longest line of version 1, including its CR LF (§2.1).
 	maxLine = 107
 
-	// MaxLength is the longest header of version 2 that is accepted. The protocol allows 64 KiB,
-	// and says that a header fits into a segment (§2). Load balancers add a few hundred bytes to
-	// the addresses. A limit of 4 KiB also leaves room for a client's certificate.
+	// MaxLength is the length of the longest header of version 2 that is accepted. The protocol
+	// allows 64 KiB, and says that a header fits into a segment (§2). Load balancers add a few
+	// hundred bytes to the addresses. 4 KiB also leave room for a client's certificate.
 	MaxLength = 4 << 10
 )
 
-// A header begins with one of these (§2.1 and §2.2). No other protocol begins with the second one.
+// A header of version 1 begins with beginV1, and one of version 2 with beginV2 (§2.1 and §2.2). No
+// other protocol begins with beginV2.
 const (
 	beginV1 = "PROXY "
 	beginV2 = "\r\n\r\n\x00\r\nQUIT\n"
 )
 
-// fixedLength is the length of the fixed part of version 2: the beginning, version and
-// command, family and transport, and the length of the rest.
+// fixedLength is the length of the fixed part of version 2: the signature, a byte for version and
+// command, a byte for family and transport, and two bytes for the length of the rest.
 const fixedLength = len(beginV2) + 4
 
 // A Header is the content of a PROXY header.
 type Header struct {
-	// Source is the client, and Destination the address that it connected to. Both are invalid if
-	// the header names no TCP addresses; then use the addresses of the connection. They are never
-	// IPv4-mapped.
+	// Source is the client's address, and Destination the address that the client connected to.
+	// Both are invalid if the header contains no TCP addresses; the connection's own addresses then
+	// apply. They are never IPv4-mapped.
 	Source, Destination netip.AddrPort
 
-	// Local says that the connection is the proxy's own, such as a health check.
+	// Local says that the proxy made the connection for itself, such as for a health check.
 	Local bool
 }
 
-// Errors of a connection that should begin with a PROXY header.
+// Errors about a connection that should begin with a PROXY header.
 var (
 	// ErrHeader says that a connection began without a valid PROXY header.
 	ErrHeader = errors.New("PROXY header")
@@ -58,15 +59,15 @@ var (
 	ErrNone error = errNone
 )
 
-// ErrShort says that a header continues beyond the bytes received.
+// ErrShort says that the received bytes are the beginning of a header, and the rest is missing.
 var ErrShort = errors.New("PROXY header: more bytes are wanted")
 
-// A headerError describes a fault in a header.
+// A headerError describes why a header is invalid.
 type headerError string
 
 func (e headerError) Error() string { return ErrHeader.Error() + ": " + string(e) }
 
-// Is reports that it matches ErrHeader.
+// Is reports whether target is ErrHeader, so that all of these errors match it.
 func (e headerError) Is(target error) bool { return target == ErrHeader }
 
 const (
@@ -85,9 +86,9 @@ const (
 	errChecksum = headerError("its checksum (CRC32c) is wrong")
 )
 
-// Parse parses the header at the beginning of b, and returns its length. It returns
-// ErrShort as long as b may be the beginning of a header, and another error as soon as it
-// cannot. A valid header allocates nothing.
+// Parse parses the header at the beginning of b, and returns its length. While b may be the
+// beginning of a valid header, the error is ErrShort; as soon as it cannot be, another error.
+// Parsing a valid header allocates nothing.
 func Parse(b []byte) (h Header, n int, err error) {
 	switch {
 	case begins(b, beginV1):
@@ -98,13 +99,13 @@ func Parse(b []byte) (h Header, n int, err error) {
 	return Header{}, 0, errNone
 }
 
-// begins reports whether b begins with the word, or is itself the beginning of it.
+// begins reports whether b begins with word, or is shorter and equals the beginning of word.
 func begins(b []byte, word string) bool {
 	n := min(len(b), len(word))
 	return string(b[:n]) == word[:n]
 }
 
-// parseV1 parses a header of version 1, a line: §2.1.
+// parseV1 parses a header of version 1, which is a line of text (§2.1).
 func parseV1(b []byte) (h Header, n int, err error) {
 	line := b[:min(len(b), maxLine)]
 	end := bytes.IndexAny(line, "\r\n")
@@ -119,7 +120,7 @@ func parseV1(b []byte) (h Header, n int, err error) {
 	n = end + 2
 	line = line[len(beginV1):end]
 	family, rest, more := bytes.Cut(line, space)
-	// The switch converts without a copy.
+	// The switch converts family to a string without allocating one.
 	switch string(family) {
 	case "UNKNOWN": // the rest of the line must be ignored
 		return Header{}, n, nil
@@ -154,20 +155,20 @@ func parseV1(b []byte) (h Header, n int, err error) {
 
 var space = []byte{' '}
 
-// parsePort parses a number without a sign and leading zeros.
+// parsePort parses a decimal number without a sign or leading zeros.
 func parsePort(b []byte) (uint16, bool) {
 	n, err := strconv.ParseUint(string(b), 10, 16)
 	return uint16(n), err == nil && (len(b) == 1 || b[0] != '0')
 }
 
-// parseIP parses an address without a zone. [netip.ParseAddr] does not keep the text that it
-// parses, so the text need not be copied.
+// parseIP parses an address without a zone. [netip.ParseAddr] does not keep its argument, so the
+// bytes need not be copied.
 func parseIP(b []byte) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(unsafe.String(unsafe.SliceData(b), len(b)))
 	return a, err == nil && a.Zone() == ""
 }
 
-// Commands, families and transports of version 2: §2.2.
+// The codes of commands, families and transports in version 2 (§2.2).
 const (
 	proxyLocal = 0
 	proxyProxy = 1
@@ -181,13 +182,13 @@ const (
 	proxyDgram  = 2
 )
 
-// proxyAddresses is the size of the addresses and ports, by family, in bytes.
+// proxyAddresses is the length of the addresses and ports in a header, in bytes, by family.
 var proxyAddresses = [...]int{proxyUnspec: 0, proxyInet: 2*4 + 2*2, proxyInet6: 2*16 + 2*2, proxyUnix: 2 * 108}
 
-// parseV2 parses a header of version 2, in binary: §2.2.
+// parseV2 parses a header of version 2, which is binary (§2.2).
 func parseV2(b []byte) (h Header, n int, err error) {
-	// Received bytes are checked at once, so that an invalid header fails before the rest of it has
-	// arrived.
+	// Check the first bytes before the fixed part is complete, so that an invalid header fails
+	// early.
 	if at := len(beginV2); len(b) > at {
 		if b[at]>>4 != 2 {
 			return Header{}, 0, errVersion
@@ -206,7 +207,8 @@ func parseV2(b []byte) (h Header, n int, err error) {
 	case n > MaxLength:
 		return Header{}, 0, errLong
 	case command == proxyLocal, family == proxyUnspec && transport == 0:
-		// The rest must be skipped; with LOCAL, the family as well.
+		// The addresses, whatever they are, must be skipped. With LOCAL, even the family is
+		// ignored.
 		if len(b) < n {
 			return Header{}, 0, ErrShort
 		}
@@ -223,7 +225,8 @@ func parseV2(b []byte) (h Header, n int, err error) {
 	if err := checkTLVs(b, fixedLength+proxyAddresses[family]); err != nil {
 		return Header{}, 0, err
 	}
-	// Datagrams and names of unix sockets have no TCP addresses: the connection keeps its own.
+	// Datagrams and names of unix sockets are not TCP addresses. The connection keeps its own
+	// addresses.
 	if transport != proxyStream {
 		return Header{}, n, nil
 	}
@@ -240,19 +243,19 @@ func parseV2(b []byte) (h Header, n int, err error) {
 	return h, n, nil
 }
 
-// proxyCRC is the field that holds a checksum: PP2_TYPE_CRC32C of §2.2.3.
+// proxyCRC is the type of the field that holds a checksum: PP2_TYPE_CRC32C of §2.2.3.
 const proxyCRC = 3
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	noSum      = make([]byte, crc32.Size) // a local one would go to the heap
+	noSum      = make([]byte, crc32.Size) // zeros in place of the checksum; a local variable would be allocated for each header
 )
 
-// checkTLVs walks the fields of a header, which begin at offset at, and verifies the
-// checksum if there is one. It ignores other fields.
+// checkTLVs checks that the fields (TLVs) from offset `at` fill the header exactly. If one is a
+// checksum, it verifies it. It ignores all other fields.
 func checkTLVs(header []byte, at int) error {
-	const head = 3 // bytes: type, and the length of the value
-	sum := 0       // offset of the checksum
+	const head = 3 // length of a field's type and length, in bytes
+	sum := 0       // offset of the checksum's value; 0 without a checksum
 	for at < len(header) {
 		if len(header)-at < head {
 			return errTLV
@@ -283,21 +286,22 @@ func checkTLVs(header []byte, at int) error {
 	return nil
 }
 
-// Read reads the header at the beginning of a connection. rest, a part of buf, holds the bytes
-// received after the header; they precede all bytes read from c later. buf should have room for
-// MaxLength bytes; a header that does not fit is refused.
+// Read reads the header at the beginning of a connection. rest is a part of buf, with the bytes
+// that were received after the header; the caller must use them before it reads more from c. buf
+// should have room for MaxLength bytes; a header that does not fit into it is refused.
 //
-// For a connection that ends before its first byte, such as a port scan, Read returns io.EOF, and
-// for one that ends later io.ErrUnexpectedEOF. The caller limits the time.
+// If the connection is closed before its first byte, as by a port scan, the error is io.EOF; if it
+// is closed within the header, io.ErrUnexpectedEOF. The caller has to limit the time.
 func Read(c io.Reader, buf []byte) (h Header, rest []byte, err error) {
-	const patience = 100 // reads in a row without a byte, as in package bufio
+	const patience = 100 // number of reads without a byte in a row before Read gives up, as in package bufio
 	for n, idle := 0, 0; ; {
 		got, failed := c.Read(buf[n:])
 		n += got
 		h, size, err := Parse(buf[:n])
 		switch {
 		case err == nil:
-			// If the connection failed after the header, its next Read returns the error.
+			// If the connection has failed after the header, the caller's next read returns the
+			// error.
 			return h, buf[size:n], nil
 		case err != ErrShort:
 			return Header{}, nil, err
@@ -316,7 +320,8 @@ func Read(c io.Reader, buf []byte) (h Header, rest []byte, err error) {
 	}
 }
 
-// Failed returns the error for a connection whose header could not be read because of err.
+// Failed returns the error for a connection whose header could not be read because of err. It
+// matches ErrHeader.
 func Failed(err error) error {
 	if errors.Is(err, ErrHeader) {
 		return err

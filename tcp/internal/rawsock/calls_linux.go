@@ -13,23 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the system calls of the fast path. The sockets do not block, so no call waits, and none
-// of them notifies the scheduler: a raw system call costs two thirds of a normal one, and lets the
-// runtime's monitor sleep.
+// These are the system calls of the fast path. The sockets are non-blocking, so no call waits. Each
+// is a raw system call, of which Go's scheduler is not notified: that costs two thirds of a normal
+// call, and lets the runtime's monitor sleep.
 
-// Recv reads the available bytes.
+// Recv receives the bytes that are available, at most len(b). Without any, it returns EAGAIN.
 func Recv(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_RECVFROM, fd, b, flags)
 }
 
-// Readable reports whether a receive would return at once.
+// Readable reports whether a receive would return at once, with bytes, the end of the stream or an
+// error.
 func Readable(fd int) bool {
 	var b [1]byte
 	_, errno := Recv(fd, b[:], unix.MSG_PEEK)
 	return errno != unix.EAGAIN
 }
 
-// Send writes as many bytes as there is room for.
+// Send sends as many bytes as the send buffer has room for. Without room, it returns EAGAIN.
 func Send(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_SENDTO, fd, b, flags)
 }
@@ -47,7 +48,8 @@ func move(call uintptr, fd int, b []byte, flags int) (int, syscall.Errno) {
 	}
 }
 
-// Accept takes a connection from the queue.
+// Accept takes a connection from the queue, and stores the peer's address in from. If the queue is
+// empty, it returns EAGAIN.
 func Accept(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
 	for {
 		size := uint32(unix.SizeofSockaddrAny)
@@ -64,10 +66,11 @@ func Accept(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
 	}
 }
 
-// Close closes a descriptor. EINTR means that it is closed too.
+// Close closes a descriptor. The result is ignored: Linux closes the descriptor even if it returns
+// EINTR.
 func Close(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
-// Duplicate returns a new file for the descriptor of a connection or listener.
+// Duplicate duplicates the descriptor of a connection or listener, and returns it as a file.
 func Duplicate(c syscall.RawConn) (*os.File, error) {
 	var fd int
 	var err error
@@ -80,15 +83,15 @@ func Duplicate(c syscall.RawConn) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "socket"), nil
 }
 
-// Name asks for the address that a socket is bound to.
+// Name stores the address that a socket is bound to in `at`.
 func Name(fd int, at *unix.RawSockaddrAny) {
 	size := uint32(unix.SizeofSockaddrAny)
 	_, _, _ = unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(at)), uintptr(unsafe.Pointer(&size)))
 }
 
-// AddrPort returns the address in a sockaddr. It is invalid for a unix socket.
+// AddrPort converts a sockaddr. The result is invalid for a unix socket.
 func AddrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
-	port := func(p *uint16) uint16 { // in network byte order
+	port := func(p *uint16) uint16 { // p is in network byte order
 		b := (*[2]byte)(unsafe.Pointer(p))
 		return uint16(b[0])<<8 | uint16(b[1])
 	}
@@ -109,7 +112,7 @@ func AddrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// NetAddr returns the address in a sockaddr in the format of package net.
+// NetAddr converts a sockaddr to an address of package net.
 func NetAddr(raw *unix.RawSockaddrAny) net.Addr {
 	if a := AddrPort(raw); a.IsValid() {
 		return net.TCPAddrFromAddrPort(a)

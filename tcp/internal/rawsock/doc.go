@@ -1,3 +1,3 @@
-// Package rawsock has the system calls of package tcp's fast path: the calls for a connection, the
-// filter of a socket that is about to close, and an epoll. It exists on Linux only.
+// Package rawsock makes the system calls of package tcp's fast path: those for a connection, the
+// filter for a socket that is about to be closed, and an epoll. It exists on Linux only.
 package rawsock

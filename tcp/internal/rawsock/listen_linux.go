@@ -12,10 +12,10 @@ import (
 )
 
 // Listen opens n sockets that share an address. It refuses an address that another socket uses,
-// even if that socket would share it.
+// even if that socket would allow sharing it.
 func Listen(ctx context.Context, network, addr string, n int) (_ []net.Listener, err error) {
-	// The first socket does not share: with SO_REUSEPORT it would share the address with another
-	// server of this user, without an error for either.
+	// The first socket is opened without SO_REUSEPORT. With it, the socket could share the address
+	// with another server of this user, and neither server would get an error.
 	var alone net.ListenConfig
 	alone.SetMultipathTCP(false) // MPTCP sockets accept few of the options, and Landlock does not cover them
 	first, err := alone.Listen(ctx, network, addr)
@@ -33,13 +33,13 @@ func Listen(ctx context.Context, network, addr string, n int) (_ []net.Listener,
 	if n == 1 {
 		return ls, nil
 	}
-	// This socket stays open and becomes the first of those that share the address. Otherwise
+	// The first socket stays open, and is made shareable. If it were closed and opened again,
 	// clients that connect meanwhile would be reset, and another program could take the port.
 	if err := share(first.(*net.TCPListener)); err != nil {
 		return nil, err
 	}
-	// The others listen on the given address, because the socket's own may not show whether it
-	// includes IPv4. Only the port may have to be filled in.
+	// The other sockets listen on the given address rather than on that of the first socket, which
+	// may not show whether it includes IPv4. Only the port is taken from the first socket.
 	same, err := withPort(addr, first.Addr())
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func Listen(ctx context.Context, network, addr string, n int) (_ []net.Listener,
 	return ls, nil
 }
 
-// share lets other sockets of this user listen on the same address.
+// share allows other sockets of this user to listen on the same address.
 func share(l *net.TCPListener) error {
 	c, err := l.SyscallConn()
 	if err != nil {
@@ -73,7 +73,7 @@ func setReusePort(c syscall.RawConn) error {
 	return os.NewSyscallError("setsockopt", err)
 }
 
-// withPort returns addr with the port of got.
+// withPort returns addr with its port replaced by that of got.
 func withPort(addr string, got net.Addr) (string, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

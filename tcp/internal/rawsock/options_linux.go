@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxCongestion is TCP_CA_NAME_MAX: the longest name including its NUL.
+// maxCongestion is the size of the longest name of a congestion control, including its NUL:
+// TCP_CA_NAME_MAX.
 const maxCongestion = 16
 
-// Bool returns the value of an option that is on or off.
+// Bool converts to the value of a socket option that is on or off.
 func Bool(on bool) int {
 	if on {
 		return 1
@@ -23,19 +24,19 @@ func Bool(on bool) int {
 	return 0
 }
 
-// WholeSeconds returns d in seconds, rounded up, and at least one.
+// WholeSeconds returns d in seconds, rounded up, and at least 1.
 func WholeSeconds(d time.Duration) int {
 	return int(max(1, (d+time.Second-1)/time.Second))
 }
 
-// SetLinger sets what close(2) does with bytes that are not acknowledged: see
+// SetLinger sets what close(2) does with bytes that are not yet acknowledged: see
 // net.TCPConn.SetLinger.
 func SetLinger(fd, seconds int) error {
 	l := unix.Linger{Onoff: int32(Bool(seconds >= 0)), Linger: int32(max(seconds, 0))}
 	return os.NewSyscallError("setsockopt", unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &l))
 }
 
-// SetBuffer sets the size of a connection's buffer for receiving, or for sending.
+// SetBuffer sets the size of a connection's receive buffer, or of its send buffer.
 func SetBuffer(fd, bytes int, receive bool) error {
 	opt := unix.SO_SNDBUF
 	if receive {
@@ -44,20 +45,20 @@ func SetBuffer(fd, bytes int, receive bool) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt, bytes))
 }
 
-// SetCongestion sets the congestion control. If that fails, it returns the names that can be
-// chosen.
+// SetCongestion sets the congestion control of a socket. If that fails, it returns the names that
+// may be chosen, as far as they can be found out.
 func SetCongestion(fd int, name string) (has []string, err error) {
 	err = unix.ENOENT
-	if len(name) < maxCongestion { // the kernel cuts longer names
+	if len(name) < maxCongestion { // the kernel would cut a longer name off
 		err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
 	}
 	if err == nil {
 		return nil, nil
 	}
 	list := "available"
-	if errors.Is(err, fs.ErrPermission) { // it is available, but only for root
+	if errors.Is(err, fs.ErrPermission) { // the algorithm exists, but only root may choose it
 		list = "allowed"
 	}
-	names, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control") // on failure no names are known
+	names, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control") // on failure the names remain unknown
 	return strings.Fields(string(names)), err
 }

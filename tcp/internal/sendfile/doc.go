@@ -1,5 +1,5 @@
-// Package sendfile moves bytes between descriptors without a copy in this process. It moves them
-// from files to sockets with sendfile(2), and between two streams through a pipe. It sends cached
-// pages of files without the knowledge of Go's scheduler. On systems other than Linux it only
-// determines the kind of a reader.
+// Package sendfile moves bytes between descriptors without copying them into this process: from
+// files to sockets with sendfile(2), and between two streams through a pipe. Pages of files that
+// are in memory are sent with raw system calls, of which Go's scheduler does not know. On systems
+// other than Linux, the package only determines what kind of file or connection a value is.
 package sendfile

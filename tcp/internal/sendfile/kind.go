@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// IsFile reports whether r is a plain file of package os. A program's own type around a file does
-// not count, because it may return bytes other than the file's.
+// IsFile reports whether r is a file of package os itself. A program's own type that wraps a file
+// does not count, because it may return other bytes than the file.
 //
-// The WriteTo of a file may call io.Copy with a value of an unexported type that lacks WriteTo.
-// That type counts as a file.
+// An os.File's WriteTo may call io.Copy with the file wrapped in an unexported type of package os,
+// which hides WriteTo. That type counts as a file.
 func IsFile(r io.Reader) bool {
 	_, ok := r.(*os.File)
 	return ok || IsOf(r, "os", "fileWithoutWriteTo")
 }
 
-// IsRegular reports whether r is a regular file, which never waits for a peer.
+// IsRegular reports whether r is a regular file, whose reads never wait for another program.
 func IsRegular(r io.Reader) bool {
 	f, ok := r.(fs.File)
 	if !ok || !IsFile(r) {
@@ -29,14 +29,14 @@ func IsRegular(r io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// IsOf reports whether the type of v is the type of the given name in a package of the standard
-// library. No program's own package has such a path.
+// IsOf reports whether v has the type with the given name, in the standard library's package with
+// the given path. Packages of programs never have such a path.
 func IsOf(v any, path, name string) bool {
 	t := reflect.TypeOf(v)
 	return t != nil && t.PkgPath() == path && t.Name() == name
 }
 
-// IsStream reports whether v is a plain stream connection of package net.
+// IsStream reports whether v is a TCP or unix stream connection of package net itself.
 func IsStream(v any) bool {
 	switch c := v.(type) {
 	case *net.TCPConn:
@@ -48,7 +48,7 @@ func IsStream(v any) bool {
 	return false
 }
 
-// RawOf returns the descriptor of v, or nil.
+// RawOf returns access to the descriptor of v, or nil if v has none.
 func RawOf(v any) syscall.RawConn {
 	s, ok := v.(syscall.Conn)
 	if !ok {
@@ -56,7 +56,7 @@ func RawOf(v any) syscall.RawConn {
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return nil // the copy without the kernel returns the error
+		return nil // a copy through this process will return the same error
 	}
 	return raw
 }

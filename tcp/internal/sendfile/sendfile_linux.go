@@ -14,37 +14,38 @@ import (
 )
 
 const (
-	// minLook is the least number of bytes of a file for which Send checks whether they are in
-	// memory. It is more than the kernel reads ahead. In a smaller range, the kernel may just be
-	// reading the bytes.
+	// minLook is the smallest range of a file for which Send checks whether it is in memory. It is
+	// larger than what the kernel reads ahead: a smaller range may count as in memory while the
+	// kernel is still reading it.
 	minLook = 1 << 20
 
-	// maxRawSend is how many bytes one raw call sends without the scheduler's knowledge: a tenth of
-	// a millisecond of work.
+	// maxRawSend is how many bytes one raw system call sends: a tenth of a millisecond of work. The
+	// scheduler does not know of such a call, so it must be short.
 	maxRawSend = 1 << 20
 )
 
-// A Sender sends a file to a socket with sendfile(2). The scheduler assumes that this call may wait
-// for a disk, so the runtime's monitor wakes every 20 us to check, which takes a ninth of the
-// processor time of a file. Cached pages are sent by raw system calls instead.
+// A Sender sends a file to a socket with sendfile(2). For a normal system call, the scheduler
+// assumes that it may wait for a disk, so the runtime's monitor wakes every 20 us to check. That takes
+// a ninth of the processor time of sending a file. A Sender therefore sends pages that are in memory
+// with raw system calls.
 type Sender struct {
-	at, upTo int64 // the range of the file that was checked; at is the file's offset
+	at, upTo int64 // the range of the file that look has checked; `at` moves with the file's offset
 	resident bool  // the whole range is in memory
-	where    where // location of the file; set at the first check
-	size     int64 // size of the file at that time
+	where    where // where the file's bytes are; determined at the first check
+	size     int64 // the file's size at the first check
 }
 
-// where is the location of a file's bytes, as far as it can be known.
+// A where says where a file's bytes are, as far as that can be known.
 type where uint8
 
 const (
 	unlooked where = iota
-	unknown        // a raw call might wait, even for cached pages
-	onDisk         // cached pages are sent without waiting
-	inRAM          // all of it is in memory
+	unknown        // a raw system call might have to wait, even for pages that are in memory
+	onDisk         // a raw system call sends pages that are in memory without waiting
+	inRAM          // the whole file is in memory
 )
 
-// Send sends at most n bytes from the file's offset, as much as there is room for.
+// Send sends at most n bytes from the file's offset, as many as the socket has room for.
 func (s *Sender) Send(out, in, n int) (int, error) {
 	if s.at >= s.upTo && n >= minLook {
 		s.look(in, n)
@@ -61,37 +62,38 @@ func (s *Sender) Send(out, in, n int) (int, error) {
 	return moved, err
 }
 
-// look checks whether the next n bytes are in memory.
+// look determines how many of the next n bytes to check, and whether they are in memory.
 func (s *Sender) look(in, n int) {
 	if s.where == unlooked {
 		s.where, s.size = whereIs(in)
 	}
 	s.resident = false
 	if s.where == unknown {
-		return // another check would find the same
+		return // another check would have the same result
 	}
 	at, err := unix.Seek(in, 0, unix.SEEK_CUR)
 	if err != nil {
 		return
 	}
 	s.at, s.upTo = at, at+int64(n)
-	// There are no pages after the end of the file.
+	// Pages exist only up to the end of the file, so the range ends there.
 	if to := min(s.upTo, s.size); to-at >= minLook {
 		s.upTo = to
 		s.resident = s.where == inRAM || inMemory(in, at, to)
 	}
 }
 
-// whereIs returns where a file is, and its size. A network file system, or one served by a program
-// (FUSE), may ask its server before it returns cached pages. If the server does not answer, a raw
-// call would block the whole process, so raw calls are used only for file systems known not to ask.
-// A tmpfs is memory; pages that it has swapped out must be waited for, like any page of this
-// process. But the file of a disk in /dev is on a tmpfs too, and its content is not in memory.
+// whereIs returns where a file's bytes are, and its size. A network file system, or one that a
+// program serves (FUSE), may ask its server even before it returns pages that are in memory. If
+// that server did not answer, a raw system call would block the whole process. So raw calls are
+// used only for file systems that are known not to ask. A tmpfs is memory; its pages may be swapped
+// out, but so may any page of this process. The device file of a disk in /dev is on a tmpfs too,
+// although its content is not in memory, so only regular files are accepted.
 func whereIs(fd int) (where, int64) {
 	var info unix.Stat_t
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	switch {
-	case err != nil, flags&unix.O_DIRECT != 0: // O_DIRECT ignores the page cache
+	case err != nil, flags&unix.O_DIRECT != 0: // with O_DIRECT the page cache is not used
 		return unknown, 0
 	case unix.Fstat(fd, &info) != nil, info.Mode&unix.S_IFMT != unix.S_IFREG:
 		return unknown, 0
@@ -105,9 +107,9 @@ func whereIs(fd int) (where, int64) {
 	return unknown, 0
 }
 
-// inMemory reports whether the bytes of a file from one offset to another are known to
-// be in memory. A kernel before 6.5 does not report this. No kernel reports it to a
-// process that may not write the file, as that would reveal what others read.
+// inMemory reports whether the bytes of a file between two offsets are known to be in memory. It
+// returns false if the kernel does not say: kernels before 6.5 never do, and later ones do not if
+// the process may not write the file, because that would reveal what others read.
 func inMemory(fd int, from, to int64) bool {
 	page := int64(os.Getpagesize())
 	pages := (to-1)/page - from/page + 1
@@ -116,7 +118,7 @@ func inMemory(fd int, from, to int64) bool {
 	return err == nil && found.Cache >= uint64(pages)
 }
 
-// sendFileRaw sends up to n bytes from the file's offset, all of which are in memory.
+// sendFileRaw sends at most n bytes from the file's offset. All of them must be in memory.
 func sendFileRaw(out, in, n int) (int, error) {
 	sent, _, errno := unix.RawSyscall6(unix.SYS_SENDFILE, uintptr(out), uintptr(in), 0, uintptr(n), 0, 0)
 	if errno != 0 {
@@ -125,7 +127,7 @@ func sendFileRaw(out, in, n int) (int, error) {
 	return int(sent), nil
 }
 
-// IsUnable reports whether an error says that a system call does not support such descriptors.
+// IsUnable reports whether err says that a system call does not work with such descriptors.
 func IsUnable(err error) bool {
 	unable := []syscall.Errno{unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.ENOTSOCK, unix.ESPIPE, unix.EBADF}
 	return slices.ContainsFunc(unable, func(e syscall.Errno) bool { return errors.Is(err, e) })

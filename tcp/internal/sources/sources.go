@@ -1,4 +1,4 @@
-// Package sources counts the connections of each source, for package tcp.
+// Package sources limits the number of connections of each source, for package tcp.
 package sources
 
 import (
@@ -11,31 +11,31 @@ import (
 // A Table counts the connections of each source, so that one source cannot take all places. Its
 // methods may be called concurrently.
 //
-// A source is an IPv4 address, or the 64 bits of an IPv6 address that one site shares
-// (RFC 4291 §2.5.4): a host with one address of such a network can use all of them.
+// A source is an IPv4 address, or the first 64 bits of an IPv6 address. These identify the network
+// of one site (RFC 4291 §2.5.4), and a host in such a network can use all of its addresses.
 type Table struct {
 	max    int // the largest number of connections of one source
 	seed   maphash.Seed
 	shards [sourceShards]sourceShard
 }
 
-// sourceShards is how many parts the table has, each with its own lock, for goroutines that accept
-// concurrently on the processors.
+// sourceShards is the number of parts of the table. Each has its own lock, so that goroutines that
+// accept on several processors rarely wait for each other.
 const sourceShards = 64
 
-// A sourceShard is a part of the table.
+// A sourceShard is one part of a Table.
 type sourceShard struct {
 	mu    sync.Mutex
-	conns map[netip.Addr]int // mu: sources that have connections
-	peak  int                // mu: the largest number of sources since conns was created
+	conns map[netip.Addr]int // number of connections by source, for sources that have any. Guarded by mu
+	peak  int                // the largest size of conns since that map was created. Guarded by mu
 
-	_ [64]byte // keeps the next shard's lock off this one's cache line
+	_ [64]byte // keeps the lock of the next shard out of this shard's cache line
 }
 
-// fewestSources is the size up to which a shard's map is never replaced.
+// fewestSources is the largest peak at which a shard's map is not replaced by a smaller one.
 const fewestSources = 64
 
-// New returns a table in which each source may have up to max connections.
+// New returns a table that allows each source at most max connections.
 func New(max int) *Table {
 	s := &Table{max: max, seed: maphash.MakeSeed()}
 	for i := range s.shards {
@@ -44,23 +44,25 @@ func New(max int) *Table {
 	return s
 }
 
-// sourceAddr returns the address that represents the source of a connection.
+// sourceAddr returns the address that stands for the source of a: the first address of its network,
+// or a itself.
 func sourceAddr(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is4() || a.IsLinkLocalUnicast() {
-		return a // all hosts of a link share the first 64 bits (RFC 4291 §2.5.6)
+		return a // all hosts of a link have the same first 64 bits (RFC 4291 §2.5.6)
 	}
 	network, _ := a.Prefix(64)
 	return network.Addr()
 }
 
-// shard returns a source's part of the table, by a hash that peers cannot predict.
+// shard returns the part of the table for a source. It depends on a hash that peers cannot predict.
 func (s *Table) shard(source netip.Addr) *sourceShard {
 	return &s.shards[maphash.Comparable(s.seed, source)%sourceShards]
 }
 
-// Enter counts a connection. If its source is at the limit, it does not count it and reports false.
-// An invalid address, such as that of a peer on a unix socket, has no limit.
+// Enter counts a connection from an address. If the source is at its limit, Enter does not count
+// the connection and returns false. An invalid address, such as that of a peer on a unix socket,
+// has no limit.
 func (s *Table) Enter(a netip.Addr) bool {
 	if !a.IsValid() {
 		return true
@@ -77,7 +79,7 @@ func (s *Table) Enter(a netip.Addr) bool {
 	return true
 }
 
-// Leave undoes Enter for the same address.
+// Leave undoes one Enter of the same address.
 func (s *Table) Leave(a netip.Addr) {
 	if !a.IsValid() {
 		return
@@ -97,8 +99,8 @@ func (s *Table) Leave(a netip.Addr) {
 	}
 }
 
-// shrink replaces a map that once had many more sources, because maps do not shrink. The caller
-// holds mu.
+// shrink replaces the map if it once held many more sources, because the memory of a map never
+// shrinks. The caller holds mu.
 func (p *sourceShard) shrink() {
 	if p.peak > fewestSources && 8*len(p.conns) <= p.peak {
 		smaller := make(map[netip.Addr]int, len(p.conns))
