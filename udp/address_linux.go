@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setPeer sets the destination address of message i.
+// setPeer sets the destination address of message i. v6 says that the socket is an IPv6 socket.
 func (b *batch) setPeer(i int, peer netip.AddrPort, v6 bool) {
 	addr := peer.Addr()
 	h, name := &b.headers[i], &b.names[i]
 	if !addr.IsValid() {
-		h.Namelen = 0 // causes EDESTADDRREQ; a family of zero would mean the local host
+		h.Namelen = 0 // sending then fails with EDESTADDRREQ; an address family of 0 would mean the local host
 		return
 	}
 	port := (*[2]byte)(unsafe.Pointer(&name.Port))
@@ -27,7 +27,7 @@ func (b *batch) setPeer(i int, peer netip.AddrPort, v6 bool) {
 		return
 	}
 	name.Family, name.Flowinfo = unix.AF_INET6, 0
-	name.Addr = addr.As16() // the mapped form of an IPv4 address
+	name.Addr = addr.As16() // IPv4-mapped if the address is an IPv4 address
 	name.Scope_id = zones.index(addr.Zone())
 	h.Namelen = unix.SizeofSockaddrInet6
 }
@@ -46,8 +46,8 @@ func (b *batch) peer(i int) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// fromKernel converts an address that the kernel wrote as IPv6. The zone is the index
-// of an interface, or zero.
+// fromKernel converts an address that the kernel wrote in IPv6 form. zone is the index of an
+// interface, or 0.
 func fromKernel(b [16]byte, zone uint32) netip.Addr {
 	addr := netip.AddrFrom16(b).Unmap()
 	if zone == 0 {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// start prepares both halves of c. The socket is bound and its options are set.
+// start prepares the reading and the writing half of c. The socket is bound and its options are
+// set.
 func (c *Conn) start(config Config) error {
 	raw, socket, err := c.handle(config)
 	if err != nil {
@@ -33,14 +34,14 @@ func (c *Conn) start(config Config) error {
 		err = e
 	}
 	if err != nil {
-		_ = c.closer.Close() // the socket is not in use yet, so an error does not matter
+		_ = c.closer.Close() // an error does not matter, because the socket was never used
 	}
 	c.out.segments.Store(int32(c.most.Segments))
 	return err
 }
 
-// handle returns the socket for system calls, and the interface that sets the deadlines for their
-// waits.
+// handle returns the socket for system calls, and an interface to set the deadline for waits to
+// send. With Config.Busy both are a new ownPoll.
 func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
 	if !config.Busy {
 		raw, err := c.socket.SyscallConn()
@@ -54,7 +55,8 @@ func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
 	return p, p, nil
 }
 
-// duplicate returns another descriptor of the socket, whether a net.UDPConn or an ownPoll owns it.
+// duplicate returns a duplicate of the socket's descriptor, whether a net.UDPConn or an ownPoll
+// owns it.
 func (c *Conn) duplicate() (f *os.File, err error) {
 	e := c.in.raw.Control(func(fd uintptr) {
 		var n int
@@ -65,7 +67,8 @@ func (c *Conn) duplicate() (f *os.File, err error) {
 	return f, errors.Join(e, err)
 }
 
-// inspect determines what the socket supports.
+// inspect determines which offloads the socket supports, its address family and the size of its
+// receive buffer.
 func (c *Conn) inspect(fd int, config Config) error {
 	if !config.Plain && cuts(fd) {
 		c.most.Segments = maxSegments
@@ -82,9 +85,9 @@ func (c *Conn) inspect(fd int, config Config) error {
 	return err
 }
 
-// maxGlued is how many bytes the kernel glues together at most, because a packet's length is a
-// 16-bit number (net/ipv4/udp_offload.c, udp_gro_receive_segment).
+// maxGlued is the largest number of bytes that the kernel glues together, because a packet's length
+// is a 16-bit number (net/ipv4/udp_offload.c, udp_gro_receive_segment).
 const maxGlued = 65535
 
-// limit returns how many datagrams a message may currently hold when it is sent.
+// limit returns the largest number of datagrams that a message to be sent may currently hold.
 func (s *sender) limit() int { return int(s.segments.Load()) }

@@ -15,16 +15,16 @@ import (
 )
 
 // CanSharePort reports whether several sockets with [Config.ReusePort] may listen on one port, so
-// that each receives from its own share of the peers. On systems other than Linux, one of them
-// would receive everything.
+// that each receives from its own share of the peers. On systems other than Linux, one of the
+// sockets would receive all datagrams, so this is not supported.
 const CanSharePort = false
 
-// control sets no options, because on the portable path all options can be set once the socket is
-// open. Package net makes sockets for IPv6 alone accept only IPv6.
+// control sets no options, because on the portable path all options can be set after the socket is
+// open. Package net itself makes a socket for "udp6" accept only IPv6.
 func control(string, syscall.RawConn, netip.Addr, Config) error { return nil }
 
-// setOptionsBound sets no options either. On Linux it sets the options of control for a socket that
-// another program has bound.
+// setOptionsBound sets no options either. On Linux it sets the options of a socket that another
+// program has bound.
 func setOptionsBound(syscall.RawConn, Config) error { return nil }
 
 func (c *Conn) start(config Config) error {
@@ -41,7 +41,7 @@ func (c *Conn) start(config Config) error {
 	return errors.Join(e, err)
 }
 
-// duplicate returns another descriptor of the socket.
+// duplicate returns a duplicate of the socket's descriptor.
 func (c *Conn) duplicate() (*os.File, error) {
 	if runtime.GOOS == "windows" {
 		return nil, errors.ErrUnsupported
@@ -49,8 +49,8 @@ func (c *Conn) duplicate() (*os.File, error) {
 	return c.socket.File()
 }
 
-// setBuffer asks for a buffer of size bytes; if the system refuses, it halves the size until the
-// system grants it.
+// setBuffer asks for a buffer of size bytes. If the system refuses, it asks for half as much, and
+// so on.
 func setBuffer(set func(bytes int) error, size int) {
 	for ; size > 0 && set(size) != nil; size /= 2 {
 	}
@@ -62,8 +62,8 @@ type receiver struct {
 	pause  *pause
 }
 
-// glance is how long a call may wait that should not wait. With a deadline in the past, package net
-// would not check the socket at all.
+// glance is how long a call waits that should not wait at all. With a deadline in the past, package
+// net would return without looking at the socket.
 const glance = 100 * time.Microsecond
 
 func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
@@ -96,7 +96,8 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 	}
 }
 
-// one receives a datagram into m, and reports whether m holds the whole datagram.
+// one receives a datagram into m. It returns whole = false if the datagram was longer than m.Data
+// and was therefore cut off.
 func (r *receiver) one(m *Message) (whole bool, err error) {
 	n, _, flags, peer, err := r.socket.ReadMsgUDPAddrPort(m.Data[:cap(m.Data)], nil)
 	if truncated(flags, err) {
@@ -115,8 +116,8 @@ type sender struct {
 	socket *net.UDPConn
 
 	mu      sync.Mutex // guards the fields below, and the order of datagrams
-	armed   time.Time  // the socket's write deadline
-	stalled bool       // the kernel had no room for maxStall, and has accepted nothing since
+	armed   time.Time  // the write deadline that is set on the socket
+	stalled bool       // a send has failed for lack of room in the kernel, and none has succeeded since
 }
 
 // limit returns how many datagrams a message may hold when it is sent.
@@ -134,9 +135,9 @@ func (s *sender) send(ms []Message) (int, error) {
 	return len(ms), nil
 }
 
-// setDeadline bounds the first wait of the current call, by between a quarter and a half of
-// maxStall. It keeps a deadline that is in this range, because setting one for each call costs too
-// much.
+// setDeadline bounds the first wait of the current call. It normally allows between a quarter and a
+// half of maxStall, so that it can keep a deadline in that range: setting a new one for each call
+// costs too much.
 func (s *sender) setDeadline() {
 	bound := maxStall / 2
 	if s.stalled {
@@ -149,7 +150,7 @@ func (s *sender) setDeadline() {
 
 func (s *sender) arm(bound time.Duration) {
 	s.armed = time.Now().Add(bound)
-	s.socket.SetWriteDeadline(s.armed) // if the socket is closed, the next send reports it
+	s.socket.SetWriteDeadline(s.armed) // an error means that the socket is closed; the next send returns it
 }
 
 // one sends the datagrams in m.
@@ -168,8 +169,8 @@ func (s *sender) one(m *Message) error {
 func (s *sender) datagram(b []byte, peer netip.AddrPort) error {
 	_, err := s.socket.WriteToUDPAddrPort(b, peer)
 	if errors.Is(err, os.ErrDeadlineExceeded) && !s.stalled {
-		// The deadline may have passed before the socket was asked. Only a failure with a new
-		// deadline shows that there is no room.
+		// An old deadline may have passed before package net tried to send. Only a failure after a
+		// new deadline shows that there is no room.
 		s.arm(maxStall / 2)
 		_, err = s.socket.WriteToUDPAddrPort(b, peer)
 	}

@@ -16,13 +16,13 @@ const controlAlign = int(unsafe.Sizeof(uintptr(0)))
 
 func align(n int) int { return (n + controlAlign - 1) &^ (controlAlign - 1) }
 
-// A controlWriter appends control messages to a buffer with room for them.
+// A controlWriter appends control messages to b, which has room for them.
 type controlWriter struct {
 	b []byte
 	n int // bytes used
 }
 
-// add appends a message with size bytes of data, all zero, and returns that data.
+// add appends a control message with size bytes of data, all of them 0, and returns these bytes.
 func (w *controlWriter) add(level, kind int32, size int) []byte {
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&w.b[w.n]))
 	h.Level, h.Type = level, kind
@@ -33,8 +33,8 @@ func (w *controlWriter) add(level, kind int32, size int) []byte {
 	return data
 }
 
-// setControl sets the local address from which message i is sent, and the size of the datagrams
-// into which the kernel cuts it.
+// setControl sets the control data of message i: the local address from which it is sent, and the
+// size of the datagrams into which the kernel cuts it. v6 says that the socket is an IPv6 socket.
 func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
 	h := &b.headers[i]
 	if !local.IsValid() && segment == 0 {
@@ -45,14 +45,15 @@ func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
 	switch {
 	case !local.IsValid():
 	case v6:
-		// struct in6_pktinfo holds the address and the interface. For an IPv4 peer the kernel
-		// accepts the address in mapped form (net/ipv4/ip_sockglue.c, ip_cmsg_send).
+		// struct in6_pktinfo holds the address and the index of the interface. For an IPv4 peer,
+		// the kernel accepts an IPv4-mapped address (net/ipv4/ip_sockglue.c, ip_cmsg_send).
 		info := w.add(unix.SOL_IPV6, unix.IPV6_PKTINFO, unix.SizeofInet6Pktinfo)
 		addr := local.As16()
 		copy(info, addr[:])
 		binary.NativeEndian.PutUint32(info[16:], zones.index(local.Zone()))
 	case local.Unmap().Is4():
-		// struct in_pktinfo holds the interface, the source address and the header's address.
+		// struct in_pktinfo holds the index of the interface, the local address, and the
+		// destination address of a received header.
 		info := w.add(unix.SOL_IP, unix.IP_PKTINFO, unix.SizeofInet4Pktinfo)
 		addr := local.As4()
 		copy(info[4:], addr[:])
@@ -63,7 +64,7 @@ func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
 	h.SetControllen(w.n)
 }
 
-// cutControl splits the first control message off b.
+// cutControl parses the first control message in b, and returns the bytes after it as rest.
 func cutControl(b []byte) (level, kind int32, data, rest []byte, ok bool) {
 	if len(b) < unix.SizeofCmsghdr {
 		return 0, 0, nil, nil, false
@@ -82,8 +83,9 @@ func cutControl(b []byte) (level, kind int32, data, rest []byte, ok bool) {
 }
 
 // parseControl parses the control data of a received message. It returns the local address to which
-// the message was sent, the size of each datagram if several are glued together or else zero, and
-// whether the message was a broadcast. It ignores data that it does not know or cannot parse.
+// the message was sent; the size of each datagram if several are glued together, and otherwise 0;
+// and whether the message was a broadcast. It ignores other control messages, and stops at one that
+// it cannot parse.
 func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	for {
 		level, kind, data, rest, ok := cutControl(b)
@@ -95,16 +97,16 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 		case level == unix.SOL_UDP && kind == unix.UDP_GRO && len(data) >= 4:
 			segment = max(0, int(int32(binary.NativeEndian.Uint32(data))))
 		case level == unix.SOL_IP && kind == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
-			// The first address is the one to answer from. The second is the one in the header,
-			// which may be a broadcast address. Datagrams received before the option was set (see
-			// FromFile) have neither.
+			// data[4:] is the address to answer from. data[8:] is the destination in the header,
+			// which may be a broadcast address. For datagrams received before the option was set
+			// (see FromFile), both are 0.
 			if addr := netip.AddrFrom4([4]byte(data[4:])); !addr.IsUnspecified() {
 				local = addr
 				broadcast = addr != netip.AddrFrom4([4]byte(data[8:]))
 			}
 		case level == unix.SOL_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
-			// A socket for both IPv4 and IPv6 gets this message for IPv4 too, with the address from
-			// the header.
+			// A socket for both IPv4 and IPv6 also gets this message for IPv4 datagrams, with the
+			// destination in the header. Prefer the address to answer from.
 			if !local.IsValid() {
 				local = localAddress([16]byte(data), binary.NativeEndian.Uint32(data[16:]))
 			}
@@ -112,8 +114,9 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	}
 }
 
-// localAddress returns the address at which a datagram arrived on an interface. It returns the zero
-// address for a multicast group, because no answer can be sent from that.
+// localAddress returns the address at which a datagram arrived, which is link-local to the
+// interface with the given index or does not depend on it. It returns the zero address for a
+// multicast group, because an answer cannot be sent from a group's address.
 func localAddress(b [16]byte, index uint32) netip.Addr {
 	addr := netip.AddrFrom16(b)
 	switch {

@@ -7,14 +7,14 @@ import (
 	"os"
 )
 
-// FromFile adopts a socket bound by another program, such as one that systemd passed to this
-// process. It must be an unconnected UDP socket for IPv4 or IPv6, bound to a port. An IPv6 socket
-// serves IPv6 alone or IPv4 as well, depending on how it was bound.
+// FromFile makes a Conn of a socket that another program has bound, such as one that systemd passed
+// to this process. It must be an unconnected UDP socket for IPv4 or IPv6, bound to a port. Whether
+// an IPv6 socket also serves IPv4 depends on how it was bound.
 //
 // The Conn has its own descriptor: the caller must still close f, and may do so at once. Buffers
-// and offloads are set as [Listen] would set them. Read also returns datagrams that arrived before,
-// but the kernel may not report their [Message.Local]. With [Config.ReusePort] the socket must have
-// been bound with SO_REUSEPORT (ReusePort=yes in a systemd unit).
+// and offloads are set as by [Listen]. Read also returns datagrams that arrived before FromFile was
+// called, but the kernel may not report their [Message.Local]. With [Config.ReusePort] the socket
+// must have been bound with SO_REUSEPORT (ReusePort=yes in a systemd unit).
 func FromFile(f *os.File, c Config) (*Conn, error) {
 	conn, err := fromFile(f, c)
 	if err != nil {
@@ -23,9 +23,9 @@ func FromFile(f *os.File, c Config) (*Conn, error) {
 	return conn, nil
 }
 
-// File returns a duplicate of the socket, which another process can adopt with [FromFile]. The
-// caller closes it. It is still the same socket: each datagram is received by the process that
-// reads first, so one of the two processes should have stopped. Windows has no such files, and the
+// File returns a duplicate of the socket's descriptor, which another process can use with
+// [FromFile]. The caller closes it. Both descriptors are the same socket: each datagram is received
+// by the process that reads first, so only one of the two processes should read. On Windows, the
 // error wraps [errors.ErrUnsupported].
 func (c *Conn) File() (*os.File, error) {
 	f, err := c.duplicate()
@@ -39,7 +39,7 @@ func fromFile(f *os.File, c Config) (*Conn, error) {
 	if c.ReusePort && !CanSharePort {
 		return nil, fmt.Errorf("sharing a port: %w", errors.ErrUnsupported)
 	}
-	pc, err := net.FilePacketConn(f) // asks the kernel for the type of socket
+	pc, err := net.FilePacketConn(f) // it asks the kernel for the type of the socket
 	if err != nil {
 		return nil, fmt.Errorf("not a datagram socket: %w", err)
 	}

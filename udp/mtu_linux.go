@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PathMTU returns the length in bytes of the largest IP packet that would reach peer unfragmented,
-// as far as this host knows. That is the MTU of the route, or less if a router has reported less
-// (RFC 1191, RFC 8201). It sends nothing.
+// PathMTU returns the length in bytes of the largest IP packet that would reach peer without being
+// fragmented, as far as this host knows. That is the MTU of the route, or less if a router has
+// reported a smaller one (RFC 1191, RFC 8201). PathMTU sends nothing.
 func PathMTU(peer netip.Addr) (int, error) {
 	if !peer.IsValid() {
 		return 0, errors.New("path MTU: no peer")
@@ -24,10 +24,10 @@ func PathMTU(peer netip.Addr) (int, error) {
 	return mtu, nil
 }
 
-// routeMTU gets the MTU from a socket that is connected to peer, because an unconnected socket has
-// no route.
+// routeMTU asks the kernel for the MTU of the route to peer. It asks with a connected socket,
+// because an unconnected one has no route.
 func routeMTU(peer netip.Addr) (int, error) {
-	const port = 9 // the discard service; any port works
+	const port = 9 // the discard service; any port works, because nothing is sent
 	family, level, option := unix.AF_INET6, unix.SOL_IPV6, unix.IPV6_MTU
 	var to unix.Sockaddr = &unix.SockaddrInet6{Port: port, Addr: peer.As16(), ZoneId: zones.index(peer.Zone())}
 	if peer.Is4() {

@@ -9,16 +9,16 @@ import (
 	"net/netip"
 )
 
-const ethernetMTU = 1500 // bytes; the largest payload of IEEE 802.3
+const ethernetMTU = 1500 // bytes; the largest payload of an Ethernet frame (IEEE 802.3)
 
-// PathMTU returns the length in bytes of the largest IP packet that would reach peer unfragmented,
-// as far as this host knows. That is the MTU of the outgoing interface, or 1500 if that is unknown.
-// It sends nothing.
+// PathMTU returns the length in bytes of the largest IP packet that would reach peer without being
+// fragmented, as far as this host knows. That is the MTU of the outgoing interface, or 1500 if that
+// is unknown. PathMTU sends nothing.
 func PathMTU(peer netip.Addr) (int, error) {
 	if !peer.IsValid() {
 		return 0, errors.New("path MTU: no peer")
 	}
-	// Connecting a UDP socket chooses a route, and with it a local address.
+	// Connecting a UDP socket makes the system choose a route, and with it a local address.
 	to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer.Unmap(), 9))
 	conn, err := net.DialUDP("udp", nil, to)
 	if err != nil {
@@ -29,7 +29,8 @@ func PathMTU(peer netip.Addr) (int, error) {
 	return interfaceMTU(local.WithZone("")), nil
 }
 
-// interfaceMTU returns the MTU of the interface that has an address.
+// interfaceMTU returns the MTU of the interface with the given address, or 1500 if no interface has
+// it.
 func interfaceMTU(local netip.Addr) int {
 	interfaces, err := net.Interfaces()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // that each receives from its own share of the peers.
 const CanSharePort = true
 
-// control sets a new socket's options. It runs before bind, so that the kernel adds the requested
-// information to every datagram.
+// control sets the options of a new socket. It runs before bind, so that the kernel reports the
+// local address with every datagram.
 func control(network string, raw syscall.RawConn, at netip.Addr, c Config) error {
 	var err error
 	if e := raw.Control(func(fd uintptr) { err = setOptions(int(fd), network == "udp6", at, c) }); e != nil {
@@ -25,7 +25,7 @@ func control(network string, raw syscall.RawConn, at netip.Addr, c Config) error
 	return err
 }
 
-// setOptionsBound sets the options of a socket that is already bound.
+// setOptionsBound sets the options of a socket that another program has already bound.
 func setOptionsBound(raw syscall.RawConn, c Config) error {
 	var err error
 	e := raw.Control(func(fd uintptr) {
@@ -46,7 +46,8 @@ func setOptionsBound(raw syscall.RawConn, c Config) error {
 	return errors.Join(e, err)
 }
 
-// setOptions sets the options of a socket for the given address, which is zero if unknown.
+// setOptions sets the options of a socket that is bound, or will be bound, to the address `at`. The
+// zero address means that it is unknown.
 func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 	setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, c.buffer())
 	setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, c.buffer())
@@ -55,7 +56,7 @@ func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 		level, name int
 		what        string
 	}
-	// An IPv6 socket accepts the IPv4 options too, for its IPv4 peers.
+	// An IPv6 socket accepts the IPv4 options too. They apply to its IPv4 peers.
 	for _, o := range []option{
 		{c.ReusePort, unix.SOL_SOCKET, unix.SO_REUSEPORT, "share the port"},
 		{!fixes(at), unix.SOL_IP, unix.IP_PKTINFO, "learn local addresses"},
@@ -70,42 +71,45 @@ func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 			return fmt.Errorf("%s: %w", o.what, err)
 		}
 	}
-	// If the kernel may fragment a packet, it needs an ID from a counter that all sockets share.
-	// That takes a twentieth of the time to send a packet, so forbid fragments. If that turns out
-	// to be too strict, sender.allowFragments permits them again.
+	// A packet that may be fragmented needs an ID from a counter that all sockets share. That takes
+	// a twentieth of the time of sending a packet, so fragments are forbidden.
+	// sender.allowFragments allows them once a datagram is too long.
 	_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 	if !c.Plain {
-		// The function glues detects whether the kernel has the option.
+		// The error is ignored, because the function glues finds out whether the kernel has the
+		// option.
 		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
 	}
 	return nil
 }
 
-// fixes reports whether a socket bound to this address uses it for all datagrams, sent and
-// received. If so, the kernel need not report the address, and the sender need not set it.
+// fixes reports whether a socket that is bound to this address uses it for all datagrams that it
+// sends and receives. If so, the kernel need not report the local address, and the sender need not
+// set it.
 func fixes(at netip.Addr) bool {
 	at = at.Unmap()
 	return at.IsValid() && !at.IsUnspecified() && !at.IsMulticast() && !at.IsLinkLocalUnicast()
 }
 
-// setBuffer asks for a buffer of size bytes. The option force may exceed the system's maximum but
-// needs a privilege. Without it, setBuffer uses the option name, which the kernel silently limits
-// to that maximum.
+// setBuffer asks for a buffer of size bytes. The option force may exceed the system's maximum, but
+// needs a privilege. Without the privilege, setBuffer uses the option name, with which the kernel
+// silently reduces size to that maximum.
 func setBuffer(fd, name, force, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size) // Limits reports the result
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size) // an error does not matter, because Limits reports the actual size
 	}
 }
 
-// glues reports whether the kernel glues received datagrams together (UDP_GRO). Kernels before 5.12
-// can do that but do not report it. Their UDP_GRO has bugs, so glues treats them as if they did not
-// have it.
+// glues reports whether the kernel glues received datagrams together (UDP_GRO). A kernel before
+// 5.12 can do so, but has bugs in it. Such a kernel does not report the option as set, so glues
+// returns false for it.
 func glues(fd int) bool {
 	on, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO)
 	return err == nil && on == 1
 }
 
-// cuts reports whether the kernel can cut a buffer into datagrams, as it does since 4.18.
+// cuts reports whether the kernel can cut a buffer into datagrams (UDP_SEGMENT), which is so since
+// 4.18.
 func cuts(fd int) bool {
 	_, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT)
 	return err == nil

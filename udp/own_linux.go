@@ -14,36 +14,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ownPoll is a socket with its own epoll, in which its reader waits; it implements
-// [Config.Busy]. It replaces the poller of package net, and so is a syscall.RawConn with deadlines.
+// An ownPoll is a socket with its own epoll, in which its reader waits. It implements
+// [Config.Busy]. It takes the place of package net's poller, and therefore implements
+// syscall.RawConn and deadlines.
 //
-// The network poller parks the goroutine and makes the scheduler look for other work. That takes
-// three system calls and a few locks for each wait, a tenth of the cost of a packet in lock-step
-// (docs/decisions/001). With an ownPoll, a wait is one epoll_pwait. The call has no time limit,
-// because setting and cancelling a timer for each wait costs a virtual machine as much as the wait.
-// Instead, the deadline is a timer that stays set.
+// With package net's poller, each wait parks the goroutine and makes the scheduler look for other
+// work. That takes three system calls and a few locks: a tenth of the cost of a packet when each
+// packet is answered before the next one is sent (docs/decisions/001). With an ownPoll, a wait is
+// one call of epoll_pwait. The call has no time limit, because on a virtual machine setting and
+// cancelling a timer for each wait costs as much as the wait itself. Instead, the deadline is a
+// timerfd, which stays set from one wait to the next.
 type ownPoll struct {
 	fd, epoll    int
-	event, timer int // an eventfd for wakes, a timerfd for the deadline
+	event, timer int // event is an eventfd that ends a wait, and timer is a timerfd for the read deadline
 
-	readBy  atomic.Int64 // the deadlines, in the form that instant returns
+	readBy  atomic.Int64 // the read and the write deadline, as the method instant returns them
 	writeBy atomic.Int64
-	base    time.Time          // deadlines are counted from it
+	base    time.Time          // the zero of the deadlines
 	waiting atomic.Bool        // the reader waits, or is about to
-	ticking atomic.Bool        // the timer is set
-	events  [4]unix.EpollEvent // used only by the reader
+	ticking atomic.Bool        // the timerfd is set
+	events  [4]unix.EpollEvent // memory for epoll_pwait; only the reader uses it
 
-	mu     sync.RWMutex // held for reading while a descriptor is in use
+	mu     sync.RWMutex // guards the descriptors: held for reading while one is in use, and for writing to close them
 	closed atomic.Bool
 }
 
-// Deadlines are in nanoseconds since base, except for these values.
+// Deadlines are nanoseconds since base. Two values have another meaning.
 const (
 	never int64 = 0
 	past  int64 = 1
 )
 
-// takeOver returns an ownPoll with a duplicate of a socket, and closes the socket.
+// takeOver returns an ownPoll with a duplicate of the socket's descriptor, and closes socket.
 func takeOver(socket *net.UDPConn) (*ownPoll, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -57,7 +59,7 @@ func takeOver(socket *net.UDPConn) (*ownPoll, error) {
 		p.release()
 		return nil, fmt.Errorf("wait for a socket in an epoll: %w", err)
 	}
-	// The network poller watches a descriptor as long as it is open, so close it.
+	// Go's network poller watches the original descriptor while it is open, so close it.
 	if err := socket.Close(); err != nil {
 		p.release()
 		return nil, err
@@ -65,7 +67,7 @@ func takeOver(socket *net.UDPConn) (*ownPoll, error) {
 	return p, nil
 }
 
-// open initializes p with its own descriptor for the socket fd.
+// open opens the descriptors of p. One of them is a duplicate of the socket fd.
 func (p *ownPoll) open(fd int) (err error) {
 	if p.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		return err
@@ -90,18 +92,18 @@ func (p *ownPoll) open(fd int) (err error) {
 func (p *ownPoll) release() {
 	for _, fd := range []int{p.fd, p.epoll, p.event, p.timer} {
 		if fd >= 0 {
-			_ = unix.Close(fd) // closing loses no data that was written
+			_ = unix.Close(fd) // the error is ignored, because no written data can be lost
 		}
 	}
 }
 
-// Read calls f until it reports true, and waits for data in between. Only one goroutine at a time
-// may call it.
+// Read calls f until f returns true, and waits for data before each further call. Only one
+// goroutine at a time may call Read.
 func (p *ownPoll) Read(f func(fd uintptr) bool) error {
 	return p.use(f, p.wait)
 }
 
-// Write calls f until it reports true, and waits for room to send in between.
+// Write calls f until f returns true, and waits for room to send before each further call.
 func (p *ownPoll) Write(f func(fd uintptr) bool) error {
 	return p.use(f, p.waitForRoom)
 }
@@ -111,8 +113,8 @@ func (p *ownPoll) Control(f func(fd uintptr)) error {
 	return p.use(func(fd uintptr) bool { f(fd); return true }, nil)
 }
 
-// use calls f until it reports true. After each failed call of f it calls wait with the number of
-// failures so far.
+// use calls f until f returns true. Each time f returns false, it calls wait with the number of
+// calls that have done so.
 func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -129,7 +131,7 @@ func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) erro
 	}
 }
 
-// wait returns when the socket is ready, when another deadline is set, when p is closed, and
+// wait returns when the socket is ready, when the deadline has changed, when p is closed, and
 // sometimes for no reason.
 func (p *ownPoll) wait(int) error {
 	p.waiting.Store(true)
@@ -138,7 +140,7 @@ func (p *ownPoll) wait(int) error {
 		return os.ErrDeadlineExceeded
 	}
 	if p.closed.Load() {
-		return nil // the caller checks closed again
+		return nil // the caller checks closed again, and returns the error
 	}
 	n, err := unix.EpollWait(p.epoll, p.events[:], -1)
 	if err != nil && err != unix.EINTR {
@@ -148,17 +150,17 @@ func (p *ownPoll) wait(int) error {
 		switch int(e.Fd) {
 		case p.event:
 			var count [8]byte
-			_, _ = unix.Read(p.event, count[:]) // the counter is not 0; if it were, the read would do no harm
+			_, _ = unix.Read(p.event, count[:]) // resets the counter; an error would mean that it is already 0
 		case p.timer:
-			return os.ErrDeadlineExceeded // every wait returns this error until another deadline is set
+			return os.ErrDeadlineExceeded // every later wait returns this error too, until another deadline is set
 		}
 	}
 	return nil
 }
 
-// waitForRoom returns when the kernel may accept a datagram. The kernel may report room and then
-// accept no datagram, so waitForRoom sleeps longer after each failure rather than asking
-// continually.
+// waitForRoom returns when the kernel may accept a datagram. The kernel may report room and still
+// accept nothing, so before each further attempt waitForRoom sleeps longer, rather than asking the
+// kernel continually.
 func (p *ownPoll) waitForRoom(failed int) error {
 	left := maxStall
 	if by := p.writeBy.Load(); by != never {
@@ -178,14 +180,15 @@ func (p *ownPoll) waitForRoom(failed int) error {
 	return nil
 }
 
-// SetReadDeadline bounds the reader's wait, even one that has already begun.
+// SetReadDeadline sets the read deadline. It also applies to a wait that has already begun.
 func (p *ownPoll) SetReadDeadline(t time.Time) error {
 	at := p.instant(t)
 	p.readBy.Store(at)
 	if at == past && !p.waiting.Load() {
 		return nil // the reader will check readBy before it waits
 	}
-	// Calls share the lock for reading, so this fails only if Close holds the lock or waits for it.
+	// Calls of other methods share the lock, so TryRLock fails only if Close holds the lock or
+	// waits for it.
 	if !p.mu.TryRLock() {
 		return net.ErrClosed
 	}
@@ -200,7 +203,7 @@ func (p *ownPoll) SetReadDeadline(t time.Time) error {
 	return p.setTimer(t)
 }
 
-// setTimer makes the timer expire at t, or never.
+// setTimer sets the timerfd to expire at t, or stops it if t is zero.
 func (p *ownPoll) setTimer(t time.Time) error {
 	var spec unix.ItimerSpec
 	if !t.IsZero() {
@@ -212,13 +215,13 @@ func (p *ownPoll) setTimer(t time.Time) error {
 	return unix.TimerfdSettime(p.timer, 0, &spec, nil)
 }
 
-// SetWriteDeadline bounds the waits of writers that begin from now on.
+// SetWriteDeadline sets the write deadline. It applies only to waits that begin from now on.
 func (p *ownPoll) SetWriteDeadline(t time.Time) error {
 	p.writeBy.Store(p.instant(t))
 	return nil
 }
 
-// instant encodes a deadline as a number.
+// instant encodes a deadline as a number: see the constants never and past.
 func (p *ownPoll) instant(t time.Time) int64 {
 	if t.IsZero() {
 		return never
@@ -226,13 +229,13 @@ func (p *ownPoll) instant(t time.Time) int64 {
 	return max(int64(t.Sub(p.base)), past)
 }
 
-// interrupt ends a wait. The caller holds mu.
+// interrupt makes a waiting reader return. The caller holds mu.
 func (p *ownPoll) interrupt() {
-	one := [8]byte{1}                  // any number but 0 works, in any byte order
-	_, _ = unix.Write(p.event, one[:]) // fails only if the counter is full, and a full counter wakes the reader as well
+	one := [8]byte{1}                  // any number but 0 works, so the byte order does not matter
+	_, _ = unix.Write(p.event, one[:]) // fails only if the counter is full, and a full counter wakes the reader too
 }
 
-// Close wakes the reader, and closes the socket once no call uses it.
+// Close interrupts the reader, waits until no call uses the socket, and closes it.
 func (p *ownPoll) Close() error {
 	p.mu.RLock()
 	was := p.closed.Swap(true)

@@ -5,58 +5,58 @@ import (
 	"time"
 )
 
-// A pause lets one goroutine wait for its socket, and lets others end that wait. It uses the
-// socket's read deadline for both, so a waiting Conn costs a parked goroutine but no thread.
+// A pause lets one goroutine wait for its socket, and lets other goroutines end that wait. Both use
+// the socket's read deadline, so a waiting Conn costs a parked goroutine but no thread.
 type pause struct {
 	socket interface{ SetReadDeadline(time.Time) error }
 	state  atomic.Int32 // idle, waiting or woken
-	armed  time.Time    // the socket's deadline, zero for none; used by the reader only
+	armed  time.Time    // the deadline that is set on the socket, or zero if none is set; only the reader uses it
 }
 
 const (
-	idle    = iota // no reader waits
+	idle    = iota // the reader does not wait
 	waiting        // the reader waits, or is about to
-	woken          // wake was called since the reader last left
+	woken          // wake was called, and the reader has not called leave since
 )
 
 var longAgo = time.Unix(1, 0)
 
-// enter prepares to wait until deadline. It reports false if wake was called, because then the
-// reader must not wait.
+// enter prepares the reader for a wait until deadline. It returns false if wake was called: the
+// reader must then not wait.
 //
-// If the new deadline is later than the one that is set, enter keeps the old one: the wait then
-// ends early, and the reader calls enter again. Servers move their deadline with every packet. This
-// way they set a timer only once per timeout.
+// If deadline is later than the deadline that is set on the socket, enter leaves the earlier one
+// set. The wait then ends early, and the reader calls enter again. Servers move their deadline with
+// every packet; in this way they set a timer only once per timeout.
 func (p *pause) enter(deadline time.Time) bool {
 	if !deadline.IsZero() && (p.armed.IsZero() || deadline.Before(p.armed)) {
 		p.arm(deadline)
 	}
-	// Only from this point on may wake set its own deadline, because otherwise enter would
+	// wake may set its own deadline only once the state is waiting. Before that, enter would
 	// overwrite it.
 	return p.state.CompareAndSwap(idle, waiting) || p.state.Load() == waiting
 }
 
-// leave ends a wait and reports whether wake was called. This includes a call of wake while no
-// reader waited, because the return of the reader serves that caller as well.
+// leave ends a wait, and reports whether wake was called. That includes a call of wake while the
+// reader did not wait: the reader now returns, as the caller of wake wanted.
 func (p *pause) leave() bool {
 	return p.state.Load() != idle && p.state.Swap(idle) == woken
 }
 
-// expired must be called when the socket reports that its deadline has passed. It reports whether
-// the caller's own deadline has passed.
+// expired must be called when the deadline of the socket has passed. It reports whether the
+// caller's own deadline, which may be later, has passed too.
 func (p *pause) expired(deadline time.Time) bool {
 	p.arm(time.Time{}) // with a deadline in the past, every further read would fail
 	return !deadline.IsZero() && !time.Now().Before(deadline)
 }
 
-// wake ends the present wait, or prevents the next one if no reader waits.
+// wake ends the current wait. If the reader does not wait, it prevents the next wait.
 func (p *pause) wake() {
 	if p.state.Swap(woken) == waiting {
-		p.socket.SetReadDeadline(longAgo) // fails only on a closed socket, where no reader waits
+		p.socket.SetReadDeadline(longAgo) // an error means that the socket is closed, and then the reader does not wait
 	}
 }
 
 func (p *pause) arm(deadline time.Time) {
-	p.socket.SetReadDeadline(deadline) // if the socket is closed, the next read reports it
+	p.socket.SetReadDeadline(deadline) // an error means that the socket is closed; the next read returns it
 	p.armed = deadline
 }

@@ -18,13 +18,13 @@ type receiver struct {
 	raw      syscall.RawConn
 	pause    *pause
 	refusals *refusals             // nil unless Config.Refusals is set
-	local    netip.Addr            // the local address of all datagrams; zero if it varies
-	ready    func(fd uintptr) bool // r.try as a function, stored so that a call allocates nothing
+	local    netip.Addr            // the local address of all datagrams; zero if it may differ for each
+	ready    func(fd uintptr) bool // the method value r.try, stored so that a call does not allocate it
 
 	in       batch
-	wanted   int       // the most messages that the current call may receive
-	deadline time.Time // of the current call
-	count    int       // from the kernel: number of messages received
+	wanted   int       // the largest number of messages that the current call may receive
+	deadline time.Time // the deadline of the current call
+	count    int       // number of messages that the kernel has returned
 	errno    syscall.Errno
 }
 
@@ -38,13 +38,13 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			if r.pause.expired(deadline) || woken {
-				// A datagram may have arrived just as the deadline passed. Or an old deadline has
-				// passed, so the socket was not checked at all. Check it once more, without
-				// waiting.
+				// A datagram may have arrived just as the deadline passed. Or an old deadline had
+				// already passed, and package net did not look at the socket at all. So look once
+				// more, without waiting.
 				r.deadline = longAgo
 			}
 		case err != nil:
-			return 0, err // the text is like "raw-read udp ...: use of closed network connection"
+			return 0, err // complete, for example "raw-read udp ...: use of closed network connection"
 		case r.count > 0:
 			if n := r.collect(ms); n > 0 || woken {
 				return n, nil
@@ -57,7 +57,7 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 	}
 }
 
-// prepare passes the memory of all messages in ms to the kernel.
+// prepare passes the Data of all messages in ms to the kernel, to receive into.
 func (r *receiver) prepare(ms []Message) {
 	r.wanted = len(ms)
 	r.in.grow(len(ms))
@@ -66,16 +66,16 @@ func (r *receiver) prepare(ms []Message) {
 	}
 }
 
-// maxDrained bounds how often one receive call is repeated because of ICMP errors, since more of
-// them may arrive at any moment.
+// maxDrained bounds how many times one receive call is repeated because of ICMP errors, since more
+// of them may arrive at any time.
 const maxDrained = 16
 
-// try asks the kernel for messages. It reports false if no message is there and waiting makes
-// sense.
+// try asks the kernel for messages. It returns false if the reader should wait and then call try
+// again.
 //
-// Datagrams are returned before refusals, whichever arrived first. If a peer sends its last packet
-// and closes its port while a repeated packet of ours is on its way, the peer's host refuses the
-// repeat. That refusal must not hide the last packet.
+// Datagrams are returned before refusals, even if they arrived later. The reason is a peer that
+// sends its last packet and closes its port while a repeated packet of ours is on its way. The
+// peer's host then refuses the repeated packet, and that refusal must not hide the last packet.
 func (r *receiver) try(fd uintptr) bool {
 	for drained := 0; ; {
 		r.count, r.errno = receiveBatch(fd, r.in.headers[:r.wanted])
@@ -92,8 +92,8 @@ func (r *receiver) try(fd uintptr) bool {
 	}
 }
 
-// collect fills in ms with the received messages, except those that were cut short, and returns how
-// many it has filled in.
+// collect moves the received messages to the front of ms and describes them, but leaves out those
+// that were cut off. It returns their number.
 func (r *receiver) collect(ms []Message) int {
 	n := 0
 	for i := range r.count {
@@ -107,7 +107,7 @@ func (r *receiver) collect(ms []Message) int {
 	return n
 }
 
-// describe fills in m, whose Data holds the received message i.
+// describe sets the fields of m, whose Data holds the received message i.
 func (r *receiver) describe(m *Message, i int) {
 	h := &r.in.headers[i]
 	m.Data = m.Data[:h.length]

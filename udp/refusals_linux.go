@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusals keeps the latest ICMP error about a datagram sent earlier, until Read reports it. A nil
-// *refusals never has one.
+// refusals keeps the latest refusal until Read returns it: an ICMP error which says that the port
+// of a peer is closed. A nil *refusals never has one.
 //
-// With IP_RECVERR the kernel queues each ICMP error on the socket. It also makes the next send or
-// receive fail with that error, whichever peer the call is for (ip(7)).
+// With IP_RECVERR, the kernel queues each ICMP error on the socket. It also makes the next send or
+// receive fail with that error, even if that call is for another peer (ip(7)).
 type refusals struct {
 	last atomic.Pointer[net.OpError]
 }
@@ -24,7 +24,7 @@ type refusals struct {
 // known reports whether take would return a refusal.
 func (r *refusals) known() bool { return r != nil && r.last.Load() != nil }
 
-// take removes and returns the latest refusal. It returns nil if no packet was refused.
+// take removes the latest refusal and returns it. It returns nil if there is no refusal.
 func (r *refusals) take() error {
 	if r == nil || r.last.Load() == nil {
 		return nil
@@ -35,9 +35,9 @@ func (r *refusals) take() error {
 	return nil
 }
 
-// drain empties the socket's queue of errors and reports whether it had any. If so, the call that
-// has just failed may not be the cause of the error, and is worth another try. The queue must not
-// fill up, because it takes its memory from the receive buffer.
+// drain empties the socket's queue of ICMP errors, and reports whether it held any. If so, one of
+// them may be the reason why the last call failed, and the caller should try that call again. The
+// queue must not fill up, because its memory counts against the receive buffer.
 func (r *refusals) drain(fd uintptr) bool {
 	if r == nil {
 		return false
@@ -54,8 +54,8 @@ func (r *refusals) drain(fd uintptr) bool {
 	}
 }
 
-// nextError takes one error from a socket's queue. The result more is false if the queue was empty,
-// and refusal is nil if the error was not a refusal.
+// nextError takes one error from a socket's queue of ICMP errors. more is false if the queue was
+// empty, and refusal is nil if the error was not a refusal.
 func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
 	for {
 		_, n, _, from, err := unix.Recvmsg(int(fd), nil, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
@@ -76,8 +76,8 @@ func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
 }
 
 // refused reports whether control data holds a refusal: an ICMP message of type 3 and code 3, or
-// its IPv6 equivalent (RFC 792, RFC 4443 §3.1). Other errors about unreachable hosts may pass
-// within a second.
+// the corresponding message for IPv6 (RFC 792, RFC 4443 §3.1). Other errors about unreachable hosts
+// do not count, because they may be over within a second.
 func refused(b []byte) bool {
 	for {
 		level, kind, data, rest, ok := cutControl(b)
@@ -94,7 +94,7 @@ func refused(b []byte) bool {
 	}
 }
 
-// udpAddr returns the destination of the datagram that an error concerns.
+// udpAddr returns the destination of the datagram that caused an ICMP error.
 func udpAddr(from unix.Sockaddr) net.Addr {
 	var peer netip.AddrPort
 	switch a := from.(type) {

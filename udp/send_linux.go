@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deadlines sets the deadline for the waits for room to send.
+// deadlines is the part of a socket with which a sender limits its waits for room to send.
 type deadlines interface {
 	SetWriteDeadline(time.Time) error
 }
@@ -24,35 +24,35 @@ type deadlines interface {
 type sender struct {
 	socket   deadlines
 	raw      syscall.RawConn
-	pause    *pause     // woken when there is a refusal
+	pause    *pause     // its wake makes Read return a refusal that sending has found
 	refusals *refusals  // nil unless Config.Refusals is set
-	local    netip.Addr // the local address of all datagrams; zero if it varies
-	v6       bool       // it is an IPv6 socket, perhaps for IPv4 peers as well
+	local    netip.Addr // the local address of all datagrams; zero if it may differ for each
+	v6       bool       // the socket is an IPv6 socket, which may have IPv4 peers as well
 	segments atomic.Int32
 	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
-	ready    func(fd uintptr) bool                                   // s.try as a function, stored so that a call allocates nothing
+	ready    func(fd uintptr) bool                                   // the method value s.try, stored so that a call does not allocate it
 
 	mu          sync.Mutex // guards the fields below, and the order of datagrams
 	out         batch
-	pieces      []part // the pieces that the kernel must send
-	count       int    // from the kernel: number of pieces sent
+	pieces      []part // the pieces for the next call of the kernel
+	count       int    // number of pieces that the kernel has sent
 	errno       syscall.Errno
 	hasDeadline bool // the current call has set the write deadline
-	cuts        bool // the kernel may fragment datagrams
-	stalled     bool // the kernel had no room for maxStall, and has accepted nothing since
+	cuts        bool // the kernel is allowed to fragment datagrams: allowFragments was called
+	stalled     bool // a send has failed for lack of room in the kernel, and none has succeeded since
 }
 
-// A part is a piece of one of several messages.
+// A part is a piece of one of the messages of a call of send.
 type part struct {
 	piece
-	message int // index of the message
+	message int // index of the message that it is a piece of
 }
 
 // A cursor is a position in a list of messages.
 type cursor struct {
 	message int // index of the message
 	offset  int // position in the message's Data, in bytes
-	apart   int // index of a message that the kernel cannot cut up, or -1
+	apart   int // index of a message that must be sent one datagram at a time, because the kernel cannot cut it up; or -1
 }
 
 func (s *sender) send(ms []Message) (int, error) {
@@ -77,7 +77,7 @@ func (s *sender) send(ms []Message) (int, error) {
 	return at.message, nil
 }
 
-// plan lists the pieces from a cursor on, as many as one call of the kernel takes.
+// plan lists the pieces from the cursor on, at most as many as one call of the kernel takes.
 func (s *sender) plan(ms []Message, at cursor) {
 	s.pieces = s.pieces[:0]
 	for at.message < len(ms) && len(s.pieces) < maxBatch {
@@ -91,7 +91,7 @@ func (s *sender) plan(ms []Message, at cursor) {
 	}
 }
 
-// pass moves the cursor past p.
+// pass moves the cursor to the end of p.
 func (at *cursor) pass(p part, ms []Message) {
 	at.message, at.offset = p.message, p.offset+p.length
 	if at.offset >= len(ms[p.message].Data) {
@@ -99,7 +99,7 @@ func (at *cursor) pass(p part, ms []Message) {
 	}
 }
 
-// fill stores the planned pieces in the structures that the kernel reads.
+// fill describes the planned pieces in s.out, for the kernel.
 func (s *sender) fill(ms []Message) {
 	s.out.grow(len(s.pieces))
 	for i, p := range s.pieces {
@@ -114,8 +114,8 @@ func (s *sender) fill(ms []Message) {
 	}
 }
 
-// push sends some or all of the pieces, and waits for room if necessary. It sets s.count, and
-// s.errno if no piece was sent. If it returns an error, the call of send ends.
+// push sends at least one of the pieces, and waits for room if necessary. It sets s.count, and
+// s.errno if the first piece cannot be sent. If push returns an error, send gives up.
 func (s *sender) push() error {
 	s.count, s.errno = 0, 0
 	err := s.raw.Write(s.ready)
@@ -129,8 +129,8 @@ func (s *sender) push() error {
 	return err
 }
 
-// try passes the pieces to the kernel. It reports false if there is no room for any piece and
-// waiting makes sense.
+// try passes the pieces to the kernel. It returns false if there is no room for any of them, and
+// the sender should wait and then call try again.
 func (s *sender) try(fd uintptr) bool {
 	for again := false; ; again = true {
 		s.count, s.errno = s.kernel(fd, s.out.headers[:len(s.pieces)])
@@ -139,7 +139,7 @@ func (s *sender) try(fd uintptr) bool {
 		case s.errno == unix.EAGAIN:
 			return s.stalled || !s.setDeadline()
 		case s.errno == unix.EMSGSIZE && again:
-			return true // do not drain and try again, because the kernel queues an error with each such answer
+			return true // do not drain and try again: each such answer adds an error to the queue
 		case s.errno != 0 && s.refusals.drain(fd):
 			s.pause.wake()
 		default:
@@ -148,7 +148,7 @@ func (s *sender) try(fd uintptr) bool {
 	}
 }
 
-// setDeadline bounds the next wait, together with the other waits of this call.
+// setDeadline limits all waits of the current call of send together to maxStall.
 func (s *sender) setDeadline() bool {
 	if !s.hasDeadline {
 		s.hasDeadline = s.socket.SetWriteDeadline(time.Now().Add(maxStall)) == nil
@@ -156,7 +156,7 @@ func (s *sender) setDeadline() bool {
 	return s.hasDeadline
 }
 
-// clearDeadline removes the deadline at the end of a call.
+// clearDeadline removes the deadline when send returns.
 func (s *sender) clearDeadline() {
 	if s.hasDeadline {
 		s.hasDeadline = false
@@ -164,7 +164,7 @@ func (s *sender) clearDeadline() {
 	}
 }
 
-// allowFragments permits datagrams longer than the path's MTU. It reports whether they were
+// allowFragments allows datagrams that are longer than the path's MTU. It reports whether they were
 // forbidden before.
 func (s *sender) allowFragments() bool {
 	if s.cuts {
@@ -176,19 +176,20 @@ func (s *sender) allowFragments() bool {
 	return err == nil && s.cuts
 }
 
-// retry decides whether the first piece, which could not be sent, should be sent in another way.
+// retry handles the error of the first piece. It returns true if that piece should be sent again,
+// in another way.
 func (s *sender) retry(at *cursor) bool {
 	if s.pieces[0].segment == 0 {
 		return s.errno == unix.EMSGSIZE && s.allowFragments()
 	}
 	switch s.errno {
 	case unix.EIO:
-		// The device computes no checksums, or IPsec prevents offloading (net/ipv4/udp.c,
-		// udp_send_skb). That will not change.
+		// The device does not compute checksums, or IPsec prevents offloading (net/ipv4/udp.c,
+		// udp_send_skb). That will not change, so the kernel is never asked to cut again.
 		s.segments.Store(1)
 	case unix.EINVAL, unix.EMSGSIZE:
-		// A segment does not fit the MTU of this path (EINVAL before Linux 6.14). Other paths may
-		// differ.
+		// A segment is larger than the MTU of this path (EINVAL before Linux 6.14). That of other
+		// paths may be larger, so only this message is affected.
 		at.apart = at.message
 	default:
 		return false

@@ -16,31 +16,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Set is a set of many sockets, all of which one goroutine waits for. It is for a program that
-// acts for thousands of clients, each with its own port. The sockets have their own epoll, because
-// with the epoll of Go's runtime each datagram would wake the goroutine separately. All memory
-// belongs to the Set rather than to the sockets, and no call allocates memory for a datagram.
+// A Set holds many sockets and lets one goroutine wait for all of them. It is for a program that
+// acts for thousands of clients, each with its own port. The sockets have an epoll of their own,
+// because with that of Go's runtime each datagram would wake the goroutine separately. The memory
+// for datagrams belongs to the Set, not to the sockets, and no call allocates memory for a
+// datagram.
 //
-// Only one goroutine may call the methods, except Wake.
+// Only one goroutine may call the methods, but any goroutine may call Wake.
 type Set struct {
 	config  SetConfig
 	epoll   int
-	wake    int // an eventfd
+	wake    int // an eventfd that ends a Wait
 	woken   atomic.Bool
-	cuts    bool // the kernel cuts up messages, and no device has refused that
-	coarse  bool // the kernel can wait only for whole milliseconds
+	cuts    bool // the kernel cuts up messages, and has never refused that
+	coarse  bool // the kernel can only wait for whole milliseconds
 	events  []unix.EpollEvent
-	members []*Member // members by descriptor
+	members []*Member // indexed by descriptor; nil where no member has that descriptor
 	ready   []*Member
-	name    unix.RawSockaddrInet6 // for the current call
-	nameLen uint32                // for the current call
+	name    unix.RawSockaddrInet6 // the address for or from the kernel, in the current call
+	nameLen uint32                // the length of name when the kernel writes it
 	in      batch                 // memory for a Read with Bulk
 	out     batch                 // memory for a Write of a message that the kernel cuts up
-	ms      []Message             // returned by Read
+	ms      []Message             // the result of Read
 }
 
-// maxBulk is how many messages one Read receives from a peer that sends many datagrams at once.
-// Each has up to 64 KiB.
+// maxBulk is the largest number of messages that one Read returns with Bulk. Each has room for 64
+// KiB.
 const maxBulk = 8
 
 // NewSet returns a Set without members.
@@ -71,7 +72,7 @@ func NewSet(c SetConfig) (*Set, error) {
 	return s, nil
 }
 
-// watch makes Wait report that a descriptor is ready.
+// watch adds a descriptor to the epoll, so that Wait returns when it is readable.
 func (s *Set) watch(fd int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &event))
@@ -87,8 +88,8 @@ func (s *Set) Close() error {
 	return errors.Join(unix.Close(s.wake), unix.Close(s.epoll))
 }
 
-// Open opens a socket for sending to peer. The kernel assigns its port at the first Write. The
-// error wraps syscall.EMFILE if the process may not open more descriptors.
+// Open opens a socket that sends to peer. The kernel assigns its port at the first Write. The error
+// wraps syscall.EMFILE if the process has too many open descriptors.
 func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 	peer = unmapped(peer)
 	family := unix.AF_INET6
@@ -111,8 +112,9 @@ func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 	return m, nil
 }
 
-// prepare sets a new socket's options. Sockets for single datagrams keep the system's defaults,
-// because each saved system call counts if a transfer consists of one packet.
+// prepare sets the options of a new socket. Without Bulk it leaves the buffers at the system's
+// defaults if possible, because each saved system call matters if a transfer consists of one
+// packet.
 func (s *Set) prepare(fd, family int) error {
 	level, option := unix.SOL_IP, unix.IP_RECVERR
 	if family == unix.AF_INET6 {
@@ -127,14 +129,14 @@ func (s *Set) prepare(fd, family int) error {
 		setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, buffer)
 	}
 	if s.config.Bulk {
-		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) // without the option, datagrams are received one by one
+		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) // an error does not matter: datagrams then arrive one by one
 	}
 	return nil
 }
 
 // Wait waits until members have something to read, until deadline has passed (zero means never), or
-// until Wake is called. It returns the members that have something to read. The result is valid
-// until the next Wait. Wait returns a member again as long as it still has something to read.
+// until Wake is called. It returns the members that have something to read; the slice is valid
+// until the next Wait. The next Wait returns a member again if it still has something to read.
 func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	n, errno := s.poll(deadline)
 	if errno != 0 && errno != unix.EINTR {
@@ -155,7 +157,7 @@ func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	return s.ready, nil
 }
 
-// poll waits for events of the epoll.
+// poll waits for events of the epoll, and stores them in s.events.
 func (s *Set) poll(deadline time.Time) (n int, errno syscall.Errno) {
 	events := uintptr(unsafe.Pointer(unsafe.SliceData(s.events)))
 	if !later(deadline) {
@@ -173,7 +175,7 @@ func (s *Set) poll(deadline time.Time) (n int, errno syscall.Errno) {
 		if errno != unix.ENOSYS && errno != unix.EPERM {
 			return count(r, errno), errno
 		}
-		s.coarse = true // the kernel is older than Linux 5.11, or the filter of an old container forbids the call
+		s.coarse = true // the kernel is older than Linux 5.11, or an old container's filter forbids the call
 	}
 	milliseconds := -1
 	if !deadline.IsZero() {
@@ -190,8 +192,8 @@ func count(r uintptr, errno syscall.Errno) int {
 	return int(r)
 }
 
-// Wake ends the present Wait, or the next one if no goroutine waits. Any goroutine may call it, but
-// not after Close.
+// Wake ends the current Wait. If no goroutine waits, it ends the next Wait. Any goroutine may call
+// Wake, but not after Close.
 func (s *Set) Wake() {
 	if s.woken.CompareAndSwap(false, true) {
 		one := binary.NativeEndian.AppendUint64(nil, 1)
@@ -199,7 +201,7 @@ func (s *Set) Wake() {
 	}
 }
 
-// rearm prepares for another Wake.
+// rearm resets the eventfd, so that the next Wake has an effect.
 func (s *Set) rearm() {
 	var b [8]byte
 	_, _ = unix.Read(s.wake, b[:])
@@ -208,28 +210,28 @@ func (s *Set) rearm() {
 
 // A Member is one socket of a [Set].
 type Member struct {
-	// Tag identifies the member for its owner.
+	// Tag is for the owner to identify the member. The package does not use it.
 	Tag int
 
 	set       *Set
 	fd        int
 	peer      netip.AddrPort
 	connected bool
-	failed    bool // the queue may have ICMP errors
+	failed    bool // the socket's queue may hold ICMP errors
 }
 
-// Close closes the socket. The member may not be used again.
+// Close closes the socket. The member must not be used afterwards.
 func (m *Member) Close() {
 	if m.fd < 0 {
 		return
 	}
 	m.set.members[m.fd] = nil
-	_ = unix.Close(m.fd) // also removes the socket from the epoll
+	_ = unix.Close(m.fd) // the kernel then removes the socket from the epoll too
 	m.fd = -1
 }
 
-// Connect makes the socket send to peer from now on, and receive only from peer. The kernel answers
-// packets from others with the error that the port is closed.
+// Connect makes the socket send only to peer and receive only from peer from now on. The kernel
+// answers packets from other hosts with an ICMP error, as if the port were closed.
 func (m *Member) Connect(peer netip.AddrPort) error {
 	m.peer = unmapped(peer)
 	n := m.set.setName(m.peer)
@@ -244,7 +246,7 @@ func (m *Member) Connect(peer netip.AddrPort) error {
 // SetPeer makes the socket send to peer from now on. It still receives from all peers.
 func (m *Member) SetPeer(peer netip.AddrPort) { m.peer = unmapped(peer) }
 
-// setName stores an address in s.name, where the kernel will read it, and returns its length.
+// setName stores an address in s.name, for the kernel, and returns the length of the stored form.
 func (s *Set) setName(peer netip.AddrPort) uintptr {
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:], peer.Port())
 	if peer.Addr().Is4() {
@@ -258,7 +260,7 @@ func (s *Set) setName(peer netip.AddrPort) uintptr {
 	return unix.SizeofSockaddrInet6
 }
 
-// peerName returns the address that the kernel has written into s.name.
+// peerName returns the address that the kernel has stored in s.name.
 func (s *Set) peerName() netip.AddrPort {
 	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:])
 	if s.name.Family == unix.AF_INET {
@@ -268,15 +270,15 @@ func (s *Set) peerName() netip.AddrPort {
 	return netip.AddrPortFrom(fromKernel(s.name.Addr, s.name.Scope_id), port)
 }
 
-// Read returns the messages that have arrived, without waiting. The result may be empty. The
-// messages are valid until the next Read of any member. The error wraps a syscall.Errno. If a host
-// has reported that the port is closed, the error is ECONNREFUSED in a *net.OpError, whose Addr is
-// the destination of the datagram. Read returns such errors after all received messages, one in
+// Read returns the messages that have arrived, without waiting; there may be no messages. They are
+// valid until the next Read of any member. The error wraps a syscall.Errno. If a host has reported
+// that the port is closed, the error is ECONNREFUSED in a *net.OpError, whose Addr is the
+// destination of the refused datagram. Read returns such errors after all received messages, one in
 // each call.
 func (m *Member) Read() ([]Message, error) {
 	n, errno := m.receive()
 	if failed(errno) {
-		m.failed = true // received datagrams may be queued after the error
+		m.failed = true // datagrams may have been received too, so try again
 		n, errno = m.receive()
 	}
 	if errno == 0 {
@@ -293,14 +295,14 @@ func (m *Member) Read() ([]Message, error) {
 	return nil, transient(errno)
 }
 
-// failed reports whether a system call failed. The cause may be an ICMP error about an earlier
-// datagram, which the kernel returns once, from the next call. The error also stays in the queue,
-// and Wait returns the member, until refused takes it from there.
+// failed reports whether errno is a real failure. An ICMP error about an earlier datagram makes the
+// next call fail, whichever that is, but only one call. The error also stays in the socket's queue
+// until refused takes it from there, and until then Wait returns the member.
 func failed(errno syscall.Errno) bool {
 	return errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR
 }
 
-// receive reads one message, or with Bulk as many messages as one call takes.
+// receive reads one message, or with Bulk at most maxBulk messages.
 func (m *Member) receive() (int, syscall.Errno) {
 	if m.set.config.Bulk {
 		return m.readMany()
@@ -308,18 +310,19 @@ func (m *Member) receive() (int, syscall.Errno) {
 	return m.readOne()
 }
 
-// transient returns nil for errors that mean no more than a lost datagram, and returns other errors
-// unchanged.
+// transient returns nil for an error that has no other effect than a lost datagram. It returns
+// other errors unchanged.
 func transient(errno syscall.Errno) error {
 	switch errno {
 	case unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EMSGSIZE, unix.EPROTO, unix.ENOBUFS, unix.ENOMEM:
-		return nil // temporary ICMP errors, or memory that will be available again
+		return nil // reports of conditions that may be over soon, or a temporary lack of memory
 	}
 	return errno
 }
 
-// refused takes the next refusal from the queue of ICMP errors and returns it, or nil if the queue
-// has none. Wait returns the member again while there are more errors.
+// refused takes errors from the queue of ICMP errors until it finds a refusal, and returns that. It
+// returns nil if the queue is empty. If more errors are left, the next Wait returns the member
+// again.
 func (m *Member) refused() error {
 	control := make([]byte, 256)
 	for {
@@ -374,11 +377,11 @@ func (m *Member) readMany() (int, syscall.Errno) {
 	return n, errno
 }
 
-// Write sends a datagram or, with a segment above zero, datagrams of that many bytes; the last one
-// may be shorter. A datagram for which the kernel has no room is lost without an error, as it may
-// be on any network. But the first Write of a member returns EAGAIN if the system has no port left
-// for it. The error is a syscall.Errno, and never an ICMP error about an earlier datagram: Read
-// returns such errors.
+// Write sends one datagram. If segment is above 0, it sends b as datagrams of that many bytes, of
+// which the last may be shorter. If the kernel has no room for a datagram, the datagram is lost
+// without an error, just as the network may lose it. But the first Write of a member returns EAGAIN
+// if the system has no free port for it. The error is a syscall.Errno, and never an ICMP error
+// about an earlier datagram: Read returns those.
 func (m *Member) Write(b []byte, segment int) error {
 	for segment > 0 && len(b) > segment {
 		n, errno := m.writeCut(b, segment)
@@ -393,7 +396,7 @@ func (m *Member) Write(b []byte, segment int) error {
 	return m.explain(m.writeOne(b))
 }
 
-// explain returns the error of a send if the caller should handle it, and nil otherwise.
+// explain returns the error for the caller of Write, which is nil if only a datagram was lost.
 func (m *Member) explain(errno syscall.Errno) error {
 	switch errno {
 	case 0:
@@ -426,8 +429,8 @@ func (m *Member) send(b []byte) syscall.Errno {
 	return errno
 }
 
-// writeCut sends as many whole segments from the beginning of b as fit one call, and returns how
-// many bytes it has sent.
+// writeCut sends segments from the beginning of b, at most as many as fit into one call, and
+// returns the number of bytes sent. If the kernel cannot cut them, it sends one.
 func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
 	s := m.set
 	whole := min(maxSegments, maxPayload/segment)
@@ -449,8 +452,8 @@ func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
 	}
 	switch errno {
 	case unix.EIO, unix.EINVAL, unix.EMSGSIZE, unix.EOPNOTSUPP:
-		// The device computes no checksums, a segment does not fit the path, or the kernel is old.
-		// The path is the same for all members, so do not try again.
+		// The device does not compute checksums, a segment is larger than the path's MTU, or the
+		// kernel is too old. All members use the same path, so do not try again.
 		s.cuts = false
 		return segment, m.writeOne(b[:segment])
 	}

@@ -9,27 +9,28 @@ import (
 	"time"
 )
 
-// A Set is a set of many sockets, all of which one goroutine waits for. It is for a program that
-// acts for thousands of clients, each with its own port. On the portable path each socket also has
+// A Set holds many sockets and lets one goroutine wait for all of them. It is for a program that
+// acts for thousands of clients, each with its own port. On the portable path, each socket also has
 // a goroutine that receives its datagrams.
 //
-// Only one goroutine may call the methods, except Wake.
+// Only one goroutine may call the methods, but any goroutine may call Wake.
 type Set struct {
 	config   SetConfig
 	arrivals chan arrival
 	wake     chan struct{}
-	memory   sync.Pool // has *[]byte, each for a datagram
+	memory   sync.Pool // holds *[]byte, each with room for one datagram
 	readers  sync.WaitGroup
 	timer    *time.Timer
 	members  map[*Member]struct{}
 	ready    []*Member
-	lent     []*[]byte // memory of the messages of the present Wait
+	lent     []*[]byte // memory of the messages that the last Wait has delivered
 }
 
-// maxArrivals is how many received datagrams may wait for the goroutine that calls Wait.
+// maxArrivals is how many received datagrams are queued for Wait. The receiving goroutines then
+// block.
 const maxArrivals = 256
 
-// An arrival is a datagram that was received.
+// An arrival is a received datagram, or the error that has stopped a member's receiving goroutine.
 type arrival struct {
 	member *Member
 	peer   netip.AddrPort
@@ -54,7 +55,7 @@ func NewSet(c SetConfig) (*Set, error) {
 	return s, nil
 }
 
-// Close closes the Set and all its members.
+// Close closes the Set and all its members, and waits until their goroutines have stopped.
 func (s *Set) Close() error {
 	for m := range s.members {
 		m.Close()
@@ -64,8 +65,8 @@ func (s *Set) Close() error {
 	return nil
 }
 
-// Open opens a socket for sending to peer. The error wraps syscall.EMFILE if the process may not
-// open more descriptors.
+// Open opens a socket that sends to peer. The error wraps syscall.EMFILE if the process has too
+// many open descriptors.
 func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 	peer = unmapped(peer)
 	from := netip.IPv6Unspecified()
@@ -83,12 +84,12 @@ func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 }
 
 // Wait waits until members have something to read, until deadline has passed (zero means never), or
-// until Wake is called. It returns the members that have something to read. The result is valid
+// until Wake is called. It returns the members that have something to read; the slice is valid
 // until the next Wait.
 func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	s.reclaim()
 	if later(deadline) {
-		var over <-chan time.Time // nil without a deadline, so it never fires
+		var over <-chan time.Time // nil without a deadline, and then never ready
 		if !deadline.IsZero() {
 			s.timer.Reset(time.Until(deadline))
 			over = s.timer.C
@@ -112,7 +113,7 @@ func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	return s.ready, nil
 }
 
-// reclaim frees the memory of the previous Wait.
+// reclaim takes back the memory of the messages that the previous Wait delivered.
 func (s *Set) reclaim() {
 	for _, b := range s.lent {
 		s.memory.Put(b)
@@ -123,7 +124,8 @@ func (s *Set) reclaim() {
 	s.lent, s.ready = s.lent[:0], s.ready[:0]
 }
 
-// take passes an arrival to its member.
+// take adds an arrival to its member, and the member to the result of Wait. It drops datagrams of
+// closed members, and those that a connected member must not receive.
 func (s *Set) take(a arrival) {
 	m := a.member
 	if a.memory != nil {
@@ -142,7 +144,8 @@ func (s *Set) take(a arrival) {
 	m.ms = append(m.ms, Message{Peer: a.peer, Data: (*a.memory)[:a.length]})
 }
 
-// Wake ends the present Wait, or the next one if no goroutine waits. Any goroutine may call it.
+// Wake ends the current Wait. If no goroutine waits, it ends the next Wait. Any goroutine may call
+// Wake.
 func (s *Set) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -152,7 +155,7 @@ func (s *Set) Wake() {
 
 // A Member is one socket of a [Set].
 type Member struct {
-	// Tag identifies the member for its owner.
+	// Tag is for the owner to identify the member. The package does not use it.
 	Tag int
 
 	set       *Set
@@ -160,13 +163,13 @@ type Member struct {
 	peer      netip.AddrPort
 	connected bool
 	closed    chan struct{}
-	ms        []Message // received in the present Wait
-	taken     int       // number of these that Read has returned
+	ms        []Message // the messages that the last Wait has delivered
+	taken     int       // number of messages in ms that Read has returned
 	err       error
 	out       [1]Message
 }
 
-// read receives datagrams and passes them on, until the socket is closed.
+// read receives datagrams and passes them to Wait, until the socket is closed or fails.
 func (m *Member) read() {
 	for {
 		memory := m.set.memory.Get().(*[]byte)
@@ -191,17 +194,17 @@ func (m *Member) read() {
 	}
 }
 
-// Close closes the socket. The member may not be used again.
+// Close closes the socket. The member must not be used afterwards.
 func (m *Member) Close() {
 	if _, ok := m.set.members[m]; !ok {
 		return
 	}
 	delete(m.set.members, m)
 	close(m.closed)
-	_ = m.conn.Close() // only a second Close would fail
+	_ = m.conn.Close() // fails only for a socket that is already closed
 }
 
-// Connect makes the socket send to peer from now on, and receive only from peer.
+// Connect makes the socket send only to peer and receive only from peer from now on.
 func (m *Member) Connect(peer netip.AddrPort) error {
 	m.peer, m.connected = unmapped(peer), true
 	return nil
@@ -210,16 +213,16 @@ func (m *Member) Connect(peer netip.AddrPort) error {
 // SetPeer makes the socket send to peer from now on. It still receives from all peers.
 func (m *Member) SetPeer(peer netip.AddrPort) { m.peer = unmapped(peer) }
 
-// Read returns the messages that have arrived, without waiting. The result may be empty. The
-// messages are valid until the next Wait.
+// Read returns the messages that have arrived, without waiting; there may be no messages. They are
+// valid until the next Wait.
 func (m *Member) Read() ([]Message, error) {
 	ms := m.ms[m.taken:]
 	m.taken = len(m.ms)
 	return ms, m.err
 }
 
-// Write sends a datagram or, with a segment above zero, datagrams of that many bytes; the last one
-// may be shorter.
+// Write sends one datagram. If segment is above 0, it sends b as datagrams of that many bytes, of
+// which the last may be shorter.
 func (m *Member) Write(b []byte, segment int) error {
 	m.out[0] = Message{Peer: m.peer, Data: b, Segment: segment}
 	_, err := m.conn.Write(m.out[:])

@@ -9,5 +9,6 @@ func receiveBuffer(fd uintptr) (int, error) {
 	return syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
 }
 
-// truncated reports whether a datagram was longer than the memory for it.
+// truncated reports whether a receive has cut off a datagram that was longer than its buffer. Unix
+// reports that in flags.
 func truncated(flags int, _ error) bool { return flags&syscall.MSG_TRUNC != 0 }

@@ -1,11 +1,11 @@
-// Package udp moves datagrams in batches.
+// Package udp sends and receives datagrams, many of them in each system call where possible.
 //
-// On Linux a [Conn] uses recvmmsg and sendmmsg, and lets the kernel cut one buffer into many
-// datagrams (UDP_SEGMENT) or glue many datagrams together in one buffer (UDP_GRO). On other systems
-// it moves one datagram per call. The same code of a caller works on all systems, because it reads
-// [Conn.Limits] and works even if every limit is one.
+// On Linux a [Conn] uses recvmmsg and sendmmsg. It also lets the kernel cut one buffer into many
+// datagrams (UDP_SEGMENT), and glue many received datagrams together in one buffer (UDP_GRO). On
+// other systems it moves one datagram per call. The same code of a caller works on all systems if
+// it reads [Conn.Limits] and does not assume that any limit is more than 1.
 //
-// A loop of a server owns the memory and one Conn, and repeats:
+// A server's loop owns one Conn and the memory for messages, and repeats:
 //
 //	for {
 //		n, err := conn.Read(in, earliestDeadline) // wait for data, time or Wake
@@ -40,27 +40,27 @@ import (
 	"net/netip"
 )
 
-// A Message is one datagram, or several of one size that share a peer.
+// A Message is one datagram, or several datagrams of the same size with the same peer.
 type Message struct {
-	Peer    netip.AddrPort // source or destination; never an IPv4-mapped address
-	Local   netip.Addr     // our address, to which the message was sent or from which it is sent; zero lets the kernel choose
-	Data    []byte         // Read fills Data[:cap] and sets the length
-	Segment int            // when above zero, Data holds datagrams of this many bytes; the last may be shorter
+	Peer    netip.AddrPort // the source of a received message, or the destination of a sent one; never an IPv4-mapped address
+	Local   netip.Addr     // this host's address, to which a message was sent or from which it is to be sent; if zero, the kernel chooses
+	Data    []byte         // the content; Read fills it up to its capacity and sets its length
+	Segment int            // if above 0, Data holds several datagrams of this many bytes; the last may be shorter
 
-	// Broadcast says that Read received a datagram that was sent to all hosts of a network. If
-	// several sockets share a port, each of them receives a copy. Only the Linux path sets
-	// Broadcast, and only for IPv4.
+	// Broadcast says that the received datagram was sent to all hosts of a network. If several
+	// sockets share a port, each of them receives a copy. It is only set on Linux (not with
+	// haul_portable), and only for IPv4.
 	Broadcast bool
 }
 
-// Datagrams yields the datagrams in m, each a slice of m.Data. There is always
-// at least one, since a datagram may be empty.
+// Datagrams yields the datagrams in m, each of which is a slice of m.Data. An empty Data is one
+// empty datagram.
 func (m *Message) Datagrams() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest := m.Data
 		for m.Segment > 0 && len(rest) > m.Segment {
-			// The capacity ends with the datagram, so that appending to a datagram cannot overwrite
-			// the next one.
+			// The capacity of a slice is limited to its datagram, so that appending to it cannot
+			// overwrite the next datagram.
 			if !yield(rest[:m.Segment:m.Segment]) {
 				return
 			}
@@ -70,60 +70,60 @@ func (m *Message) Datagrams() iter.Seq[[]byte] {
 	}
 }
 
-// Config says how [Listen] opens a socket. With the zero value the socket does not share its port,
-// and uses all offloads of the kernel.
+// Config describes the socket that [Listen] opens. With the zero value, the socket does not share
+// its port, and uses all offloads of the kernel.
 type Config struct {
-	Buffer    int  // bytes of kernel buffer in each direction; 0 means 4 MiB; the kernel may provide less
-	ReusePort bool // share the port, if [CanSharePort]; the kernel distributes the peers among the sockets
+	Buffer    int  // size of the kernel's send buffer and of its receive buffer, in bytes; 0 means 4 MiB. The kernel may provide less
+	ReusePort bool // share the port with other sockets; the kernel distributes the peers among them. Needs [CanSharePort]
 	Plain     bool // use no offloads, as if the kernel had none
-	Refusals  bool // Linux: let Read report hosts that answer that the port is closed
+	Refusals  bool // only on Linux: Read returns an error when a host answers that its port is closed
 
-	// Busy is for a server's few sockets that are seldom idle. On Linux their reader waits in a
-	// system call. That costs a thread while it waits, but takes less time than Go's network
+	// Busy is for the few sockets of a server that are seldom idle. On Linux their reader waits in
+	// a system call. That occupies a thread meanwhile, but takes less time than Go's network
 	// poller, which is made for thousands of waiting goroutines.
 	Busy bool
 }
 
-const defaultBuffer = 4 << 20 // bytes; 2,900 full Ethernet frames, 23 ms at 1 Gb/s
+const defaultBuffer = 4 << 20 // bytes: 2,900 full Ethernet frames, or 23 ms of data at 1 Gb/s
 
 func (c Config) buffer() int { return cmp.Or(c.Buffer, defaultBuffer) }
 
 // Limits says how much one call can move. Messages, Segments and Datagram are 1 on the portable
 // path.
 type Limits struct {
-	Messages int // how many messages a Read moves at most; Write takes any number
-	Segments int // how many datagrams it makes sense to put into a message that is sent; falls to 1 if the device refuses to cut it up
+	Messages int // the largest number of messages that one Read returns; Write takes any number
+	Segments int // the largest number of datagrams that a message to be sent should hold; falls to 1 if the device refuses to cut messages up
 
-	// Datagram is how many bytes the Data of a message must have at least for Read: 64 KiB if
-	// datagrams arrive glued together. If it is 1, Data need only have room for the longest
-	// datagram expected.
+	// Datagram is how many bytes the Data of a message for Read must at least have. It is 64 KiB if
+	// datagrams may arrive glued together. If it is 1, Data only needs room for the longest
+	// datagram that the caller expects.
 	Datagram int
 
-	// Buffer is the kernel's limit for datagrams that are received but not yet read, in bytes.
-	// Linux counts its own memory against it: about twice the payload for full Ethernet frames, and
-	// more for smaller frames.
+	// Buffer is the size in bytes of the kernel's receive buffer, which holds datagrams that are
+	// not yet read. Linux counts its own memory for a datagram: about twice the payload for full
+	// Ethernet frames, and more for smaller frames.
 	Buffer int
 }
 
-// maxPayload is how many bytes a UDP datagram carries at most over IPv4: 65,535 minus an IP header
-// of 20 (RFC 791 §3.1) and a UDP header of 8 (RFC 768). IPv6 has room for 20 more, which no caller
-// needs. The kernel has the same limit for a buffer that it cuts up (net/ipv4/ip_output.c,
+// maxPayload is the largest payload of a UDP datagram over IPv4, in bytes: 65,535 minus an IP
+// header of 20 (RFC 791 §3.1) and a UDP header of 8 (RFC 768). Over IPv6 it is 20 more, which no
+// caller needs. The kernel has the same limit for a buffer that it cuts up (net/ipv4/ip_output.c,
 // __ip_append_data).
 const maxPayload = 65507
 
-// maxSegments is how many datagrams the kernel cuts from one buffer at most. It is UDP_MAX_SEGMENTS
-// in include/linux/udp.h, before Linux 6.9 raised that to 128.
+// maxSegments is the largest number of datagrams that the kernel cuts from one buffer:
+// UDP_MAX_SEGMENTS in include/linux/udp.h, before Linux 6.9 raised it to 128.
 const maxSegments = 64
 
-// A piece is the part of a message that one kernel call takes: as many whole segments as the kernel
-// can cut up at once, or a single datagram.
+// A piece is the part of a message that the kernel takes as one unit: as many whole segments as it
+// can cut up at a time, or a single datagram.
 type piece struct {
-	offset  int // bytes of the message's Data before the piece
-	length  int // bytes
-	segment int // size of each datagram if the kernel must cut the piece; zero for one datagram
+	offset  int // where the piece begins in the message's Data, in bytes
+	length  int // in bytes
+	segment int // size of the datagrams into which the kernel must cut the piece; 0 if the piece is one datagram
 }
 
-// next returns the piece of m that begins at offset and has at most segments datagrams.
+// next returns the piece of m that begins at offset. It holds at most `segments` datagrams.
 func (m *Message) next(offset, segments int) piece {
 	p := piece{offset: offset, length: len(m.Data) - offset}
 	if m.Segment <= 0 || p.length <= m.Segment {

@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// zones maps the names of interfaces to their indexes and back, for link-local addresses. Package
+// zones converts between the names and the indexes of interfaces, for link-local addresses. Package
 // net has such a table too, but does not export it.
 var zones zoneTable
 
-// A zoneTable caches the host's interfaces. Asking the kernel takes several system calls, which is
-// too slow to do for each packet.
+// A zoneTable caches the names and indexes of the host's interfaces. Asking the kernel takes
+// several system calls, which is too slow for each packet.
 type zoneTable struct {
 	mu      sync.Mutex
 	read    time.Time
 	names   map[uint32]string
 	indexes map[string]uint32
-	kept    []netip.Addr // one address for each zone, because netip forgets the names of unused zones
+	kept    []netip.Addr // keeps one address for each zone in memory, because netip forgets the names of zones that no address uses
 }
 
-const zoneLife = time.Minute // how long a renamed interface may go unnoticed
+const zoneLife = time.Minute // for how long the table may miss that an interface was renamed
 
-// name returns the name of an interface, as in "fe80::1%eth0".
+// name returns the name of the interface with an index, as in "fe80::1%eth0". If no interface has
+// it, the name is the index.
 func (t *zoneTable) name(index uint32) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,8 +38,8 @@ func (t *zoneTable) name(index uint32) string {
 	return strconv.FormatUint(uint64(index), 10)
 }
 
-// index returns the index of the named interface, or zero if no interface has this name. A name that is a number is
-// the index itself.
+// index returns the index of the interface with a name. If no interface has that name, a number is
+// taken as the index itself, and any other name returns 0.
 func (t *zoneTable) index(name string) uint32 {
 	if name == "" {
 		return 0
@@ -51,12 +52,12 @@ func (t *zoneTable) index(name string) uint32 {
 	}
 	index, err := strconv.ParseUint(name, 10, 32)
 	if err != nil {
-		return 0 // the kernel then returns EINVAL
+		return 0 // with index 0, the kernel returns EINVAL for the address
 	}
 	return uint32(index)
 }
 
-// refresh reads the host's interfaces again, unless it last did so within zoneLife.
+// refresh asks for the host's interfaces again, unless it did so within the last zoneLife.
 func (t *zoneTable) refresh() {
 	if !t.read.IsZero() && time.Since(t.read) < zoneLife {
 		return
@@ -64,7 +65,7 @@ func (t *zoneTable) refresh() {
 	t.read = time.Now()
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return // keep using the known interfaces until the next refresh
+		return // until the next refresh, the interfaces known so far are used
 	}
 	t.names = make(map[uint32]string, len(interfaces))
 	t.indexes = make(map[string]uint32, len(interfaces))
