@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxRefusals is how many refusals are reported for one connection. Refused Operations that
-	// only read count as refusals too.
+	// maxRefusals is how many refusals are reported for one connection. A refused Operation that
+	// only reads counts as a refusal too.
 	maxRefusals = 32
 
-	// maxRefusal is the length to which a reported text is cut, in bytes.
+	// maxRefusal is the length, in bytes, to which a reported string from the client is cut.
 	maxRefusal = 200
 )
 
-// mayReport counts a refusal. It returns whether to report it, and whether it is the last one that
-// is reported.
+// mayReport counts a refusal. It returns whether to report this one, and whether it is the last one
+// that is reported.
 func (c *userConn) mayReport() (report, last bool) {
 	n := c.refusals.Add(1)
 	return n <= maxRefusals, n == maxRefusals
 }
 
-// refused reports a request of SSH that the server refused.
+// refused reports an SSH request that the server refused.
 func (c *userConn) refused(what, detail string) {
 	if c.server.Refused == nil {
 		return
@@ -40,8 +40,8 @@ func (c *userConn) refused(what, detail string) {
 	}
 }
 
-// looked reports a request that only reads, if it was forbidden or the files are unavailable. It
-// returns err.
+// looked reports a request that only reads, such as a stat, if err says that it was forbidden or
+// that the files are unavailable. It returns err.
 func (c *userConn) looked(what, name string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrUnavailable) || c.server.Audit == nil {
 		return err

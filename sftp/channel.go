@@ -29,15 +29,15 @@ func (c *serverConn) accept(nc ssh.NewChannel) {
 	}
 	c.channels.Add(1)
 	c.work.Go(func() {
-		// A channel counts until the peer closes its side. Otherwise there would be no bound on
-		// channels.
+		// A channel counts against the limit until the peer closes its side too. Otherwise a peer
+		// that never closes could hold any number of channels.
 		defer c.channels.Add(-1)
 		c.serveChannel(ch, requests)
 	})
 }
 
-// serveChannel serves the first request for SFTP or for hashes, and refuses all
-// others, until the peer closes the channel.
+// serveChannel serves the first request on a channel that asks for SFTP or for hashes, and refuses
+// all others, until the peer closes the channel.
 func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -46,7 +46,7 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 	c.work.Go(func() { c.discard(ch.Stderr()) })
 	started := false
 	defer func() {
-		for r := range requests { // x/crypto needs all requests to be received, even if a hook panics
+		for r := range requests { // x/crypto blocks unless all requests are received, so receive them even if a hook has panicked
 			_ = r.Reply(false, nil)
 		}
 	}()
@@ -56,7 +56,7 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 		if !started {
 			serve = c.service(ctx, ch, data, r)
 		}
-		_ = r.Reply(serve != nil, nil) // it fails only if the connection is gone
+		_ = r.Reply(serve != nil, nil) // an error means only that the connection is gone
 		if serve != nil {
 			started = true
 			c.work.Go(serve)
@@ -71,8 +71,8 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 	}
 }
 
-// service returns a function that serves a channel as a request asks, or nil if the server has no
-// such service for the account.
+// service returns a function that serves the request r on a channel. It returns nil if the server
+// does not offer that service to the account.
 func (c *serverConn) service(ctx context.Context, ch ssh.Channel, data *queue, r *ssh.Request) func() {
 	text := subsystemOf(r.Payload)
 	switch r.Type {
@@ -98,8 +98,8 @@ func subsystemOf(payload []byte) string {
 	return m.Name
 }
 
-// discard discards the data that a peer sends on stderr. Unread, it would take up memory and the
-// channel's window.
+// discard reads and drops the data that a peer sends on stderr. Unread data would take up memory
+// and the channel's window.
 func (c *serverConn) discard(r io.Reader) {
 	var b [512]byte
 	for {

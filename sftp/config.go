@@ -7,7 +7,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// serverVersion is the version that a server sends if the configuration has none.
+// serverVersion is the SSH version string that the server sends if the configuration sets none.
 const serverVersion = "SSH-2.0-haul"
 
 // The algorithms that are offered, best first. A key exchange that resists quantum computers comes

@@ -19,23 +19,23 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxWait is how long x/crypto may take to end a connection. Usually it takes milliseconds, or the
-// time for which Close of the connection lingers.
+// maxWait is how long the server waits for x/crypto to close a connection. Usually that takes
+// milliseconds, or the time for which Close of the connection lingers.
 const maxWait = sshconn.Linger + 4*time.Second
 
 // A serverConn is one SSH connection of a server.
 type serverConn struct {
 	userConn
-	nc    *sshconn.Conn // its Close first sends the data written before
+	nc    *sshconn.Conn // its Close first sends the data that is already written
 	visit *penalty.Visit
 
-	entered chan struct{} // closed when the login has set the account
+	entered chan struct{} // closed once the login has set the account
 
 	passwords passwordGuard // used only during the handshake
 
-	quota receiveQuota // bounds the data that waits to be read
+	quota receiveQuota // limits how much received data may wait to be read
 
-	channels atomic.Int64 // the connection's channels that either side may still use
+	channels atomic.Int64 // number of channels that the peer has not closed yet
 
 	work sync.WaitGroup // all goroutines of the connection except the one that runs serve
 }
@@ -48,8 +48,8 @@ func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.V
 	return c
 }
 
-// serve serves the connection until it is over. After soft ends, the connection may only finish its
-// work.
+// serve serves the connection until it is closed. After the context soft ends, the connection may
+// only finish its work: it is closed once no file is open.
 func (c *serverConn) serve(soft context.Context) {
 	stop := context.AfterFunc(c.ctx, func() { _ = c.nc.Close() })
 	defer stop()
@@ -61,9 +61,10 @@ func (c *serverConn) serve(soft context.Context) {
 	c.reportEnd(err)
 }
 
-// punish records the offence of a connection without a login. A connection that merely ended is
-// recorded by its visit: port scanners end connections, and so do clients that do not know the host
-// key, have no suitable key or share no algorithm with us.
+// punish records an offence if the connection failed before the login in a way that only a bad
+// client causes. Other connections without a login are not punished here, but when the visit ends:
+// port scanners merely disconnect, and so do clients that do not know the host key, have no suitable
+// key or share no algorithm with us.
 func (c *serverConn) punish(err error) {
 	_, isPanic := errors.AsType[*panicError](err)
 	switch {
@@ -74,25 +75,25 @@ func (c *serverConn) punish(err error) {
 	}
 }
 
-// fail records an offence, and calls the hook if the peer is refused from now on.
+// fail records an offence, and calls the LockedOut hook if the peer is refused from now on.
 func (c *serverConn) fail(o penalty.Offence) {
 	c.server.lockedOut(c.info.Peer, c.visit.Fail(time.Now(), o))
 }
 
-// run logs in and serves.
+// run performs the handshake and the login, and serves channels until the connection is closed.
 func (c *serverConn) run(soft context.Context) (err error) {
 	defer c.recover(&err)
-	// Before the login the connection has no work to finish, so soft ends it at once.
+	// Before the login the connection has no work to finish, so the end of soft closes it at once.
 	loggedIn := context.AfterFunc(soft, func() { c.cancel(errEnding) })
 	defer loggedIn()
 	sc, channels, requests, err := c.handshake()
 	if err != nil {
 		return c.reason(err)
 	}
-	// Peers ignore unknown requests that want no reply (RFC 4254, section 4).
+	// This message is safe: peers ignore unknown requests that want no reply (RFC 4254, section 4).
 	c.quota.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
-	// x/crypto needs all requests and channels to be received. Otherwise the connection can't even
-	// be closed.
+	// x/crypto blocks unless all requests and channels are received, and then not even closing
+	// works.
 	c.work.Go(func() { c.refuseAll(requests) })
 	defer func() {
 		c.cancel(errLeft) // has no effect if the context has ended before
@@ -120,17 +121,17 @@ func (c *serverConn) run(soft context.Context) (err error) {
 }
 
 const (
-	// refuseTime is how long a client whose account cannot be opened has to open a session, be
-	// refused and leave.
+	// refuseTime is how long a client has to open a channel, receive the refusal and leave, after a
+	// login whose account could not be opened.
 	refuseTime = 5 * time.Second
 
-	// loginFailed is the reason that the client gets. The true reason may concern files that the
-	// client should not know of.
+	// loginFailed is the reason that the client receives. The true reason is only logged, because
+	// it may name files that the client should not know of.
 	loginFailed = "the login was right, but the server cannot open the account's files; its log has the reason"
 )
 
-// refuseSessions refuses all channels that a client opens, and gives the reason, until the client
-// leaves. SSH has no other way to reject a user who has logged in.
+// refuseSessions rejects all channels that a client opens, with the message loginFailed, until the
+// client leaves. SSH has no other way to reject a user who has already logged in.
 func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 	timer := time.NewTimer(refuseTime)
 	defer timer.Stop()
@@ -140,7 +141,7 @@ func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 			if !ok {
 				return
 			}
-			_ = nc.Reject(ssh.ConnectionFailed, loginFailed) // it fails only if the connection is gone
+			_ = nc.Reject(ssh.ConnectionFailed, loginFailed) // an error means only that the connection is gone
 		case <-timer.C:
 			return
 		case <-c.ctx.Done():
@@ -149,12 +150,13 @@ func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 	}
 }
 
-// wait returns why x/crypto has ended the connection. By then it accepts no more channels.
+// wait returns the error with which x/crypto closed the connection. By then no more channels are
+// accepted.
 //
-// x/crypto ends a connection that breaks the protocol. If more than 16 packets follow, its reader
-// blocks on a packet that nobody receives, and its Wait waits for the reader. So the server does
-// not wait longer than maxWait. The reader's goroutine remains, and holds the packets as long as
-// the process lives. The address that sent them is refused from then on.
+// x/crypto closes a connection that breaks the protocol. If more than 16 packets follow, its reader
+// goroutine blocks on a packet that nobody receives, and its Wait waits for that goroutine. So the
+// server waits at most maxWait. The goroutine is then left behind, and holds the packets until the
+// process exits. The address that sent them is refused from then on.
 func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	over := make(chan error, 1)
 	go func() { over <- sc.Wait() }()
@@ -170,27 +172,27 @@ func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	return errBroken
 }
 
-// isFarewell reports whether the client ended the connection on purpose. x/crypto does not export
-// the type of a disconnect message. Reason 11 is "by application" (RFC 4253, section 11.1), with
-// which OpenSSH's client leaves.
+// isFarewell reports whether the client closed the connection on purpose. The message must be
+// matched as text, because x/crypto does not export the type of a disconnect message. OpenSSH's
+// client leaves with reason 11, "by application" (RFC 4253, section 11.1).
 func isFarewell(err error) bool {
 	return err == io.EOF || err != nil && strings.HasPrefix(err.Error(), "ssh: disconnect, reason 11:")
 }
 
-// refuseAll refuses the global requests of a connection. Clients send them to see whether the
-// server is alive, and take the refusal as a sign of life.
+// refuseAll refuses the global requests of a connection. Clients send such requests to check
+// whether the server is alive; a refusal is enough to show that.
 func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
 	defer func() {
-		for r := range requests { // x/crypto needs all requests to be received, even if a hook panics
+		for r := range requests { // x/crypto blocks unless all requests are received, so receive them even if a hook has panicked
 			_ = r.Reply(false, nil)
 		}
 	}()
 	defer c.recover(nil)
 	for r := range requests {
-		_ = r.Reply(false, nil) // it fails only if the connection is gone
+		_ = r.Reply(false, nil) // an error means only that the connection is gone
 		if r.Type == "tcpip-forward" || r.Type == "streamlocal-forward@openssh.com" {
 			select {
-			case <-c.entered: // from now on it is known which user sent the request
+			case <-c.entered: // once the login is over, the report can name the user
 				c.refused(r.Type, addressIn(r.Payload))
 			case <-c.ctx.Done():
 			}
@@ -239,10 +241,10 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 	return sc, channels, requests, nil
 }
 
-// tried records an attempt to log in. A wrong password counts against the peer at once. Unknown
-// keys do not: clients offer all keys that they have, and nobody can guess a key.
+// tried records an attempt to log in. A wrong password counts against the peer at once. An unknown
+// key does not: clients offer every key that they have, and nobody can guess a key.
 func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
-	defer c.passwords.endGuess() // after the result counts, before the next password is checked
+	defer c.passwords.endGuess() // run last: this result must count before the next password is checked
 	c.info.User, c.info.Client = m.User(), string(m.ClientVersion())
 	_, partial := errors.AsType[*ssh.PartialSuccessError](err)
 	switch {
@@ -256,7 +258,8 @@ func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
 func (c *serverConn) login(sc *ssh.ServerConn) error {
 	c.info.User, c.info.Client = sc.User(), string(sc.ClientVersion())
 	c.draft = wire.ClientSwapsLinks(c.info.Client, string(sc.ServerVersion()))
-	// The handshake's timer has stopped, unless it has just fired.
+	// The login needs a time limit of its own, because the handshake's timer has been stopped. If
+	// that timer fired just before, c.ctx has ended already.
 	ctx, done := context.WithTimeoutCause(c.ctx, c.server.loginGrace(), errLoginGrace)
 	defer done()
 	account, err := c.server.Login(ctx, sc)

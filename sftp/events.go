@@ -9,14 +9,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Conn describes one connection to the hooks of a [Server]. The fields below Value are set when
-// it ends.
+// A Conn describes one connection to the hooks of a [Server]. The fields after Value are set when
+// the connection is closed.
 type Conn struct {
 	Peer, Local net.Addr
 	Began       time.Time
-	User        string   // the account's user; before the login, the name that was tried last, which may be any text
-	Client      string   // the client's version string
-	Account     *Account // the result of Login; nil before
+	User        string   // the account's user; before the login, the name that was tried last, which may be any string
+	Client      string   // the client's SSH version string
+	Account     *Account // the account that the Login hook returned; nil before the login
 
 	Value any // free for use by the program's hooks
 
@@ -26,7 +26,7 @@ type Conn struct {
 	traffic
 }
 
-// A traffic counts bytes of files.
+// A traffic counts bytes of file content that a connection or a transfer has moved.
 type traffic struct{ sent, received atomic.Int64 }
 
 // Sent returns how many bytes of files the client has read so far.
@@ -35,35 +35,36 @@ func (t *traffic) Sent() int64 { return t.sent.Load() }
 // Received returns how many bytes of files the client has written so far.
 func (t *traffic) Received() int64 { return t.received.Load() }
 
-// A Transfer describes one open file to the hooks of a [Server]. The fields below Value are set
-// when it is closed.
+// A Transfer describes one open file to the hooks of a [Server]. The fields after Value are set
+// when the file is closed.
 type Transfer struct {
 	Conn        *Conn
 	Name        string // as the client sees it: clean, beginning with a slash
 	Path        string // the file's path on the disk; "" if unknown
-	Read, Write bool   // the access with which it is open
-	Hidden      bool   // the file is not visible before it is closed
+	Read, Write bool   // whether the file is open for reading and for writing
+	Hidden      bool   // the file stays invisible until it is closed
 	Began       time.Time
 
 	Value any // free for use by the program's hooks
 
 	// Err is the first error of the transfer. It is [ErrAbandoned] if the client left without
-	// closing the file, and wraps [ErrEnded] if the server ended the connection.
+	// closing the file, and wraps [ErrEnded] if the server closed the connection.
 	Err      error
 	Duration time.Duration
 
-	// Part is set if other handles continue the upload. The file is not published yet.
+	// Part is set if other open handles continue the same upload, so that the file is not published
+	// yet.
 	Part bool
 
-	// Published is the written file as it was when this handle was closed. It is nil if the file
-	// was only read or was not published, if another handle ends the upload, or if the store cannot
-	// describe the file.
+	// Published is the state of the written file when this handle was closed. It is nil if the file
+	// was only read or was not published, if another handle completes the upload, or if the store
+	// cannot describe the file.
 	Published *store.Published
 
 	traffic
 }
 
-// written records the state of a file that a handle has written in place.
+// written sets Published for a file that was written in place through the handle h.
 func (t *Transfer) written(h store.Handle) {
 	if info, err := h.Stat(); err == nil {
 		t.Published = &store.Published{Info: info, When: time.Now()}
@@ -78,39 +79,39 @@ type Operation struct {
 	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink", "setattr", "check-file", or a program that hashes, such as "md5sum"; "open" if it failed; "stat", "opendir" or "readlink" if forbidden
 	Name string // as the client sees it: clean, beginning with a slash
 	To   string // the new name, or the target of a symbolic link
-	Err  error  // nil if it succeeded
+	Err  error  // nil if the operation succeeded
 }
 
-// A Refusal describes to the Refused hook of a [Server] a part of SSH that a client asked for and
-// that the server lacks: a shell or a command, a terminal, another subsystem, a forwarding in
-// either direction, or more sessions than the limit.
+// A Refusal describes to the Refused hook of a [Server] a request for a part of SSH that the server
+// lacks: a shell or a command, a terminal, another subsystem, a forwarding in either direction, or
+// more sessions than the limit.
 type Refusal struct {
 	Conn *Conn
-	What string // as the client named it (RFC 4254): "shell", "exec", "direct-tcpip", "tcpip-forward"; "session" if there are too many
+	What string // the name of the request or channel type (RFC 4254): "shell", "exec", "direct-tcpip", "tcpip-forward"; "session" if there are too many
 
-	// Detail is the command, the subsystem or the address, if there is one. The client chose this
-	// text, so it may be anything.
+	// Detail is the command, the subsystem or the address of the request, if it has one. The client
+	// chose this string, so it may contain anything.
 	Detail string
 
-	// Last is set on the last refusal of a connection that is reported.
+	// Last marks the last refusal of a connection that is reported. Later ones are dropped.
 	Last bool
 }
 
-// A Lockout reports that a network is refused for a time, after too many failures.
+// A Lockout reports that a network is refused for a time, because of too many failures.
 type Lockout struct {
 	Network   netip.Prefix
 	For       time.Duration // from now on; further failures prolong it
-	Passwords bool          // only passwords are refused; otherwise connections are
+	Passwords bool          // true if only password logins are refused; false if all connections are
 }
 
-// fail records the first error.
+// fail sets the error of the transfer, unless it has one already.
 func (t *Transfer) fail(err error) {
 	if t.Err == nil {
 		t.Err = err
 	}
 }
 
-// shown returns the client's path of a name of the store.
+// shown converts a name of the store to the path that the client uses for it.
 func shown(name string) string {
 	if name == "." {
 		return "/"

@@ -12,22 +12,22 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// handleSize is the length of the handles that clients get, in bytes.
+// handleSize is the length of the handles that the server sends to clients, in bytes.
 const handleSize = 8
 
 // A sessionHandle is an open file or directory of a session.
 type sessionHandle struct {
-	key      string        // the handle that the client gets: its index in the table, and a serial number that is not reused
+	key      string        // the handle that the client receives: its index in the table, and a serial number that is never reused
 	conn     *userConn     // the session's connection
 	name     string        // the store's name for the path that the client opened
 	file     store.Handle  // nil for a hidden upload and a directory
-	upload   *hiddenUpload // nil unless the upload is or was hidden
+	upload   *hiddenUpload // set only for an upload that is or was hidden
 	dir      *dirListing   // nil for a file
 	transfer *Transfer     // nil for a directory
-	readAt   int64         // session.flushes when it was last read
+	readAt   int64         // value of session.flushes at the last read of this handle
 	ended    bool          // a read was answered with EOF
-	away     error         // why the last read failed, if the files were unavailable
-	awayAt   time.Time     // when that read failed
+	away     error         // the error of the last read, if the files were unavailable
+	awayAt   time.Time     // time of the read that set away
 }
 
 // path returns the file's path on the disk, or "" if it is unknown.
@@ -50,8 +50,9 @@ func (h *sessionHandle) writeAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// delivered reports whether the client was sent all of a file that it only reads. If so, a missing
-// CLOSE does not matter. flushes is the session's.
+// delivered reports whether the client opened the file only for reading and has received all of it.
+// In this case a missing CLOSE does not make the transfer an error. flushes is the session's
+// current count of sent batches of replies.
 func (h *sessionHandle) delivered(flushes int64) bool {
 	if h.file == nil || h.transfer.Write || flushes <= h.readAt {
 		return false
@@ -64,7 +65,8 @@ func (h *sessionHandle) delivered(flushes int64) bool {
 	return err == nil && sent > 0 && sent >= fi.Size()
 }
 
-// close closes the file or directory. why is nil if the client closed it.
+// close closes the file or directory. The argument why is nil if the client closed it, and
+// otherwise the reason why it was left open.
 func (h *sessionHandle) close(why error) (err error) {
 	switch {
 	case h.dir != nil:
@@ -86,17 +88,18 @@ func (h *sessionHandle) close(why error) (err error) {
 	return err
 }
 
-// A handleTable holds the open handles of a session. The handle of a closed file never matches a
-// later file with the same index.
+// A handleTable holds the open handles of a session. Each handle has a serial number, so that the
+// handle of a closed file does not match a later file with the same index.
 type handleTable struct {
 	open   []*sessionHandle
-	free   []uint32 // indexes in open that are nil
+	free   []uint32 // free indexes: those elements of open are nil
 	serial uint32   // serial number of the next handle
 }
 
-// leap moves the serial to a random number. Only the first handle of a session has the serial zero,
-// so that a client can use it before the reply has arrived, as package sftpclient does. The serials
-// after it begin at a random number, so that a handle of one session is not valid in another.
+// leap sets the next serial to a random number. It is called after the first handle, which always
+// has the serial zero: a client can predict that handle and use it before the reply has arrived, as
+// package sftpclient does. All later serials follow the random number, so that a handle of one
+// session is not valid in another.
 func (t *handleTable) leap() {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -164,11 +167,11 @@ func (t *handleTable) all() iter.Seq[*sessionHandle] {
 type dirListing struct {
 	entries store.Entries
 	batch   [listingBatch]fs.FileInfo
-	ready   []fs.FileInfo // of batch, the entries that are not listed yet
-	dots    []dot         // not listed yet
+	ready   []fs.FileInfo // the entries of batch that are not listed yet
+	dots    []dot         // "." and "..", until they are listed
 }
 
-// A dot is "." or "..", which POSIX lists and stores do not.
+// A dot is the entry "." or "..". Stores do not list these, but POSIX does.
 type dot struct {
 	name  string
 	attrs wire.Attrs

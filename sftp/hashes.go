@@ -19,11 +19,11 @@ import (
 // Clients such as rclone check copies by running md5sum or sha1sum over SSH. The
 // server answers these commands itself: there is no shell and no program.
 
-// hashPrograms maps the commands that are answered to the names of their hashes.
+// hashPrograms maps each command that the server answers to the name of its hash.
 var hashPrograms = map[string]string{"md5sum": "md5", "sha1sum": "sha1", "sha256sum": "sha256"}
 
-// maxCommand is the longest accepted command, in bytes. The longest path of Linux fits, even with
-// each byte escaped.
+// maxCommand is the longest accepted command, in bytes. It leaves room for the longest path that
+// Linux allows, even if each of its bytes is escaped.
 const maxCommand = 16 << 10
 
 // A hashCommand is a command that hashes files.
@@ -32,8 +32,8 @@ type hashCommand struct {
 	paths   []string // if empty, the command hashes the standard input
 }
 
-// parseHashCommand reads the text of an exec request (RFC 4254, section 6.5). It
-// accepts the name of a program and any number of paths. There are no options.
+// parseHashCommand parses the command of an exec request (RFC 4254, section 6.5). It accepts the
+// name of a program and any number of paths, but no options.
 func parseHashCommand(text string) (cmd hashCommand, ok bool) {
 	words, ok := splitWords(text)
 	if !ok || len(words) == 0 || hashPrograms[words[0]] == "" {
@@ -47,9 +47,9 @@ func parseHashCommand(text string) (cmd hashCommand, ok bool) {
 	return hashCommand{words[0], words[1:]}, true
 }
 
-// splitWords splits a command into words, as a POSIX shell does with a command in which it has
-// nothing to expand and nothing else to run. It refuses any text that a shell might read
-// differently: a special character must be in single quotes or follow a backslash.
+// splitWords splits a command into words, as a POSIX shell splits a simple command without
+// expansions. It refuses any command that a shell might read differently: a special character must
+// be in single quotes or follow a backslash.
 func splitWords(text string) (words []string, ok bool) {
 	if len(text) > maxCommand || strings.IndexByte(text, 0) >= 0 {
 		return nil, false
@@ -75,7 +75,7 @@ func splitWords(text string) (words []string, ok bool) {
 			i += len(quoted) + 1
 		case c == '\\':
 			i++
-			if i == len(text) || text[i] == '\n' { // a shell drops both
+			if i == len(text) || text[i] == '\n' { // a shell drops a backslash at the end or before a newline
 				return nil, false
 			}
 			word = append(word, text[i])
@@ -91,7 +91,7 @@ func splitWords(text string) (words []string, ok bool) {
 	return words, true
 }
 
-// isPlain reports whether a byte has no special meaning to a shell, wherever it stands.
+// isPlain reports whether a byte has no special meaning to a shell in any position.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		c >= 0x80 || strings.IndexByte("@%+:,./-_", c) >= 0
@@ -108,8 +108,9 @@ func (c *userConn) serveHashes(ctx context.Context, ch ssh.Channel, stdin io.Rea
 	endChannel(ch, c.runHashes(ctx, ch, stdin, cmd))
 }
 
-// runHashes writes a line for each file that can be read, as the programs of GNU
-// coreutils do, and an error for each that cannot. It returns the exit status.
+// runHashes hashes the files of a command, or stdin. Like the programs of GNU coreutils, it writes
+// a line for each file that can be read, and an error for each one that cannot. It returns the exit
+// status.
 func (c *userConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) (status uint32) {
 	_, h := chooseHash([]byte(hashPrograms[cmd.program]))
 	paths, sum := cmd.paths, func(path string) error {
@@ -128,14 +129,14 @@ func (c *userConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Reade
 		} else {
 			_, err = io.WriteString(ch, hashLine(h.Sum(nil), path))
 		}
-		if err != nil || ctx.Err() != nil { // the rest is not needed
+		if err != nil || ctx.Err() != nil { // the hashes of the other files would not be received
 			return 1
 		}
 	}
 	return status
 }
 
-// hashPath hashes a file up to its present size.
+// hashPath hashes a file up to the size that it has now.
 func (c *userConn) hashPath(ctx context.Context, path string, h hash.Hash) error {
 	if err := c.reserve(); err != nil {
 		return err
@@ -154,8 +155,8 @@ func (c *userConn) hashPath(ctx context.Context, path string, h hash.Hash) error
 	return err
 }
 
-// hashStream hashes all data that a client sends. It takes a turn only when it has data to hash, so
-// that a slow client delays no other.
+// hashStream hashes all data that a client sends. It takes its turn at hashing only when it has
+// data to hash, so that a slow client does not delay others.
 func (c *userConn) hashStream(ctx context.Context, r io.Reader, h hash.Hash) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)
@@ -175,7 +176,8 @@ func (c *userConn) hashStream(ctx context.Context, r io.Reader, h hash.Hash) err
 	}
 }
 
-// hashLine returns a line of output. A leading backslash marks a path with escaped characters.
+// hashLine returns a line of output. A leading backslash in the line says that the path has escaped
+// characters, as in GNU coreutils.
 func hashLine(sum []byte, path string) string {
 	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`).Replace(path)
 	mark := ""

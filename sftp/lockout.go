@@ -12,20 +12,20 @@ import (
 	"github.com/haul-project/haul/internal/penalty"
 )
 
-// errUnchecked marks errors for passwords that were not checked.
+// errUnchecked marks the errors of passwords that were refused without being checked.
 var errUnchecked = errors.New("the password was not checked")
 
-// A passwordGuard decides during a handshake whether passwords of the peer are checked.
+// A passwordGuard decides during a handshake whether to check a password that the peer sends.
 type passwordGuard struct {
 	ctx    context.Context // ends with the connection
 	visit  *penalty.Visit
-	locked error  // why a password was not checked
-	end    func() // ends the check of the current password; nil if none is being checked
+	locked error  // the reason why a password was not checked; nil if all were checked
+	end    func() // finishes the turn of the current password; nil if none is being checked
 }
 
-// guard lets passwords be checked only while the peer's source has not sent too many wrong ones.
-// During a lockout, passwords are not even offered if the client can log in by a key, so that the
-// client does not ask the user for one.
+// guard wraps the callbacks of config so that passwords are checked only if the peer's source has
+// not sent too many wrong ones. During a lockout, passwords are not even offered as a method if the
+// client can log in with a key. Then the client does not ask the user for one.
 func (g *passwordGuard) guard(config *ssh.ServerConfig) {
 	all := g.guarded(ssh.ServerAuthCallbacks{
 		PasswordCallback: config.PasswordCallback, KeyboardInteractiveCallback: config.KeyboardInteractiveCallback,
@@ -82,11 +82,11 @@ func (g *passwordGuard) guardNext(err error) error {
 	return err
 }
 
-// askFirst wraps the challenge so that the answers wait for their turn only after they have
-// arrived: a user may take time to type them.
+// askFirst wraps the challenge so that the turn of the answers begins only after they have arrived,
+// because a user may take long to type them.
 func (g *passwordGuard) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.KeyboardInteractiveChallenge {
 	return func(name, instruction string, questions []string, echos []bool) ([]string, error) {
-		g.endGuess() // the turn of the previous answers
+		g.endGuess() // finish the turn of the previous answers
 		answers, err := ask(name, instruction, questions, echos)
 		switch {
 		case err != nil:
@@ -98,8 +98,8 @@ func (g *passwordGuard) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.Keybo
 	}
 }
 
-// beginGuess waits for the turn of a password, which ends with endGuess. It returns nil, or the
-// reason why the password is not checked now.
+// beginGuess waits for its turn to have a password checked. endGuess finishes the turn. beginGuess
+// returns nil, or the reason why the password is not checked now.
 func (g *passwordGuard) beginGuess() error {
 	end, err := g.visit.BeginGuess(g.ctx, time.Now)
 	if err != nil {
@@ -117,7 +117,7 @@ func (g *passwordGuard) endGuess() {
 	}
 }
 
-// mayGuess returns nil, or the reason why no password of the peer is checked now.
+// mayGuess returns nil, or the reason why passwords of the peer are not checked now.
 func (g *passwordGuard) mayGuess() error {
 	if err := g.visit.Guess(time.Now()); err != nil {
 		return g.uncheckedFor(err)
@@ -125,13 +125,13 @@ func (g *passwordGuard) mayGuess() error {
 	return nil
 }
 
-// uncheckedFor returns the error for a password that is not checked because of err.
+// uncheckedFor returns the error for a password that was not checked because of err.
 func (g *passwordGuard) uncheckedFor(err error) error {
 	g.locked = err
 	return fmt.Errorf("%w: %w", errUnchecked, err)
 }
 
-// lockoutBanner returns a line for the client while its passwords are not checked, or "".
+// lockoutBanner returns a line of text for a client whose passwords are not checked now, or "".
 func (g *passwordGuard) lockoutBanner() string {
 	r, ok := errors.AsType[*penalty.Refusal](g.visit.Guess(time.Now()))
 	if !ok {
@@ -141,7 +141,7 @@ func (g *passwordGuard) lockoutBanner() string {
 		max(time.Second, r.For.Round(time.Second)))
 }
 
-// lockedOut calls the hook if the source is refused from now on.
+// lockedOut calls the LockedOut hook if a lockout of the source began.
 func (s *Server) lockedOut(from net.Addr, began *penalty.Lockout) {
 	if began != nil && s.LockedOut != nil {
 		s.LockedOut(from, Lockout{Network: began.Source, For: began.For, Passwords: began.Cause == penalty.WrongPasswords})

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// A paths translates the paths of a client to names of its store.
+// A paths converts the paths that a client sends to names of its store.
 type paths struct {
 	account *Account
 	user    string // the account's user
-	home    string // where relative paths begin, as a name of the store
+	home    string // the directory in which relative paths begin, as a name of the store
 }
 
-// resolve returns the store's name for a client's path. It is the only place where paths become
-// names: anything that interprets "/" or ".." has to use it.
+// resolve returns the store's name for a path from a client. It is the only place where paths
+// become names: all code that interprets "/" or ".." has to use it.
 //
-// A path is taken as text, unless [Account].Resolve is set. A path is absolute or begins in the
-// home directory. The parent of the root is the root. The directories on the path need not exist,
-// so the result does not reveal which do. The store handles symbolic links, and follows none out of
-// its root.
+// A path is cleaned as text, unless [Account].Resolve is set. A relative path begins in the home
+// directory. The parent of the root is the root itself. The directories of the path need not exist,
+// so the result does not reveal which ones do. Symbolic links are left to the store, which follows
+// none out of its root.
 func (p *paths) resolve(path []byte) (string, error) {
 	if bytes.IndexByte(path, 0) >= 0 {
 		return "", fs.ErrInvalid
@@ -35,7 +35,7 @@ func (p *paths) resolve(path []byte) (string, error) {
 	return p.join(string(path)), nil
 }
 
-// lastParent returns the index after the last element ".." of a path, or 0.
+// lastParent returns the index after the last element ".." of a path, or 0 without such an element.
 func lastParent(p []byte) int {
 	for at := len(p); ; {
 		at = bytes.LastIndex(p[:at], []byte(".."))
@@ -57,7 +57,7 @@ func (p *paths) resolveBoth(from, to []byte) (a, b string, err error) {
 	return a, b, err
 }
 
-// realpath returns the answer of REALPATH and expand-path.
+// realpath returns the path with which the server answers REALPATH and expand-path.
 func (p *paths) realpath(path string) (string, error) {
 	if p.account.Resolve == nil {
 		return shown(p.join(path)), nil
@@ -79,8 +79,8 @@ func (p *paths) absolute(path string) string {
 	return "/" + p.home + "/" + path
 }
 
-// expand replaces "~" at the beginning of a path by the home directory of the user, and "~user" by
-// the home directory of another user.
+// expand replaces "~" at the beginning of a path with the home directory of the user, and "~user"
+// with the home directory of that user.
 func (p *paths) expand(path string) (string, error) {
 	user, ok := strings.CutPrefix(path, "~")
 	if !ok {

@@ -10,29 +10,30 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// The windows of a connection's channels bound how much data a peer can send before the server has
-// read it. But windows count only bytes of data, and x/crypto keeps each packet as it arrived: a
-// packet with a single byte of data takes about fifty bytes in memory, and 36 on the wire. So bytes
-// on the wire are counted too.
+// SSH windows bound how much data a peer can send on each channel before the server has read it.
+// But windows count only bytes of data, and x/crypto keeps each packet as it arrived: a packet with
+// a single byte of data takes about fifty bytes of memory, and 36 on the wire. So a receiveQuota
+// also counts bytes on the wire.
 const (
-	// quotaSlack is how many bytes on the wire may wait beyond the windows of the open channels.
-	// With a kilobyte in each packet, full windows take a twentieth more than their size on the
-	// wire.
+	// quotaSlack is how many bytes on the wire may wait in addition to the windows of the open
+	// channels. If each packet holds a kilobyte, the packets of a full window take 5 % more bytes
+	// on the wire than the window's size.
 	quotaSlack = 4 << 20
 
-	// quotaStep is how many bytes may arrive between two checks.
+	// quotaStep is the number of bytes that arrive between two checks.
 	quotaStep = 1 << 20
 
-	// tryTime is the time limit for a write that tests whether writes get through. Nothing is read
-	// meanwhile.
+	// tryTime is the time limit for a write that tests whether the peer still receives. Nothing is
+	// read from the connection meanwhile.
 	tryTime = 10 * time.Second
 
-	// maxMoved is how many bytes of a channel may be moved to the queue's memory. The client's
-	// window grows by the same number, so a channel holds at most its window plus maxMoved.
+	// maxMoved is how many bytes of a channel may be moved to the queue's own memory. Moving them
+	// widens the client's window by the same number, so a channel holds at most its window plus
+	// maxMoved.
 	maxMoved = channelWindow
 
-	// maxBeforeLogin is how many bytes a peer may send before it has logged in. It is enough for
-	// some dozens of keys or signatures.
+	// maxBeforeLogin is how many bytes a peer may send before it has logged in: enough for some
+	// dozens of keys or signatures.
 	maxBeforeLogin = 256 << 10
 )
 
@@ -41,36 +42,36 @@ var (
 	errFlood     = errors.New("requests come that are too many to be kept, and their answers are not taken")
 )
 
-// A receiveQuota counts the bytes that arrive on a connection, and how many of them its readers
-// have taken. It ends the connection when the difference grows too large.
+// A receiveQuota counts the bytes that arrive on a connection, and the bytes that its channels'
+// readers have taken. It closes the connection when the difference grows too large.
 //
-// x/crypto does not report how many bytes are waiting for one channel. But if the channel was empty
-// at some moment, the bytes waiting for it are at most those that have since arrived on the whole
-// connection and were not taken. Two signs reveal such a moment. If a read returned less than it
-// had room for, the channel was empty then. And if a whole window has been read since some moment,
-// all data that was waiting at that moment has been read.
+// x/crypto does not report how many bytes wait for one channel, so the quota estimates that number.
+// If the channel was empty at some moment, at most those bytes wait for it that have since arrived
+// on the whole connection and were not taken. Two signs reveal such a moment. If a read returned
+// fewer bytes than it had room for, the channel was empty then. And if a whole window has been read
+// since some moment, all data that waited at that moment has been read.
 type receiveQuota struct {
-	came  atomic.Int64 // bytes that arrived on the wire
-	known atomic.Bool  // set when the login has succeeded
-	wrote atomic.Int64 // number of completed writes
+	came  atomic.Int64 // bytes that have arrived on the wire
+	known atomic.Bool  // set once the login has succeeded
+	wrote atomic.Int64 // number of writes that have completed
 
-	stop func(error)  // ends the connection
+	stop func(error)  // closes the connection with an error
 	run  func(func()) // runs a function on another goroutine
-	poke func()       // writes a message that has no effect; set before there are channels
+	poke func()       // sends a message that has no effect on the peer; set before any channel is open
 
 	windows *wideWindows // counts the wide windows of all connections
 
-	looked, lookedWrote int64 // used only by the reader of the wire: values of came and wrote at its last look
+	looked, lookedWrote int64 // values of came and wrote at the last check; used only by the goroutine that reads the connection
 
 	mu     sync.Mutex
-	taken  int64               // mu: bytes of data that were read
-	queues map[*queue]struct{} // mu
-	wide   *queue              // mu: the queue with a wide window; nil if no queue has one
-	fixed  bool                // mu: no channel can get a wide window
-	trying chan struct{}       // mu: closed when the test write has gone through; nil while no test write is under way
+	taken  int64               // bytes of data that were read from channels; guarded by mu
+	queues map[*queue]struct{} // the queues of the open channels; guarded by mu
+	wide   *queue              // the queue with a wide window; nil if no queue has one; guarded by mu
+	fixed  bool                // no channel can have a wide window; guarded by mu
+	trying chan struct{}       // closed when the test write has completed; nil if no test write is under way; guarded by mu
 }
 
-// A countedConn is a connection that counts what is read and written.
+// A countedConn is a connection that reports all reads and writes to a receiveQuota.
 type countedConn struct {
 	*sshconn.Conn
 	quota *receiveQuota
@@ -79,7 +80,7 @@ type countedConn struct {
 func (c countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if over := c.quota.count(n); over != nil {
-		return 0, over // stop reading: until the connection is closed, more would arrive
+		return 0, over // drop the data: more would arrive until the connection is closed
 	}
 	return n, err
 }
@@ -90,7 +91,7 @@ func (c countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// count counts n bytes that have arrived. It returns the reason if it ends the connection.
+// count counts n bytes that have arrived. If it closes the connection, it returns the reason.
 func (r *receiveQuota) count(n int) error {
 	came := r.came.Add(int64(n))
 	switch {
@@ -106,21 +107,21 @@ func (r *receiveQuota) count(n int) error {
 	return nil
 }
 
-// excess returns how many of the bytes that arrived on the wire were not taken, or were not data.
-// The caller holds mu.
+// excess returns the number of bytes that arrived on the wire and were not taken. Bytes that are
+// not data are never taken, so excess includes them. The caller holds mu.
 func (r *receiveQuota) excess() int64 { return r.came.Load() - r.taken }
 
-// take counts n bytes of data that were read by a reader that never pauses.
+// take counts n bytes of stderr data. They need no queue, because their reader never pauses.
 func (r *receiveQuota) take(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.taken += int64(n)
 }
 
-// look checks whether too much has arrived for a channel, and returns the reason if it ends the
-// connection. Before it ends the connection because of a reader that waits for data, it makes a
-// test write, and stops reading until that write has completed: on a busy machine the write may be
-// late.
+// look checks whether too much data waits for a channel. If so, it closes the connection and
+// returns the reason. A reader that waits for data suggests that the channel is empty, and that
+// only a write is late, as on a busy machine. In this case look first makes a test write, and reads
+// nothing from the connection until that write has completed.
 func (r *receiveQuota) look() error {
 	tried, err := r.judge()
 	if tried == nil {
@@ -139,8 +140,9 @@ func (r *receiveQuota) look() error {
 	return errFlood
 }
 
-// judge checks each channel. If the result depends on a test write that is under way, tried is
-// closed when that write has completed.
+// judge checks each channel. If the result depends on a test write that is under way, judge returns
+// a channel tried, which is closed when that write has completed. Then judge has to be called
+// again.
 func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	wrote := r.wrote.Load()
 	moves := wrote != r.lookedWrote
@@ -154,16 +156,17 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	for q := range r.queues {
 		over := r.excess() - q.base - most
 		switch {
-		// A read that waits for data means that the channel is empty. But after a read, x/crypto
-		// sends the peer more window, and the read may be waiting for that write, if the peer reads
-		// nothing or does not complete a key exchange. In this case no write completes at all.
+		// A read that waits for data usually means that the channel is empty. But after a read,
+		// x/crypto sends the peer more window, and the read may be waiting for that write instead,
+		// if the peer receives nothing or does not complete a key exchange. Then no write completes
+		// at all, so moves is false.
 		case q.waits && moves:
 			q.empty(r.excess())
 		case over <= 0:
 		case len(q.buffered) == maxMoved, over >= quotaSlack && !q.waits:
 			r.stop(errFlood)
 			return nil, errFlood
-		case q.waits: // there may simply have been nothing to write
+		case q.waits: // wrote may be unchanged only because there was nothing to write
 			if r.trying == nil {
 				r.trying = make(chan struct{})
 				r.run(r.tryWrite)
@@ -179,7 +182,8 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	return tried, nil
 }
 
-// tryWrite writes a message. The next call of look sees whether the write has completed.
+// tryWrite sends a message, and then closes trying. The write itself shows that writes still
+// complete.
 func (r *receiveQuota) tryWrite() {
 	r.poke()
 	r.mu.Lock()
@@ -188,28 +192,28 @@ func (r *receiveQuota) tryWrite() {
 	r.trying = nil
 }
 
-// A queue holds the data that has arrived for one channel. The channel's session reads it. While
-// the session is busy with other work, the quota may move the data to memory of the queue, where
-// tiny packets take few bytes.
+// A queue passes the data that has arrived for one channel on to the channel's session. While the
+// session is busy with other work, the quota may move the data to memory of the queue, where tiny
+// packets take few bytes.
 type queue struct {
 	quota *receiveQuota
 	ch    io.Reader
 
-	reading  sync.Mutex // held while ch is read; locked before the quota's mu
-	buffered []byte     // the moved data; changed with reading and quota.mu held
-	err      error      // guarded by reading: the error of ch after the moved data
+	reading  sync.Mutex // held while ch is read; locked before quota.mu
+	buffered []byte     // the moved data; both reading and quota.mu are held to change it
+	err      error      // the error that ch returned after the moved data; guarded by reading
 
-	window  int64 // quota.mu: bytes of data that the channel holds
-	base    int64 // quota.mu: excess when the channel was known to be empty
-	mark    int64 // quota.mu: excess at an earlier moment; it becomes base when a whole window was taken since then
-	marked  int64 // quota.mu: value of taken at that moment
-	taken   int64 // quota.mu: all bytes taken from the channel
-	emptied int   // quota.mu: how many times the channel was known to be empty
-	waits   bool  // quota.mu: a read is in progress
-	moving  bool  // quota.mu: move is in progress
+	window  int64 // the channel's window in bytes; guarded by quota.mu
+	base    int64 // value of excess when the channel was last known to be empty; guarded by quota.mu
+	mark    int64 // value of excess at a later moment; becomes base once a whole window was taken since then; guarded by quota.mu
+	marked  int64 // value of q.taken at the moment of mark; guarded by quota.mu
+	taken   int64 // all bytes that were taken from the channel; guarded by quota.mu
+	emptied int   // number of times that the channel was found to be empty; guarded by quota.mu
+	waits   bool  // a read of ch is in progress; guarded by quota.mu
+	moving  bool  // move is in progress; guarded by quota.mu
 }
 
-// open begins to count a channel.
+// open returns a queue for a channel, and begins to count the channel's data.
 func (r *receiveQuota) open(ch io.Reader) *queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +226,7 @@ func (r *receiveQuota) open(ch io.Reader) *queue {
 	return q
 }
 
-// close stops counting a channel.
+// close stops counting the data of a channel.
 func (r *receiveQuota) close(q *queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,13 +234,13 @@ func (r *receiveQuota) close(q *queue) {
 	q.narrow()
 }
 
-// empty records that the channel was empty at that excess. The caller holds quota.mu.
+// empty records that the channel was empty when excess had that value. The caller holds quota.mu.
 func (q *queue) empty(excess int64) {
 	q.base, q.mark, q.marked = excess, excess, q.taken
 	q.emptied++
 }
 
-// Read reads the moved data first, and then from the channel.
+// Read returns the moved data first, and then reads from the channel.
 func (q *queue) Read(p []byte) (int, error) {
 	q.reading.Lock()
 	defer q.reading.Unlock()
@@ -255,7 +259,7 @@ func (q *queue) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// read reads from the channel. The caller holds reading.
+// read reads from the channel. The caller holds q.reading.
 func (q *queue) read(p []byte) (int, error) {
 	quota := q.quota
 	quota.mu.Lock()
@@ -270,7 +274,7 @@ func (q *queue) read(p []byte) (int, error) {
 	q.taken += int64(n)
 	switch {
 	case n < len(p):
-		if emptied == q.emptied { // otherwise a later moment is known already
+		if emptied == q.emptied { // otherwise the channel was found to be empty at a later moment
 			q.empty(before)
 		}
 	case q.taken-q.marked >= q.window:
@@ -281,7 +285,8 @@ func (q *queue) read(p []byte) (int, error) {
 	return n, err
 }
 
-// move moves the data that the channel holds to memory. If the channel is empty, it waits for data.
+// move moves the data that the channel holds to memory of the queue. If the channel is empty, move
+// waits for data.
 func (q *queue) move() {
 	q.reading.Lock()
 	defer q.reading.Unlock()
@@ -304,9 +309,9 @@ func (q *queue) move() {
 	}
 }
 
-// widen gives a channel with a large upload a wide window, if one is available. A channel that has
-// ended gets no wide window, though its session may still read buffered data, because nothing would
-// free that window again. The caller holds quota.mu.
+// widen enlarges the window of a channel with a large upload, if another wide window is allowed. It
+// skips a channel that is closed already, though its session may still read buffered data, because
+// nothing would free that window again. The caller holds quota.mu.
 func (q *queue) widen() {
 	r := q.quota
 	if q.taken < wideFrom || q.window > channelWindow || r.wide != nil || r.fixed {
@@ -323,7 +328,7 @@ func (q *queue) widen() {
 	q.window, r.wide = wideWindow, q
 }
 
-// narrow gives back the wide window of a channel, if it has one. The caller holds quota.mu.
+// narrow frees the wide window of a channel, if the channel has one. The caller holds quota.mu.
 func (q *queue) narrow() {
 	if r := q.quota; r.wide == q {
 		r.windows.give()

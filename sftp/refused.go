@@ -9,7 +9,7 @@ import (
 
 // A requestSet is a set of request types and extensions.
 type requestSet struct {
-	types      uint32 // bit n is the type n; EXTENDED is not among them
+	types      uint32 // bit n stands for the request type n, except EXTENDED
 	extensions wire.Extensions
 }
 
@@ -27,8 +27,9 @@ func (r requestSet) has(q *wire.Request) bool {
 	return r.types&(1<<q.Type) != 0
 }
 
-// Requests returns the names of all requests, as the options -P and -p of OpenSSH's sftp-server
-// take them: the requests of version 3, such as "open", and the extensions, such as "posix-rename".
+// Requests returns the names of all requests, in the spelling of the options -P and -p of OpenSSH's
+// sftp-server: the requests of version 3, such as "open", and the extensions, such as
+// "posix-rename".
 func Requests() []string {
 	var names []string
 	for t := firstType; t <= lastType; t++ {

@@ -11,10 +11,10 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// errRequestBeforeInit ends a session, as in OpenSSH.
+// errRequestBeforeInit ends a session whose first request is not INIT. OpenSSH does the same.
 var errRequestBeforeInit = errors.New("a request came before INIT")
 
-// serveSession speaks SFTP until the peer ends the session or violates the protocol.
+// serveSession speaks SFTP until the peer closes the session or violates the protocol.
 func (c *userConn) serveSession(ctx context.Context, rw io.ReadWriter) (err error) {
 	defer c.recover(&err)
 	c.server.shared.counts.sessions.Add(1)
@@ -22,7 +22,7 @@ func (c *userConn) serveSession(ctx context.Context, rw io.ReadWriter) (err erro
 	return newSession(ctx, c, rw).serve()
 }
 
-// serve answers requests until the peer closes the channel. That is not an error.
+// serve answers requests until the peer closes the channel, which is not an error.
 func (s *session) serve() error {
 	defer s.end()
 	for {
@@ -34,13 +34,14 @@ func (s *session) serve() error {
 			err = s.handle(packet)
 		}
 		if err != nil {
-			s.flush() // send the replies to the requests before it
+			s.flush() // send the replies to the requests before the bad one
 			return err
 		}
 	}
 }
 
-// end releases all resources of the session. Files that the peer did not close count as abandoned.
+// end releases all resources of the session. A file that the peer did not close counts as
+// abandoned.
 func (s *session) end() {
 	for h := range s.handles.all() {
 		s.abandon(h)
@@ -49,13 +50,14 @@ func (s *session) end() {
 	s.out.reset()
 }
 
-// abandon closes a handle that the peer did not close, even if the hook for another one panicked.
+// abandon closes a handle that the peer did not close. A panic of a hook does not stop the caller,
+// so the other handles are closed too.
 func (s *session) abandon(h *sessionHandle) {
 	defer s.conn.recover(nil)
-	_ = s.release(h, s.conn.abandoned()) // the hook gets the error
+	_ = s.release(h, s.conn.abandoned()) // the Ended hook receives the error
 }
 
-// handle answers one request. An error ends the session.
+// handle answers one packet. The session is over if it returns an error.
 func (s *session) handle(packet []byte) (err error) {
 	s.room(smallReply)
 	q := &s.request
@@ -65,7 +67,7 @@ func (s *session) handle(packet []byte) (err error) {
 		if !ok || !e.HasID || !s.begun {
 			return err
 		}
-		text := "" // an empty text stands for the meaning of the code
+		text := "" // "" means the usual text of the status code
 		if e.Status == wire.Unsupported {
 			_, text = storewire.StatusOf(errors.ErrUnsupported)
 		}
@@ -90,8 +92,8 @@ func (s *session) handle(packet []byte) (err error) {
 	return s.answer(q)
 }
 
-// answer answers one request, which is also in s.request. It returns only errors that end the
-// session; an error of the request itself becomes the reply.
+// answer answers one request; q points to s.request. It returns only errors that end the session.
+// An error of the request itself is sent as the reply.
 func (s *session) answer(q *wire.Request) error {
 	if r := s.conn.refuses; r != nil && r.has(q) {
 		s.status(s.refuse(q))
@@ -107,8 +109,8 @@ func (s *session) answer(q *wire.Request) error {
 	return nil
 }
 
-// do executes a request and returns the error for its STATUS: nil for OK, and errAnswered if it has
-// appended another reply.
+// do executes a request and returns the error for its STATUS: nil for OK, and errAnswered if do has
+// already appended another reply.
 func (s *session) do(q *wire.Request) error {
 	switch q.Type {
 	case wire.TypeOpen:
@@ -147,7 +149,8 @@ func (s *session) do(q *wire.Request) error {
 	return s.extended(q)
 }
 
-// refuse reports a request of a refused kind, and returns its error.
+// refuse reports a request that the account's Refused list names, and returns the error for its
+// reply.
 func (s *session) refuse(q *wire.Request) error {
 	name := typeName(q.Type)
 	if q.Type == wire.TypeExtended {

@@ -20,13 +20,13 @@ const (
 	// hashStep is how many bytes are hashed in one turn.
 	hashStep = 1 << 20
 
-	// maxHashes is the largest size of the hashes in one reply, in bytes.
+	// maxHashes is the largest total size of the hashes in one reply, in bytes.
 	maxHashes = 240 << 10
 )
 
-// hashes are the algorithms of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3) that
-// the server supports. Choosing a strong one is up to the client: md5 and sha1 detect accidental
-// corruption, but not an attack.
+// hashes are the algorithms that the server supports for check-file
+// (draft-ietf-secsh-filexfer-extensions-00, section 3). The client has to choose a strong one: md5
+// and sha1 detect accidental corruption, but not an attack.
 var hashes = map[string]func() hash.Hash{
 	"md5":    md5.New,
 	"sha1":   sha1.New,
@@ -48,13 +48,13 @@ func chooseHash(list []byte) (name string, h hash.Hash) {
 
 var errManyHashes = errors.New("more hashes than a reply can hold")
 
-// checkFile answers check-file-handle, check-file-name, and check-file.
+// checkFile answers the extensions check-file-handle, check-file-name, and check-file.
 func (s *session) checkFile(q *wire.Request) error {
 	name, h := chooseHash(q.Algorithms)
 	if h == nil {
 		return errors.ErrUnsupported
 	}
-	s.flush() // hashing may take a while
+	s.flush() // send earlier replies now, because hashing may take a while
 	sums, err := s.checkSums(q, h)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *userConn) openToHash(ctx context.Context, name string) (store.Handle, e
 	return c.tree.OpenFile(ctx, name, store.Access{Read: true})
 }
 
-// hashFile returns the hashes that q asks for, one after the other.
+// hashFile returns the hashes that q asks for, concatenated.
 func (c *userConn) hashFile(ctx context.Context, f store.Handle, q *wire.Request, h hash.Hash) (sums []byte, err error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -127,11 +127,11 @@ func (c *userConn) hashFile(ctx context.Context, f store.Handle, q *wire.Request
 		if err != nil {
 			return nil, err
 		}
-		if len(sums) > maxHashes-h.Size() { // must hold even if the check above is wrong
+		if len(sums) > maxHashes-h.Size() { // a second check of the bound, in case the first one is wrong
 			return nil, errManyHashes
 		}
 		sums = h.Sum(sums)
-		if n < min(block, length) { // the file has become shorter
+		if n < min(block, length) { // the file has been truncated meanwhile
 			break
 		}
 		length -= n
@@ -139,7 +139,8 @@ func (c *userConn) hashFile(ctx context.Context, f store.Handle, q *wire.Request
 	return sums, nil
 }
 
-// hashBlock hashes up to n bytes of r. It takes turns with other hash computations.
+// hashBlock hashes at most n bytes of r. It waits for its turn among the hash computations of all
+// connections.
 func (c *userConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash.Hash) (done int64, err error) {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)

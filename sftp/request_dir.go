@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// maxListing is the largest size of a NAME, in bytes. Some clients accept no more than the
-	// 34000 bytes that the draft requires of all.
+	// maxListing is the largest size of a NAME reply, in bytes. The draft requires clients to
+	// accept 34000 bytes, and some accept no more.
 	maxListing = 32 << 10
 
-	// maxListedName is the longest name that is listed, in bytes. An entry with such a name always
-	// fits into a NAME. File systems allow 255 bytes.
+	// maxListedName is the length of the longest name that is listed, in bytes. An entry with such
+	// a name always fits into a NAME reply. File systems allow 255 bytes.
 	maxListedName = wire.MaxPath
 )
 
@@ -44,7 +44,7 @@ func (s *session) opendir(q *wire.Request) error {
 	return errAnswered
 }
 
-// readdir answers READDIR with as many names as fit, at least one.
+// readdir answers READDIR with as many names as fit into the reply, and at least one.
 func (s *session) readdir(q *wire.Request) error {
 	h := s.handles.get(q.Handle)
 	if h == nil || h.dir == nil {
@@ -60,7 +60,7 @@ func (s *session) readdir(q *wire.Request) error {
 			s.out.b = s.out.b[:at]
 			return err
 		}
-		if err != nil { // the next READDIR gets it again
+		if err != nil { // the next READDIR meets the same error and returns it
 			return errAnswered
 		}
 		if !ok {
@@ -76,10 +76,11 @@ func (s *session) readdir(q *wire.Request) error {
 	}
 }
 
-// entryOverhead is an upper bound of the bytes in an entry besides its names.
+// entryOverhead is an upper bound for the bytes of an entry without its short and long names.
 const entryOverhead = 64
 
-// peek returns the next entry, and whether it can be listed.
+// peek returns the next entry without moving past it. The result ok is false if its name cannot be
+// listed.
 func (l *dirListing) peek() (d dot, ok bool, err error) {
 	if len(l.dots) > 0 {
 		return l.dots[0], true, nil

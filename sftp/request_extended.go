@@ -35,7 +35,7 @@ func (s *session) extended(q *wire.Request) error {
 		return s.setstat(q, false)
 	case wire.ExtLimits:
 		s.out.b = wire.AppendLimitsReply(s.out.b, q.ID, wire.Limits{
-			Packet:  256 << 10, // the value that OpenSSH announces
+			Packet:  256 << 10, // the limit that OpenSSH announces
 			Read:    maxData,
 			Write:   maxData,
 			Handles: uint64(s.conn.server.maxHandles()),
@@ -60,10 +60,10 @@ func (s *session) extended(q *wire.Request) error {
 	return errors.ErrUnsupported
 }
 
-// errNoUser is the answer for a user whose home is unknown.
+// errNoUser is the answer if the home directory of a user is unknown.
 var errNoUser = errors.New("no such user")
 
-// answerPath answers with the real path of p, unless err is set.
+// answerPath answers with the real path of p, or with err if it is set.
 func (s *session) answerPath(q *wire.Request, p string, err error) error {
 	if bytes.IndexByte(q.Path, 0) >= 0 {
 		return fs.ErrInvalid
@@ -79,13 +79,13 @@ func (s *session) fstatvfs(q *wire.Request) error {
 	switch {
 	case h == nil:
 		return errNoHandle
-	case h.upload != nil: // the file has no name yet, so ask for its directory
+	case h.upload != nil: // the file has no name yet, so the reply describes its directory's file system
 		return s.space(path.Dir(h.name), nil)
 	}
 	return s.space(h.name, nil)
 }
 
-// space answers statvfs, unless err is set.
+// space answers statvfs for the file system of name, or with err if it is set.
 func (s *session) space(name string, err error) error {
 	var sp store.Space
 	if err == nil {
@@ -115,15 +115,15 @@ func (s *session) space(name string, err error) error {
 }
 
 const (
-	// maxOwners is how many IDs users-groups-by-id@openssh.com may ask for. OpenSSH's client asks
-	// for the IDs of one listing.
+	// maxOwners is how many IDs one users-groups-by-id@openssh.com request may contain. OpenSSH's
+	// client asks for the IDs of one listing at a time.
 	maxOwners = 4096
 
-	// maxOwnerName is the longest name in an answer, in bytes.
+	// maxOwnerName is the length of the longest name in a reply, in bytes.
 	maxOwnerName = 256
 )
 
-// owners answers users-groups-by-id@openssh.com, with empty names for unknown IDs.
+// owners answers users-groups-by-id@openssh.com. Unknown IDs have empty names in the reply.
 func (s *session) owners(q *wire.Request) error {
 	if q.Users.Len()+q.Groups.Len() > maxOwners {
 		return fs.ErrInvalid
@@ -152,7 +152,7 @@ func (s *session) owners(q *wire.Request) error {
 	return errAnswered
 }
 
-// copyData answers copy-data. The client has to wait until it is done.
+// copyData answers copy-data. The reply is sent after the copy, so the client has to wait for it.
 func (s *session) copyData(q *wire.Request) error {
 	from, to := s.handles.file(q.Handle), s.handles.file(q.ToHandle)
 	switch {
@@ -170,7 +170,8 @@ func (s *session) copyData(q *wire.Request) error {
 		err = io.EOF
 	}
 	if err == nil && q.Length == 0 && to.upload != nil && s.conn.account.Access == users.Full {
-		// The file is complete. asyncssh's remote_copy forgets to close it.
+		// A copy of the whole file is complete, and asyncssh's remote_copy forgets to close the
+		// file.
 		err = to.upload.publishInPlace()
 	}
 	from.transfer.fail(err)
@@ -180,14 +181,15 @@ func (s *session) copyData(q *wire.Request) error {
 
 var errSameFile = errors.New("both are the same file")
 
-// copyLength returns how many bytes copy-data can copy: as many as the file has now, even if it
-// grows meanwhile. A file is not copied to itself under any of its names.
+// copyLength returns the number of bytes that copy-data copies: at most the size that the source
+// has now, even if it grows meanwhile. It refuses to copy a file to itself, even under another
+// name.
 func copyLength(from, to *sessionHandle, q *wire.Request) (int64, error) {
 	source, err := from.file.Stat()
 	if err != nil {
 		return 0, err
 	}
-	var target fs.FileInfo // nil for a hidden upload, which is a file of its own
+	var target fs.FileInfo // stays nil for a hidden upload, which cannot be the same file as the source
 	if to.upload != nil {
 		target, err = to.upload.placedInfo()
 	} else {
@@ -206,8 +208,8 @@ func copyLength(from, to *sessionHandle, q *wire.Request) (int64, error) {
 	return length, nil
 }
 
-// copyRange copies length bytes, or fewer if the file becomes shorter. It reads even if there is
-// nothing to copy, so that a file that may not be read is refused.
+// copyRange copies `length` bytes, or fewer if the source is truncated meanwhile. It reads even if
+// there is nothing to copy, so that it fails for a file that may not be read.
 func copyRange(ctx context.Context, from, to *sessionHandle, q *wire.Request, length int64) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)

@@ -13,17 +13,17 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// These errors refuse a request whose handle is not known. OpenSSH answers most such requests with
-// a failure, but CLOSE as if a file did not exist.
+// These errors answer a request with an unknown handle. They follow OpenSSH, which answers CLOSE
+// with NO_SUCH_FILE, and most other requests with FAILURE.
 var (
 	errNoHandle = errors.New("no such handle")
 	errNotOpen  = fmt.Errorf("%w: %w", fs.ErrNotExist, errNoHandle)
 )
 
-// usualPerm is the permission bits of a file whose creator sets none.
+// usualPerm is the permission bits of a new file if the client sends none.
 const usualPerm = 0o666
 
-// open opens a file, or creates it.
+// open opens or creates a file.
 func (s *session) open(q *wire.Request) error {
 	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *session) open(q *wire.Request) error {
 	return errAnswered
 }
 
-// The flags of OPEN that decide whether an upload is hidden, or may join a hidden one.
+// These flags of OPEN decide whether an upload is hidden, or may join a hidden one.
 const (
 	flagsKnown = wire.OpenRead | wire.OpenWrite | wire.OpenAppend | wire.OpenCreate | wire.OpenTruncate | wire.OpenExclusive
 	flagsAnew  = wire.OpenTruncate | wire.OpenExclusive
@@ -53,8 +53,8 @@ const (
 func (c *userConn) openHandle(ctx context.Context, h *sessionHandle, q *wire.Request) (err error) {
 	flags := q.Flags & flagsKnown
 	if c.account.Access == users.UploadOnly && flags&wire.OpenWrite != 0 && flags&wire.OpenCreate != 0 {
-		// Many clients that only write ask to read too, such as pkg/sftp's Create. They may open
-		// the file, and are refused only if they read.
+		// Many clients that only write also ask to read, such as pkg/sftp's Create. An upload-only
+		// account may open the file all the same; only a READ is refused.
 		flags &^= wire.OpenRead
 	}
 	perm := c.perm(q.Attrs, usualPerm)
@@ -100,8 +100,8 @@ func (s *session) close(q *wire.Request) error {
 	return s.release(h, nil)
 }
 
-// read answers READ. The data is read into the reply, after the space for its header, and never
-// copied.
+// read answers READ. It reads the data directly into the reply, after the space for the header, so
+// that the data is never copied.
 func (s *session) read(q *wire.Request) error {
 	n, err := s.appendData(q)
 	if err != nil {
@@ -111,18 +111,19 @@ func (s *session) read(q *wire.Request) error {
 	return s.wait(s.conn.throttles.sent(n))
 }
 
-// firstFlight is how many bytes TCP sends before any is acknowledged: ten segments (RFC 6928). A
-// client may ask for attributes and data of a file along with INIT. If its first replies share an
-// SSH packet with data, it gets them a round trip later: it can decrypt them only when all of the
-// packet, up to 32 KiB, has arrived.
+// firstFlight is how many bytes TCP sends before it needs an acknowledgement: ten segments (RFC
+// 6928). Before a READ for more than that, the first replies are sent in a packet of their own. A
+// client may ask for the attributes and data of a file together with INIT. If the first replies
+// shared an SSH packet of up to 32 KiB with the data, the client would receive them a round trip
+// later, because it can decrypt a packet only when all of it has arrived.
 const firstFlight = 10 * 1460
 
-// awayPause is how long all reads of a handle fail at once after a read has failed because the
-// files were unavailable. Clients have many reads under way, and each would wait as long as the
-// first did.
+// awayPause is how long all reads of a handle fail at once after one read has failed because the
+// files were unavailable. Clients have many reads under way, and without the pause each read would
+// wait for as long as the first one did.
 const awayPause = time.Second
 
-// appendData appends the DATA that answers a READ, and returns its number of bytes.
+// appendData appends the DATA reply to a READ, and returns the number of its data bytes.
 func (s *session) appendData(q *wire.Request) (int, error) {
 	h := s.handles.file(q.Handle)
 	switch {
@@ -163,7 +164,7 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 	return n, nil
 }
 
-// write answers WRITE. The data is written from the buffer that received it.
+// write answers WRITE. It writes the data directly from the buffer in which it was received.
 func (s *session) write(q *wire.Request) error {
 	h := s.handles.file(q.Handle)
 	if h == nil {
@@ -179,7 +180,7 @@ func (s *session) write(q *wire.Request) error {
 	return s.wait(s.conn.throttles.received(len(q.Data)))
 }
 
-// fsync makes the written data durable.
+// fsync answers fsync@openssh.com: it makes the data that was written so far durable.
 func (s *session) fsync(q *wire.Request) error {
 	h := s.handles.file(q.Handle)
 	switch {

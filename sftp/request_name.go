@@ -17,12 +17,12 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 		return err
 	}
 	if u := s.conn.pending(name); u != nil {
-		if a, err := u.attrs(); err != fs.ErrClosed { // ErrClosed: another channel has just closed it
+		if a, err := u.attrs(); err != fs.ErrClosed { // fs.ErrClosed means that another channel has just closed the upload, so look in the store
 			return s.attrs(a, err)
 		}
 	}
 	look := s.conn.tree.Lstat
-	if follow || bytes.HasSuffix(q.Path, []byte("/")) { // a trailing slash asks for a directory, and a link to one will do
+	if follow || bytes.HasSuffix(q.Path, []byte("/")) { // a trailing slash asks for a directory, which may be behind a link
 		look = s.conn.tree.Stat
 	}
 	fi, err := look(s.ctx, name)
@@ -40,8 +40,8 @@ func (s *session) fstat(q *wire.Request) error {
 	return s.attrs(attrsOf(h.file.Stat()))
 }
 
-// setstat changes attributes by name. The store defines their order, and which of them are changed
-// if one fails: see [store.Attr].
+// setstat changes attributes of a named file. [store.Attr] says in which order they are set, and
+// which ones have changed if one fails.
 func (s *session) setstat(q *wire.Request, follow bool) error {
 	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *session) setstat(q *wire.Request, follow bool) error {
 	if u := s.conn.pending(name); u != nil {
 		err = u.setAttr(storewire.AttrOf(q.Attrs))
 	}
-	if err == fs.ErrClosed { // there is no hidden upload, or it was closed just now
+	if err == fs.ErrClosed { // no hidden upload has the name, or it has just been closed
 		err = s.conn.tree.SetAttr(s.ctx, name, storewire.AttrOf(q.Attrs), follow)
 	}
 	return s.conn.audit("setattr", name, "", err)
@@ -89,8 +89,8 @@ func (s *session) mkdir(q *wire.Request) error {
 	}
 	perm := s.conn.perm(q.Attrs, 0o777)
 	if err = s.conn.tree.Mkdir(s.ctx, name, perm); err == nil && perm == 0 {
-		// To the store, zero permissions mean the usual ones. The account had the right to make the
-		// directory, so this change needs no right of its own.
+		// Mkdir would read zero permissions as the usual ones, so they are set afterwards. The
+		// account had the right to make the directory, so this change needs no further right.
 		err = s.conn.account.Tree.SetAttr(s.ctx, name, store.Attr{Mode: new(fs.FileMode)}, false)
 	}
 	return s.conn.audit("mkdir", name, "", err)

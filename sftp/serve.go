@@ -15,27 +15,29 @@ import (
 )
 
 const (
-	// Bounds of the pause after accepting failed because the process has no descriptors left.
+	// These are the shortest and longest pause before accepting again, after the process had no
+	// file descriptors left.
 	firstAcceptDelay = 5 * time.Millisecond
 	maxAcceptDelay   = time.Second
 
-	// stuckGrace is how long a server that is shutting down waits for a store whose calls do not
-	// return, such as a network file system whose server is gone.
+	// stuckGrace is how long a server that is shutting down waits for store calls that do not
+	// return, as with a network file system whose server is unreachable.
 	stuckGrace = 20 * time.Second
 )
 
-// errStuck means that a server ended although calls to its store or its hooks had not returned.
+// errStuck means that Serve returned although calls to the store or to hooks had not returned.
 var errStuck = errors.New("sftp: the store does not answer")
 
-// Serve accepts connections until ctx ends or accepting fails. Then it closes l, ends the
-// connections that have no file open, gives the others the Grace to close their files, and returns
-// when the last connection is over. It returns the error from accepting, or nil if ctx has ended.
+// Serve accepts connections until ctx ends or accepting fails. Then it closes l and all connections
+// without an open file. The others have the time Grace to close their files. Serve returns when the
+// last connection is closed. It returns the error from accepting, or nil if ctx has ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer l.Close()
 	if err := s.check(); err != nil {
 		return err
 	}
-	// Ending a connection takes two steps: soft lets it finish its work, and hard closes it.
+	// A connection is closed in two steps: the end of soft lets it finish its work, and the end of
+	// hard closes it at once.
 	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(errEnding)
 	soft, end := context.WithCancel(ctx)
@@ -67,7 +69,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, errStuck)
 }
 
-// accept takes connections. It returns nil when ctx has ended.
+// accept passes each new connection to the function take. It returns nil when ctx has ended.
 func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)) error {
 	delay := time.Duration(0)
 	for {
@@ -91,9 +93,9 @@ func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)
 	}
 }
 
-// isTemporary reports whether accepting may continue after an error: the process has no descriptors
-// left, or a peer left before its connection was accepted. The standard library offers no other way
-// to tell these errors from a broken listener.
+// isTemporary reports whether accepting may be tried again after an error: the process has no file
+// descriptors left, or a peer left before its connection was accepted. It uses the Temporary method
+// because the standard library has no other way to distinguish these errors from a broken listener.
 func isTemporary(err error) bool {
 	t, ok := errors.AsType[interface {
 		error
@@ -102,12 +104,12 @@ func isTemporary(err error) bool {
 	return ok && t.Temporary()
 }
 
-// ServeConn serves one connection, closes it, and returns when it is over. When ctx ends, the
-// connection ends at once.
+// ServeConn serves one connection, closes it, and returns when all its work is done. When ctx ends,
+// it closes the connection at once, even if files are open.
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.serve(ctx, ctx, c) }
 
-// serve is ServeConn for a connection that may finish its work after soft ends, and is closed at
-// once when hard ends.
+// serve is like ServeConn, but has two contexts. After soft ends, the connection may finish its
+// work. When hard ends, the connection is closed at once.
 func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	defer nc.Close()
 	s.shared.once.Do(s.init)
@@ -133,12 +135,13 @@ func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 
 // ServeSession serves one SFTP session of an account over rw, without SSH: the program provides the
 // transport. For example, an sshd runs the program as its subsystem, and rw is the standard input
-// and output. SSH and Login of the Server may be nil, and its limits on connections do not apply.
+// and output. The Server's fields SSH and Login may be nil, and its limits on connections do not
+// apply.
 //
-// ServeSession closes rw and returns when the session is over. It returns nil if the peer has ended
-// the session. When ctx ends, so does the session; Close of rw has to interrupt a Read and a Write.
-// Files that the peer has open then are abandoned: see [Account].Hidden. The [Conn] of the hooks
-// has the addresses of rw if that is a net.Conn, and none otherwise.
+// ServeSession closes rw and returns when the session is over. It returns nil if the peer closed
+// the session. When ctx ends, ServeSession closes rw, which has to interrupt a pending Read and
+// Write. Files that are still open then are abandoned: see [Account].Hidden. The [Conn] that the
+// hooks receive has the addresses of rw if that is a net.Conn, and no addresses otherwise.
 func (s *Server) ServeSession(ctx context.Context, rw io.ReadWriteCloser, a *Account) error {
 	defer rw.Close()
 	if err := a.check(); err != nil {
@@ -158,7 +161,7 @@ func (s *Server) ServeSession(ctx context.Context, rw io.ReadWriteCloser, a *Acc
 	return err
 }
 
-// serveAccount serves a session of an account.
+// serveAccount serves a session that needs no login.
 func (c *userConn) serveAccount(rw io.ReadWriter, a *Account) (err error) {
 	defer c.recover(&err)
 	c.enter(a)
@@ -167,19 +170,21 @@ func (c *userConn) serveAccount(rw io.ReadWriter, a *Account) (err error) {
 	return c.reason(c.serveSession(c.ctx, rw))
 }
 
-// enter admits a connection. It may have to wait until others of its source have logged in.
+// enter admits a connection. It may have to wait until other connections of the same source have
+// logged in.
 func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.loginGrace())
 	defer cancel()
 	return s.shared.guard.Enter(ctx, time.Now, addressOf(nc.RemoteAddr()))
 }
 
-// sayTime is how long sending the reason of a rejection may take. The line nearly always fits the
-// system's send buffer.
+// sayTime is the time limit for sending a rejected client the reason. The line nearly always fits
+// into the system's send buffer.
 const sayTime = time.Second
 
-// sendReason sends a rejected client the reason, as OpenSSH does. A server may send other lines
-// before the line with its version, and clients show them (RFC 4253, section 4.2).
+// sendReason sends a rejected client the reason, as OpenSSH does. It can do so before the
+// handshake: a server may send other lines before its version line, and clients show them (RFC
+// 4253, section 4.2).
 func sendReason(nc net.Conn, err error) {
 	r, ok := errors.AsType[*penalty.Refusal](err)
 	if !ok {
@@ -190,11 +195,11 @@ func sendReason(nc net.Conn, err error) {
 		line = "Not allowed at this time\r\n"
 	}
 	if nc.SetWriteDeadline(time.Now().Add(sayTime)) == nil {
-		_, _ = io.WriteString(nc, line) // the client may be gone
+		_, _ = io.WriteString(nc, line) // an error means only that the client is gone already
 	}
 }
 
-// addressOf returns the address of a peer. It is invalid if the peer has none.
+// addressOf returns the IP address of a peer. The result is invalid if the peer has none.
 func addressOf(a net.Addr) netip.Addr {
 	switch a := a.(type) {
 	case nil:
@@ -206,10 +211,10 @@ func addressOf(a net.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// tune sets the options of a TCP connection, which may be wrapped.
+// tune sets the options of a TCP connection. c may wrap that connection.
 func tune(c net.Conn) {
 	if t, ok := c.(interface{ SetNoDelay(bool) error }); ok {
-		_ = t.SetNoDelay(true) // without it the connection is slower, but works
+		_ = t.SetNoDelay(true) // an error is harmless: the connection works, but is slower
 	}
 	sshconn.WidenSend(c)
 }

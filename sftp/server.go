@@ -1,11 +1,11 @@
 // Package sftp serves files over SFTP, on golang.org/x/crypto/ssh or on any stream that a
 // program has. Package sftpclient is the client.
 //
-// A [Server] logs users in by the program's own ssh.ServerConfig, and serves each of them the
-// tree of an [Account], a store.Tree. It needs no account of the operating system and starts
-// no process. It speaks version 3 of the protocol with OpenSSH's extensions, as clients do.
+// A [Server] logs users in with the program's own ssh.ServerConfig, and serves each of them the
+// tree of an [Account], a store.Tree. It needs no account of the operating system and starts no
+// process. It speaks version 3 of the protocol with OpenSSH's extensions, as most clients do.
 //
-// A first program logs users in by a password file of package users:
+// This is a first program, where config is an ssh.ServerConfig and tree is a store.Tree:
 //
 //	s := &sftp.Server{
 //		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return config, nil },
@@ -15,8 +15,8 @@
 //	}
 //	err := s.Serve(ctx, listener)
 //
-// What the server does with each request, its limits and its deviations are described in
-// https://github.com/haul-project/haul/blob/main/docs/sftp.md.
+// The page https://github.com/haul-project/haul/blob/main/docs/sftp.md describes how the server
+// handles each request, and its limits and deviations.
 //
 // # Stability
 //
@@ -43,9 +43,9 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// These are the defaults for zero fields of a [Server].
+// These are the defaults for fields of a [Server] that are zero.
 const (
-	DefaultMaxChannels = 10 // as MaxSessions of sshd_config(5)
+	DefaultMaxChannels = 10 // the default of MaxSessions in sshd_config(5)
 	DefaultMaxHandles  = 1024
 
 	defaultLoginGrace  = time.Minute
@@ -55,10 +55,9 @@ const (
 )
 
 // A Server serves files over SFTP, and nothing else: there are no shells, no terminals and no
-// forwarding. The only commands are md5sum, sha1sum and sha256sum, by which clients such as rclone
-// check copies; the server computes the hashes itself, for accounts that may read. SSH and Login
-// must be set. The zero values of all other fields are ready for use. Its fields must not change
-// once it serves.
+// forwarding. The only commands are md5sum, sha1sum and sha256sum, with which clients such as
+// rclone check copies. The server computes these hashes itself, for accounts that may read. SSH and
+// Login must be set. All other fields may be zero. No field may change once the server serves.
 //
 // With the users of package users:
 //
@@ -78,64 +77,65 @@ const (
 //	}
 type Server struct {
 	// SSH returns the configuration for one connection: the host keys, and how to log in. It is
-	// called before anything is read. ctx ends with the connection, and an error ends the
+	// called before anything is read. ctx ends with the connection, and an error closes the
 	// connection. The server uses a copy, so several connections may share the configuration. If
-	// the version or a list of algorithms is empty, the server fills it in; it chooses no weak
+	// the version or a list of algorithms is empty, the server sets it; it chooses no weak
 	// algorithms. RSA host keys and their certificates should be limited to SHA-2
 	// (ssh.NewSignerWithAlgorithms). Otherwise SHA-1 is offered too, and a client that chooses it
 	// is refused.
 	SSH func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error)
 
-	// Login returns the account of a user who has logged in. It should decide by
-	// c.Permissions alone. ctx ends with the connection, and an error ends the connection.
+	// Login returns the account of a user who has logged in. It should decide by c.Permissions
+	// alone. ctx ends with the connection, and an error closes the connection.
 	Login func(ctx context.Context, c *ssh.ServerConn) (*Account, error)
 
-	// These hooks, if set, are called by the goroutine on which the event happens. Work that
-	// takes longer than a moment belongs on another goroutine. All calls about one connection
-	// get the same *Conn, and all calls about one file the same *Transfer.
+	// The server calls these hooks, if they are set, on the goroutine where the event happens. A
+	// hook should return at once, and leave longer work to another goroutine. All calls for one
+	// connection receive the same *Conn, and all calls for one file the same *Transfer.
 	Connected    func(*Conn)                        // a user has logged in
-	Disconnected func(*Conn)                        // a connection is over, or a login has failed
+	Disconnected func(*Conn)                        // a connection was closed, or a login has failed
 	Started      func(*Transfer)                    // a file was opened
 	Ended        func(*Transfer)                    // a file was closed
-	Audit        func(*Operation)                   // another change was made or refused
+	Audit        func(*Operation)                   // another request was completed or refused: see Operation
 	Refused      func(*Refusal)                     // a client asked for a part of SSH that the server lacks
-	TurnedAway   func(from net.Addr, why error)     // refused by a limit, before a byte was read
+	TurnedAway   func(from net.Addr, why error)     // a limit refused a connection before a byte was read from it
 	LockedOut    func(from net.Addr, l Lockout)     // a network is refused for a time, after too many failures
 	Owner        func(id uint32, group bool) string // the name of a user or group, for users-groups-by-id@openssh.com; "" if unknown
 
-	LoginGrace  time.Duration // for the whole handshake; 0 means one minute
-	IdleTimeout time.Duration // after which a connection without requests and replies ends; 0 means 15 minutes, below 0 never
-	Grace       time.Duration // for which open files remain usable after ctx has ended; 0 means 10 s
-	MaxChannels int           // sessions at a time for a connection; 0 means DefaultMaxChannels
-	MaxHandles  int           // open files and directories of a connection; 0 means DefaultMaxHandles
-	Umask       int           // bits that new files and directories do not get; 0 means 0o022, below 0 none
+	LoginGrace  time.Duration // time limit for the whole handshake; 0 means one minute
+	IdleTimeout time.Duration // time without requests and replies after which a connection is closed; 0 means 15 minutes, below 0 never
+	Grace       time.Duration // time for which open files remain usable after ctx has ended; 0 means 10 s
+	MaxChannels int           // sessions of one connection at a time; 0 means DefaultMaxChannels
+	MaxHandles  int           // open files and directories of one connection; 0 means DefaultMaxHandles
+	Umask       int           // permission bits that new files and directories do not get; 0 means 0o022, below 0 means none
 	Rate        int64         // bytes a second each way, for all connections together; 0 means no limit
 
 	// Limits on connections, like MaxStartups and PerSourcePenalties of sshd_config(5). A source is
-	// an IPv4 address or an IPv6 network of 64 bits. After too many wrong passwords, a source may
-	// log in by other means only, for a time that grows. A source that connects again and again
-	// without a login is refused. Both extend in part to the networks around the source.
-	// Connections beyond MaxHandshakes and MaxHandshakesPerSource wait for their turn, at most for
-	// LoginGrace. At most 64 of one source, and 512 in all, may wait.
-	MaxConns               int            // at a time; 0 means 4096
-	MaxConnsPerSource      int            // of one source; 0 means 256
-	MaxHandshakes          int            // not logged in yet; 0 means 100
-	MaxHandshakesPerSource int            // of one source; 0 means 10
-	Exempt                 []netip.Prefix // not refused for failures, and exempt from the limits for one source
+	// an IPv4 address or an IPv6 network with a 64-bit prefix. After too many wrong passwords, the
+	// server checks no passwords of the source for a time, which grows; the source may still log in
+	// by other means. A source that connects again and again without a login is refused. Both
+	// measures extend in part to the networks around the source. Connections beyond MaxHandshakes
+	// and MaxHandshakesPerSource wait for their turn, but no longer than LoginGrace. At most 64
+	// connections of one source, and 512 in all, may wait.
+	MaxConns               int            // connections at a time; 0 means 4096
+	MaxConnsPerSource      int            // connections of one source at a time; 0 means 256
+	MaxHandshakes          int            // connections that have not logged in yet; 0 means 100
+	MaxHandshakesPerSource int            // connections of one source that have not logged in yet; 0 means 10
+	Exempt                 []netip.Prefix // sources that are never refused for failures, and have no limits per source
 
 	shared shared
 }
 
-// Counters are a server's counters.
+// Counters are the numbers that a server reports about its work.
 type Counters struct {
-	Conns, Handshakes int   // present connections, and those of them that have not logged in
-	Sessions, Handles int64 // present channels that speak SFTP, and their open files and directories
+	Conns, Handshakes int   // open connections, and how many of them have not logged in
+	Sessions, Handles int64 // open channels that speak SFTP, and their open files and directories
 
 	Logins     int64 // successful logins
 	Failures   int64 // connections that ended without a login
 	TurnedAway int64 // connections refused by a limit
-	Panics     int64 // panics, each of which has ended a connection
-	Stuck      int64 // connections that left a goroutine, and at most a few MB, in x/crypto
+	Panics     int64 // panics; each closed one connection
+	Stuck      int64 // connections that left behind a goroutine, and at most a few MB, in x/crypto
 	Sent       int64 // bytes of files read by clients
 	Received   int64 // bytes of files written by clients
 }
@@ -152,7 +152,7 @@ type shared struct {
 	counts   counts
 }
 
-// counts has the Counters that are not kept elsewhere.
+// counts holds the values of Counters that no other part of the server counts.
 type counts struct {
 	sessions, handles                    atomic.Int64
 	logins, failures, turnedAway, panics atomic.Int64
@@ -160,12 +160,12 @@ type counts struct {
 	sent, received                       atomic.Int64
 }
 
-// Prepare asks the system for settings that Serve would otherwise look up itself. It is for
-// programs that drop the right to read the system's files before they serve. Other programs need
-// not call it.
+// Prepare reads the system settings that Serve would otherwise read itself. A program that drops
+// the right to read the system's files before it serves has to call Prepare first. Other programs
+// need not.
 func (s *Server) Prepare() { sshconn.LargestSend() }
 
-// Counters returns the present counters.
+// Counters returns the current values.
 func (s *Server) Counters() Counters {
 	s.shared.once.Do(s.init)
 	conns, handshakes := s.shared.guard.Live()
@@ -204,7 +204,7 @@ func (s *Server) grace() time.Duration      { return orDefault(s.Grace, defaultG
 func (s *Server) maxChannels() int          { return orDefault(s.MaxChannels, DefaultMaxChannels) }
 func (s *Server) maxHandles() int           { return orDefault(s.MaxHandles, DefaultMaxHandles) }
 
-// idleTimeout returns 0 if there is no timeout.
+// idleTimeout returns the timeout of a connection without requests. It returns 0 if connections have no timeout.
 func (s *Server) idleTimeout() time.Duration {
 	return max(0, orDefault(s.IdleTimeout, defaultIdleTimeout))
 }
@@ -220,6 +220,6 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// hashers returns how many hashes may be computed at a time. It leaves cores for sessions that move
-// data.
+// hashers returns how many hashes may be computed at a time. It leaves half of the cores to
+// sessions that move data.
 func hashers() int { return max(1, runtime.GOMAXPROCS(0)/2) }

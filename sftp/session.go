@@ -20,7 +20,7 @@ type session struct {
 	request wire.Request // the current request
 	begun   bool         // INIT has arrived
 	handles handleTable
-	long    []byte // buffer for the long line of a name in a listing
+	long    []byte // buffer for the long form of a name in a listing
 }
 
 func newSession(ctx context.Context, c *userConn, rw io.ReadWriter) *session {
@@ -30,7 +30,8 @@ func newSession(ctx context.Context, c *userConn, rw io.ReadWriter) *session {
 	return s
 }
 
-// enter answers with the handle of an opened file or directory, for which a handle is reserved.
+// enter answers with the handle of an opened file or directory. The caller has reserved that
+// handle.
 func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 	if h.dir == nil {
 		h.transfer = &Transfer{
@@ -50,7 +51,7 @@ func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 	}
 }
 
-// release closes a handle. why is nil if the client closed it.
+// release closes a handle. The argument why is nil if the client closed it.
 func (s *session) release(h *sessionHandle, why error) error {
 	s.handles.remove(h)
 	defer s.conn.unreserve()
@@ -60,7 +61,7 @@ func (s *session) release(h *sessionHandle, why error) error {
 	return h.close(why)
 }
 
-// status answers with a STATUS, unless err is errAnswered.
+// status answers with a STATUS for err. It does nothing if err is errAnswered.
 func (s *session) status(err error) {
 	if err == errAnswered {
 		return
@@ -69,8 +70,8 @@ func (s *session) status(err error) {
 	s.out.b = wire.AppendStatus(s.out.b, s.request.ID, code, text)
 }
 
-// explain returns a more specific error where the kind of err alone says too little about the
-// request.
+// explain returns a more specific error if err alone would not tell the client why its request
+// failed.
 func (s *session) explain(err error) error {
 	q := &s.request
 	switch {
@@ -88,7 +89,7 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// name answers with a NAME of one path, unless err is set.
+// name answers with a NAME reply of one path, or with err if it is set.
 func (s *session) name(path string, err error) error {
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (s *session) name(path string, err error) error {
 	return errAnswered
 }
 
-// attrs answers with an ATTRS, unless err is set.
+// attrs answers with an ATTRS reply, or with err if it is set.
 func (s *session) attrs(a wire.Attrs, err error) error {
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (s *session) attrs(a wire.Attrs, err error) error {
 	return errAnswered
 }
 
-// attrsOf returns the attributes of a file, unless err is set.
+// attrsOf returns the attributes of a file, or err if it is set.
 func attrsOf(fi fs.FileInfo, err error) (wire.Attrs, error) {
 	if err != nil {
 		return wire.Attrs{}, err

@@ -20,35 +20,35 @@ import (
 // Meanwhile the user can use its name for the operations that clients usually do before they close
 // a file. They can also open it again to write to it, as clients with several channels do.
 //
-// Any other request for the name, such as a rename or a read, publishes the file as it is. From
-// then on it is written in place.
+// Any other request that uses the name, such as a rename or a read, publishes the file as it is.
+// From then on the file is written in place.
 type hiddenUpload struct {
 	key  uploadKey
 	path string // path on the disk
 
-	mu     sync.RWMutex // locked for reading by writers, and for writing by operations that exclude them
-	conn   *userConn    // mu: the connection of the first of users
-	hidden store.Upload // mu: nil once it is published or discarded
-	placed store.Handle // mu: the published file that is written in place; nil before
+	mu     sync.RWMutex // read-locked by writes, which may run in parallel; write-locked by operations that exclude writes
+	conn   *userConn    // connection of users[0]; guarded by mu
+	hidden store.Upload // nil once the upload is published or discarded; guarded by mu
+	placed store.Handle // the published file while it is written in place; nil before; guarded by mu
 
 	published *store.Published // set by the Commit of hidden
-	failed    error            // mu: why hidden and placed are nil; fs.ErrClosed if nothing failed
-	users     []*sessionHandle // mu: the handles; closing the first publishes the upload
+	failed    error            // why hidden and placed are nil; fs.ErrClosed if nothing failed; guarded by mu
+	users     []*sessionHandle // the open handles; closing the first one publishes the upload; guarded by mu
 
 	end   atomic.Int64          // the file's size
 	broke atomic.Pointer[error] // the first error of a write while the upload was hidden
 	perm  fs.FileMode
-	attr  store.Attr // mu: attributes to set when it is published
+	attr  store.Attr // attributes to set when the upload is published; guarded by mu
 }
 
 // An uploadKey identifies hidden uploads.
 type uploadKey struct{ user, name string }
 
-// pendingUploads holds the hidden uploads. If several have the same key, only the latest is found;
-// the others continue unlisted.
+// pendingUploads maps users and names to hidden uploads. If several uploads have the same key, only
+// the latest can be found; the others continue without an entry.
 type pendingUploads struct {
 	mu    sync.Mutex
-	byKey map[uploadKey]*hiddenUpload // mu
+	byKey map[uploadKey]*hiddenUpload // guarded by mu
 }
 
 func (p *pendingUploads) add(u *hiddenUpload) {
@@ -75,8 +75,8 @@ func (p *pendingUploads) get(key uploadKey) *hiddenUpload {
 }
 
 // pending returns the hidden upload with that name, or nil. Read-only accounts see no hidden
-// uploads. Accounts that only add files see only the uploads of their own connection, except for
-// temporary names.
+// uploads. An account that may only add files sees the uploads of its own connection, and those of
+// other connections only if they have temporary names.
 func (c *userConn) pending(name string) *hiddenUpload {
 	if !c.account.Hidden || c.account.Access == users.ReadOnly {
 		return nil
@@ -94,8 +94,8 @@ func (u *hiddenUpload) of(c *userConn) bool {
 	return u.conn == c
 }
 
-// publishPending publishes the hidden upload with that name, if there is one. A request that will
-// be refused in any case does not publish it.
+// publishPending publishes the hidden upload with that name, if there is one. It does nothing for
+// accounts without full access, whose requests will be refused in any case.
 func (c *userConn) publishPending(name string) error {
 	u := c.pending(name)
 	if u == nil || c.account.Access != users.Full {
@@ -104,8 +104,8 @@ func (c *userConn) publishPending(name string) error {
 	return u.publishInPlace()
 }
 
-// publishOwn is publishPending for requests that upload-only accounts too may make for their own
-// files.
+// publishOwn is like publishPending, but for requests that upload-only accounts may also make for
+// their own files.
 func (c *userConn) publishOwn(name string) error {
 	if u := c.pending(name); u != nil {
 		return u.publishInPlace()
@@ -113,17 +113,17 @@ func (c *userConn) publishOwn(name string) error {
 	return nil
 }
 
-// createHidden begins a hidden upload with its first handle. It fails with [store.ErrInPlace] if
-// the file has to be written in place.
+// createHidden begins a hidden upload, with h as its first handle. It fails with [store.ErrInPlace]
+// if the store has to write the file in place.
 func (c *userConn) createHidden(ctx context.Context, h *sessionHandle, perm fs.FileMode, exclusive bool) error {
-	// The upload may outlive the channel: see leave.
+	// Do not bind the upload to the channel's context: another handle may continue it (see leave).
 	ctx = context.WithoutCancel(ctx)
 	published := new(store.Published)
 	hidden, err := c.tree.Create(ctx, h.name, store.Create{Perm: perm, Exclusive: exclusive, Published: published})
 	if err != nil {
 		return err
 	}
-	none := perm == 0 // Create would read 0 as the usual permissions, so they are set later
+	none := perm == 0 // Create would read 0 as the usual permissions, so zero permissions are set later
 	if a, ok := store.As[store.AttrUpload](hidden); ok && !none {
 		if bits, ok := a.Perm(); ok {
 			perm = bits
@@ -149,7 +149,7 @@ func (u *hiddenUpload) WriteAt(p []byte, off int64) (int, error) {
 			u.extend(off + int64(n))
 		}
 		if err != nil {
-			broke := err // &err would allocate at each call
+			broke := err // a copy that is made only on errors: &err would allocate at each call
 			u.broke.CompareAndSwap(nil, &broke)
 		}
 		return n, err
@@ -168,7 +168,7 @@ func (u *hiddenUpload) extend(end int64) {
 	}
 }
 
-// setAttr changes the size at once, and keeps the other attributes for publishing.
+// setAttr changes the size at once, and keeps the other attributes until the file is published.
 func (u *hiddenUpload) setAttr(a store.Attr) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -237,8 +237,8 @@ func (u *hiddenUpload) attrs() (a wire.Attrs, err error) {
 	return a, nil
 }
 
-// placedInfo describes the file that is written in place. It returns nil while the upload is
-// hidden.
+// placedInfo describes the file that is written in place. It returns nil if the upload is still
+// hidden or has been closed.
 func (u *hiddenUpload) placedInfo() (fs.FileInfo, error) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -248,7 +248,8 @@ func (u *hiddenUpload) placedInfo() (fs.FileInfo, error) {
 	return u.placed.Stat()
 }
 
-// sync does nothing while the file is hidden: it becomes durable before it becomes visible.
+// sync makes written data durable. It does nothing while the file is hidden, because publishing
+// makes the data durable before the file becomes visible.
 func (u *hiddenUpload) sync() error {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -261,18 +262,18 @@ func (u *hiddenUpload) sync() error {
 	return nil
 }
 
-// publishInPlace publishes the file as it is. Further data is written in place.
+// publishInPlace publishes the file as it is. Later data is written in place.
 func (u *hiddenUpload) publishInPlace() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case u.hidden == nil && u.failed == fs.ErrClosed: // another channel has just closed it
+	case u.hidden == nil && u.failed == fs.ErrClosed: // another channel has just closed the upload
 		return nil
 	case u.hidden == nil:
 		return u.failed
 	}
 	err := u.publish()
-	u.published.Close() // more will be written
+	u.published.Close() // the published state is not final: more data will be written
 	if err != nil {
 		return err
 	}
@@ -286,12 +287,13 @@ func (u *hiddenUpload) publishInPlace() error {
 }
 
 // publish gives the file its name and its attributes. If a write has failed, it discards the upload
-// instead: the client may have closed or renamed the file without looking at errors, and the old
+// instead: the client may have closed or renamed the file without checking for errors, and the old
 // file is better than an incomplete new one. The caller holds mu.
 func (u *hiddenUpload) publish() error {
 	hidden := u.hidden
 	u.hidden, u.failed = nil, fs.ErrClosed
-	// A session that has already found this upload waits for mu, and then finds the upload closed.
+	// The upload stays in the table until publish is done, so that a session that finds it there
+	// waits for mu, and then sees that it is closed.
 	defer u.conn.server.shared.pending.remove(u)
 	if broke := u.broke.Load(); broke != nil {
 		_ = hidden.Close()
@@ -311,7 +313,7 @@ func (u *hiddenUpload) publish() error {
 	tree := u.conn.account.Tree
 	err := tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, late, true)
 	if errors.Is(err, errors.ErrUnsupported) && store.CapabilitiesOf(tree).OwnTimes {
-		return nil // that store never keeps the attributes that clients set, and this file is complete
+		return nil // the store never keeps attributes that clients set, so the file is complete
 	}
 	if err != nil {
 		return fmt.Errorf("the file is published, but not as it should be: %w", err)
@@ -319,8 +321,8 @@ func (u *hiddenUpload) publish() error {
 	return nil
 }
 
-// early sets the attributes that can be set before the file is published, so that it is never
-// visible without them. It returns the rest. The caller holds mu.
+// early sets the attributes that can be set before the file is published, so that the file is never
+// visible without them. It returns the attributes that remain to be set. The caller holds mu.
 func (u *hiddenUpload) early(hidden store.Upload) (late store.Attr) {
 	early, late := u.attr, u.attr
 	early.UID, early.GID = nil, nil
@@ -329,7 +331,7 @@ func (u *hiddenUpload) early(hidden store.Upload) (late store.Attr) {
 		return late
 	}
 	late.AccessTime, late.ModTime = time.Time{}, time.Time{}
-	if late.UID == nil { // a new owner clears the setuid and setgid bits
+	if late.UID == nil { // otherwise set the mode again later, because a new owner clears the setuid and setgid bits
 		late.Mode = nil
 	}
 	return late
@@ -348,9 +350,9 @@ func (u *hiddenUpload) enter(h *sessionHandle) bool {
 }
 
 // leave removes a handle from the upload. If the client closes the handle that created the upload,
-// the file is published. If that handle ends in another way, such as with its connection, the next
-// handle takes its place: a client that has lost one of several connections continues on the
-// others. When the last handle leaves, the upload is discarded.
+// the file is published. If that handle is closed for another reason, such as a lost connection,
+// the next handle takes its place, because a client that has lost one of several connections
+// continues on the others. When the last handle leaves, the upload is discarded.
 func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -373,7 +375,7 @@ func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 		return placed.Close()
 	case u.hidden == nil && u.placed == nil && first && u.failed != fs.ErrClosed:
 		return u.failed
-	case first && !last: // the connection of the first handle may have ended
+	case first && !last: // the first handle may have belonged to a connection that is closed now
 		u.conn = u.users[0].conn
 	}
 	h.transfer.Part = u.hidden != nil

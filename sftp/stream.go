@@ -10,27 +10,28 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The buffers of a session. The session holds the small ones as long as it lasts, and the big ones
-// only while they are in use, because most sessions are idle most of the time. Together they bound
-// the memory for a peer that sends and reads no replies.
+// The buffers of a session. A session always holds its two small buffers. It holds the big ones
+// only while they are in use, because most sessions are idle most of the time. The sizes bound the
+// memory that a peer can occupy by sending requests and reading no replies.
 const (
 	smallBuffer = 4 << 10
 	bigBuffer   = 272 << 10 // room for the longest request or reply, and a margin
 
-	// bulk is the length from which a request is read only up to its end. Otherwise the bytes after
-	// it would have to be moved to the front.
+	// bulk is the request size from which a read stops at the end of the request. If the read took
+	// in bytes of the next request, they would have to be moved to the front of the buffer.
 	bulk = 64 << 10
 
 	// smallReply is enough for a reply of fixed size or a STATUS.
 	smallReply = 512
 
-	// waitStep is how often a session that waits for the rate limit marks its connection as active.
+	// waitStep is the interval at which a session that waits for the rate limit marks its
+	// connection as active.
 	waitStep = time.Second
 )
 
 var bigBuffers = sync.Pool{New: func() any { return new([bigBuffer]byte) }}
 
-// A sessionBuffer is a small buffer, or a big one from the pool.
+// A sessionBuffer is a small buffer of its own, or a big one from the pool.
 type sessionBuffer struct {
 	b     []byte
 	small [smallBuffer]byte
@@ -54,23 +55,23 @@ func (b *sessionBuffer) reset() {
 	b.b = b.small[:0]
 }
 
-// A stream reads the requests of a session and sends the replies. While more requests are
-// available, replies gather, and are sent together.
+// A stream reads the requests of a session and sends the replies. While more requests are buffered,
+// replies are collected, to be sent together.
 type stream struct {
 	conn *userConn
 	ctx  context.Context // ends with the channel
 	rw   io.ReadWriter
 
-	in  sessionBuffer // b holds the received bytes
-	at  int           // how many of them have been processed
-	out sessionBuffer // b holds replies that are not sent yet
+	in  sessionBuffer // in.b holds the received bytes
+	at  int           // how many bytes of in.b have been processed
+	out sessionBuffer // out.b holds the replies that are not sent yet
 
-	deaf    bool  // the peer takes no more replies
-	flushes int64 // how often the peer has taken replies
+	deaf    bool  // a write to the peer has failed, so replies are dropped
+	flushes int64 // number of times that replies were written to the peer
 }
 
-// next waits for the next request and returns it. It sends the replies before it waits. It returns
-// io.EOF when the peer has closed the channel between two requests.
+// next returns the next request. If none has arrived, it first sends the replies, and then waits.
+// It returns io.EOF if the peer closed the channel between two requests.
 func (s *stream) next() ([]byte, error) {
 	for {
 		have := s.in.b[s.at:]
@@ -95,7 +96,8 @@ func (s *stream) next() ([]byte, error) {
 	}
 }
 
-// fill waits for more bytes. If n is not zero, the buffered bytes begin with a request of n bytes.
+// fill waits for more bytes from the peer. If n is not zero, the buffered bytes are the beginning
+// of a request of n bytes.
 func (s *stream) fill(n int) error {
 	in := &s.in
 	rest := len(in.b) - s.at
@@ -106,7 +108,7 @@ func (s *stream) fill(n int) error {
 		in.grow()
 	}
 	if s.at > 0 {
-		copy(in.b, in.b[len(in.b)-rest:]) // rest is 0 after reset
+		copy(in.b, in.b[len(in.b)-rest:]) // rest is 0 if in was reset
 		in.b, s.at = in.b[:rest], 0
 	}
 	limit := cap(in.b)
@@ -117,7 +119,7 @@ func (s *stream) fill(n int) error {
 	in.b = in.b[:rest+m]
 	if m > 0 {
 		s.conn.touch()
-		return nil // the next read returns the error again
+		return nil // if Read also returned an error, the next Read returns it again
 	}
 	if err == nil {
 		err = io.ErrNoProgress
@@ -125,9 +127,9 @@ func (s *stream) fill(n int) error {
 	return err
 }
 
-// flush sends the replies. No more requests are read until the peer has read them. When the peer
-// has left, replies are discarded. Of its remaining requests, only those that complete its uploads
-// are executed: many clients send CLOSE and leave.
+// flush sends the replies. It reads no more requests until the peer has taken them. If the peer has
+// left, replies are discarded, and only those of its remaining requests are executed that complete
+// its uploads: many clients send CLOSE and leave.
 func (s *stream) flush() {
 	if len(s.out.b) == 0 {
 		return
@@ -146,7 +148,8 @@ func (s *stream) flush() {
 	s.conn.touch()
 }
 
-// room makes room for n more bytes of replies. n is at most bigBuffer.
+// room makes room for n more bytes of replies; n is at most bigBuffer. It may send the replies to
+// do so.
 func (s *stream) room(n int) {
 	if cap(s.out.b)-len(s.out.b) < n && len(s.out.b)+n <= bigBuffer {
 		s.out.grow()
@@ -160,7 +163,7 @@ func (s *stream) room(n int) {
 	}
 }
 
-// wait sends the replies and then waits for d. With d of zero or less it does nothing.
+// wait sends the replies and then waits for the time d. If d is not positive, it does nothing.
 func (s *stream) wait(d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -170,7 +173,7 @@ func (s *stream) wait(d time.Duration) error {
 		if err := rate.Sleep(s.ctx, min(d, waitStep)); err != nil {
 			return err
 		}
-		s.conn.touch() // the peer is not idle: the server makes it wait
+		s.conn.touch() // the peer is not idle: it is the server that makes it wait
 	}
 	return nil
 }

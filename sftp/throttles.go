@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The throttles hold the two limits on the rate of a connection: the limit of the server, and the
-// limit of the account.
+// The throttles hold the two rate limits that apply to a connection: the limit of the whole server,
+// and the limit of the account.
 type throttles [2]*rate.Pair
 
 const (
@@ -16,7 +16,7 @@ const (
 	// limits@openssh.com announces.
 	maxData = wire.CommonData
 
-	// minThrottledRead is the smallest size to which maxRead reduces a READ, in bytes.
+	// minThrottledRead is the smallest size to which a rate limit reduces a READ, in bytes.
 	minThrottledRead = 4 << 10
 )
 
@@ -35,13 +35,15 @@ func (t *throttles) maxRead() int64 {
 	return min(max(least/8, minThrottledRead), maxData)
 }
 
-// sent counts bytes of files that are sent to the client, and returns how long to wait after them.
+// sent counts n bytes of file content that are sent to the client, and returns how long to wait
+// afterwards.
 func (t *throttles) sent(n int) time.Duration {
 	now := time.Now()
 	return max(t[0].Sent.Take(now, n), t[1].Sent.Take(now, n))
 }
 
-// received counts bytes of files that the client has sent, and returns how long to wait after them.
+// received counts n bytes of file content that the client has sent, and returns how long to wait
+// afterwards.
 func (t *throttles) received(n int) time.Duration {
 	now := time.Now()
 	return max(t[0].Received.Take(now, n), t[1].Received.Take(now, n))

@@ -18,27 +18,27 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A userConn is the state that the sessions of one connection share, with or without SSH: the
-// account, and counters of open files.
+// A userConn is the state that the sessions of one connection share: the account, and counters of
+// open files. With SSH, it is a part of a serverConn.
 type userConn struct {
 	server *Server
-	ctx    context.Context // ends with the connection; cancelling it ends the connection
+	ctx    context.Context // ends with the connection; cancelling it closes the connection
 	cancel context.CancelCauseFunc
 	info   *Conn
 
-	// Set by enter, and not changed after.
+	// Set by enter, and not changed afterwards.
 	account   *Account
 	tree      store.Tree // the account's tree, restricted to its access
 	paths     paths
 	throttles throttles
 	refuses   *requestSet // nil if no request is refused
-	draft     bool        // the client sends the paths of SYMLINK in the order of the draft
+	draft     bool        // the client sends the two paths of SYMLINK in the order of the draft
 
 	handles  atomic.Int64
-	commands atomic.Int64 // hash commands whose exit status was not sent yet
-	refusals atomic.Int64 // refusals that count for maxRefusals
+	commands atomic.Int64 // hash commands whose exit status is not sent yet
+	refusals atomic.Int64 // number of refusals, which maxRefusals bounds
 	active   atomic.Int64 // time of the last request or reply, in nanoseconds since Began
-	ending   atomic.Bool  // end the connection as soon as nothing is open
+	ending   atomic.Bool  // close the connection as soon as no file is open
 }
 
 // begin initializes c for a connection between two addresses, which may be nil.
@@ -48,7 +48,7 @@ func (c *userConn) begin(ctx context.Context, s *Server, peer, local net.Addr) {
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 }
 
-// reportEnd calls the hook for the end of the connection with its error.
+// reportEnd calls the Disconnected hook with the error of the connection.
 func (c *userConn) reportEnd(err error) {
 	c.info.Err, c.info.Duration = err, time.Since(c.info.Began)
 	defer c.recover(nil)
@@ -57,8 +57,8 @@ func (c *userConn) reportEnd(err error) {
 	}
 }
 
-// recover is deferred where a panic must end the connection and nothing else. It
-// sets err, if that is not nil.
+// recover is deferred where a panic must close this connection, but not stop the program. It sets
+// err, unless err is nil.
 func (c *userConn) recover(err *error) {
 	v := recover()
 	if v == nil {
@@ -72,8 +72,8 @@ func (c *userConn) recover(err *error) {
 	}
 }
 
-// reason returns the cause if the server has ended the connection, and err otherwise. Errors that
-// result from closing the connection are not of interest.
+// reason returns the cause if the server has closed the connection, and err otherwise. Closing
+// causes further errors, which are not of interest.
 func (c *userConn) reason(err error) error {
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
@@ -81,7 +81,7 @@ func (c *userConn) reason(err error) error {
 	return err
 }
 
-// abandoned returns the error for handles that the client did not close.
+// abandoned returns the error of a file that the client did not close.
 func (c *userConn) abandoned() error {
 	if cause := context.Cause(c.ctx); cause != nil && cause != errLeft {
 		return fmt.Errorf("%w: %w", ErrEnded, cause)
@@ -89,7 +89,7 @@ func (c *userConn) abandoned() error {
 	return ErrAbandoned
 }
 
-// enter sets the account of the connection. check has accepted the account.
+// enter sets the account of the connection. Account.check has accepted it before.
 func (c *userConn) enter(a *Account) {
 	c.account, c.info.Account = a, a
 	if a.User != "" {
@@ -110,17 +110,17 @@ func (c *userConn) enter(a *Account) {
 		c.paths.home = "."
 	}
 	if len(a.Refused) > 0 {
-		refused, _ := requestsNamed(a.Refused) // check has accepted the names
+		refused, _ := requestsNamed(a.Refused) // cannot fail: Account.check has accepted the names
 		c.refuses = &refused
 	}
 	c.throttles = throttles{&c.server.shared.rate, c.server.shared.accounts.Enter(c.info.User, a.Rate)}
 	c.touch()
 }
 
-// isTempName reports whether a name is a temporary name that haul's client gives a file until it is
-// complete. The name is random, so a client that knows it has made the file, on this connection or
-// another. The name of an upload record does not count: it can be derived from the name of the
-// uploaded file.
+// isTempName reports whether a name is one of the temporary names that haul's client uses for
+// uploads. Such a name is random, so a client that knows the name has made the file, on this
+// connection or another. The name of an upload record does not count, because it can be derived
+// from the name of the uploaded file.
 func isTempName(name string) bool {
 	return tempname.Is(path.Base(name), tempname.Upload)
 }
@@ -136,13 +136,14 @@ func (c *userConn) leave() {
 	}
 }
 
-// finish ends the connection as soon as nothing is open on it, which may be at once.
+// finish closes the connection as soon as nothing is open on it, which may be at once.
 func (c *userConn) finish() {
 	c.ending.Store(true)
 	c.endIfIdle()
 }
 
-// endIfIdle ends a connection that is due to end if nothing is open, and reports whether it did.
+// endIfIdle closes a connection on which finish was called, if nothing is open on it. It reports
+// whether it did so.
 func (c *userConn) endIfIdle() bool {
 	if !c.ending.Load() || c.handles.Load() > 0 || c.commands.Load() > 0 {
 		return false
@@ -154,8 +155,8 @@ func (c *userConn) endIfIdle() bool {
 // touch records that the connection is in use.
 func (c *userConn) touch() { c.active.Store(int64(time.Since(c.info.Began))) }
 
-// watch reports the login. It ends the connection when that is idle for too long or the account's
-// Life ends. It returns a function that stops it.
+// watch calls the Connected hook. From then on the connection is closed when it is idle for too
+// long or when the account's Life ends, until the returned function is called.
 func (c *userConn) watch() (stop func()) {
 	stopIdle := c.watchIdle()
 	stopLife := func() bool { return true }
@@ -168,7 +169,8 @@ func (c *userConn) watch() (stop func()) {
 	return func() { stopIdle(); stopLife() }
 }
 
-// watchIdle ends the connection when it is idle for too long. It returns a function that stops it.
+// watchIdle closes the connection when it is idle for too long, until the returned function is
+// called.
 func (c *userConn) watchIdle() (stop func()) {
 	limit := c.server.idleTimeout()
 	if limit == 0 {
@@ -206,8 +208,8 @@ func (c *userConn) unreserve() {
 	c.server.shared.counts.handles.Add(-1)
 }
 
-// perm returns the permission bits for a new file or directory: the requested bits, or the usual
-// ones, without the bits of the umask.
+// perm returns the permission bits for a new file or directory: the bits that the client requested,
+// or the usual ones, without the bits of the umask.
 func (c *userConn) perm(a wire.Attrs, usual fs.FileMode) fs.FileMode {
 	if a.Has(wire.AttrMode) {
 		usual = fs.FileMode(a.Mode.FileMode()).Perm()

@@ -6,15 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// The window of x/crypto is a constant 2 MiB. With it, a client uploads at most 100 MB/s at a round
-// trip of 20 ms. So a channel with a large upload gets a wider window: see decision 021.
+// The window of a channel in x/crypto is always 2 MiB. At a round trip of 20 ms, this limits
+// uploads to 100 MB/s. So the server widens the window of a channel with a large upload: see
+// decision 021.
 const (
-	// channelWindow is the window of a channel of x/crypto, in bytes.
+	// channelWindow is the usual window of a channel in x/crypto, in bytes.
 	channelWindow = 2 << 20
 
-	// wideWindow is the window of a wide channel. Each connection may have one. With 8 MiB,
-	// OpenSSH's client takes three times the processor time and is slower: data that does not fit
-	// its kernel's send buffer gathers in a buffer that it copies whenever it grows.
+	// wideWindow is the enlarged window of a channel, in bytes. Each connection may have one. It is
+	// not 8 MiB, because OpenSSH's client would then take three times the processor time and be
+	// slower: data that does not fit into its kernel's send buffer collects in a buffer that it
+	// copies whenever it grows.
 	wideWindow = 4 << 20
 
 	// wideFrom is how many bytes a client has to send on a channel before it gets a wide window.
@@ -22,14 +24,14 @@ const (
 	wideFrom = 1 << 20
 
 	// maxWide is how many channels of all connections may have a wide window at a time. Together
-	// they hold 64 MiB more than with the usual window.
+	// they can hold 64 MiB more than with usual windows.
 	maxWide = 32
 )
 
-// wideWindows counts the channels with a wide window.
+// wideWindows counts the channels of all connections that have a wide window.
 type wideWindows struct{ n atomic.Int64 }
 
-// take counts another wide window, unless there are too many.
+// take counts another wide window and returns true, unless there are maxWide already.
 func (w *wideWindows) take() bool {
 	if w.n.Add(1) <= maxWide {
 		return true
@@ -41,9 +43,9 @@ func (w *wideWindows) take() bool {
 func (w *wideWindows) give() { w.n.Add(-1) }
 
 // addWindow adds bytes to the number that a channel of x/crypto counts as consumed, so that the
-// next read offers them to the client. From then on the window stays wider by that many bytes, as
-// x/crypto hands back exactly what was read. addWindow does nothing and returns false if the
-// channel's fields are not those of the known versions of x/crypto.
+// next read offers them to the client as window. The window then stays wider by that many bytes,
+// because x/crypto renews exactly the bytes that were read. addWindow changes nothing and returns
+// false if the channel's fields are not those of the known versions of x/crypto.
 func addWindow(channel any, bytes uint32) bool {
 	v := reflect.ValueOf(channel)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -57,7 +59,7 @@ func addWindow(channel any, bytes uint32) bool {
 	mu.Lock()
 	defer mu.Unlock()
 	if *window > channelWindow || *consumed > channelWindow-*window {
-		return false // the fields seem to have another meaning in this version
+		return false // the fields seem to have another meaning in this version of x/crypto
 	}
 	*consumed += bytes
 	return true
