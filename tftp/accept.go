@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// accept begins the transfer that q requests. A repeat of a request whose transfer has already
-// begun is answered by that transfer.
+// accept begins the transfer that q requests. If that transfer has already begun, q is a repeated
+// request, and the transfer answers it.
 func (sh *shard) accept(now time.Time, q Request) {
 	guard := &sh.server.guard
 	from := q.Peer.Addr()
@@ -34,7 +34,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 		}
 	}
 	if sh.ending == retiring {
-		// The peer will repeat its request, and the process that now has the port will answer it.
+		// The peer will repeat its request, and then the process that now has the port answers it.
 		sh.count.turnAway(reasonOf(errStopping))
 		return
 	}
@@ -51,8 +51,8 @@ func (sh *shard) accept(now time.Time, q Request) {
 	s.submit(fileio.OpenJob)
 }
 
-// admit counts a new transfer, or returns an error with the reason for refusing it. The result
-// quiet is that of guard.begin.
+// admit counts a new transfer from an address, or returns an error that says why it is refused. For
+// quiet see guard.begin.
 func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	if sh.ending != serving {
 		return false, errStopping
@@ -64,8 +64,8 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 		}
 		s.end(now, errCrowded)
 	} else if sh.server.files.Full() {
-		// Unless the requested file is already open, it needs a free place among the open files. So
-		// end a transfer whose request may be forged, which frees its file.
+		// Unless the requested file is already open, opening it needs a free place among the open
+		// files. So end a transfer whose request may be forged, which closes its file.
 		if s := sh.unproven.oldest(now); s != nil {
 			s.end(now, errCrowded)
 		}
@@ -76,8 +76,8 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	return quiet, err
 }
 
-// refuse refuses a request. It answers with an ERROR and logs that, up to maxRefused times a second
-// for each address.
+// refuse refuses a request. It answers with an ERROR and logs the refusal, at most maxRefused times
+// a second for each address.
 func (sh *shard) refuse(now time.Time, q Request, err error) {
 	sh.count.turnAway(reasonOf(err))
 	if !sh.server.guard.mayRefuse(now, q.Peer.Addr()) {
@@ -111,7 +111,7 @@ func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 	}
 }
 
-// take returns a session for a request.
+// take returns a session that is prepared for a request.
 func (sh *shard) take(now time.Time, q Request) *session {
 	if q.Write {
 		w := sh.newWriting()

@@ -9,22 +9,24 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// Transfers keep to the rates of a Config by waiting: a read waits before its next blocks, and an
-// upload before its next ACK. No packet is dropped, and no loop waits. A transfer's wait covers its
-// own bytes and those that others have moved before it, so all get their turn.
+// A transfer keeps to the rates of a Config by waiting: a read waits before it sends its next
+// blocks, and an upload before it sends its next ACK. No packet is dropped, and no loop blocks. How
+// long a transfer waits depends on its own bytes and on those that others have moved before it, so
+// all transfers get their turn.
 
 const (
-	// maxHold is how long a packet may wait for a rate. RFC 2349 allows timeouts of a second and
-	// more, so peers do not give up meanwhile. Where a longer wait would be needed, the rate is
-	// exceeded.
+	// maxHold is the longest time for which a packet waits to keep to a rate. Timeouts of peers are
+	// a second or more (RFC 2349), so they do not give up meanwhile. If a longer wait would be
+	// needed, the rate is exceeded.
 	maxHold = 500 * time.Millisecond
 
-	// A read may send as much at once as its rate allows in turnTime. Then others get their turn.
+	// turnTime is the time whose share of the rate a read may send at once. After that, others get
+	// their turn.
 	turnTime = 5 * time.Millisecond
 )
 
-// A bandwidth counts the bytes that transfers have moved recently. The zero bandwidth limits
-// nothing.
+// A bandwidth enforces the rates of a Config: it counts the bytes that transfers have moved
+// recently. The zero bandwidth limits nothing.
 type bandwidth struct {
 	all       rate.Pair
 	perClient int64
@@ -38,19 +40,19 @@ func (b *bandwidth) set(c *Config) {
 
 // A throttle makes one transfer keep to the rates.
 type throttle struct {
-	limited   bool          // a rate applies to the transfer
-	all       *rate.Bucket  // bucket of all transfers
-	own       *rate.Bucket  // bucket of all transfers with the peer's address; nil if no rate per address is set
-	users     *rate.Pair    // the pair that own is part of; it counts its users
-	transfers *atomic.Int64 // number of transfers that share the bucket all
+	limited   bool          // a rate applies to the transfer: all has a rate, or own is not nil
+	all       *rate.Bucket  // counts the bytes of all transfers
+	own       *rate.Bucket  // counts the bytes of all transfers with the peer's address; nil if there is no rate for each address
+	users     *rate.Pair    // the pair of buckets to which own belongs; it knows how many transfers use it
+	transfers *atomic.Int64 // number of transfers under way, which share the bucket all
 }
 
-// sentBucket and receivedBucket return the bucket for the direction in which a transfer moves its
-// data.
+// sentBucket and receivedBucket return the bucket of a pair for the data that the server sends or
+// receives.
 func sentBucket(p *rate.Pair) *rate.Bucket     { return &p.Sent }
 func receivedBucket(p *rate.Pair) *rate.Bucket { return &p.Received }
 
-// enter returns the throttle of a transfer with the address from. The function way is sentBucket or
+// enter returns the throttle of a transfer with a peer at the address from. way is sentBucket or
 // receivedBucket, and count is the number of all transfers under way.
 func (b *bandwidth) enter(from netip.Addr, way func(*rate.Pair) *rate.Bucket, count *atomic.Int64) throttle {
 	t := throttle{all: way(&b.all), transfers: count}
@@ -70,7 +72,7 @@ func (b *bandwidth) leave(from netip.Addr, t *throttle) {
 	t.own, t.users, t.limited = nil, nil, t.all.Rate() > 0
 }
 
-// charge counts n bytes of the transfer, and returns how long its next packet must wait.
+// charge counts n bytes of the transfer, and returns how long its next packet must wait for that.
 func (t *throttle) charge(now time.Time, n int) time.Duration {
 	wait := t.all.TakeWithin(now, n, maxHold)
 	if t.own != nil {
@@ -79,8 +81,8 @@ func (t *throttle) charge(now time.Time, n int) time.Duration {
 	return wait
 }
 
-// share returns how many bytes the transfer may move in maxHold if the given number of transfers
-// share its rates, or the current number if that is higher.
+// share returns how many bytes the transfer may move in maxHold if `transfers` transfers share its
+// rates. If currently more share them, it divides by that number.
 func (t *throttle) share(transfers int64) int64 {
 	n := shareOf(t.all, max(transfers, t.transfers.Load()))
 	if t.own != nil {

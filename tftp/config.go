@@ -17,14 +17,14 @@ import (
 // Uploads says which files of a [Config]'s Store clients may write.
 type Uploads uint8
 
-// The kinds of uploads that a server accepts.
+// The values of Uploads.
 const (
-	NoUploads        Uploads = iota // no files
-	CreateUploads                   // only new files; existing files are never changed
-	OverwriteUploads                // new files, and new content for existing ones
+	NoUploads        Uploads = iota // clients may not write any files
+	CreateUploads                   // clients may create files, but not change existing ones
+	OverwriteUploads                // clients may create files and replace existing ones
 )
 
-// These are the values of zero fields of a Config.
+// Zero fields of a Config have these values.
 const (
 	defaultMaxTransfers = 16384
 	defaultMaxUpload    = 16 << 30  // bytes
@@ -33,11 +33,12 @@ const (
 	defaultGrace        = 10 * time.Second
 
 	// defaultWindow is enough for a round trip of 3 ms at 100 MB/s in blocks of 1432 bytes. It also
-	// bounds the data that one forged request and one forged ACK 0 can direct at a victim.
+	// limits how much data a forged request, followed by a forged ACK 0, can make the server send
+	// to a victim.
 	defaultWindow = 256
 )
 
-// Defaults returns a Config with the numbers that zero fields of a Config mean.
+// Defaults returns a Config that holds the numbers which zero fields of a Config stand for.
 func Defaults() Config {
 	return Config{
 		Limits:       transfer.Limits{Window: defaultWindow},
@@ -46,100 +47,100 @@ func Defaults() Config {
 		MaxPerClient: defaultMaxTransfers,
 		Rate:         defaultRate,
 		Memory:       defaultMemory,
-		Loops:        (runtime.GOMAXPROCS(0) + 1) / 2, // the kernel's receive path and the workers need the other CPUs
+		Loops:        (runtime.GOMAXPROCS(0) + 1) / 2, // the other CPUs are left to the kernel's receive path and the workers
 		Grace:        defaultGrace,
 	}
 }
 
-// A Config holds the settings of a TFTP server. It needs a Store, or Read or Write; every other
-// field may be zero. [Config.Listen] copies it.
+// A Config holds the settings of a TFTP server. Store, Read or Write must be set; all other fields
+// may be zero. [Config.Listen] makes a copy of it.
 type Config struct {
-	// Store holds the files to serve if Read and Write are nil. Names are cleaned by
-	// [store.CleanName].
+	// Store holds the files to serve if Read and Write are nil. The server cleans the names in
+	// requests with [store.CleanName].
 	Store  store.Store
-	Upload Uploads // which files of the Store clients may write
+	Upload Uploads // which files of Store clients may write
 
-	// Read answers a request for a file, and Write a request to store one. Workers call them, so
-	// both may block. ctx is cancelled when the transfer ends; the server then closes the file.
+	// Read opens the file of a read request, and Write begins the upload of a write request.
+	// Workers call them, so both may block. ctx is cancelled when the transfer ends; the server
+	// then closes the file.
 	//
-	// An error that they return becomes an ERROR packet with the code that fits: a
-	// *[transfer.Error] is sent as it is; fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and
-	// store.ErrNoSpace have codes of their own. The text of any other error is logged, and not
-	// sent.
+	// If they return an error, the client gets an ERROR packet with a matching code: a
+	// *[transfer.Error] is sent as it is, and fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and
+	// store.ErrNoSpace each have a code. The text of any other error is logged, but not sent.
 	//
-	// Write should pass [Request.Create] to its store, so that an upload that does not fit is
-	// refused at once.
+	// Write should pass [Request.Create] to its store, so that the store can refuse an upload at
+	// once if it does not fit.
 	//
-	// The log shows the name that [store.LocationOf] returns for an Upload, if it differs from the
-	// name that the client sent.
+	// If [store.LocationOf] returns a name for an Upload that differs from the name in the request,
+	// the log shows that name.
 	Read  func(ctx context.Context, r *Request) (store.File, error)
 	Write func(ctx context.Context, r *Request) (store.Upload, error)
 
-	// Hooks are called as transfers begin and end.
+	// Hooks are called when transfers begin and end.
 	Hooks Hooks
 
-	// Limits bounds the option values that the server agrees on with clients. A zero Window means
-	// 256 blocks; other zero fields mean the whole range of the RFCs.
+	// Limits bounds the option values to which the server agrees. A zero Window means 256 blocks;
+	// other zero fields mean the whole range of the RFCs.
 	Limits transfer.Limits
 
-	// Rules change the options that some clients get.
+	// Rules change how the server answers some clients.
 	Rules []ClientRule
 
-	// MTU bounds block sizes so that packets need no IP fragments, which
-	// boot ROMs cannot reassemble. 0 asks the kernel for the path MTU of each peer. A positive
-	// MTU is the size of an IP packet in bytes. A negative one sets no bound.
+	// MTU limits block sizes so that packets need no IP fragments, because boot ROMs cannot
+	// reassemble those. 0 means the path MTU to each peer, as the kernel knows it. A positive MTU
+	// is the size of an IP packet in bytes. A negative MTU means no limit.
 	MTU int
 
-	SinglePort bool   // answer from the port that receives requests, for NAT and containers
-	FirstPort  uint16 // first port of the range for transfers
-	LastPort   uint16 // last port of the range; 0 lets the kernel choose ports
+	SinglePort bool   // answer from the port that receives requests, as NAT and containers need
+	FirstPort  uint16 // first of the ports from which transfers are answered
+	LastPort   uint16 // last of these ports; 0 means that the kernel chooses ports
 
 	MaxUpload    int64          // largest upload in bytes; 0 means 16 GiB
-	MaxTransfers int            // transfers at the same time; 0 means 16,384
-	MaxPerClient int            // transfers at the same time from one address; 0 means MaxTransfers
-	MaxFiles     int            // files and uploads open at the same time; a file with several readers counts once; 0 means no limit
-	Rate         int            // requests per second from one address; 0 means 1000, but no limit for loopback; negative means no limit
+	MaxTransfers int            // most transfers under way at a time; 0 means 16,384
+	MaxPerClient int            // most transfers under way at a time with one address; 0 means MaxTransfers
+	MaxFiles     int            // most files and uploads open at a time; a file with several readers counts once; 0 means no limit
+	Rate         int            // requests per second from one address; 0 means 1000, and no limit for loopback; negative means no limit
 	Bandwidth    int64          // bytes of data per second in each direction, for all transfers; 0 means no limit
-	Memory       int64          // largest size of all buffers of transfers, in bytes; 0 means 128 MiB
-	Allow        []netip.Prefix // clients that may send requests; empty means all
-	Deny         []netip.Prefix // exceptions from Allow
+	Memory       int64          // most memory for the buffers of all transfers, in bytes; 0 means 128 MiB
+	Allow        []netip.Prefix // networks of clients that may send requests; empty means all
+	Deny         []netip.Prefix // networks of clients that may not send requests, even if Allow contains them
 
-	// BandwidthPerClient limits the transfers of one address, as Bandwidth limits all transfers.
-	// Both limits delay packets by up to half a second, and drop no packet. A rate that would need
-	// longer delays is exceeded.
+	// BandwidthPerClient limits the transfers with one address, as Bandwidth limits all transfers.
+	// Both limits delay packets by up to half a second, and drop no packets. If longer delays would
+	// be needed, the rate is exceeded.
 	BandwidthPerClient int64
 
-	// Loops is the largest number of event loops for each address. 0 means one for every two CPUs.
-	// A loop is used only when those before it are busy.
+	// Loops is the largest number of event loops for each listening address. 0 means one for every
+	// two CPUs. A loop gets transfers only when the loops before it are busy.
 	Loops int
 
-	// Grace is how long running transfers may continue once the context of Serve has ended. If
-	// calls to a store hang, Serve waits up to 20 s more for them. 0 means 10 s.
+	// Grace is how long transfers under way may continue once the context of Serve has ended. If
+	// calls to a store do not return, Serve waits for them for up to 20 s more. 0 means 10 s.
 	Grace time.Duration
 
-	Log   *slog.Logger // gets one line for each transfer; nil logs nothing
+	Log   *slog.Logger // gets a line for each transfer; nil means no log
 	Plain bool         // use no kernel offloads, as if the system had none
 }
 
 // Hooks are functions that a server calls; each may be nil. An event loop calls them, so work that
-// takes longer than a microsecond belongs in another goroutine.
+// takes longer than a microsecond should be passed to another goroutine.
 type Hooks struct {
-	// Started is called when a transfer's packets begin to flow. Ended is called when a transfer is
-	// over, with its outcome and figures; it is also called, without Started, for a refused
-	// request. Both get the same *Transfer.
+	// Started is called when the first packet of a transfer is about to be sent. Ended is called
+	// when a transfer is over, with its outcome and figures; for a refused request it is called
+	// without Started. Both get the same *Transfer.
 	Started func(*Transfer)
 	Ended   func(*Transfer)
 
-	// TurnedAway is called after n requests were turned away for the given reason, before they
-	// became transfers. To keep the log short, Ended is called for only some of them.
+	// TurnedAway is called after n requests were turned away, for the reason why, before they
+	// became transfers. Ended is called for only some of these requests, to keep the log short.
 	TurnedAway func(why Reason, n int64)
 
-	// Trace is called with each datagram that is received or sent. Any loop may call it. It must
-	// not keep the data.
+	// Trace is called with each datagram that is received or sent. All loops call it, also
+	// concurrently. It must not keep data.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 }
 
-// check returns an error for invalid settings.
+// check returns an error if a setting is invalid.
 func (c *Config) check() error {
 	switch {
 	case c.Store == nil && c.Read == nil && c.Write == nil:
@@ -158,7 +159,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// setDefaults replaces each zero field with the default that it means.
+// setDefaults replaces zero fields with the defaults that they stand for.
 func (c *Config) setDefaults() {
 	d := Defaults()
 	if c.Limits.Window == 0 {

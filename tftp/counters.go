@@ -6,54 +6,55 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// A Reason says why requests are turned away before they become transfers.
+// A Reason says why a request was turned away before it became a transfer.
 type Reason uint8
 
 // The reasons.
 const (
-	Malformed Reason = iota // not a request that RFC 1350 allows
-	Overload                // more requests than the loops can handle
-	Denied                  // turned away because of Config.Allow and Deny
-	Rate                    // turned away because of Config.Rate
-	PerClient               // turned away because of Config.MaxPerClient
-	Busy                    // turned away because of Config.MaxTransfers
+	Malformed Reason = iota // the datagram is not a request as RFC 1350 defines it
+	Overload                // more requests arrive than the loops can handle
+	Denied                  // the address is excluded by Config.Allow or Config.Deny
+	Rate                    // the address has exceeded Config.Rate
+	PerClient               // the address has Config.MaxPerClient transfers
+	Busy                    // Config.MaxTransfers transfers are under way
 	Stopping                // the server is ending
 	reasons
 )
 
-// String returns the reason in one word.
+// String returns the reason as one word.
 func (r Reason) String() string {
 	return [...]string{"malformed", "overload", "denied", "rate", "address", "busy", "stopping"}[r]
 }
 
-// Counters are totals since a server began. All fields except Live, Dallying and Held only grow.
+// Counters are totals since the server began. Only Live, Dallying and Held are current values,
+// which may also fall.
 type Counters struct {
-	PacketsIn, PacketsOut int64 // datagrams
-	BytesIn, BytesOut     int64 // bytes in their payloads, which are TFTP packets
+	PacketsIn, PacketsOut int64 // number of datagrams
+	BytesIn, BytesOut     int64 // bytes of their payloads, which are TFTP packets
 
-	Strays    int64 // datagrams that belonged to no transfer
-	Unsent    int64 // datagrams that the kernel refused
-	LinesLost int64 // log lines for which there was no room
-	Crashes   int64 // transfers that a panic of the server or of a Store ended
+	Strays    int64 // datagrams that did not belong to any transfer
+	Unsent    int64 // datagrams that the kernel refused to send
+	LinesLost int64 // log lines that were dropped because the log was too slow
+	Crashes   int64 // panics that were caught, each of which ended a transfer or a hook
 
-	TurnedAway [reasons]int64 // requests, by Reason
+	TurnedAway [reasons]int64 // requests that were turned away, by Reason
 
 	Live     int64 // transfers under way
-	Dallying int64 // transfers that are over but still answer repeats
-	Held     int64 // bytes of Config.Memory that are in use
+	Dallying int64 // transfers that are over, but still answer repeated packets
+	Held     int64 // bytes of Config.Memory in use
 }
 
-// totals holds the counters of one loop. Each loop has its own: if several wrote to the same
-// memory, each turn would wait for the other processors.
+// totals holds the counters of one loop. Each loop has its own, because several processors that
+// write to the same memory slow each other down.
 type totals struct {
 	packetsIn, packetsOut, bytesIn, bytesOut atomic.Int64
 	strays, unsent                           atomic.Int64
 	turnedAway                               [reasons]atomic.Int64
 
-	_ [128 - (6+reasons)*8]byte // keeps the counters of two loops out of the same cache line, and out of lines that are fetched together
+	_ [128 - (6+reasons)*8]byte // keeps the counters of two loops out of one cache line, and out of a pair of lines that the processor fetches together
 }
 
-// shardCounters holds the counts of one loop since the latest flush.
+// shardCounters holds the counts of one loop since the last flush.
 type shardCounters struct {
 	totals             *totals
 	packetsIn, bytesIn int64
@@ -72,8 +73,8 @@ func (c *shardCounters) turnAway(why Reason) {
 	c.anyTurnedAway = true
 }
 
-// flush adds the counts of a loop and of its send batch since the last call to the totals. If
-// turnedAway is not nil, it is called with the number of requests turned away.
+// flush adds the counts of a loop, and those of its send batch, to the totals and resets them. If
+// turnedAway is not nil, flush calls it with the number of requests turned away for each reason.
 func (c *shardCounters) flush(out *packetio.Counts, turnedAway func(Reason, int64)) {
 	t := c.totals
 	move := func(to *atomic.Int64, from *int64) {

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// errorPacketFor returns the code and the message of the ERROR that a peer gets for an error. The
-// message contains no local paths. No other code decides which errors peers get.
+// errorPacketFor returns the code and the message of the ERROR packet for an error. The message
+// contains no local paths. All errors that peers get are chosen here.
 func errorPacketFor(err error) (transfer.ErrorCode, string) {
 	var fault *transfer.Error
 	var said interface{ ForClient() string }
@@ -65,7 +65,7 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 	return transfer.NotDefined, "server error"
 }
 
-// Reasons why the server ends a transfer.
+// Errors with which the server ends a transfer.
 var (
 	errNoDirectory = errors.New("the directory does not exist")
 	errUploadsOff  = &transfer.Error{Code: transfer.AccessViolation, Message: "uploads are not allowed"}
@@ -79,7 +79,7 @@ var (
 	errCrowded  = fmt.Errorf("%w, and others wait", transfer.ErrSilent)
 )
 
-// reasonOf returns the reason that is counted for a request turned away with err.
+// reasonOf returns the Reason to count for a request that was turned away with err.
 func reasonOf(err error) Reason {
 	switch err {
 	case errDenied:
@@ -94,7 +94,7 @@ func reasonOf(err error) Reason {
 	return Busy
 }
 
-// Reasons why the server turns a request away at once.
+// Errors with which the guard turns a request away at once.
 var (
 	errDenied    = errors.New("address is not allowed here")
 	errRate      = errors.New("too many requests from this address")

@@ -9,53 +9,55 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// The address of a request may be forged, and then a third party receives all that we send. So
-// these bounds apply to an address until it has shown that it exists. A transfer is proven genuine
-// when the peer sends data or acknowledges data.
+// The source address of a request may be forged. Then a third party receives all that we send. So
+// the following bounds apply to a transfer until it is proven that its peer exists: by data, or by
+// an acknowledgement of data, from the peer.
 const (
-	// maxResending is the number of unproven transfers of an address for which the timer repeats
-	// the first DATA. Further transfers send it again only when the peer repeats its request.
+	// maxResending is how many unproven transfers of an address repeat their first DATA when a
+	// timer expires. Further ones send it again only when the peer repeats its request.
 	maxResending = 128
 
-	// maxUnproven is how many bytes of data all unproven transfers of an address together may send,
-	// if the address has not proven itself. It allows the window of 64 blocks that boot loaders ask
-	// for.
+	// maxUnproven is how many bytes of data all unproven transfers of an address may send together,
+	// if no transfer of the address was proven recently. It allows a window of 64 blocks, for which
+	// boot loaders ask.
 	maxUnproven = 96 << 10
 
-	// maxUnprovenKnown is the same for an address that has proven itself within the last knownFor.
+	// maxUnprovenKnown applies in place of maxUnproven if a transfer of the address was proven
+	// within the last knownFor.
 	maxUnprovenKnown = 64 << 20
 	knownFor         = time.Minute
 
-	// maxRefused is how many requests of an address per second are refused with an ERROR because of
-	// a limit. Further requests are only counted.
+	// maxRefused is for how many requests per second an address gets an ERROR that refuses them.
+	// Further refused requests are only counted.
 	maxRefused = 10
 
-	// minSources is how many addresses are remembered at least: twice the possible number of
-	// transfers, including displaced ones, if that is more. Each takes about 200 bytes.
+	// minSources is how many addresses are remembered at least. If twice the possible number of
+	// transfers, including displaced ones, is larger, that many are remembered. Each address takes
+	// about 200 bytes.
 	minSources = 1 << 16
 )
 
-// A guard counts the requests and transfers of each address. It is called once for each request and
-// once or twice more for each transfer, never for a single packet.
+// A guard counts the requests and transfers of each address. It is called once for each request,
+// and once or twice more for each transfer, but never for each packet.
 type guard struct {
 	allow, deny []netip.Prefix
 	perClient   int
 	maxSources  int
-	rate        int // requests per second from one address
-	rateOfLocal int // the same for loopback, where addresses cannot be forged
+	rate        int // requests per second that one address may send; negative means no limit
+	rateOfLocal int // rate for loopback addresses, which cannot be forged
 
 	mu      sync.Mutex
-	sources map[netip.Addr]*source // mu
+	sources map[netip.Addr]*source // guarded by mu
 }
 
-// A source is an address that has sent requests.
+// A source holds the counts of one address.
 type source struct {
 	transfers int
 	unproven  int
-	credit    int64     // bytes granted to unproven transfers
-	proven    time.Time // when a transfer was last proven
+	credit    int64     // bytes of data that its unproven transfers may send in all
+	proven    time.Time // when a transfer of the address was last proven
 
-	tokens float64 // requests that it may send at once, as of the time filled
+	tokens float64 // number of requests that the address may send at once; valid at the time filled
 	filled time.Time
 
 	refused packetio.RateLimit
@@ -70,7 +72,8 @@ func (g *guard) reset(c *Config) {
 	g.sources = make(map[netip.Addr]*source)
 }
 
-// request counts a request. It returns an error with the reason if the request must be turned away.
+// request counts a request from an address. If the request must be turned away, it returns an error
+// that says why.
 func (g *guard) request(now time.Time, from netip.Addr) error {
 	from = from.Unmap()
 	if !g.allowed(from) {
@@ -99,9 +102,9 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	return nil
 }
 
-// allowed reports whether Allow and Deny admit an address.
+// allowed reports whether Allow and Deny accept an address.
 func (g *guard) allowed(a netip.Addr) bool {
-	a = a.WithZone("") // networks have no zone
+	a = a.WithZone("") // Contains requires an address without a zone
 	return (len(g.allow) == 0 || inAny(g.allow, a)) && !inAny(g.deny, a)
 }
 
@@ -114,9 +117,9 @@ func inAny(networks []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// begin counts a transfer. It returns an error if the address must not have another one. The result
-// quiet reports whether the transfer must not repeat its answer by itself, because the address has
-// many unproven transfers.
+// begin counts a new transfer with an address. It returns an error if the address has too many
+// transfers. quiet says that the transfer must not repeat its answer when a timer expires, because
+// the address has many unproven transfers.
 func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

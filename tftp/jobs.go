@@ -11,12 +11,12 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// maxText is the largest file that is sent in netascii, in bytes. The request may be forged, and
-// scanning a file costs far more than sending a request.
+// maxText is the size of the largest file that is sent in netascii, in bytes. It is bounded because
+// a request may be forged, and scanning a file costs far more than sending a request.
 const maxText = 64 << 20
 
-// Work does the session's job. A panic of a store, or of Read or Write, becomes an error of this
-// session alone.
+// Work does the session's job, on a worker. If a store, or Read or Write, panics, only this session
+// fails.
 func (s *session) Work() {
 	s.jobErr = nil
 	defer func() {
@@ -36,17 +36,17 @@ func (s *session) Work() {
 	}
 }
 
-// askMTU determines the path MTU to a peer that asks for large blocks.
+// askMTU determines the path MTU to the peer, if it is needed for the block size.
 func (s *session) askMTU() {
 	srv := s.shard.server
 	if srv.config.MTU != 0 {
 		s.mtu = srv.config.MTU
 	} else if srv.tests.mtu != nil && s.request.Offer.BlockSize > transfer.DefaultBlockSize {
-		s.mtu, _ = srv.tests.mtu(s.peer.Addr()) // if the MTU is unknown, we rely on the client
+		s.mtu, _ = srv.tests.mtu(s.peer.Addr()) // with an unknown MTU, the client's block size is used
 	}
 }
 
-// locate records the path of a file on the disk, for the log.
+// locate records the path of the file on disk, for the log.
 func (s *session) locate(f any) {
 	if s.shard.server.reportsEnds() {
 		s.path = store.LocationOf(f).Path
@@ -62,14 +62,14 @@ func (r *reading) work() error {
 
 func (r *reading) isOpen() bool { return r.file != nil }
 
-// openFile opens the requested file, and reads it if it is small.
+// openFile opens the requested file. If the file is small, it also reads it.
 func (r *reading) openFile() error {
 	srv := r.shard.server
 	f, err := srv.find(r.ctx, &r.request)
 	if err != nil {
 		return err
 	}
-	r.file = f // set before Share, so that the file is closed even if Share panics
+	r.file = f // set before the call of Share, so that the file is closed even if Share panics
 	r.locate(f)
 	if err := r.describeFile(); err != nil || r.readWhole() {
 		return err
@@ -83,7 +83,7 @@ func (r *reading) openFile() error {
 		if r.length > maxText {
 			return errTextTooLarge
 		}
-		return nil // a scan of the file follows
+		return nil // the loop submits a scan of the file next: see ready
 	}
 	r.try, _ = store.As[store.TryReader](f)
 	return nil
@@ -107,8 +107,8 @@ func (r *reading) describeFile() error {
 	return nil
 }
 
-// readWhole reads a small file and closes it, if the loop has reserved memory for it. It reports
-// whether it did; otherwise the file stays open for the loop.
+// readWhole reads a small file and closes it, if the loop has reserved enough memory for it.
+// Otherwise it returns false, and the file stays open.
 func (r *reading) readWhole() bool {
 	if r.length > r.fetchCost || r.request.Mode == transfer.Netascii {
 		return false
@@ -120,7 +120,8 @@ func (r *reading) readWhole() bool {
 	return true
 }
 
-// scan scans a text file, unless its session ends meanwhile.
+// scan translates a text file once, to learn the length of the translation. It gives up if the
+// session ends meanwhile.
 func (r *reading) scan() error {
 	text, err := fileio.OpenText(r.file, r.gone.Load)
 	if err != nil {
@@ -134,7 +135,7 @@ func (r *reading) closeFile() {
 	file := r.file
 	r.file, r.reader, r.try = nil, nil, nil
 	if file != nil {
-		_ = file.Close() // the file was only read, so an error does not matter
+		_ = file.Close() // an error does not matter, because the file was only read
 	}
 }
 
@@ -143,13 +144,13 @@ func (w *writing) work() error {
 		return w.buffer.Flush(w.upload)
 	}
 	err := w.buffer.Commit(w.upload)
-	w.closeFile() // closed by this job, because another job would cost as much as closing does
+	w.closeFile() // in this job, because a job of its own would cost as much as closing does
 	return err
 }
 
 func (w *writing) isOpen() bool { return w.upload != nil }
 
-// openFile begins the upload, which counts as an open file.
+// openFile begins the upload. The upload counts as an open file.
 func (w *writing) openFile() (err error) {
 	srv := w.shard.server
 	if err := srv.files.Acquire(); err != nil {
@@ -171,11 +172,11 @@ func (w *writing) closeFile() {
 	w.upload = nil
 	if upload != nil {
 		defer w.shard.server.files.Release()
-		_ = upload.Close() // discards the upload, unless it is committed
+		_ = upload.Close() // discards the upload if it is not committed
 	}
 }
 
-// find opens the file of a read request.
+// find opens the file for a read request.
 func (srv *Server) find(ctx context.Context, r *Request) (store.File, error) {
 	if srv.config.Read != nil {
 		f, err := srv.config.Read(ctx, r)
@@ -194,7 +195,7 @@ func (srv *Server) find(ctx context.Context, r *Request) (store.File, error) {
 	return srv.config.Store.Open(ctx, name)
 }
 
-// create begins the upload of a write request.
+// create begins the upload for a write request.
 func (srv *Server) create(ctx context.Context, r *Request) (store.Upload, error) {
 	if r.Offer.HasSize && r.Offer.Size > srv.config.MaxUpload {
 		return nil, fileio.ErrTooLarge

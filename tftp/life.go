@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// A lifeContext is the context of one transfer, for [Config].Read and Write. It creates a
-// cancellable context only on the first call of Done. Few stores ever wait for a context, and each
-// cancellable one registers with the server's context, which all loops share.
+// A lifeContext is the context of one transfer, which Read and Write of a [Config] get. It creates
+// a cancellable context only when Done is called first. Few stores call Done, and each cancellable
+// context has to be registered with the server's context, which all loops share.
 type lifeContext struct {
 	context.Context // the server's context
 
 	mu     sync.Mutex
-	ended  bool               // mu
-	real   context.Context    // mu; nil before Done is called
-	cancel context.CancelFunc // mu; cancels real
+	ended  bool               // end was called. Guarded by mu
+	real   context.Context    // the cancellable context; nil before Done is called. Guarded by mu
+	cancel context.CancelFunc // cancels real. Guarded by mu
 }
 
-// end cancels the context when the transfer is over.
+// end cancels the context, because the transfer is over.
 func (c *lifeContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

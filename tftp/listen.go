@@ -17,10 +17,11 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Listen opens the sockets. An address is "host:port". Without a host it means all addresses of the
-// machine, of both IPv4 and IPv6 if the machine has them. Port 0 lets the kernel choose. Without
-// any address, Listen uses ":69". Its errors wrap those of the kernel, such as syscall.EADDRINUSE
-// and EACCES. The end of ctx stops only name lookups; Read and Write get the values of ctx.
+// Listen opens the sockets of a server. An address is "host:port". Without a host it means all
+// addresses of the machine, IPv4 and IPv6 if the machine has both. With port 0 the kernel chooses a
+// port. If addrs is empty, Listen uses ":69". The errors wrap those of the kernel, such as
+// syscall.EADDRINUSE and EACCES. Cancelling ctx only stops name lookups; the contexts of Read and
+// Write get its values.
 func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
 	if len(addrs) == 0 {
 		addrs = []string{fmt.Sprintf(":%d", transfer.Port)}
@@ -35,12 +36,13 @@ func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
 // A Place is an address, or a list of open sockets, on which a Server receives requests.
 type Place struct {
 	Addr  string      // an address to open, in the format of [Config.Listen]
-	Conns []*udp.Conn // open sockets, all on one address; if there are any, Addr is ignored
+	Conns []*udp.Conn // open sockets, all bound to one address; if not empty, Addr is ignored
 }
 
-// ListenAt is [Config.Listen] for addresses and for sockets that are already open, such as those of
-// systemd, or duplicates from [Server.Files] of another process. Item i of [Server.Addrs] belongs
-// to place i. The Server closes the sockets when it ends; ListenAt closes them if it fails.
+// ListenAt is like [Config.Listen], but also takes sockets that are already open, such as those of
+// systemd, or duplicates from [Server.Files] in another process. Item i of [Server.Addrs] is the
+// address of place i. The Server closes the sockets when it ends; if ListenAt fails, it closes them
+// itself.
 func (c *Config) ListenAt(ctx context.Context, places ...Place) (*Server, error) {
 	return c.listen(ctx, testHooks{}, places)
 }
@@ -53,7 +55,7 @@ func (c *Config) listen(ctx context.Context, tests testHooks, places []Place) (*
 	for i, p := range places {
 		if err == nil && len(p.Conns) > 0 {
 			err = srv.adopt(ctx, p.Conns)
-			places[i].Conns = nil // the Server now closes them
+			places[i].Conns = nil // from now on the Server closes them
 		} else if err == nil {
 			err = srv.bind(ctx, p.Addr)
 		}
@@ -90,14 +92,14 @@ func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	srv.bandwidth.set(&srv.config)
 	srv.files.Max = srv.config.MaxFiles
 	srv.ctx, srv.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), srv.workers.Lend))
-	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops) // transfers, displaced ones, and dallying ones
+	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops) // for transfers under way, displaced transfers and dallying ones
 	srv.scans = make(chan fileio.JobOwner, 2*srv.config.MaxTransfers)
 	srv.lines = linequeue.New(srv.writeLine, func(lost int64) { srv.config.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
 	return srv, nil
 }
 
-// share divides the memory for buffers among the shards, and creates the counters of each request
-// socket.
+// share divides the memory for buffers among the shards. It also creates the counters of the
+// request sockets.
 func (srv *Server) share() {
 	n := 0
 	for _, b := range srv.bindings {
@@ -144,14 +146,14 @@ func (srv *Server) bind(ctx context.Context, addr string) (err error) {
 	return err
 }
 
-// adopt makes a binding from sockets that are already open on one address.
+// adopt makes a binding of sockets that are already open, all bound to one address.
 func (srv *Server) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 	b := &binding{server: srv}
 	srv.bindings = append(srv.bindings, b)
 	local := conns[0].LocalAddr()
 	at := local.Addr()
 	if at.IsUnspecified() && at.Is6() {
-		at = netip.Addr{} // both IPv4 and IPv6, in case the socket serves both
+		at = netip.Addr{} // IPv4 and IPv6, because the socket may serve both
 	}
 	for _, conn := range conns {
 		b.requestSockets = append(b.requestSockets, packetio.Trace(conn, srv.config.Hooks.Trace))
@@ -172,10 +174,12 @@ func (srv *Server) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 	return nil
 }
 
-// openRequestSockets opens the sockets for requests: one for each loop if they can share the port.
+// openRequestSockets opens the sockets for requests: one for each loop if sockets can share a port,
+// and otherwise one.
 func (srv *Server) openRequestSockets(ctx context.Context, at netip.AddrPort) ([]packetio.Socket, error) {
-	// The first socket is opened without sharing its port. Otherwise our sockets could join those
-	// of another server of the same user, and take half of its requests.
+	// First open a socket that does not share its port, to find out whether the port is free.
+	// Sockets that share it could join those of another server of the same user, and take half of
+	// its requests.
 	conn, err := srv.openSocket(ctx, at, udp.Config{Busy: srv.config.SinglePort})
 	if err != nil {
 		return nil, err
@@ -210,8 +214,8 @@ func (b *binding) openBroadcastShard(ctx context.Context, at netip.Addr) error {
 	return nil
 }
 
-// openShards opens a socket for each loop. If the port range has too few free ports for all of
-// them, there are fewer loops.
+// openShards opens a socket for each loop. If the port range has too few free ports, there are
+// fewer loops.
 func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 	srv := b.server
 	next := int(srv.config.FirstPort)
@@ -232,7 +236,8 @@ func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 // syscall.EADDRINUSE.
 var ErrNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUSE)
 
-// openInRange opens a socket on the first free port of the range, from *next on.
+// openInRange opens a socket on the first free port of the range that is not below *next, and sets
+// *next to the port after it.
 func (srv *Server) openInRange(ctx context.Context, at netip.Addr, next *int) (packetio.Socket, error) {
 	if srv.config.LastPort == 0 {
 		return srv.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{Busy: true})
@@ -257,8 +262,9 @@ func (srv *Server) openSocket(ctx context.Context, at netip.AddrPort, c udp.Conf
 	return packetio.Trace(conn, srv.config.Hooks.Trace), nil
 }
 
-// discardEarly drops packets that arrived while the sockets of a port were opened one by one. The
-// kernel chose among fewer sockets then, and would pass later packets to others.
+// discardEarly drops packets that arrived while the sockets of a port were opened one after
+// another. The kernel chooses a socket by the peer and the number of sockets, so later packets of
+// the same peers may arrive at other sockets.
 func (b *binding) discardEarly() error {
 	if len(b.shards) == 1 {
 		return nil
@@ -277,10 +283,10 @@ func (b *binding) discardEarly() error {
 	return nil
 }
 
-const maxDrained = 1024 // reads from a newly opened socket
+const maxDrained = 1024 // how many times a newly opened socket is read
 
-// resolveListen turns "host:port" into an address. Without a host, it returns the unspecified
-// address.
+// resolveListen turns "host:port" into an address. Without a host, the result has the zero
+// netip.Addr.
 func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -319,7 +325,7 @@ func (b *binding) addr() netip.AddrPort {
 	return b.shards[0].conn.LocalAddr()
 }
 
-// allShards yields the shards of all bindings.
+// allShards calls yield with each shard of all bindings.
 func (srv *Server) allShards(yield func(*shard) bool) {
 	for _, b := range srv.bindings {
 		for _, sh := range b.shards {
@@ -330,8 +336,8 @@ func (srv *Server) allShards(yield func(*shard) bool) {
 	}
 }
 
-// Close closes the sockets of a Server on which Serve is never called. To stop a running Serve,
-// cancel its context.
+// Close closes the sockets of a Server whose Serve is never called. To stop a running Serve, cancel
+// its context instead.
 func (srv *Server) Close() error {
 	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
@@ -349,7 +355,7 @@ func closeSockets(sockets []packetio.Socket) {
 	}
 }
 
-// Counters returns the current totals.
+// Counters returns the current values of the counters.
 func (srv *Server) Counters() Counters {
 	c := Counters{
 		LinesLost: srv.lines.Lost(),
@@ -374,7 +380,8 @@ func (srv *Server) Counters() Counters {
 	return c
 }
 
-// newShardCounters returns the counters for one more loop. All are created before the loops run.
+// newShardCounters returns the counters for one more loop. It must not be called once the loops
+// run.
 func (srv *Server) newShardCounters() shardCounters {
 	t := new(totals)
 	srv.totals = append(srv.totals, t)

@@ -6,48 +6,48 @@ import (
 )
 
 const (
-	// maxInbox is how many requests may wait for a loop. Further requests are dropped, as if a
-	// socket buffer were full; clients repeat them.
+	// maxInbox is how many requests may wait for a loop. Further requests are dropped, as a full
+	// socket buffer would drop them; clients repeat them.
 	maxInbox = 1024
 
-	// A loop is busy if it has spent fullShare percent of the latest shareSpan in its turns, or if
-	// fullInbox requests wait for it.
+	// A loop is busy if it spent at least fullShare percent of the last shareSpan in its turns, or
+	// if at least fullInbox requests wait for it.
 	fullShare = 80
 	shareSpan = 10 * time.Millisecond
 	fullInbox = maxInbox / 4
 
-	// A loop that has not taken a turn for shareHolds is idle.
+	// A loop whose last turn was shareHolds ago or more is idle.
 	shareHolds = 10 * shareSpan
 
-	// A loop's measured time does not include transfers that have just begun. So during newFor,
-	// every newPerPercent new lock-step transfers count as one percent: a boot ROM takes a thousand
-	// blocks a second, and a block costs 2.5 us.
+	// The measured share does not yet include transfers that have just begun. So for the time
+	// newFor, every newPerPercent new lock-step transfers count as one percent: a boot ROM reads a
+	// thousand blocks a second, and a block costs 2.5 us.
 	newPerPercent = 4
 	newFor        = 2 * shareSpan
 )
 
-// A load measures how busy a loop is, to choose the loop of a new transfer.
+// A load measures how busy a loop is. The loop for a new transfer is chosen by it.
 type load struct {
-	began  time.Time // when the server began
-	spread bool      // testHooks.spread
+	began  time.Time // the server's start; occupied.until counts from it
+	spread bool      // see testHooks
 
-	queued    atomic.Int32 // requests in the inbox
+	queued    atomic.Int32 // number of requests in the inbox
 	occupied  occupancy
-	routed    int       // number of peers that have a route to the shard; routes.mu
-	windowed  int       // number of these peers whose transfer has a window; routes.mu
-	newcomers newcomers // routes.mu
+	routed    int       // number of peers that have a route to the shard. Guarded by routes.mu
+	windowed  int       // number of these peers whose transfer has a window. Guarded by routes.mu
+	newcomers newcomers // guarded by routes.mu
 }
 
-// An occupancy measures the part of its time that a loop spends in turns.
+// An occupancy measures what share of its time a loop spends in turns.
 type occupancy struct {
-	since time.Time     // when the present span began; loop only
-	spent time.Duration // time in turns since then; loop only
+	since time.Time     // begin of the current span; only the loop uses it
+	spent time.Duration // time spent in turns since then; only the loop uses it
 
-	share atomic.Int64 // percentage of the latest complete span that was spent in turns
-	until atomic.Int64 // end of that span, in nanoseconds since the server began
+	share atomic.Int64 // percentage of the last complete span that was spent in turns
+	until atomic.Int64 // the end of that span, in nanoseconds since the server's start
 }
 
-// turn counts a turn that lasted from began to ended. The field until counts from base.
+// turn records a turn that lasted from began to ended. base is the server's start.
 func (o *occupancy) turn(base, began, ended time.Time) {
 	o.spent += ended.Sub(began)
 	span := ended.Sub(o.since)
@@ -59,12 +59,12 @@ func (o *occupancy) turn(base, began, ended time.Time) {
 	o.since, o.spent = ended, 0
 }
 
-// full reports whether the loop has no time left for another transfer. The caller holds routes.mu.
+// full reports whether the loop has no time for another transfer. The caller holds routes.mu.
 func (l *load) full(now time.Time) bool {
 	return l.spread || l.percentBusy(now)+int64(l.newcomers.count(now)/newPerPercent) >= fullShare
 }
 
-// newcomers counts the transfers that a shard got recently. The mutex of the routes guards it.
+// newcomers counts the transfers that were recently assigned to a shard. routes.mu guards it.
 type newcomers struct {
 	since time.Time
 	n     int
@@ -84,8 +84,8 @@ func (c *newcomers) count(now time.Time) int {
 	return c.n
 }
 
-// percentBusy returns how much of its time the loop has recently spent in turns, and 100 if many
-// requests wait for it. Any goroutine may call it.
+// percentBusy returns what percentage of its time the loop recently spent in turns, or 100 if
+// fullInbox requests wait for it. Any goroutine may call it.
 func (l *load) percentBusy(now time.Time) int64 {
 	if int(l.queued.Load()) >= fullInbox {
 		return 100

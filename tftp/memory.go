@@ -2,46 +2,48 @@ package tftp
 
 import "sync/atomic"
 
-// A pool manages [Config].Memory: the bytes that transfers may hold in buffers whose size depends
-// on the transfer. The few hundred bytes that each transfer always needs do not count. Loops lease
-// the memory in pieces (docs/decisions/023).
+// A pool manages the memory that [Config].Memory limits: the buffers of transfers, as far as their
+// size depends on the transfer. It does not count the few hundred bytes that each transfer always
+// needs. Loops lease the memory in pieces (docs/decisions/023).
 type pool struct {
-	limit    int64        // bytes
-	piece    int64        // least that a loop leases at once; a loop keeps at most two pieces unused
-	free     atomic.Int64 // bytes that are not leased
-	promised atomic.Int64 // bytes that uploads will need for the agreed windows
+	limit    int64        // Config.Memory, in bytes
+	piece    int64        // how many bytes a loop leases beyond what it needs; a loop keeps at most two pieces unused
+	free     atomic.Int64 // bytes that no loop has leased
+	promised atomic.Int64 // bytes that uploads will need once their first data arrives: see reserve
 }
 
-// A memory is the part of a pool that one loop has leased.
+// A memory is the part of a pool that one loop has leased. Only the loop uses it, except held.
 type memory struct {
 	pool *pool
-	left int64        // leased but not used
-	held atomic.Int64 // used; other goroutines read it
+	left int64        // bytes that are leased but not in use
+	held atomic.Int64 // bytes in use; other goroutines read this
 }
 
 const (
-	minRing  = 8 << 10  // bytes that one upload may buffer
-	fairRing = 64 << 10 // the same while more than half of the memory is left, for fewer, larger writes
+	minRing  = 8 << 10  // smallest buffer of an upload, in bytes
+	fairRing = 64 << 10 // smallest buffer of an upload while more than half of the memory is available; it makes writes fewer and larger
 
-	// maxWindowBytes bounds the window of one transfer. A larger one does not help on any link that
-	// TFTP is used on, but helps forgers of requests.
+	// maxWindowBytes limits the window of one transfer, in bytes. A larger window does not help on
+	// any link that TFTP is used on, but it helps senders of forged requests.
 	maxWindowBytes = 2 << 20
 
-	ringShare = 8 // one upload gets at most 1/ringShare of the memory that is left
+	ringShare = 8 // the window of one upload gets at most 1/ringShare of the available memory
 
-	// 1/spareShare of the memory is kept for small windows, so that the last transfer gets one too.
+	// 1/spareShare of the memory is kept for small windows, so that even the last of many transfers
+	// gets one.
 	spareShare = 8
 
-	// A reader may get more memory than it needs at the moment, up to 1/fetchShare of what is left.
+	// For a fetch, a reading may get more memory than it needs at the moment, up to 1/fetchShare of
+	// what is available.
 	fetchShare = 64
 
-	// A piece has at most maxPiece bytes, and all loops together have at most 1/unusedShare of the
-	// memory leased but unused.
+	// A piece has at most maxPiece bytes. All loops together have at most 1/unusedShare of the
+	// memory leased but not in use.
 	maxPiece    = 64 << 10
 	unusedShare = 16
 )
 
-// set makes n bytes available to the given number of loops.
+// set gives the pool n bytes of memory for the given number of loops.
 func (p *pool) set(n int64, loops int) {
 	p.limit = n
 	p.piece = min(maxPiece, n/int64(2*unusedShare*loops))
@@ -49,7 +51,8 @@ func (p *pool) set(n int64, loops int) {
 	p.promised.Store(0)
 }
 
-// lease takes between least and most free bytes, or none, and returns how many it took.
+// lease takes between least and most bytes of those that are free, and returns their number. It
+// takes 0 if fewer than least are free.
 func (p *pool) lease(least, most int64) int64 {
 	for {
 		free := p.free.Load()
@@ -63,7 +66,8 @@ func (p *pool) lease(least, most int64) int64 {
 	}
 }
 
-// take raises a cost to n bytes and reports true, if enough memory is left.
+// take raises the cost of a transfer to n bytes. It returns false if too little memory is
+// available.
 func (m *memory) take(cost *int64, n int64) bool {
 	more := n - *cost
 	if more <= 0 {
@@ -81,11 +85,11 @@ func (m *memory) take(cost *int64, n int64) bool {
 	return true
 }
 
-// release returns the memory of a cost.
+// release gives back all memory of a cost, and sets it to 0.
 func (m *memory) release(cost *int64) { m.lower(cost, 0) }
 
-// lower reduces a cost to n bytes. If more than two pieces are then unused, the loop keeps one of
-// them. A loop that uses no memory keeps no piece. Other loops can lease the rest.
+// lower reduces a cost to n bytes. If the loop then has more than two pieces unused, it keeps one
+// and gives the rest back to the pool. If it uses no memory at all, it keeps nothing.
 func (m *memory) lower(cost *int64, n int64) {
 	less := *cost - n
 	if less <= 0 {
@@ -103,23 +107,23 @@ func (m *memory) lower(cost *int64, n int64) {
 	}
 }
 
-// available returns how many bytes the loop could take. It does not include bytes that other loops
-// have leased but not used.
+// available returns how many bytes the loop can still take. It does not include bytes that other
+// loops have leased but do not use.
 func (m *memory) available() int64 { return m.pool.free.Load() + m.left }
 
-// isScarce reports whether less than half of the memory is available. If so, transfers get only
-// what they need.
+// isScarce reports whether less than half of the memory is available. If so, transfers get no more
+// than they need.
 func (m *memory) isScarce() bool { return m.available() < m.pool.limit/2 }
 
-// mostForWindow returns how many bytes the window of another upload may take while leaving room for
-// others.
+// mostForWindow returns how many bytes the window of another upload may have, so that enough is
+// left for others.
 func (m *memory) mostForWindow() int64 {
 	free := m.available() - m.pool.promised.Load() - m.pool.limit/spareShare
 	return max(0, free) / ringShare / 2
 }
 
-// reserve records the bytes that an upload will need if its peer exists. So forged requests can
-// only make the windows of other uploads smaller, and only for some seconds.
+// reserve records the bytes that an upload will need if its peer exists. They are not taken yet, so
+// forged requests can only make the windows of other uploads smaller, and only for some seconds.
 func (m *memory) reserve(reserved *int64, n int64) {
 	if n != *reserved {
 		m.pool.promised.Add(n - *reserved)

@@ -8,24 +8,23 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A Progress is the progress of a transfer, with measurements of the path to the peer.
+// A Progress says how far a transfer is, with measurements of the path to its peer.
 type Progress struct {
-	Bytes  int64         // bytes that the peer has acknowledged or sent
-	Resent int64         // datagrams that were sent again, up to 4,294,967,295
-	RTT    time.Duration // the smoothed round trip, in microseconds up to 71 minutes; 0 before the first measurement
-	Window int           // blocks that are sent before an acknowledgement is due
+	Bytes  int64         // bytes of data that the peer has acknowledged, or has sent
+	Resent int64         // number of datagrams that were sent again, at most 4,294,967,295
+	RTT    time.Duration // the smoothed round-trip time, with a precision of 1 us and at most 71 minutes; 0 before the first measurement
+	Window int           // number of blocks that are sent before an acknowledgement is due
 }
 
-// A progress holds the values that a session's loop reports about its transfer, for other
-// goroutines to read.
+// A progress holds what the loop of a session reports about its transfer. Other goroutines read it.
 type progress struct {
-	window int // set before other goroutines know the transfer
+	window int // set before other goroutines get the transfer, and not changed afterwards
 	bytes  atomic.Int64
-	way    atomic.Uint64 // round trip in microseconds in the upper half, datagrams sent again in the lower
+	way    atomic.Uint64 // the upper half is the round-trip time in microseconds, and the lower half the number of datagrams sent again
 }
 
-// Progress returns the progress of a transfer. Any goroutine may call it at any time between
-// [Hooks].Started and [Hooks].Ended; it does not wait.
+// Progress returns the progress of a transfer. Any goroutine may call it between [Hooks].Started
+// and [Hooks].Ended. It does not wait.
 func (t *Transfer) Progress() Progress {
 	if t.progress == nil {
 		return Progress{}
@@ -37,7 +36,7 @@ func (t *Transfer) Progress() Progress {
 	}
 }
 
-// report stores the progress of a transfer.
+// report stores the current progress of a transfer.
 func (p *progress) report(bytes int64, s transfer.Stats) {
 	p.bytes.Store(bytes)
 	rtt := min(uint64(s.RTT/time.Microsecond), math.MaxUint32)

@@ -11,45 +11,46 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A reading is a transfer begun by a read request (RRQ): the peer reads a file.
+// A reading is a transfer that a read request (RRQ) began: the server sends a file to the peer.
 type reading struct {
 	session
 	sender    protocol.Sender
-	shared    *sharedCache // shared by the readers of the file
-	joined    int64        // the shard's turn in which it joined them
-	fetchCost int64        // bytes of memory taken for the contents of fetch
+	shared    *sharedCache // holds data for the readings of the same file in this shard; nil if the reading does not share
+	joined    int64        // number of the shard's turn in which the reading joined shared
+	fetchCost int64        // bytes of memory taken for the buffer of fetch
 
-	// worker
+	// While a job is out, a worker owns these fields.
 	file     store.File
-	reader   io.ReaderAt // file, or its translation to netascii
-	length   int64       // length of reader in bytes
+	reader   io.ReaderAt // what is sent: file, or its translation to netascii
+	length   int64       // number of bytes in reader
 	try      store.TryReader
-	identity store.Identity // identity of file; zero if unknown
+	identity store.Identity // identity of file; zero if it has none
 	fetch    fileio.FetchBuffer
 }
 
 const (
-	// A reading reads ahead data that is in memory: its part of aheadShare, which all readings of a
-	// shard share, but between minAhead and maxAhead bytes.
+	// Readings read ahead from files whose data is in memory. All readings of a shard share
+	// aheadShare bytes for that; each gets its part, but at least minAhead and at most maxAhead
+	// bytes.
 	minAhead   = 2 << 10
 	maxAhead   = 8 << 10
 	aheadShare = 8 << 20
 
-	minReads = 4 // reading ahead must provide at least this many blocks
+	minReads = 4 // a reading reads ahead only if that provides at least this many blocks
 
-	// A run of minParted blocks or more is sent in two parts if nothing else is due. The network
-	// carries the first part, 1/headStart of the run, while the rest is read and cut into packets.
-	// For shorter runs the additional system call costs more than it gains. A round trip below
-	// networkTrip means that there is no real network to keep busy.
+	// A run of minParted blocks or more is sent in two parts, if no other session of the loop has
+	// anything to send. While the network carries the first part, 1/headStart of the run, the rest
+	// is read and cut into packets. For shorter runs, the additional system call costs more than it
+	// saves. If the round-trip time is below networkTrip, there is no real network to keep busy.
 	minParted   = 16
 	headStart   = 8
 	networkTrip = 100 * time.Microsecond
 )
 
-// spareReadings holds unused readings of a shard.
+// spareReadings holds readings of a shard for reuse.
 type spareReadings []*reading
 
-// take returns a reading ready for use.
+// take returns a spare reading, or a new one.
 func (p *spareReadings) take() *reading {
 	if n := len(*p); n > 0 {
 		r := (*p)[n-1]
@@ -65,12 +66,12 @@ func (p *spareReadings) take() *reading {
 func (r *reading) prepare(now time.Time, q Request) {
 	r.begin(now, q, sentBucket)
 	if m := &r.shard.memory; !m.isScarce() {
-		m.take(&r.fetchCost, int64(r.aheadSize())) // a file that fits is read when it is opened
+		m.take(&r.fetchCost, int64(r.aheadSize())) // so that the worker that opens the file also reads it, if it fits
 	}
 }
 
-// ready requests a scan of a text file first, because the OACK contains the size that the scan
-// finds.
+// ready first submits a scan of a text file, because the OACK needs the size that the scan finds.
+// It then returns false.
 func (r *reading) ready() bool {
 	if r.request.Mode == transfer.Netascii && r.reader == r.file {
 		r.submit(fileio.ScanJob)
@@ -88,14 +89,14 @@ func (r *reading) agree(now time.Time) {
 	agreed := protocol.Agree(r.limits(), r.request.Request, r.length)
 	agreed.Window = min(agreed.Window, blocksIn(maxWindowBytes, agreed))
 	if agreed.Window <= 1 && r.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && r.length > maxAhead {
-		r.join() // a smaller file is read at once, with nothing to share
+		r.join() // a file that is at most maxAhead long is read at once, so there would be nothing to share
 	}
 	r.sender.Answer(now, agreed, r.length)
 	r.hold(now, 0)
 	if r.quiet {
 		r.sender.Quiet()
 	}
-	// Until the peer has acknowledged data, its address may be that of a forger's victim.
+	// Until the peer has acknowledged data, the request may be forged and the peer a victim.
 	block := int64(r.sender.BlockSize())
 	window := min(r.length/block+1, int64(max(1, agreed.Window))) * block
 	var known bool
@@ -116,8 +117,8 @@ func (r *reading) checkTimers(now time.Time) { r.sender.Expire(now) }
 
 func (r *reading) continueAfter(now time.Time, _ fileio.Job) { r.waits.end(now) }
 
-// delivered reports whether the peer has received all that it requested. Some boot ROMs never send
-// their last ACK.
+// delivered reports whether the peer has received the whole file, so that only its last ACK is
+// missing. Some boot ROMs never send that ACK.
 func (r *reading) delivered() bool { return r.state == running && r.sender.Delivered() }
 
 func (r *reading) shrink() {}
@@ -156,7 +157,7 @@ func (r *reading) conclude(t *Transfer) {
 	}
 }
 
-// hold makes the sender wait as long as the rates require for the bytes sent.
+// hold makes the sender wait for the rates, after it has sent the given number of bytes.
 func (r *reading) hold(now time.Time, sent int64) {
 	if r.throttle.limited {
 		r.sender.Hold(now.Add(r.throttle.charge(now, int(sent))))
@@ -164,7 +165,7 @@ func (r *reading) hold(now time.Time, sent int64) {
 }
 
 // atOnce returns how many blocks of a run may be sent at once: as many as the rates allow in
-// turnTime, fewer if many transfers share them, but at least one.
+// turnTime, fewer if many transfers share the rates, but at least one.
 func (r *reading) atOnce(run protocol.Run) int {
 	n := r.throttle.share(int64(maxHold/turnTime)) / int64(r.sender.BlockSize())
 	return int(min(int64(run.Blocks), max(1, n)))
@@ -208,7 +209,7 @@ func (r *reading) send(now time.Time) {
 	}
 }
 
-// park has a worker fetch the file's bytes for a run.
+// park submits a job that fetches the data of a run.
 func (r *reading) park(now time.Time, run protocol.Run) {
 	memory := &r.shard.memory
 	want := r.fetch.Aim(run, r.sender.BlockSize(), memory.available()/fetchShare)
@@ -221,8 +222,8 @@ func (r *reading) park(now time.Time, run protocol.Run) {
 	r.submit(fileio.FetchJob)
 }
 
-// TryReadAt returns fetched bytes if it can. Otherwise it reads the file, as far as its bytes are
-// in memory.
+// TryReadAt returns fetched bytes if they include off. Otherwise it reads the file, but only what
+// is in memory.
 func (r *reading) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if n := r.fetch.CopyTo(bufs, off); n > 0 {
 		return n, nil
@@ -244,7 +245,8 @@ func (r *reading) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return fileio.TryBlocks(r.try, bufs, off)
 }
 
-// aheadSize returns how many bytes a reading may currently read ahead.
+// aheadSize returns how many bytes a reading may currently read ahead. It falls when the shard has
+// many transfers.
 func (r *reading) aheadSize() int {
 	switch {
 	case r.shard.busy <= aheadShare/maxAhead:
@@ -255,16 +257,17 @@ func (r *reading) aheadSize() int {
 	return minAhead
 }
 
-// readAhead reads bytes of the file from off on, as far as they are in memory, for the small blocks
-// of a transfer in lock-step. A system call for each block would cost a tenth of all other work.
+// readAhead reads at most size bytes of the file from off on, but only what is in memory, for the
+// small blocks of a transfer in lock-step. Without it, a system call for each block would cost a
+// tenth of all other work.
 func (r *reading) readAhead(off int64, size int) int {
 	m := &r.shard.memory
 	if had := r.fetch.Capacity(); had == maxAhead && size < had {
-		r.fetch = fileio.FetchBuffer{} // more readings have begun and need memory too
+		r.fetch = fileio.FetchBuffer{} // the shard has more readings now, and they need memory too
 		m.release(&r.fetchCost)
 	}
 	if left := max(r.length-off, minAhead); r.fetch.Capacity() == 0 && left < int64(size) {
-		size = int(left) // so that many small files do not need a large buffer each, which must be cleared
+		size = int(left) // many small files must not need a large buffer each, because a new buffer has to be cleared
 	}
 	if r.fetchCost < int64(size) && (m.isScarce() || !m.take(&r.fetchCost, int64(size))) {
 		return 0

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// maxRecent is how many peers with completed reads a shard remembers. Of peers with the same
-	// hash it remembers only the latest.
+	// maxRecent is how many peers with completed reads a shard remembers. If several peers have the
+	// same hash, it remembers only the last.
 	maxRecent = 1024
 
-	// recentFor is how long a duplicate of a last ACK may still arrive.
+	// recentFor is how long after the end of a read a duplicate of the peer's last ACK may arrive.
 	recentFor = time.Second
 )
 
-// recent remembers the peers whose reads have just completed. A late duplicate of their last ACK
-// needs no answer, and an ERROR could reach a peer that has requested the next file from the same
-// port.
+// recent remembers the peers whose reads have just completed. A late duplicate of a peer's last ACK
+// must not be answered with an ERROR, because the peer may already have requested the next file
+// from the same port, and would take the ERROR as the answer to that request.
 type recent struct {
 	seed  maphash.Seed
 	peers []struct {
@@ -30,7 +30,7 @@ func (r *recent) place(peer netip.AddrPort) int {
 	return int(maphash.Comparable(r.seed, peer) % maxRecent)
 }
 
-// add records a completed read.
+// add records that a read of the peer has completed.
 func (r *recent) add(now time.Time, peer netip.AddrPort) {
 	if r.peers == nil {
 		r.seed = maphash.MakeSeed()
@@ -43,7 +43,7 @@ func (r *recent) add(now time.Time, peer netip.AddrPort) {
 	p.peer, p.ended = peer, now
 }
 
-// has reports whether the peer's read was complete within recentFor.
+// has reports whether a read of the peer has completed within the last recentFor.
 func (r *recent) has(now time.Time, peer netip.AddrPort) bool {
 	if r.peers == nil {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// reportEnd reports a transfer that is over. It never waits.
+// reportEnd passes a transfer that is over to the hook Ended and to the log. It does not wait.
 func (srv *Server) reportEnd(t *Transfer) {
 	if srv.config.Hooks.Ended != nil {
 		srv.call(srv.config.Hooks.Ended, t)
@@ -21,7 +21,7 @@ func (srv *Server) reportEnd(t *Transfer) {
 	srv.logLine(line{transfer: t})
 }
 
-// call runs a hook. It catches and counts panics.
+// call calls a hook. If the hook panics, the panic is caught, counted and logged.
 func (srv *Server) call(hook func(*Transfer), t *Transfer) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -32,16 +32,16 @@ func (srv *Server) call(hook func(*Transfer), t *Transfer) {
 	hook(t)
 }
 
-// reportsEnds reports whether a hook or the log needs the ends of transfers.
+// reportsEnds reports whether a hook or the log gets the ends of transfers.
 func (srv *Server) reportsEnds() bool { return srv.config.Hooks.Ended != nil || srv.config.Log != nil }
 
-// reportsEnd reports whether a hook or the log needs the end of a transfer with err, which is nil
-// for success. A log that shows only failures does not need successes.
+// reportsEnd reports whether a hook or the log gets the end of a transfer with the error err, which
+// is nil for success. A log that shows only failures does not need successes.
 func (srv *Server) reportsEnd(err error) bool {
 	return srv.config.Hooks.Ended != nil || srv.config.Log != nil && (err != nil || srv.config.Log.Enabled(context.Background(), slog.LevelInfo))
 }
 
-// logLine queues a line for the log. It never waits.
+// logLine queues a line for the log. It does not wait.
 func (srv *Server) logLine(s line) {
 	if srv.config.Log == nil {
 		return
@@ -63,7 +63,7 @@ func (srv *Server) writeLine(s line) {
 	}
 }
 
-// write writes a transfer's line.
+// write writes the line of a transfer.
 func (srv *Server) write(t *Transfer) {
 	level := slog.LevelInfo
 	if t.Err != nil && !t.Routine() {
@@ -110,8 +110,8 @@ func (srv *Server) write(t *Transfer) {
 	srv.config.Log.LogAttrs(ctx, level, "tftp", attrs...)
 }
 
-// stopsAtRollover reports whether a read ended where block numbers wrap around. Some firmware
-// (syslinux.efi, NetBSD's pxeboot, NMRP) cannot continue there.
+// stopsAtRollover reports whether a read failed at the block where block numbers wrap around. Some
+// firmware (syslinux.efi, NetBSD's pxeboot, NMRP) cannot continue there.
 func (t *Transfer) stopsAtRollover() bool {
 	if t.Write || t.Err == nil {
 		return false
@@ -122,8 +122,8 @@ func (t *Transfer) stopsAtRollover() bool {
 }
 
 // Routine reports whether an incomplete transfer is one that clients often cause in normal
-// operation. They ask only for the size, look for a configuration under several names as pxelinux
-// and GRUB do, or close a file after the first blocks as GRUB does.
+// operation: they only ask for the size; they look for a configuration under several names, as
+// pxelinux and GRUB do; or they close a file after the first blocks, as GRUB does.
 func (t *Transfer) Routine() bool {
 	if t.Write {
 		return false
@@ -134,7 +134,7 @@ func (t *Transfer) Routine() bool {
 		t.Outcome == EndedByPeer && ok && fault.Code == transfer.NotDefined
 }
 
-// formatOptions formats the mode and the agreed options.
+// formatOptions formats the mode and the agreed options for the log.
 func formatOptions(m transfer.Mode, o transfer.Options) string {
 	b := []byte(m.String())
 	add := func(name string, v int64) {
@@ -159,7 +159,7 @@ func formatOptions(m transfer.Mode, o transfer.Options) string {
 	return string(b)
 }
 
-// perSecond returns the rate of n per second.
+// perSecond returns n divided by d in seconds, or 0 if d is 0.
 func perSecond(n int64, d time.Duration) int64 {
 	if d <= 0 {
 		return 0

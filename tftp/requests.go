@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// serveRequests receives requests from a socket and passes them to the shards, until the socket is
-// closed.
+// serveRequests receives requests from a socket and passes them to the shards. It returns when the
+// socket is closed or fails.
 func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) error {
 	limits := conn.Limits()
 	in := make([]udp.Message, limits.Messages)
@@ -35,7 +35,7 @@ func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) erro
 		for i := range in[:n] {
 			m := &in[i]
 			if m.Broadcast && conn != b.requestSockets[0] {
-				continue // each of the sockets receives a copy
+				continue // each of the request sockets receives a copy, and only the first passes it on
 			}
 			for d := range m.Datagrams() {
 				count.received(1, len(d))
@@ -56,10 +56,11 @@ func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) erro
 	}
 }
 
-// parseRequest parses a request that arrived at a socket bound to the address at. If the request is
-// not valid, ok is false and fault is the answer to send, or nil if there is no answer.
+// parseRequest parses a request that arrived at a socket bound to the address `at`. If the request
+// is not valid, ok is false. fault is then the ERROR to send, or nil if the datagram must not be
+// answered.
 func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault *transfer.Error, ok bool) {
-	// No host can have sent a packet from such an address, and no answer can reach it.
+	// No host has such an address, so the source is forged and no answer can reach it.
 	if a := m.Peer.Addr(); m.Peer.Port() == 0 || a.IsUnspecified() || a.IsMulticast() {
 		return q, nil, false
 	}
@@ -67,11 +68,11 @@ func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Re
 	if err == nil {
 		local := m.Local
 		if !local.IsValid() && !at.Addr().IsUnspecified() {
-			local = at.Addr() // the kernel did not report the address
+			local = at.Addr() // the kernel has not reported to which address the request was sent
 		}
 		return Request{Request: parsed, Peer: m.Peer, Local: netip.AddrPortFrom(local, at.Port())}, nil, true
 	}
-	// An ERROR is never answered, because otherwise two hosts could answer each other forever.
+	// An ERROR is never answered: otherwise two hosts could answer each other forever.
 	if op := transfer.OpcodeOf(b); op == transfer.ErrorPacket || op == 0 {
 		return q, nil, false
 	}
@@ -79,7 +80,7 @@ func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Re
 	return q, fault, false
 }
 
-// dispatch passes a request to its shard.
+// dispatch passes a request to the shard that its route names.
 func (b *binding) dispatch(q Request, count *shardCounters) {
 	if sh := b.route(time.Now(), &q); !sh.push(q) {
 		count.turnAway(Overload)

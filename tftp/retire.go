@@ -10,13 +10,13 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// Files returns duplicates of the sockets that receive requests, with one list for each of
-// [Server.Addrs]. Another process can take over the requests by passing them to [Config.ListenAt].
-// The caller closes them. Between [Server.Retire] of this process and Serve of the other, requests
-// wait in the sockets.
+// Files returns duplicates of the sockets that receive requests, one list for each item of
+// [Server.Addrs]. To take over the requests, another process passes them to [Config.ListenAt]. The
+// caller closes the files. Between [Server.Retire] of this process and Serve of the other process,
+// requests wait in the sockets.
 //
-// With SinglePort the packets of running transfers arrive at the same sockets, so the other process
-// must not call Serve before Serve of this process has returned.
+// With SinglePort, the packets of transfers under way arrive at the same sockets. So the other
+// process must not call Serve before Serve of this process has returned.
 func (srv *Server) Files() (files [][]*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -46,25 +46,25 @@ func (srv *Server) Files() (files [][]*os.File, err error) {
 	return files, nil
 }
 
-// Retire hands over to another process, which receives the requests on sockets that [Server.Files]
-// duplicated. Serve then takes no more requests and lets the transfers under way complete. It
-// returns when the last one has ended. After limit it ends the remaining transfers, without the
-// Grace. If the context of Serve ends before that, they get the Grace. New requests are not
-// refused: clients repeat them, and the other process answers.
+// Retire lets another process take over, which receives requests on the sockets that [Server.Files]
+// has duplicated. Serve then takes no more requests, and returns when the last transfer under way
+// has ended. Transfers that have not ended after limit are ended without the Grace. If the context
+// of Serve is cancelled before limit, they get the Grace. New requests are not refused: clients
+// repeat them, and the other process answers.
 func (srv *Server) Retire(limit time.Duration) {
 	select {
 	case srv.retired <- limit:
-	default: // already called
+	default: // Retire was called before
 	}
 }
 
-// retire waits for the end of the transfers under way. It returns how much longer the remaining
-// ones may run.
+// retire waits until the transfers under way have ended, limit is over, or ctx is cancelled. It
+// returns the Grace for the transfers that remain.
 func (srv *Server) retire(ctx context.Context, limit time.Duration, receivers, loops *sync.WaitGroup, failed <-chan error) (time.Duration, error) {
 	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
 	}
-	receivers.Wait() // now the shards have all requests that were read
+	receivers.Wait() // the shards then have all requests that were read from the sockets
 	for sh := range srv.allShards {
 		sh.stop(retiring)
 	}

@@ -8,48 +8,49 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// Loops are filled one after the other: a transfer is assigned to the first loop that has time for
-// it. The more transfers share a turn, the less a packet costs. So one busy loop does the work of
-// two half-idle loops with half of the CPU time, and leaves the other cores alone
-// (docs/decisions/009). Loops get equal shares only if all are busy.
+// Loops are filled one after another: a transfer is assigned to the first loop that has time for
+// it. The more transfers are served in the same turn, the less each packet costs. So one busy loop
+// does the work of two half-idle loops with half of their CPU time, and leaves the other cores free
+// (docs/decisions/009). If all loops are busy, transfers are spread evenly.
 //
-// A transfer with a window is different: it fills turns alone, and two such transfers on one loop
-// would each get half of the loop's time. So it is assigned to the loop that is least busy
-// (docs/decisions/023). A loop's measured time does not include transfers that have just begun, so
-// each transfer with a window also counts as windowShare percent of that time.
+// A transfer with a window is different: it fills a turn by itself, and on one loop two such
+// transfers would each get half of the loop's time. So it is assigned to the loop that is least
+// busy (docs/decisions/023). The measured load of a loop does not yet include transfers that have
+// just begun, so each transfer with a window counts as windowShare percent in addition.
 const windowShare = 10
 
-// A binding has the sockets and shards that serve one address.
+// A binding holds the sockets and shards that serve one listening address.
 type binding struct {
 	server         *Server
-	requestSockets []packetio.Socket // receive requests, and share a port; empty if the shards share the port
-	counts         []shardCounters   // counts of each request socket
+	requestSockets []packetio.Socket // sockets for requests, which share a port; empty if the shards receive requests themselves
+	counts         []shardCounters   // counters for each of requestSockets
 	shards         []*shard
-	routes         routes // for the requests that the request sockets receive
+	routes         routes // the routes of requests that requestSockets receive
 
-	// If shards share the port, each of them receives a copy of a broadcast request, and it is
-	// unknown which one will receive the following packets. This shard, which has its own port,
+	// With SinglePort, each shard receives a copy of a broadcast request, and it is not known which
+	// shard will receive the peer's next packets. So broadcastShard, which has a port of its own,
 	// answers for all. It is the last one of shards, or nil if it is not needed.
 	broadcastShard *shard
 }
 
-// routes maps each peer to the shard of a binding that has its transfer or will have it. The peer's
-// next request is passed to the same shard. It is used two or three times for a transfer, never for
-// a single packet. The number of sessions and waiting requests bounds its size.
+// routes maps each peer to the shard that has its transfer, or will have it. The peer's next
+// request is passed to the same shard. A lookup is made two or three times for each transfer, but
+// never for each packet. The number of sessions and waiting requests limits the size of the map.
 type routes struct {
 	mu sync.Mutex
-	to map[netip.AddrPort]route // mu
+	to map[netip.AddrPort]route // guarded by mu
 }
 
-// A route exists while its shard has a session or requests for the peer.
+// A route exists while its shard has a session for the peer, or a request of the peer is on its way
+// to the shard.
 type route struct {
 	shard    *shard
-	asked    int  // requests on their way to the shard
+	asked    int  // number of requests on their way to the shard
 	held     bool // the shard has a session for the peer
-	windowed bool // it was created for a transfer with a window
+	windowed bool // the route was created for a transfer with a window
 }
 
-// route returns the shard for a request, and counts the request as on its way there.
+// route returns the shard for a request, and counts the request as on its way to that shard.
 func (b *binding) route(now time.Time, q *Request) *shard {
 	r, peer := &b.routes, q.Peer
 	r.mu.Lock()

@@ -120,7 +120,7 @@ type sender struct {
 	stalled bool       // a send has failed for lack of room in the kernel, and none has succeeded since
 }
 
-// limit returns how many datagrams a message may hold when it is sent.
+// limit returns the largest number of datagrams that a message to be sent may hold.
 func (s *sender) limit() int { return 1 }
 
 func (s *sender) send(ms []Message) (int, error) {

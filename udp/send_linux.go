@@ -48,7 +48,7 @@ type part struct {
 	message int // index of the message that it is a piece of
 }
 
-// A cursor is a position in a list of messages.
+// A cursor is a position in the messages of a call of send.
 type cursor struct {
 	message int // index of the message
 	offset  int // position in the message's Data, in bytes
