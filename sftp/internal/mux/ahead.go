@@ -7,12 +7,13 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A further session sends READs along with its handshake, before it knows the handle of the file.
-// It opens the file that has the most bytes left to move, and guesses that the server returns the
-// same handle as for the first file of any session. This saves three round trips. The data is used
-// if the guess turns out right, and if the file is still the one that the other sessions read.
+// A session that is opened for a running transfer sends READs along with its handshake, before it
+// knows the handle of the file. It opens the file that has the most bytes left to move, and guesses
+// that the server returns the same handle as for the first file of any session. This saves three
+// round trips. The data is used if the guess was right, and if the file is still the one that the
+// other sessions read.
 
-// learnHandle records which handle the server returns first in a session, if h is one of
+// learnHandle stores h as the handle that the server returns first in a session, if h is one of
 // guessedHandles.
 func (m *Mux) learnHandle(h string) {
 	if slices.Contains(guessedHandles[:], h) {
@@ -20,8 +21,8 @@ func (m *Mux) learnHandle(h string) {
 	}
 }
 
-// greeting adds an OPEN and READs of a file to the handshake of a new session. The handshake sends
-// these requests.
+// greeting queues an OPEN and READs of a file in a new session. The handshake sends these requests
+// along with its own.
 func (m *Mux) greeting(s *Session) {
 	t := m.transfers.neediest(s.conn)
 	if t == nil || s.err != nil {
@@ -47,7 +48,7 @@ func (m *Mux) greeting(s *Session) {
 	}
 }
 
-// discard drops the answer to a READ whose guessed handle is wrong, or not confirmed yet.
+// discard drops the answer to a READ whose guessed handle was wrong, or is not confirmed yet.
 func (m *Mux) discard(now time.Time, a *request, t *transfer) {
 	if !a.void {
 		m.link.Lost(a.inner)

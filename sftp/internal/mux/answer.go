@@ -6,11 +6,11 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The following functions check the answer of a call and store its content. If the answer is a
-// STATUS with an error code, they return a *wire.StatusError, which Config.Refused replaces. If the
-// answer has an unexpected type, they return an ErrProtocol.
+// The following functions check the answer to a call and store its content. If the answer is a
+// STATUS with an error code, they return a *wire.StatusError, which Config.Refused converts for the
+// caller. If the answer has an unexpected type, they return an ErrProtocol.
 
-// Unexpected returns the error of an answer that is not of the type wanted.
+// Unexpected returns the error for an answer p that does not have the type want.
 func Unexpected(p *wire.Reply, want wire.Type) error {
 	if p.Type == wire.TypeStatus {
 		if err := p.Err(); err != nil {
@@ -20,7 +20,7 @@ func Unexpected(p *wire.Reply, want wire.Type) error {
 	return fmt.Errorf("%w: %v in place of %v", ErrProtocol, p.Type, want)
 }
 
-// TakeOK expects success.
+// TakeOK expects a STATUS that reports success.
 func TakeOK(p *wire.Reply) error {
 	if p.Type == wire.TypeStatus && p.Status == wire.OK {
 		return nil
@@ -28,7 +28,7 @@ func TakeOK(p *wire.Reply) error {
 	return Unexpected(p, wire.TypeStatus)
 }
 
-// TakeHandle expects a handle.
+// TakeHandle returns a function that expects a HANDLE and stores it in *h.
 func TakeHandle(h *string) func(*wire.Reply) error {
 	return func(p *wire.Reply) error {
 		if p.Type != wire.TypeHandle {
@@ -39,7 +39,7 @@ func TakeHandle(h *string) func(*wire.Reply) error {
 	}
 }
 
-// TakeAttrs expects attributes.
+// TakeAttrs returns a function that expects an ATTRS and stores it in *a.
 func TakeAttrs(a *wire.Attrs) func(*wire.Reply) error {
 	return func(p *wire.Reply) error {
 		if p.Type != wire.TypeAttrs {
@@ -50,7 +50,7 @@ func TakeAttrs(a *wire.Attrs) func(*wire.Reply) error {
 	}
 }
 
-// TakeExtended expects the answer of an extension and reads it with parse.
+// TakeExtended returns a function that expects an EXTENDED_REPLY and passes it to parse.
 func TakeExtended(parse func(*wire.Reply) error) func(*wire.Reply) error {
 	return func(p *wire.Reply) error {
 		if p.Type != wire.TypeExtendedReply {
@@ -60,7 +60,8 @@ func TakeExtended(parse func(*wire.Reply) error) func(*wire.Reply) error {
 	}
 }
 
-// TakeHash expects the answer of check-file, whose hash is copied.
+// TakeHash returns a function that expects the answer of check-file, and stores copies of its
+// content.
 func TakeHash(algorithm *string, sum *[]byte) func(*wire.Reply) error {
 	return TakeExtended(func(p *wire.Reply) error {
 		chosen, hashes, err := p.CheckFile()
@@ -69,7 +70,7 @@ func TakeHash(algorithm *string, sum *[]byte) func(*wire.Reply) error {
 	})
 }
 
-// TakeStatVFS expects the state of a file system.
+// TakeStatVFS returns a function that expects the answer of statvfs and stores it in *v.
 func TakeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
 	return TakeExtended(func(p *wire.Reply) (err error) {
 		*v, err = p.StatVFS()
@@ -77,7 +78,7 @@ func TakeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
 	})
 }
 
-// TakeName expects one name.
+// TakeName returns a function that expects a NAME with one name and stores it in *name.
 func TakeName(name *string) func(*wire.Reply) error {
 	return func(p *wire.Reply) error {
 		if p.Type != wire.TypeName {

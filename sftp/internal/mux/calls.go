@@ -12,24 +12,24 @@ import (
 // A Call is a request that carries no file data and has one answer.
 type Call struct {
 	Build func(b []byte, id uint32) []byte // appends the request
-	Take  func(p *wire.Reply) error        // reads the answer, which is invalid afterwards
+	Take  func(p *wire.Reply) error        // parses the answer, whose memory is reused afterwards
 
-	Session *Session // the session that must carry it; nil for any session
-	Slow    bool     // the answer may take long
-	Again   bool     // it may be executed twice, so another session may repeat it
+	Session *Session // the session that must carry the call; nil if any session may
+	Slow    bool     // the answer may take long, as for a hash
+	Again   bool     // the request may be executed twice, so another session may repeat it
 
-	// Behind sends the call after the data that is queued in its session. Other calls overtake that
-	// data.
+	// Behind sends the call after the file data that is queued in its session. Other calls are sent
+	// before that data.
 	Behind bool
 
-	// Orphan is called instead of the function then if the call succeeds and nobody waits for it
-	// any more. It runs under the lock of the mux.
+	// Orphan is called if the call succeeds although nobody waits for its result any more. It can
+	// release what the call created, such as a handle. It runs under the lock of the mux.
 	Orphan func()
 
 	// Under mu:
 	calls *calls
-	then  func(err error) // is called once, with the result
-	at    *Session        // the session that carried it
+	then  func(err error) // called once with the result; nil if nobody waits any more
+	at    *Session        // the session to which the call was sent
 	state callState
 	tries int
 	done  chan error
@@ -46,7 +46,7 @@ const (
 	callEnded
 )
 
-// end ends a call.
+// end completes a call: it passes the result err to the function then, or calls Orphan.
 func (k *Call) end(err error) {
 	k.state = callEnded
 	if k.then != nil {
@@ -56,11 +56,11 @@ func (k *Call) end(err error) {
 	}
 }
 
-// At returns the session that the call went to, or nil.
+// At returns the session to which the call was sent, or nil.
 func (k *Call) At() *Session { return k.at }
 
-// sessionLost is called when the session of a call has ended before the answer arrived. It repeats
-// the call or ends it.
+// sessionLost is called when the call's session has ended before the answer arrived. It queues the
+// call again if Again is set, and fails it otherwise.
 func (k *Call) sessionLost(inner uint32, err error) {
 	c := k.calls
 	c.ops.Lost(inner)
@@ -72,17 +72,17 @@ func (k *Call) sessionLost(inner uint32, err error) {
 	k.end(fmt.Errorf("%w: %w", ErrSessionLost, err))
 }
 
-// A Handle is a handle of the server. It is valid in one session.
+// A Handle is a handle that the server returned. It is valid only in its session.
 type Handle struct {
 	Session *Session
 	Handle  string
 }
 
-// minCalls is how many requests without data may be in flight until their best number has been
+// minCalls is how many requests without data may be in flight until the best number has been
 // measured.
 const minCalls = 128
 
-// calls sends the requests without data of a mux.
+// calls queues and sends the requests without file data.
 type calls struct {
 	*core
 	opener *opener
@@ -92,8 +92,8 @@ type calls struct {
 
 	// Under mu:
 	waiting queue[*Call]  // not sent yet
-	closing int           // CLOSEs that are not answered and that nobody waits for
-	drained chan struct{} // wakes drain when it is closed; nil if drain is not waiting
+	closing int           // CLOSEs without an answer for which nobody waits
+	drained chan struct{} // closed to make drain check its condition again; nil if drain is not waiting
 }
 
 // submit sends a call as soon as possible.
@@ -107,7 +107,7 @@ func (c *calls) submit(k *Call) {
 	c.send(time.Now())
 }
 
-// send sends calls as long as there is room.
+// send sends queued calls, as many as the limit for requests in flight allows.
 func (c *calls) send(now time.Time) {
 	for c.waiting.length() > 0 {
 		k := c.waiting.items[c.waiting.head]
@@ -151,7 +151,7 @@ func (c *calls) failAll(err error) {
 	}
 }
 
-// start sends calls, in one packet if there is room for all.
+// start sends calls whose results are then awaited. They share one packet if that has room for all.
 func (c *calls) start(list ...*Call) {
 	for _, k := range list {
 		done := make(chan error, 1)
@@ -160,7 +160,7 @@ func (c *calls) start(list ...*Call) {
 	}
 }
 
-// await waits until a call that was started has ended. It takes mu.
+// await waits until a started call has ended, and returns its error. It takes mu.
 func (c *calls) await(ctx context.Context, k *Call) error {
 	select {
 	case err := <-k.done:
@@ -190,7 +190,7 @@ func (c *calls) do(ctx context.Context, k *Call) error {
 	return c.await(ctx, k)
 }
 
-// closeHandle asks the server to close a handle, and does not wait for the answer.
+// closeHandle asks the server to close a handle, without waiting for the answer.
 func (c *calls) closeHandle(h Handle) {
 	if h.Session.err != nil || c.err != nil {
 		return // the handle became invalid when its session ended
@@ -201,7 +201,7 @@ func (c *calls) closeHandle(h Handle) {
 	}})
 }
 
-// handleClosed is called when a CLOSE of closeHandle has ended.
+// handleClosed is called when a CLOSE that closeHandle sent has been answered or has failed.
 func (c *calls) handleClosed(error) {
 	c.closing--
 	c.wakeDrain()
@@ -210,9 +210,9 @@ func (c *calls) handleClosed(error) {
 // drainTimeout is the longest time that drain waits.
 const drainTimeout = time.Second
 
-// drain waits until the server has answered the CLOSEs that nobody waits for, but at most a second.
-// If there is only one, drain waits only until it has been sent: see Drain of the client. It takes
-// mu.
+// drain waits until the server has answered the CLOSEs for which nobody waits, but at most a
+// second. If there is only one such CLOSE, drain waits only until it has been sent: see Drain of
+// the client. It takes mu.
 func (c *calls) drain() {
 	timer := time.NewTimer(drainTimeout)
 	defer timer.Stop()

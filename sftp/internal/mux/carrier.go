@@ -10,16 +10,16 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Carrier opens sessions. It is either an SSH connection, or a stream that is itself the only
-// session.
+// A Carrier opens SFTP sessions. It is either an SSH connection, or a stream that is itself the
+// only session.
 type Carrier interface {
 	// Open begins an SFTP session. If sequential is set, it waits until the server has accepted the
-	// subsystem, which takes a round trip. The error is ErrNoSession if the server allows no more
+	// subsystem, which takes a round trip. It returns ErrNoSession if the server allows no more
 	// sessions. Close of a session may block while the connection blocks.
 	Open(ctx context.Context, sequential bool) (io.ReadWriteCloser, error)
 
-	// Ping returns when the server has answered, or when it can answer no more. The error is
-	// [errors.ErrUnsupported] if the server can be asked only within a session.
+	// Ping returns when the server has answered, or when no answer can arrive any more. It returns
+	// [errors.ErrUnsupported] if only a session can carry a request to the server.
 	Ping() error
 
 	Close() error
@@ -36,13 +36,13 @@ var (
 	errNoSubsystem = errors.New("server refuses the sftp subsystem")
 )
 
-// A stream is a carrier of one session.
+// A stream is a Carrier whose only session is the stream itself.
 type stream struct {
 	io.ReadWriteCloser
 	opened atomic.Bool
 }
 
-// OverStream returns a Carrier of one session.
+// OverStream returns a Carrier whose only session is s.
 func OverStream(s io.ReadWriteCloser) Carrier { return &stream{ReadWriteCloser: s} }
 
 func (s *stream) Open(context.Context, bool) (io.ReadWriteCloser, error) {
@@ -54,7 +54,7 @@ func (s *stream) Open(context.Context, bool) (io.ReadWriteCloser, error) {
 
 func (s *stream) Ping() error { return errors.ErrUnsupported }
 
-// An sshConn is a carrier over a connection of x/crypto/ssh.
+// An sshConn is a Carrier that opens a channel of an SSH connection for each session.
 type sshConn struct {
 	client *ssh.Client
 	ended  <-chan struct{} // closed when the connection has ended
@@ -102,13 +102,13 @@ func (s sshConn) Open(ctx context.Context, sequential bool) (io.ReadWriteCloser,
 		return nil, context.Cause(ctx)
 	case <-s.ended:
 		select {
-		case r := <-opened: // an answer that arrived earlier
+		case r := <-opened: // an answer that arrived before the end of the connection
 			return done(r)
 		default:
 		}
-		// When a connection ends, package ssh first drops the channels that wait for an answer and
-		// only then refuses new ones. A channel opened in between waits for ever, and so does its
-		// goroutine.
+		// There will be no answer. When a connection ends, package ssh first drops the channels
+		// that wait for an answer, and only then refuses new ones. A channel that is opened in
+		// between waits for ever, and so does the goroutine that opens it.
 		return nil, io.ErrUnexpectedEOF
 	}
 }
@@ -122,10 +122,10 @@ func (s sshConn) session(sequential bool) (ssh.Channel, error) {
 		return nil, err
 	}
 	go ssh.DiscardRequests(requests)
-	// Unread bytes of stderr use up the channel's window, which the data needs.
+	// Unread bytes on stderr would use up the channel's window, which the data needs.
 	go func() { _, _ = io.Copy(io.Discard, ch.Stderr()) }()
-	// If not sequential, the first packet is sent right after the request, without waiting for the
-	// answer, as OpenSSH's client does.
+	// If sequential is not set, the first packet is sent right after this request without waiting
+	// for its answer, as OpenSSH's client does.
 	ok, err := ch.SendRequest("subsystem", sequential, ssh.Marshal(struct{ Name string }{"sftp"}))
 	if err == nil && sequential && !ok {
 		err = errNoSubsystem

@@ -6,10 +6,10 @@ import (
 	"io"
 )
 
-// Errors of a connection.
+// Errors that a connection can have.
 var (
-	// ErrConnectionLost means that the connection has ended and there is no other. The server may
-	// have executed the requests in flight, or not.
+	// ErrConnectionLost means that the connection was lost and no other one is left. The server may
+	// or may not have executed the requests in flight.
 	ErrConnectionLost = errors.New("connection lost")
 
 	// ErrStalled means that the server was silent for too long: see [Config].
@@ -22,7 +22,7 @@ var (
 	ErrClosed = errors.New("SFTP client closed")
 )
 
-// lost returns the error of a stream on which op failed with err.
+// lost returns the error of a stream on which the operation op failed with err.
 func lost(op string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrConnectionLost, op, noEOF(err))
 }
@@ -47,7 +47,7 @@ func Violation(err error) error {
 // request.
 var ErrSessionLost = errors.New("session ended")
 
-// Plain converts an error for callers of the client, which know nothing of sessions: it turns an
+// Plain converts an error for callers of the client, who know nothing of sessions: it turns an
 // ErrSessionLost into an ErrConnectionLost.
 func Plain(err error) error {
 	if errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLost) && !errors.Is(err, ErrClosed) {
@@ -60,20 +60,20 @@ func Plain(err error) error {
 // fails.
 const MaxTries = 3
 
-// maxViolations is how many protocol violations a file or a request survives. One may be the fault
-// of a single connection, so the request is repeated. A server that violates the protocol twice
-// will do so a third time.
+// maxViolations is how many protocol violations a file or a request survives. One violation may be
+// the fault of a single connection, so the request is repeated. A server that violates the protocol
+// twice would probably do so a third time.
 const maxViolations = 1
 
-// askAgain reports whether to repeat a request. tries is how many sessions have ended while they
-// carried it, and err is the error of the last one.
+// askAgain reports whether to repeat a request. The argument tries is the number of sessions that
+// have ended while they carried the request, and err is the error of the last one.
 func askAgain(err error, tries int) bool {
 	return tries < MaxTries && (tries <= maxViolations || !errors.Is(err, ErrProtocol))
 }
 
-// A Failure is the error of a transfer that ended early.
+// A Failure is the error of a transfer that stopped before all bytes were moved.
 type Failure struct {
-	Offset int64 // all bytes before it have moved
+	Offset int64 // all bytes before this offset have been moved
 	Local  bool  // the error comes from this side: from a reader, a writer or a context of the caller
 	Err    error
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A fetch moves a file to a writer. Data waits in buffers for the goroutine of the writer, so that
-// a slow writer delays no session. While it waits it is held: it uses room in the window, but it
-// does not block a writer that writes to a file of the same client.
+// A fetch moves a file to a writer. Received data is kept in buffers until the goroutine that
+// called Fetch writes it, so that a slow writer does not delay a session. Such data is held: it
+// uses room in the window, but it does not block a writer that writes to a file of the same client.
 type fetch struct {
 	t    *transfer
-	came []arrival // under mu
+	came []arrival // received and not written yet; guarded by mu
 }
 
-// An arrival is data that has arrived and is not stored yet.
+// An arrival is data that was received and is not written yet.
 type arrival struct {
 	id     uint32
 	off    int64
@@ -32,7 +32,7 @@ func (x *fetch) received(_ time.Time, id uint32, off int64, b *Buffer, n int) {
 	x.t.notify()
 }
 
-// drop frees the buffers.
+// drop frees the buffers of data that will not be written.
 func (x *fetch) drop() {
 	for _, a := range x.came {
 		x.t.plan.LocalFailed(a.id, errAbandoned)
@@ -41,9 +41,9 @@ func (x *fetch) drop() {
 	x.came = nil
 }
 
-// Fetch writes the file from offset off up to its end to w. It returns how many bytes have moved
-// without a gap, and a [*Failure] if some are missing. Fetch stops when ctx ends or the file's life
-// ends.
+// Fetch writes the content of the file, from offset off up to its end, to w. It returns how many
+// bytes were written without a gap, and a [*Failure] if some are missing. Fetch stops early when
+// ctx or the file's life ends.
 func (f *File) Fetch(ctx context.Context, w io.WriterAt, off int64) (moved int64, err error) {
 	x := &fetch{}
 	t := &transfer{file: &f.handleSet, sink: x}
@@ -52,7 +52,7 @@ func (f *File) Fetch(ctx context.Context, w io.WriterAt, off int64) (moved int64
 	defer f.mux.mu.Unlock()
 	f.mux.transfers.begin(t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true, Repeat: true})
 	t.advance(time.Now())
-	var tried time.Time // the deadline that passed without any effect
+	var tried time.Time // the deadline at which late requests were last repeated
 	for !t.over() {
 		if err := contextError(ctx, f.life); err != nil {
 			t.halt(err)
@@ -82,7 +82,7 @@ func (f *File) Fetch(ctx context.Context, w io.WriterAt, off int64) (moved int64
 	return end - off, asFailure(end, local, err)
 }
 
-// store writes the first arrival to the writer. It unlocks mu while it writes.
+// store writes the oldest arrival to w. It unlocks mu while it writes.
 func (x *fetch) store(w io.WriterAt) {
 	a := x.came[0]
 	x.came = append(x.came[:0], x.came[1:]...)
@@ -91,7 +91,8 @@ func (x *fetch) store(w io.WriterAt) {
 	var err error
 	piece, known := all.link.Find(a.id)
 	if from := piece.Missing.Start; known && piece.Missing.End > from && a.off+int64(a.n) > from {
-		// If bytes were requested twice, only one of the answers is stored.
+		// If bytes were requested twice, only the first answer is written: from is where new bytes
+		// begin.
 		all.mu.Unlock()
 		_, err = w.WriteAt(a.buffer.Bytes[from-a.off:a.n], from)
 		all.mu.Lock()
@@ -106,7 +107,7 @@ func (x *fetch) store(w io.WriterAt) {
 	t.changed(now)
 }
 
-// A direct is the sink of a read whose data goes straight into the caller's memory.
+// A direct is the sink of a read whose data is stored directly in the caller's memory p.
 type direct struct {
 	p   []byte
 	off int64 // offset of p in the file
@@ -119,9 +120,9 @@ func (d *direct) place(q pipeline.Request) []byte {
 
 func (d *direct) received(time.Time, uint32, int64, *Buffer, int) {}
 
-// ReadInto reads into p the bytes of the file at off, with as many requests at once as needed. It
-// returns how many bytes it has read: fewer than len(p) at the end of the file. An error is a
-// [*Failure].
+// ReadInto reads the bytes of the file at off into p, with as many requests in flight as needed. It
+// returns how many bytes it has read, which is fewer than len(p) at the end of the file. Its error
+// is a [*Failure].
 func (f *File) ReadInto(p []byte, off int64) (n int, err error) {
 	m := f.mux
 	t := &transfer{file: &f.handleSet, sink: &direct{p: p, off: off}}
@@ -139,8 +140,7 @@ func (f *File) ReadInto(p []byte, off int64) (n int, err error) {
 	local, err := t.failure()
 	t.finish()
 	for m.table.isFilling(t) {
-		// A session is still writing to p. It stops when the packet has arrived, or when the
-		// session has ended.
+		// A session is still writing to p. It stops when it has read the packet, or when it ends.
 		m.mu.Unlock()
 		<-t.notified
 		m.mu.Lock()

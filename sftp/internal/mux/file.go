@@ -17,12 +17,12 @@ import (
 type File struct {
 	handleSet
 	mux     *Mux
-	Content []byte // the whole file, if it arrived with the handshake
+	Content []byte // the whole content, if it arrived together with the handshake
 
-	life context.Context // ends with the file, or with the context it was opened with
+	life context.Context // ends when End is called, or with the context that was passed to Live
 	end  context.CancelCauseFunc
 
-	old int64 // under mu: the size of the file before it was opened; MaxInt64 if unknown
+	old int64 // the size that the file had before it was opened; MaxInt64 if unknown; guarded by mu
 }
 
 // NewFile returns a file that is not open yet.
@@ -33,9 +33,9 @@ func (m *Mux) NewFile(name string, flags wire.OpenFlags) *File {
 	}}
 }
 
-// Live starts the life of a file that has been opened, and returns its context. The life ends with
-// ctx, or with cause fs.ErrClosed when End is called. old is the size of the file before it was
-// opened, or MaxInt64 if unknown.
+// Live starts the life of a file that has been opened, and returns its context. The context ends
+// with ctx, or with the cause fs.ErrClosed when End is called. The argument old is the size of the
+// file before it was opened, or MaxInt64 if unknown.
 func (f *File) Live(ctx context.Context, old int64) context.Context {
 	f.life, f.end = context.WithCancelCause(ctx)
 	f.old = old
@@ -45,8 +45,8 @@ func (f *File) Live(ctx context.Context, old int64) context.Context {
 // End aborts all operations on the file. The file stays open on the server until Close.
 func (f *File) End() { f.end(fs.ErrClosed) }
 
-// sizeFrom returns how many bytes the file had after offset off when it was opened, or -1 if that
-// is unknown.
+// sizeFrom returns how many bytes the file had after the offset off when it was opened. It returns
+// -1 if that number is unknown.
 func (f *File) sizeFrom(off int64) int64 {
 	if f.access != wire.OpenRead || f.old == math.MaxInt64 {
 		return -1
@@ -66,22 +66,22 @@ func (f *File) SetAttrs(ctx context.Context, a wire.Attrs) error {
 		f.old = min(f.old, a.Size)
 	}
 	if f.Known.Flags&a.Flags&^wire.AttrSize != 0 {
-		f.Known.Flags &= wire.AttrSize // the other attributes may have changed
+		f.Known.Flags &= wire.AttrSize // the request may have changed other attributes, but not the size
 	}
 	return err
 }
 
-// cutTime is how long the truncation request may take.
+// cutTime is the time limit of the request that truncates a file.
 const cutTime = 5 * time.Second
 
-// Cut truncates a file after a failed write. size is the length up to which the file is known to be
-// complete. A file that was longer when it was opened keeps that length.
+// Cut truncates a file after a failed write. The file is known to be complete up to the length
+// size. Cut never makes a file shorter than it was before it was opened.
 func (f *File) Cut(ctx context.Context, size int64) error {
 	f.mux.mu.Lock()
 	old, reach := f.old, f.reach
 	f.mux.mu.Unlock()
 	if f.single || old == math.MaxInt64 || reach <= max(size, old) {
-		return nil // nothing was written after that offset, or the old size is unknown
+		return nil // nothing was written after these offsets, or the old size is unknown
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutTime)
 	defer cancel()
@@ -90,7 +90,7 @@ func (f *File) Cut(ctx context.Context, size int64) error {
 	return f.SetAttrs(ctx, a)
 }
 
-// First returns the oldest handle that is still valid.
+// First returns the oldest handle of the file that is still valid, if there is one.
 func (f *File) First() (Handle, bool) {
 	f.mux.mu.Lock()
 	defer f.mux.mu.Unlock()
@@ -109,8 +109,8 @@ func (f *File) Handle(ctx context.Context) (Handle, error) {
 	return f.await(ctx)
 }
 
-// Ask sends a call about the open file. If its session is lost and k.Again is set, it repeats the
-// call in another session.
+// Ask sends a call that refers to the open file. If the session is lost and k.Again is set, Ask
+// repeats the call in another session.
 func (f *File) Ask(ctx context.Context, k Call, build func(b []byte, id uint32, handle string) []byte) error {
 	for tries := 1; ; tries++ {
 		h, err := f.Handle(ctx)
@@ -127,7 +127,7 @@ func (f *File) Ask(ctx context.Context, k Call, build func(b []byte, id uint32, 
 	}
 }
 
-// Close closes the file in all sessions. If wait is set, it waits for the server's answers and
+// Close closes the file in all sessions. If wait is set, Close waits for the server's answers and
 // returns the first error.
 func (f *File) Close(ctx context.Context, wait bool) error {
 	f.mux.mu.Lock()
@@ -163,16 +163,16 @@ func (f *File) Close(ctx context.Context, wait bool) error {
 	return first
 }
 
-// A Closing is an FSETSTAT followed by a CLOSE. They are sent after WRITEs without waiting for the
-// answers to these.
+// A Closing is an FSETSTAT followed by a CLOSE, which are sent right after WRITEs, without waiting
+// for the answers to the WRITEs.
 type Closing struct {
 	file     *File
 	set, end *Call
 }
 
-// closeBehind sends an FSETSTAT and a CLOSE after the WRITEs to the file, all of which have been
-// sent. It returns nil, and sends nothing, unless the file is open in exactly one session: only
-// within a session are requests processed in order ([Server].InOrder).
+// closeBehind sends an FSETSTAT and a CLOSE for the file, after its WRITEs, which are all queued or
+// sent. It sends nothing and returns nil unless the file is open in exactly one session, because
+// the order of requests is guaranteed only within a session ([Server].InOrder).
 func (f *File) closeBehind(a wire.Attrs) *Closing {
 	if len(f.handles) != 1 || len(f.opening) > 0 || f.handles[0].Session.err != nil {
 		return nil
@@ -185,14 +185,14 @@ func (f *File) closeBehind(a wire.Attrs) *Closing {
 	c.end = &Call{Session: h.Session, Behind: true, Take: TakeOK, Build: func(b []byte, id uint32) []byte {
 		return wire.AppendClose(b, id, h.Handle)
 	}}
-	// Once the file is closed, the server may give the handle to another file.
+	// The server may reuse the handle for another file once this file is closed.
 	f.ending = h
 	f.calls.start(c.set, c.end)
 	return c
 }
 
-// Await waits for both answers and returns the first error. If it returns an ErrSessionLost, the
-// server may have executed neither request.
+// Await waits for both answers and returns the first error. After an ErrSessionLost it is unknown
+// whether the server has executed the two requests.
 func (c *Closing) Await(ctx context.Context) error {
 	m := c.file.mux
 	err := m.Await(ctx, c.set)
@@ -202,21 +202,21 @@ func (c *Closing) Await(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c.end.at == nil {
-		c.file.ending = Handle{} // it was never sent
+		c.file.ending = Handle{} // the CLOSE was never sent, so the handle is still valid
 	}
 	return err
 }
 
-// maxCopyData is how many bytes one copy-data request covers, so that callers see progress now and
-// then.
+// maxCopyData is how many bytes one copy-data request covers. It is bounded so that callers can
+// show progress.
 const maxCopyData = 256 << 20
 
-// Clone has the server copy the first size bytes of the file to another file, which is empty
-// (copy-data). It calls copied with the number of bytes of each step. If the file has become
-// shorter, Clone copies the bytes that exist.
+// Clone has the server copy the first size bytes of the file f to the empty file `to`, by copy-data
+// requests. After each request it calls copied with the number of bytes. If f has become shorter,
+// Clone copies the bytes that exist.
 func (f *File) Clone(ctx context.Context, to *File, size int64, copied func(n int64)) error {
-	// A handle is valid in its session only, and the request contains two handles. So both files
-	// must be open in the same session.
+	// A handle is valid only in its session, and the request contains the handles of both files. So
+	// both must be open in the same session.
 	b, err := to.Handle(ctx)
 	if err != nil {
 		return err
@@ -240,8 +240,8 @@ func (f *File) Clone(ctx context.Context, to *File, size int64, copied func(n in
 	return err
 }
 
-// fillConfig returns the plan for writing size bytes at off. A size of -1 means up to the end of
-// the data.
+// fillConfig returns the configuration of a plan for writing size bytes at off. A size of -1 means
+// that the end of the data is not known yet.
 func (f *File) fillConfig(off, size int64) pipeline.Config {
 	p := pipeline.Config{Offset: off, Size: size}
 	if f.single {

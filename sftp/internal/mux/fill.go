@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// fillEnd is how long an interrupted write waits for the answers to the requests in flight: the
-// file can be truncated only when no WRITE arrives afterwards.
+// fillEnd is how long an interrupted write waits for the answers to the requests in flight. The
+// file may be truncated only once no WRITE can arrive any more.
 const fillEnd = 5 * time.Second
 
-// maxTodo is how many WRITEs may be granted to a fill before it has read their data. More grants
+// maxTodo is how many grants of WRITEs a fill may have before it has read their data. More grants
 // would take room from transfers whose sources are faster.
 const maxTodo = 4
 
-// A fill writes a range of a file from a reader. The goroutine that called Fill reads straight into
-// the packets.
+// A fill writes a range of a file from a reader. The goroutine that called Fill reads the data
+// directly into the packets.
 type fill struct {
 	t    *transfer
-	todo []grant // under mu: granted WRITEs whose data is still to be read and sent
+	todo []grant // grants of WRITEs whose data is not read yet; guarded by mu
 }
 
 func (x *fill) changed() {}
@@ -30,11 +30,11 @@ func (x *fill) granted(g grant) {
 	x.t.notify()
 }
 
-// Fill copies size bytes of r, from offset off on, to the same offsets of the file. A size of -1
-// means up to the end of r. Fill returns how many bytes the server has confirmed without a gap, and
-// a [*Failure] if some are missing. Each time another "every" bytes are confirmed, Fill calls
-// progress, if it is not nil, with the offset where they end. Fill stops when ctx ends or the
-// file's life ends.
+// Fill copies size bytes of r, starting at offset off, to the same offsets of the file. A size of
+// -1 means that Fill copies up to the end of r. Fill returns how many bytes the server has
+// confirmed without a gap, and a [*Failure] if some are missing. After at least `every` further
+// bytes are confirmed, Fill calls progress, if it is not nil, with the offset up to which all bytes
+// are confirmed. Fill stops early when ctx or the file's life ends.
 func (f *File) Fill(ctx context.Context, r io.ReaderAt, off, size, every int64, progress func(end int64)) (moved int64, err error) {
 	m := f.mux
 	x := &fill{}
@@ -61,7 +61,7 @@ func (f *File) Fill(ctx context.Context, r io.ReaderAt, off, size, every int64, 
 		}
 		if len(x.todo) > 0 {
 			x.load(r, size)
-			t.changed(time.Now()) // another WRITE may be granted, whatever the result
+			t.changed(time.Now()) // another WRITE may be granted now, even if this one failed
 			continue
 		}
 		if err := t.wait(ctx, f.life, time.Time{}); err != nil {
@@ -76,7 +76,7 @@ func (f *File) Fill(ctx context.Context, r io.ReaderAt, off, size, every int64, 
 	return end - off, asFailure(end, local, err)
 }
 
-// load reads the data of the first grant, and sends its WRITE. It unlocks mu while it reads.
+// load reads the data of the oldest grant and sends its WRITE. It unlocks mu while it reads.
 func (x *fill) load(r io.ReaderAt, size int64) {
 	t := x.t
 	mu := &t.all.mu
@@ -106,7 +106,7 @@ func (x *fill) load(r io.ReaderAt, size int64) {
 		}
 		g.withdraw(t)
 		b.Free()
-		t.plan.LocalFailed(g.Request.ID, errAbandoned) // no failure, as the range lies beyond the end
+		t.plan.LocalFailed(g.Request.ID, errAbandoned) // not a failure of the transfer: the range is beyond the end of r
 	default:
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -117,14 +117,14 @@ func (x *fill) load(r io.ReaderAt, size int64) {
 	}
 }
 
-// giveBack returns a grant that is not needed any more because the transfer has failed.
+// giveBack returns a grant that is no longer needed because the transfer has failed.
 func (x *fill) giveBack(g grant) {
 	g.withdraw(x.t)
 	x.t.plan.LocalFailed(g.Request.ID, errAbandoned)
 }
 
-// drain returns the unused grants, and waits at most fillEnd for the answers to the others. It
-// unlocks mu while it waits.
+// drain returns the unused grants. Then it waits, at most fillEnd, for the answers to the WRITEs
+// that were sent. It unlocks mu while it waits.
 func (x *fill) drain(ctx context.Context) {
 	t := x.t
 	for _, g := range x.todo {

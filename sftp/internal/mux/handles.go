@@ -13,65 +13,65 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// maxReopen is how many times in a row a file that is open in no session is reopened without any
-// data moving.
+// maxReopen is how many times in a row a file is reopened after it was lost in all sessions, if no
+// data moves in between.
 const maxReopen = 3
 
-// A fileUser is a transfer that uses a file. Its methods run under mu.
+// A fileUser is a transfer that moves data of a file. Its methods run under mu.
 type fileUser interface {
-	// fail ends the transfer because the file is open in no session.
+	// fail ends the transfer, because the file cannot be open in any session.
 	fail(err error)
 
-	// ask lets the transfer ask for room again, because the file was opened in a session.
+	// ask queues the transfer for room again, because the file was opened in a further session.
 	ask(now time.Time)
 
-	// grantRoom lets all transfers use the available room.
+	// grantRoom lets all queued transfers use the available room.
 	grantRoom(now time.Time)
 }
 
-// A handleSet holds the handles of one file: one for each session in which the file is open, since
-// a handle is valid only in its session.
+// A handleSet holds the handles of one file: one for each session in which the file is open,
+// because a handle is valid only in its session.
 type handleSet struct {
 	calls  *calls
-	name   string         // the name that the caller uses
-	Path   string         // the path that is sent to the server
+	name   string         // the file's name as the caller spells it
+	Path   string         // the file's path as it is sent to the server
 	access wire.OpenFlags // OpenRead, OpenWrite or both
 
-	// Own is set if no other client knows the name. Then a reopened file is the same file, and is
-	// not compared.
+	// Own is set if no other client can know the file's name. Then a file that is reopened must be
+	// the same file, and is not compared.
 	Own bool
 
-	// single is set if the file can be used only in the session in which it was opened, because
-	// appended data must arrive in order.
+	// single is set if the file is used only in the session in which it was opened, because data
+	// that is appended must arrive in order.
 	single bool
 
 	// Under mu:
 	Known   wire.Attrs // the attributes of the file when it was opened
 	handles []Handle
-	ending  Handle // the handle whose CLOSE was sent: see Closing
+	ending  Handle // the handle for which a Closing has sent a CLOSE
 	guesses []*guess
-	opening []*Session // an entry for each OPEN under way; nil for any session
+	opening []*Session // an element for each OPEN under way: its session, or nil for any session
 	users   []fileUser
-	tries   int           // how many OPENs in a row lost their session
-	narrow  bool          // the server refuses to open the file in further sessions
-	closed  bool          // the file was closed; a handle from an OPEN under way is closed too
-	err     error         // the reason that it is open in no session
-	changes chan struct{} // closed when handles or err change; nil if nobody waits
-	reach   int64         // upper bound for the end of the written data
-	sure    int64         // lower bound for the end of the confirmed data
-	broke   int           // how many sessions in which the file was open violated the protocol
-	brokeIn *Session      // the last of these sessions
+	tries   int           // number of times in a row that the file's last session, or the session of an OPEN, was lost
+	narrow  bool          // the server has refused to open the file in a further session
+	closed  bool          // the file was closed, so handles from OPENs under way are closed too
+	err     error         // why the file cannot be used any more; nil while it can
+	changes chan struct{} // closed when handles or err change; nil if nobody waits for that
+	reach   int64         // no byte at or after this offset was sent
+	sure    int64         // all bytes before this offset are confirmed
+	broke   int           // number of sessions with this file that violated the protocol
+	brokeIn *Session      // the most recent of these sessions
 }
 
 // A guess is a handle that the client uses in a session before the server has confirmed it.
 type guess struct {
 	session *Session
 	handle  string
-	ids     []uint32 // the IDs of the READs that were sent with this handle
+	ids     []uint32 // IDs of the READs that were sent with the guessed handle
 
 	// Set as answers arrive:
-	open     bool // the handle is right
-	answered bool // attrs or why holds the answer to the FSTAT of the handle
+	open     bool // the OPEN returned the guessed handle
+	answered bool // the FSTAT of the guessed handle was answered; attrs or why holds the answer
 	attrs    wire.Attrs
 	why      error
 }
@@ -91,11 +91,12 @@ func (f *handleSet) isOpenIn(s *Session) bool {
 	return slices.ContainsFunc(f.handles, func(h Handle) bool { return h.Session == s })
 }
 
-// widens reports whether the file may be opened in further sessions.
+// widens reports whether it is allowed to open the file in further sessions.
 func (f *handleSet) widens() bool { return !f.narrow && !f.single }
 
-// idlest returns the handle in the least busy session of the least busy connection: sessions of one
-// connection share its path. It prefers sessions that have room for n bytes.
+// idlest returns the handle in the least busy session of the least busy connection. Connections are
+// compared first, because the sessions of a connection share one path. Sessions with room for n
+// bytes are preferred to those without.
 func (f *handleSet) idlest(n int) (best Handle, ok bool) {
 	type load struct{ full, conn, session int }
 	var least load
@@ -115,8 +116,8 @@ func (f *handleSet) idlest(n int) (best Handle, ok bool) {
 	return best, ok
 }
 
-// spread opens the file in further sessions until it is open in want sessions, and in even sessions
-// of each connection. It stops when there are no more sessions.
+// spread opens the file in further sessions until it is open in at least `want` sessions in all,
+// and in at least `even` sessions of each connection. It stops when no more sessions are open.
 func (f *handleSet) spread(want, even int) {
 	f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session.gone })
 	have := len(f.handles) + len(f.opening)
@@ -138,8 +139,8 @@ func (f *handleSet) spread(want, even int) {
 	}
 }
 
-// fresh returns a session in which the file is not open. It chooses the connection on which the
-// file is open in the fewest sessions. It returns nil if there is no such session.
+// fresh returns a session in which the file is not open, or nil. It chooses one on the connection
+// with the fewest sessions in which the file is open.
 func (f *handleSet) fresh() (best *Session) {
 	least := math.MaxInt
 	for _, s := range f.calls.pool.sessions {
@@ -153,7 +154,7 @@ func (f *handleSet) fresh() (best *Session) {
 	return best
 }
 
-// countOn returns in how many sessions of a connection the file is open or being opened.
+// countOn returns the number of sessions of a connection in which the file is open or being opened.
 func (f *handleSet) countOn(conn *connection) int {
 	n := 0
 	for _, h := range f.handles {
@@ -169,14 +170,14 @@ func (f *handleSet) countOn(conn *connection) int {
 	return n
 }
 
-// fail makes the file unusable, unless it is open in some session.
+// fail makes the file unusable with err, unless the file is open in some session.
 func (f *handleSet) fail(err error) {
 	if f.err == nil && len(f.handles) == 0 {
 		f.endWith(Plain(err))
 	}
 }
 
-// endWith makes the file unusable even if it is open in some session.
+// endWith makes the file unusable with err, even if it is open in some session.
 func (f *handleSet) endWith(err error) {
 	f.err = err
 	f.notifyWaiting()
@@ -193,7 +194,8 @@ func (f *handleSet) notifyWaiting() {
 	}
 }
 
-// awaitChange calls begin, and waits until handles or err change. It unlocks mu while it waits.
+// awaitChange calls the function begin, and then waits until handles or err change. It unlocks mu
+// while it waits.
 func (f *handleSet) awaitChange(ctx context.Context, begin func()) (err error) {
 	if f.changes == nil {
 		f.changes = make(chan struct{})
@@ -210,7 +212,7 @@ func (f *handleSet) awaitChange(ctx context.Context, begin func()) (err error) {
 	return err
 }
 
-// await waits until the file is open in some session, and returns its handle there.
+// await waits until the file is open in some session, and returns the handle in that session.
 func (f *handleSet) await(ctx context.Context) (Handle, error) {
 	for {
 		if h, ok := f.idlest(0); ok {
@@ -223,8 +225,8 @@ func (f *handleSet) await(ctx context.Context) (Handle, error) {
 			return Handle{}, f.calls.err
 		}
 		err := f.awaitChange(ctx, func() {
-			// A session that has failed takes some time to end, and only transfers are notified of
-			// the end.
+			// Drop the handles of sessions that have failed. Such a session takes some time to end,
+			// and then only transfers are notified, so this wait could last for ever.
 			f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session.err != nil })
 			f.spread(1, 0)
 		})
@@ -234,7 +236,7 @@ func (f *handleSet) await(ctx context.Context) (Handle, error) {
 	}
 }
 
-// awaitIn waits until the file is open in a session, and returns its handle there.
+// awaitIn waits until the file is open in the session s, and returns the handle in that session.
 func (f *handleSet) awaitIn(ctx context.Context, s *Session) (Handle, error) {
 	for asked := false; ; asked = true {
 		if i := slices.IndexFunc(f.handles, func(h Handle) bool { return h.Session == s }); i >= 0 && s.err == nil {
@@ -258,7 +260,7 @@ func (f *handleSet) awaitIn(ctx context.Context, s *Session) (Handle, error) {
 	}
 }
 
-// sessionLost removes the handle in a session that has ended.
+// sessionLost removes the file's handle in a session that has ended.
 func (f *handleSet) sessionLost(s *Session) {
 	f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session == s })
 	if len(f.handles)+len(f.opening) == 0 && f.err == nil {
@@ -267,7 +269,7 @@ func (f *handleSet) sessionLost(s *Session) {
 	}
 }
 
-// violated records that the server violated the protocol in a session.
+// violated records that the server violated the protocol in the session s.
 func (f *handleSet) violated(s *Session) {
 	if f.err != nil || f.brokeIn == s || !f.isOpenIn(s) {
 		return
@@ -278,7 +280,8 @@ func (f *handleSet) violated(s *Session) {
 	}
 }
 
-// mayAskAgain counts protocol violations, and reports whether to continue after err.
+// mayAskAgain counts err if it is a protocol violation, and reports whether the file may be used
+// further.
 func (f *handleSet) mayAskAgain(err error) bool {
 	if errors.Is(err, ErrProtocol) {
 		f.broke++
@@ -286,7 +289,8 @@ func (f *handleSet) mayAskAgain(err error) bool {
 	return f.broke <= maxViolations
 }
 
-// reopen opens the file again if it is in use and open in no session.
+// reopen opens the file again, if something still uses it. The caller knows that it is open in no
+// session.
 func (f *handleSet) reopen() {
 	switch {
 	case len(f.users) == 0 && f.changes == nil:
@@ -301,7 +305,7 @@ func (f *handleSet) reopen() {
 	f.openIn(nil)
 }
 
-// openIn opens the file in session s, or in the least busy session if s is nil.
+// openIn sends an OPEN for the file in the session s, or in the least busy session if s is nil.
 func (f *handleSet) openIn(s *Session) *Call {
 	f.opening = append(f.opening, s)
 	h := Handle{Session: s}
@@ -329,7 +333,7 @@ func (f *handleSet) openIn(s *Session) *Call {
 	return k
 }
 
-// opened handles the end of an OPEN.
+// opened handles the result of an OPEN, after any comparison of the file.
 func (f *handleSet) opened(h Handle, err error) {
 	i := slices.Index(f.opening, h.Session)
 	f.opening = slices.Delete(f.opening, i, i+1)
@@ -342,7 +346,7 @@ func (f *handleSet) opened(h Handle, err error) {
 	case err == nil && h.Session.err == nil:
 		f.handles = append(f.handles, h)
 	case len(f.handles)+len(f.opening) > 0:
-		// The file stays open in its other sessions, or in those where an OPEN is under way.
+		// The file remains usable in its other sessions, or in those with an OPEN under way.
 		f.narrow = f.narrow || !errors.Is(err, ErrSessionLost)
 	case f.calls.err == nil && (err == nil || errors.Is(err, ErrSessionLost) && f.mayAskAgain(err)):
 		f.tries++
@@ -361,8 +365,8 @@ func (f *handleSet) opened(h Handle, err error) {
 	}
 }
 
-// guessOpened handles the answer to the OPEN in a session that has a guess, and reports whether the
-// guess may be right.
+// guessOpened handles the answer to an OPEN in a session with a guess. It reports whether the
+// guessed handle may be right.
 func (f *handleSet) guessOpened(g *guess, h Handle, err error) bool {
 	if err != nil || h.Handle != g.handle {
 		if err == nil {
@@ -376,15 +380,16 @@ func (f *handleSet) guessOpened(g *guess, h Handle, err error) bool {
 	return true
 }
 
-// compareGuess compares the file once both answers have arrived.
+// compareGuess compares the attributes of the guessed handle, once both OPEN and FSTAT are
+// answered.
 func (f *handleSet) compareGuess(g *guess) {
 	if g.open && g.answered {
 		f.described(Handle{g.session, g.handle}, g.attrs, g.why)
 	}
 }
 
-// endGuess removes a guess. If it was wrong, the requests that were sent on it are void, and their
-// ranges are requested again.
+// endGuess removes a guess. If the guess was wrong, the answers to the READs that used it are
+// dropped, and their ranges are requested again.
 func (f *handleSet) endGuess(g *guess, right bool) {
 	f.guesses = slices.DeleteFunc(f.guesses, func(other *guess) bool { return other == g })
 	if right {
@@ -398,16 +403,17 @@ func (f *handleSet) endGuess(g *guess, right bool) {
 	}
 }
 
-// compare finds out whether a handle belongs to this file, or to another file that has taken its
-// name. Version 3 has no file ids, so compare uses size, owner, mode and times, as they were when
-// the file was opened. If they have changed since then, it uses the present ones, which it requests
-// with a handle that is known to be right.
+// compare finds out whether the handle h belongs to this file, or to another file that has replaced
+// it under the same name. Version 3 has no file IDs, so compare uses size, owner, mode and times.
+// It compares them with those that the file had when it was opened. If they differ, the file may
+// merely have changed since then, so compare requests the current ones with a handle that is known
+// to be right.
 func (f *handleSet) compare(h Handle) {
 	now := new(wire.Attrs)
 	f.fstat(h, now, func(err error) { f.described(h, *now, err) })
 }
 
-// described handles the attributes of the file to which a handle belongs.
+// described handles the answer to the FSTAT of a handle that is being compared.
 func (f *handleSet) described(h Handle, now wire.Attrs, err error) {
 	if old, ok := f.idlest(0); err == nil && !f.same(f.Known, now, f.sure) && ok {
 		f.compareWith(h, old)
@@ -416,7 +422,8 @@ func (f *handleSet) described(h Handle, now wire.Attrs, err error) {
 	f.compared(h, err, f.Known, now, f.sure)
 }
 
-// compareWith compares handle h with old, which is known to belong to the file.
+// compareWith compares the current attributes of the handle h with those of old, a handle that is
+// known to belong to the file.
 func (f *handleSet) compareWith(h, old Handle) {
 	var now, then wire.Attrs
 	sure, missing := f.sure, 2
@@ -431,14 +438,15 @@ func (f *handleSet) compareWith(h, old Handle) {
 	f.fstat(h, &now, done)
 }
 
-// fstat requests the attributes of a handle.
+// fstat requests the attributes of a handle, stores them in *a, and calls the function then.
 func (f *handleSet) fstat(h Handle, a *wire.Attrs, then func(error)) {
 	f.calls.submit(&Call{Session: h.Session, Take: TakeAttrs(a), then: then, Build: func(b []byte, id uint32) []byte {
 		return wire.AppendFstat(b, id, h.Handle)
 	}})
 }
 
-// compared handles the result of a comparison: it accepts the handle, or closes it.
+// compared handles the result of a comparison. It accepts the handle if both describe the same
+// file, and closes it otherwise.
 func (f *handleSet) compared(h Handle, err error, then, now wire.Attrs, sure int64) {
 	if err == nil && !f.same(then, now, sure) {
 		err = fmt.Errorf("%s is another file by now", f.name)
@@ -452,8 +460,8 @@ func (f *handleSet) compared(h Handle, err error, then, now wire.Attrs, sure int
 	f.opened(h, err)
 }
 
-// same reports whether now and then describe the same file. sure is the offset up to which the
-// server had confirmed the data when it was asked.
+// same reports whether the attributes then and now describe the same file. At the time of the
+// request, the server had confirmed all data before the offset sure.
 func (f *handleSet) same(then, now wire.Attrs, sure int64) bool {
 	both := then.Flags & now.Flags
 	if both&wire.AttrOwner != 0 && (then.UID != now.UID || then.GID != now.GID) ||
@@ -461,8 +469,8 @@ func (f *handleSet) same(then, now wire.Attrs, sure int64) bool {
 		return false
 	}
 	if f.access&wire.OpenWrite != 0 {
-		// WRITEs are in flight, so the file ends somewhere between the confirmed data and the sent
-		// data. The size of another file would be in that range only by chance.
+		// WRITEs may be in flight, so the file must end somewhere between the confirmed data and
+		// the data that was sent. Another file would have a size in that range only by chance.
 		return now.Has(wire.AttrSize) && now.Size >= max(f.Known.Size, sure) && now.Size <= max(f.Known.Size, f.reach)
 	}
 	const known = wire.AttrSize | wire.AttrTimes

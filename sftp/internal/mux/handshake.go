@@ -15,17 +15,17 @@ import (
 
 // A greeting holds the options of a session's handshake.
 type greeting struct {
-	// sequential makes each request wait for the answer to the one before. Otherwise the requests
-	// for limits and for a first file are sent together with INIT. A server that does not support
-	// them refuses them.
+	// sequential makes each request of the handshake wait for the answer to the previous one.
+	// Otherwise the requests for the limits and for a first file are sent together with INIT, and a
+	// server that does not support them refuses them.
 	sequential bool
 
-	first  string           // a file to request; "" for none
-	server *Server          // the properties that the first session has found; nil in that session
-	large  func(size int64) // called if the first file is open and large
+	first  string           // the path of a file to request with the handshake; "" for no file
+	server *Server          // the server's properties, which the first session determined; nil in that session
+	large  func(size int64) // called with the size if the first file was opened and is large
 }
 
-// handshake exchanges INIT and VERSION, and determines what the server can do.
+// handshake exchanges INIT and VERSION with the server, and determines what the server supports.
 func (s *Session) handshake(ctx context.Context, how greeting) (announcement, error) {
 	stop := context.AfterFunc(ctx, func() { _ = s.stream.Close() })
 	g, err := s.exchange(how)
@@ -47,7 +47,7 @@ func (s *Session) exchange(how greeting) (g announcement, err error) {
 	}
 	sent := s.send(b)
 	err = s.awaitPacket()
-	if sent != nil && !errors.Is(err, ErrProtocol) { // otherwise err already holds the server's reason
+	if sent != nil && !errors.Is(err, ErrProtocol) { // an ErrProtocol already quotes what the server sent, which explains more
 		err = lost("write", sent)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Session) exchange(how greeting) (g announcement, err error) {
 	if p.Version < wire.ProtocolVersion {
 		return g, fmt.Errorf("the server speaks version %d of SFTP, and the client version %d", p.Version, wire.ProtocolVersion)
 	}
-	if s.conn.isStream() { // until here, a login may have questioned a user
+	if s.conn.isStream() { // the time limit starts only now: before VERSION, a login may have asked a user for a password
 		late := time.AfterFunc(s.core.config.Timeout, func() { _ = s.stream.Close() })
 		defer func() {
 			if !late.Stop() {
@@ -95,15 +95,16 @@ func (s *Session) exchange(how greeting) (g announcement, err error) {
 	return g, nil
 }
 
-// errOtherServer means that a further session seems to have reached another server behind the same
-// name.
+// errOtherServer means that a further session seems to have reached a different server, although
+// the name of the server is the same.
 var errOtherServer = fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
 
-// maxText is how many bytes an error shows of a text that arrived in place of VERSION.
+// maxText is how many bytes of an unexpected text an error quotes. Such a text may arrive in place
+// of VERSION.
 const maxText = 80
 
-// awaitPacket waits for the first packet. If text arrives instead, the error shows it: read as a
-// length, its first letters would announce a packet of a gigabyte or more.
+// awaitPacket waits for the first packet. If text arrives instead, the error quotes it: as a packet
+// length, its first letters would mean a gigabyte or more.
 func (s *Session) awaitPacket() error {
 	head, err := s.in.Peek(wire.HeaderSize)
 	if err != nil {
@@ -124,8 +125,8 @@ func (s *Session) awaitPacket() error {
 	return fmt.Errorf("%w: it sends text where SFTP begins: %q; if a startup file of the account's shell prints that, such as .bashrc, it must not do so without a terminal", ErrProtocol, words)
 }
 
-// limits reads the answer to the request for limits, and the answers to requests that were sent
-// together with it.
+// limits reads the answer to the request for limits, and all answers that arrive before it. Those
+// belong to requests that were sent in the same packet.
 func (s *Session) limits(g *announcement) error {
 	for {
 		h, err := s.header()
@@ -154,7 +155,7 @@ func (s *Session) limits(g *announcement) error {
 	}
 }
 
-// takeLimits handles the answer to the request for limits.
+// takeLimits stores the server's limits from the answer p.
 func (g *announcement) takeLimits(p *wire.Reply) (err error) {
 	switch {
 	case p.ID != limitsID || p.Type != wire.TypeStatus && p.Type != wire.TypeExtendedReply:
@@ -165,9 +166,9 @@ func (g *announcement) takeLimits(p *wire.Reply) (err error) {
 	return Violation(err)
 }
 
-// prefetch reads the answers to the requests for limits and for a first file. It does not wait for
-// the data of a large file: that takes one more round trip than TCP's first flight, and the
-// transfer of the file requests the data again.
+// prefetch reads the answers to the requests for limits and for a first file. If the file is large,
+// it does not wait for the data: that takes another round trip after TCP's first flight, and the
+// transfer of the file will request the data again.
 func (s *Session) prefetch(g *announcement, large func(size int64)) error {
 	f := g.prefetched
 	for seen := 0; seen != prefetchIDs; {
@@ -192,7 +193,7 @@ func (s *Session) prefetch(g *announcement, large func(size int64)) error {
 			return err
 		}
 	}
-	// Do not prepare for a file that cannot be opened, because it will not be transferred.
+	// Only prepare for a large file if it was opened: otherwise it will not be transferred.
 	if large != nil && f.isLarge() {
 		large(f.attrs.Size)
 	}
@@ -200,8 +201,8 @@ func (s *Session) prefetch(g *announcement, large func(size int64)) error {
 	return nil
 }
 
-// isLate reports whether an answer is one for which the handshake did not wait. It returns true
-// once for each such answer. Only the reader calls it.
+// isLate reports whether id belongs to an answer for which the handshake did not wait. It returns
+// true only once for each such answer. Only the goroutine that reads calls it.
 func (s *Session) isLate(id uint32) bool {
 	if id >= prefetchReadID+uint32(len(guessedHandles)) || s.late&(1<<id) == 0 {
 		return false
@@ -210,8 +211,8 @@ func (s *Session) isLate(id uint32) bool {
 	return true
 }
 
-// skip discards the data of a first file for which the handshake did not wait. Only the reader
-// calls it.
+// skip reads and drops the data of a first file, if the handshake did not wait for that data. Only
+// the goroutine that reads calls it.
 func (s *Session) skip(n, extra int) error {
 	if n > prefetchData {
 		return fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, n, prefetchData)

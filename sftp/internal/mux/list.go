@@ -14,42 +14,42 @@ import (
 
 const (
 	// maxListAhead is how many READDIRs may be in flight for one directory. A listing begins with
-	// two: the second receives the end of a short directory.
+	// two in flight: for a short directory, the second one receives the end of the listing.
 	maxListAhead = 64
 
-	// maxListEmpty is how many answers in a row may contain only "." and "..", or nothing.
+	// maxListEmpty is how many answers in a row may have no entries except "." and "..".
 	maxListEmpty = 16
 
-	// maxListUnsafe is how many answers may contain names that no entry may have.
+	// maxListUnsafe is how many answers may contain unsafe names, which no entry may have.
 	maxListUnsafe = 64
 
-	// maxListHeld is how many entries may wait to be taken before READDIRs stop, some 4 MiB. The
-	// answers in flight are not counted.
+	// maxListHeld is how many entries may wait to be taken by Next before no more READDIRs are
+	// sent. They take some 4 MiB. Entries of answers in flight are not counted.
 	maxListHeld = 16 << 10
 )
 
-// A ListParser parses the entries of one answer. count is how many names the answer has besides "."
-// and "..". unsafe is an error about the first name that no entry may have.
+// A ListParser parses the entries of one answer. It returns the entries with safe names as list,
+// the number of names besides "." and ".." as count, and an error about the first unsafe name.
 type ListParser func(names wire.Names) (list []fs.FileInfo, count int, unsafe error)
 
 // A Listing is an open directory. It keeps several requests in flight. Next and Close must not be
-// called at the same time.
+// called concurrently.
 type Listing struct {
 	mux   *Mux
 	parse ListParser
 	at    Handle
-	ctx   context.Context // ends the listing
+	ctx   context.Context // the listing stops when ctx ends
 
 	// Under mu:
 	entries  queue[fs.FileInfo]
 	ahead    int   // how many requests may be in flight
-	asked    []int // the numbers of the requests in flight, in the order in which they were sent
-	last     int   // the latest number
-	endedAt  int   // the number of the request whose answer marked the end
-	empty    int   // answers in a row without names
-	end      error // the reason to ask no more; io.EOF at the end
-	unsafe   error // about the first name that no entry may have
-	bad      int   // how many answers had such names
+	asked    []int // the numbers of the requests in flight, in the order of sending
+	last     int   // the number of the most recent request
+	endedAt  int   // number of the first request whose answer marked the end of the directory
+	empty    int   // number of answers in a row without entries
+	end      error // why no more requests are sent; io.EOF at the end of the directory
+	unsafe   error // an error about the first unsafe name
+	bad      int   // number of answers that had unsafe names
 	notified chan struct{}
 }
 
@@ -71,7 +71,7 @@ func (m *Mux) OpenDir(ctx context.Context, path string, parse ListParser) (*List
 	return &Listing{mux: m, parse: parse, at: Handle{k.at, h}, ahead: 2, notified: make(chan struct{}, 1), ctx: ctx}, nil
 }
 
-// ask sends READDIRs up to the number that may be in flight.
+// ask sends READDIRs until the allowed number is in flight.
 func (d *Listing) ask() {
 	for len(d.asked) < d.ahead && d.end == nil && d.entries.length() < maxListHeld {
 		d.last++
@@ -104,12 +104,13 @@ func (d *Listing) ask() {
 	}
 }
 
-// over reports whether no more entries can arrive: answers to requests after the end have no names.
+// over reports whether no more entries can arrive. Answers to requests that were sent after the one
+// that marked the end contain no names.
 func (d *Listing) over() bool {
 	return d.end != nil && (len(d.asked) == 0 || d.end == io.EOF && d.asked[0] > d.endedAt)
 }
 
-// answer handles the answer to one request.
+// answer handles the answer to the request with the given number.
 func (d *Listing) answer(number int, list []fs.FileInfo, count int, err error) {
 	if i, ok := slices.BinarySearch(d.asked, number); ok {
 		d.asked = slices.Delete(d.asked, i, i+1)
@@ -138,8 +139,8 @@ func (d *Listing) answer(number int, list []fs.FileInfo, count int, err error) {
 	}
 }
 
-// Next fills into with the next entries, and returns their number: see store.Entries. If some names
-// were unsafe, it reports that after the last entry.
+// Next fills `into` with the next entries and returns their number, as store.Entries requires. If
+// some names were unsafe, it returns an error about the first of them after the last entry.
 func (d *Listing) Next(into []fs.FileInfo) (int, error) {
 	mu := &d.mux.mu
 	mu.Lock()

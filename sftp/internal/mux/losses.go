@@ -4,39 +4,41 @@ import (
 	"time"
 )
 
-// A server may end sessions again and again, and move a little data each time. That must not make
-// the client log in again and again without a pause.
+// A server may end sessions again and again, after moving a little data in each. The client must
+// not respond by logging in again and again without a pause.
 const (
-	// firstPause is how long the client waits before it opens another session after the second loss
-	// in a row. After the first loss it does not wait. The pause doubles with each loss, up to
+	// firstPause is how long the client waits before it opens a session after the second loss in a
+	// row. After the first loss it does not wait. Each further loss doubles the pause, up to
 	// maxPause.
 	firstPause = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 
-	// calmTime is the time after which one loss no longer counts.
+	// calmTime is the time without a loss after which one earlier loss no longer counts.
 	calmTime = 30 * time.Second
 
-	// maxLosses is how many losses in a row the client tolerates. Each calmBytes that move cancel
-	// one loss, but they do not shorten the pauses.
+	// maxLosses is how many losses in a row the client tolerates. For each calmBytes bytes that
+	// move, one loss no longer counts, but the pauses stay as long.
 	maxLosses = 10
 	calmBytes = 1 << 20
 )
 
-// losses counts the sessions that ended unexpectedly. Sessions that end together count as
-// one loss: an epoch begins with each loss, and sessions of an earlier epoch do not count.
+// losses counts the sessions that ended unexpectedly. Sessions that end together must count as one
+// loss. So each loss begins an epoch, and a session that was opened in an earlier epoch does not
+// count.
 type losses struct {
-	epoch int       // the number of losses so far
-	level int       // recent losses; it sets the length of the pause
-	spent int       // losses that neither time nor moved bytes have compensated
-	moved int64     // bytes of files since the last loss
-	last  time.Time // when the last loss occurred
+	epoch int       // number of losses so far
+	level int       // number of recent losses, which sets the length of the pause
+	spent int       // number of losses for which neither time nor moved bytes have made up
+	moved int64     // bytes of file data since the last loss
+	last  time.Time // time of the last loss
 	until time.Time // no session is opened before this time
 }
 
-// forgotten returns how many losses the time since the last one has compensated.
+// forgotten returns how many losses no longer count because of the time since the last one.
 func (s *losses) forgotten(now time.Time) int { return int(now.Sub(s.last) / calmTime) }
 
-// add counts the loss of a session that was opened in the given epoch.
+// add counts the loss of a session that was opened in the epoch `epoch`, unless a loss has been
+// counted since.
 func (s *losses) add(now time.Time, epoch int) {
 	if epoch != s.epoch {
 		return
@@ -51,5 +53,5 @@ func (s *losses) add(now time.Time, epoch int) {
 	}
 }
 
-// tooMany reports whether to stop opening sessions.
+// tooMany reports whether so many losses have occurred that no more sessions should be opened.
 func (s *losses) tooMany(now time.Time) bool { return s.spent-s.forgotten(now) > maxLosses }

@@ -1,13 +1,13 @@
 package mux
 
-// A bufferUse counts the bytes in the buffers of all files: data that was read ahead, or written
-// and not confirmed. It is used under mu, as are the types below.
+// A bufferUse counts the bytes in the buffers of all files: data that was read ahead, and data that
+// was written but not confirmed. This type and the types below are used under mu.
 type bufferUse struct {
-	held int64      // number of bytes
+	held int64      // bytes in buffers
 	free []*segment // unused segments
 }
 
-// reserve adds n bytes to held if the total stays within most, and reports whether it did.
+// reserve adds n bytes to held and returns true, unless held would then be more than `most` bytes.
 func (u *bufferUse) reserve(n, most int64) bool {
 	if u.held+n > most {
 		return false
@@ -27,45 +27,47 @@ func (u *bufferUse) newSegment() *segment {
 	return s
 }
 
-// sureSegments is how many segments a file may always have, however much memory others hold.
+// sureSegments is how many segments a file may always have, even if other files use all the memory.
 const sureSegments = 2
 
 // A segmentUse counts the segments of one file.
 type segmentUse struct {
 	all      *bufferUse
 	segments int
-	held     int64 // bytes in their buffers
+	held     int64 // bytes in the buffers of these segments
 }
 
-// mayHold reports whether the file may have another segment of size bytes. memory is how many bytes
-// all files together may hold, and path how many this file may hold.
+// mayHold reports whether the file may have another segment of size bytes. All files together may
+// hold `memory` bytes, and this file may hold `path` bytes.
 func (u *segmentUse) mayHold(size, memory, path int64) bool {
 	return u.segments < sureSegments || u.all.held+size <= memory && u.held+size <= path
 }
 
-// hold adds to the counts of segments and of bytes in their buffers.
+// hold adds to the number of segments, and to the number of bytes in their buffers. Both arguments
+// may be negative.
 func (u *segmentUse) hold(segments int, bytes int64) {
 	u.segments += segments
 	u.held += bytes
 	u.all.held += bytes
 }
 
-// A segment is a part of a run of a WriteBehind. It is kept until the server has confirmed it, so
-// that it can be sent again if its session is lost.
+// A segment is a part of a run of a WriteBehind. It is kept until the server has confirmed its
+// data, so that the data can be sent again if the session is lost.
 type segment struct {
 	use     *segmentUse
 	off     int64
-	n       int // number of bytes
-	room    int // capacity in bytes
+	n       int // bytes of data
+	room    int // capacity of the buffer in bytes
 	buffer  *Buffer
-	asked   bool // it was sent, so no more data is added
-	writing int  // how many queued packets refer to buffer
-	done    bool // nothing but those packets needs it
+	asked   bool // its data was sent, so no more is added
+	writing int  // number of users that still need buffer, such as queued packets
+	done    bool // the run no longer needs the segment
 }
 
 func (s *segment) end() int64 { return s.off + int64(s.n) }
 
-// written is called when a packet that refers to the buffer has been sent.
+// written is called when one of the counted users, such as a packet that was sent, is done with
+// buffer.
 func (s *segment) written() {
 	s.writing--
 	s.release()

@@ -8,13 +8,13 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A Mux holds the connections to one server, and everything that is in flight on them. Each part
-// has a file: see the package comment.
+// A Mux holds the connections to one server, and all requests that are in flight on them. Its parts
+// have a file each: see the package comment.
 type Mux struct {
 	core
 	Server    *Server
-	link      *pipeline.Link // bounds the bytes in flight
-	ops       *pipeline.Ops  // bounds the requests without data in flight
+	link      *pipeline.Link // limits the bytes in flight
+	ops       *pipeline.Ops  // limits the requests without data that are in flight
 	table     requestTable
 	pool      pool
 	opener    opener
@@ -22,15 +22,15 @@ type Mux struct {
 	transfers transfers
 	buffers   bufferUse
 
-	prefetched *prefetched // under mu: nil if nothing was prefetched, or after its use
+	prefetched *prefetched // the first file; nil if no file was prefetched, or after it was used; guarded by mu
 }
 
-// ExpectFirst, as the value of [Config].Expect, stands for the size of the file [Config].First.
+// ExpectFirst, as the value of [Config].Expect, means the size of the file [Config].First.
 const ExpectFirst = -1
 
-// New opens one session on one connection. If owned is set, the connection is closed with the mux,
-// or if New fails. Over a stream, a deadline of ctx replaces the time limit of the handshake,
-// because the handshake may include a login that questions a user.
+// New opens one session on the connection first. If owned is set, the mux closes that connection,
+// even if New fails. Over a stream, a deadline of ctx replaces the time limit of the handshake,
+// because the handshake may include a login that asks a user for a password.
 func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, error) {
 	m := &Mux{core: core{config: config}}
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
@@ -69,7 +69,8 @@ func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, e
 	return m, nil
 }
 
-// learn stores what the server has announced, and bounds the bytes and requests in flight.
+// learn stores the properties that the server has announced, and sets limits for the bytes and the
+// requests in flight.
 func (m *Mux) learn(s *Server) {
 	limits := pipeline.Limits{MaxBytes: m.config.Memory, Sessions: m.config.Sessions * m.config.Conns}
 	if n := m.config.Requests; n > 0 {
@@ -84,8 +85,8 @@ func (m *Mux) learn(s *Server) {
 	m.pool.setFloor(0)
 }
 
-// Close ends the mux, after [Mux.Drain]. Calls under way fail with [ErrClosed]. A second Close
-// returns [ErrClosed] too.
+// Close calls [Mux.Drain] and then ends the mux. Calls under way fail with [ErrClosed]. A second
+// Close returns [ErrClosed] too.
 func (m *Mux) Close() error {
 	m.Drain()
 	if ended := m.opener.closeAll(ErrClosed); errors.Is(ended, ErrClosed) {
@@ -94,29 +95,29 @@ func (m *Mux) Close() error {
 	return nil
 }
 
-// Drain waits until the server has answered the CLOSEs that nobody waits for, but at most a second:
-// see Drain of the client.
+// Drain waits until the server has answered the CLOSEs for which nobody waits, but at most a
+// second: see Drain of the client.
 func (m *Mux) Drain() { m.calls.drain() }
 
 // A State describes the activity of a mux, and its measurements of the path to the server.
 type State struct {
-	Conns, Sessions int // how many are open
-	Window          int // how many bytes may be in flight
-	InFlight        int // how many bytes are in flight
+	Conns, Sessions int // open connections and sessions
+	Window          int // limit for the bytes in flight
+	InFlight        int // bytes in flight
 	RoundTrip       time.Duration
-	Rate            int64 // bytes per second
+	Rate            int64 // in bytes per second
 
 	Transfers  int
-	Requests   bool   // requests wait for an answer or to be sent
-	Closing    int    // CLOSEs that are not answered and that nobody waits for
+	Requests   bool   // some requests are unanswered or not sent yet
+	Closing    int    // CLOSEs without an answer for which nobody waits
 	Unsent     bool   // some requests without data have not been sent
-	Held       int64  // bytes in buffers of files: read ahead, or written and not confirmed
-	LastLoss   error  // the error of the session that failed last
-	Guesses    bool   // the server returns handles in a known order
-	Prefetched []byte // data that arrived with the handshake; nil if no data arrived, or after its use
+	Held       int64  // bytes in buffers of files: read ahead, or written but not confirmed
+	LastLoss   error  // the error of the session that failed most recently
+	Guesses    bool   // the first handle of each session can be guessed
+	Prefetched []byte // data that arrived with the handshake; nil if none arrived or it was used already
 }
 
-// State returns the present state.
+// State returns the current state.
 func (m *Mux) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,28 +143,28 @@ func (m *Mux) RoundTrip() time.Duration {
 	return m.pool.trip()
 }
 
-// Context returns a context that ends with the mux.
+// Context returns a context that ends when the mux is closed or fails.
 func (m *Mux) Context() context.Context { return m.ctx }
 
-// Start sends calls, in one packet if there is room for all.
+// Start sends calls without waiting. They share one packet if that has room for all.
 func (m *Mux) Start(list ...*Call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls.start(list...)
 }
 
-// Await waits until a call that was started has ended.
+// Await waits until a started call has ended, and returns its error.
 func (m *Mux) Await(ctx context.Context, k *Call) error { return m.calls.await(ctx, k) }
 
 // Do sends a call and waits until it has ended.
 func (m *Mux) Do(ctx context.Context, k *Call) error { return m.calls.do(ctx, k) }
 
-// CloseHandle asks the server to close a handle, and does not wait. It is meant for [Call].Orphan,
-// which runs under the lock.
+// CloseHandle asks the server to close a handle, without waiting for the answer. It is meant for
+// [Call].Orphan, which runs under the lock.
 func (m *Mux) CloseHandle(h Handle) { m.calls.closeHandle(h) }
 
-// The following methods handle the events of sessions, which sessionOwner and openerEvents
-// describe.
+// The following methods handle the events of sessions. The interfaces sessionOwner and openerEvents
+// describe them.
 
 func (m *Mux) sent() { m.calls.wakeDrain() }
 

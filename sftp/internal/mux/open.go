@@ -8,19 +8,19 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// OpenOptions says how Open opens a file. By default Open also requests the attributes of the file
-// at the same time.
+// OpenOptions says how Open opens a file. By default, Open also requests the attributes of the file
+// in the same packet.
 type OpenOptions struct {
-	Also   *Call       // sent in place of the request for attributes
-	Listed *wire.Attrs // the known attributes of the file: they are not requested
+	Also   *Call       // a call to send in place of the request for attributes
+	Listed *wire.Attrs // attributes of the file that are known already, so they are not requested
 
-	// Patient makes Open wait for the answer even if the context has ended, for callers that have
-	// to know whether the file exists.
+	// Patient makes Open wait for the answer even after the context has ended. It is for callers
+	// that must know whether the file exists.
 	Patient bool
 }
 
-// Open opens the file for the first time. was is the error of the request for the attributes that
-// the file had before.
+// Open opens the file for the first time. The result was is the error of the request for the
+// attributes that the file had before it was opened.
 func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how OpenOptions) (was, err error) {
 	m := f.mux
 	if flags == wire.OpenRead && how.Also == nil {
@@ -70,8 +70,8 @@ func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs,
 	}
 }
 
-// takePrefetched returns the prefetched first file, if name is its name and its session is alive.
-// It returns it only once.
+// takePrefetched returns the prefetched first file, if it has that name and its session is alive.
+// It returns the file only once.
 func (m *Mux) takePrefetched(name string) *prefetched {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,8 +89,8 @@ func (m *Mux) takePrefetched(name string) *prefetched {
 	return nil
 }
 
-// PrefetchedAttrs returns the answer to the STAT of a first file, at most prefetchStats times. ok
-// is false if there is no answer for that name.
+// PrefetchedAttrs returns the answer to the STAT of the first file, at most prefetchStats times.
+// The result ok is false if there is no answer for that name.
 func (m *Mux) PrefetchedAttrs(name string) (a wire.Attrs, err error, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

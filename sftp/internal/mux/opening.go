@@ -10,19 +10,19 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// eagerTime is how long a server may take to answer a handshake that sends requests before it is
-// answered. After that, the client begins another session with a sequential handshake.
+// eagerTime is how long the client waits for the answer to a handshake that sends all its requests
+// at once. After that, it begins another session, whose handshake is sequential.
 const eagerTime = 5 * time.Second
 
-// loginGrace is how long a login under way may still take after the mux has ended. On a long path
-// it is loginTrips round trips, if that is longer. It is short, because a user may have interrupted
-// a copy.
+// loginGrace is how long a login that is under way may continue after the mux has ended. On a long
+// path it may take loginTrips round trips, if that is longer. The time is short, because a user who
+// has interrupted a copy may be waiting.
 const loginGrace = 2 * time.Second
 
 // openerEvents receives the events of an opener. All methods are called under mu.
 type openerEvents interface {
-	// greeting is called for a session that has a number and is about to start its handshake. The
-	// method may add requests to it.
+	// greeting is called for a session that has a number and is about to start its handshake. It
+	// may add requests to the handshake.
 	greeting(s *Session)
 
 	// opened is called for a session that is ready for requests.
@@ -32,7 +32,7 @@ type openerEvents interface {
 	// back.
 	broken(s *Session)
 
-	// starved is called when there is no session any more: everything that needs one has to fail.
+	// starved is called when no session is left, so that everything that needs one has to fail.
 	starved(err error)
 }
 
@@ -43,19 +43,19 @@ type opener struct {
 	table  *requestTable
 	owner  sessionOwner
 	events openerEvents
-	ready  chan struct{} // closed when the first session is open, or has failed
+	ready  chan struct{} // closed when the first session is open, or could not be opened
 
 	// Under mu:
 	server     *Server // nil until the first session is open
-	sequential bool    // how sessions are opened: see greeting
+	sequential bool    // sessions need sequential handshakes: see type greeting
 	losses     losses
 }
 
-// openFirst opens a session on the first connection. It determines what the server can do, and how
-// its sessions have to be opened. It takes mu.
+// openFirst opens a session on the first connection. It determines what the server supports, and
+// whether its sessions need sequential handshakes. It takes mu.
 func (o *opener) openFirst(ctx context.Context, conn *connection) (*Session, announcement, error) {
 	if conn.isStream() {
-		return o.open(ctx, conn, false, o.config.First) // a second handshake is impossible on a stream
+		return o.open(ctx, conn, false, o.config.First) // a stream allows only one handshake, so there is no second attempt
 	}
 	eager, cancel := context.WithTimeoutCause(ctx, eagerTime, ErrHandshakeTime)
 	defer cancel()
@@ -63,23 +63,23 @@ func (o *opener) openFirst(ctx context.Context, conn *connection) (*Session, ann
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNoSession) {
 		return s, g, err
 	}
-	// Perhaps the server does not offer SFTP, or is slow, or fails on requests that arrive before
-	// it has answered INIT. Try again with a handshake that waits for each answer.
+	// The server may not offer SFTP, may be slow, or may fail on requests that arrive before it has
+	// answered INIT. Try again with a handshake that waits for each answer.
 	if hasEnded(eager, conn.carrier) {
 		return nil, announcement{}, err
 	}
 	o.sequential = true
 	s, g, again := o.open(ctx, conn, true, "")
 	if again != nil && !errors.Is(again, errNoSubsystem) && ctx.Err() == nil {
-		again = err // the first error states why the connection ended
+		again = err // only the first error says why the connection ended
 	}
 	return s, g, again
 }
 
-// hasEnded reports whether a connection has ended. It sends a request of the connection to find
-// out. Opening a channel would not do: when a connection ends, package ssh first drops the channels
-// that wait for an answer and only then refuses new ones, so a channel opened in between would wait
-// for ever. If there is no answer in time, the connection counts as alive.
+// hasEnded reports whether a connection has ended. It sends a Ping to find out. Opening a channel
+// would not work: when a connection ends, package ssh first drops the channels that wait for an
+// answer, and only then refuses new ones. A channel that is opened in between would wait for ever.
+// If the answer does not arrive in time, hasEnded returns false.
 func hasEnded(ctx context.Context, c Carrier) bool {
 	answered := make(chan error, 1)
 	go func() { answered <- c.Ping() }() // Ping returns when the server answers or the connection ends
@@ -91,7 +91,7 @@ func hasEnded(ctx context.Context, c Carrier) bool {
 	}
 }
 
-// open opens a session and exchanges INIT and VERSION. It takes mu.
+// open opens a session on a connection, and performs the handshake. It takes mu.
 func (o *opener) open(ctx context.Context, conn *connection, sequential bool, first string) (*Session, announcement, error) {
 	stream, err := conn.carrier.Open(ctx, sequential)
 	if err != nil {
@@ -119,7 +119,7 @@ func (o *opener) open(ctx context.Context, conn *connection, sequential bool, fi
 	return s, g, nil
 }
 
-// enlist gives a session its number.
+// enlist assigns a number to a session and adds it to the pool.
 func (o *opener) enlist(s *Session) {
 	if o.err != nil {
 		s.err = o.err
@@ -134,10 +134,10 @@ func (o *opener) enlist(s *Session) {
 	s.epoch = o.losses.epoch
 }
 
-// isEnlisted reports whether a session has its number.
+// isEnlisted reports whether a session is in the pool.
 func (o *opener) isEnlisted(s *Session) bool { return slices.Contains(o.pool.sessions, s) }
 
-// strike removes a session whose handshake has failed, and its requests.
+// strike removes a session whose handshake has failed, and takes back its requests.
 func (o *opener) strike(s *Session, err error) {
 	s.timer.Stop()
 	if s.gone || !o.isEnlisted(s) {
@@ -150,7 +150,7 @@ func (o *opener) strike(s *Session, err error) {
 	o.events.broken(s)
 }
 
-// begin starts the goroutines of a session.
+// begin starts the goroutines of a session, so that it can be used.
 func (o *opener) begin(s *Session) {
 	s.conn.opening--
 	s.conn.open = append(s.conn.open, s)
@@ -165,8 +165,8 @@ func (o *opener) begin(s *Session) {
 	o.events.opened(s)
 }
 
-// grow opens sessions until there are want of them, as far as possible. left is how many bytes they
-// still have to move.
+// grow opens further sessions until `want` sessions are open, as far as the server allows. The
+// sessions still have to move `left` bytes.
 func (o *opener) grow(want int, left int64) {
 	if o.err != nil {
 		return
@@ -179,7 +179,7 @@ func (o *opener) grow(want int, left int64) {
 	}
 	conns, each := o.pool.worth(want, left)
 	if o.pool.streams {
-		want = min(want, max(conns, 1)) // each session costs a login
+		want = min(want, max(conns, 1)) // on streams each session costs a login
 	}
 	o.connect(conns)
 	for _, conn := range o.pool.conns {
@@ -190,7 +190,7 @@ func (o *opener) grow(want int, left int64) {
 	for n := o.pool.usable(); n < want; n++ {
 		conn, wait := o.pool.place()
 		if wait {
-			return // the connection being opened will have sessions, or will fail
+			return // wait: the connection that is being opened will have sessions, or will fail
 		}
 		if conn == nil && o.pool.isFull() {
 			if n == 0 {
@@ -207,15 +207,15 @@ func (o *opener) grow(want int, left int64) {
 	}
 }
 
-// connect begins further connections until there are conns of them.
+// connect begins to open further connections until there are conns of them.
 func (o *opener) connect(conns int) {
 	for len(o.pool.conns) < conns {
 		o.startOpening(o.pool.newConnection())
 	}
 }
 
-// expect begins further connections if they help to move left bytes, even before the first one has
-// a session. It takes mu.
+// expect begins to open further connections if they help to move `left` bytes. It may do so before
+// the first connection has a session. It takes mu.
 func (o *opener) expect(left int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -225,15 +225,15 @@ func (o *opener) expect(left int64) {
 	}
 }
 
-// startOpening starts a goroutine that opens a session.
+// startOpening starts a goroutine that opens a session on conn.
 func (o *opener) startOpening(conn *connection) {
 	conn.opening++
 	o.pool.opening++
 	o.work.Go(func() { o.openOn(conn) })
 }
 
-// openOn opens a session on a connection. If the connection has no carrier, it connects first. It
-// takes mu.
+// openOn opens a session on a connection. If that is not connected yet, openOn connects it first.
+// It takes mu.
 func (o *opener) openOn(conn *connection) {
 	err := o.pause(o.ctx)
 	if err == nil && conn.carrier == nil {
@@ -253,10 +253,10 @@ func (o *opener) openOn(conn *connection) {
 	conn.opening--
 	switch {
 	case errors.Is(err, ErrNoSession) && len(conn.open) > 0:
-		conn.limit = len(conn.open) // the server is not asked for more sessions again
+		conn.limit = len(conn.open) // do not ask the server for more sessions on this connection
 	case len(conn.open) == 0 && conn.opening == 0:
 		if o.drop(conn); conn.carrier == nil || conn.isStream() && !conn.served {
-			o.pool.maxConns = max(1, len(o.pool.conns)) // no other connection can be opened
+			o.pool.maxConns = max(1, len(o.pool.conns)) // do not try to open more connections
 		}
 	default:
 		conn.limit = len(conn.open)
@@ -268,7 +268,7 @@ func (o *opener) openOn(conn *connection) {
 		o.grow(1, 0)
 		return
 	}
-	// No session is left. If there is a Connect, a later call may try again.
+	// No session is left. If Connect is set, a later call may open one.
 	err = fmt.Errorf("%w, and there is no other: %w", ErrConnectionLost, noEOF(err))
 	if o.config.Connect == nil {
 		o.fail(err)
@@ -277,7 +277,7 @@ func (o *opener) openOn(conn *connection) {
 	o.events.starved(err)
 }
 
-// pause waits until the next session may be opened. It takes mu.
+// pause waits until a session may be opened: after losses, there is a pause. It takes mu.
 func (o *opener) pause(ctx context.Context) error {
 	o.mu.Lock()
 	d := time.Until(o.losses.until)
@@ -285,16 +285,16 @@ func (o *opener) pause(ctx context.Context) error {
 	return rate.Sleep(ctx, d)
 }
 
-// makeConnection opens a connection and logs in. When the mux ends, it does not abort the login:
-// OpenSSH 9.8 and later refuse source addresses whose connections end before they have logged in.
-// It takes mu.
+// makeConnection opens a connection and logs in. It continues when the mux ends, because OpenSSH
+// 9.8 and later refuse source addresses whose connections end before they have logged in. It takes
+// mu.
 func (o *opener) makeConnection(conn *connection) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(o.ctx), o.config.Timeout, ErrHandshakeTime)
 	defer cancel()
 	stop := context.AfterFunc(o.ctx, func() { time.AfterFunc(max(loginGrace, loginTrips*o.config.Trip), cancel) })
 	defer stop()
 	made, err := o.config.Connect(ctx)
-	<-o.ready // the following depends on the first session, even if the connection was refused
+	<-o.ready // the steps below depend on the first session, even if this connection was refused
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (o *opener) makeConnection(conn *connection) error {
 	return nil
 }
 
-// openFurther opens a session other than the first. It takes mu.
+// openFurther opens a session that is not the first one. It takes mu.
 func (o *opener) openFurther(conn *connection) (*Session, error) {
 	ctx, cancel := context.WithTimeoutCause(o.ctx, o.config.Timeout, ErrHandshakeTime)
 	defer cancel()
@@ -323,7 +323,7 @@ func (o *opener) openFurther(conn *connection) (*Session, error) {
 func (o *opener) drop(conn *connection) {
 	i := slices.Index(o.pool.conns, conn)
 	if i < 0 {
-		return // the client was closed meanwhile
+		return // the client was closed meanwhile, and the connection removed
 	}
 	o.pool.conns = slices.Delete(o.pool.conns, i, i+1)
 	if carrier := conn.carrier; carrier != nil && conn.owned {
@@ -331,24 +331,25 @@ func (o *opener) drop(conn *connection) {
 	}
 }
 
-// noteEnd records that a session has ended: it receives no more replies and sends no more requests.
+// noteEnd records that a session has ended, so that it receives and sends nothing any more.
 func (o *opener) noteEnd(s *Session, now time.Time) {
 	s.conn.open = slices.DeleteFunc(s.conn.open, func(other *Session) bool { return other == s })
 	if s.conn.isStream() {
-		s.conn.limit = 0 // a stream has no other session
+		s.conn.limit = 0 // a stream cannot have another session
 	}
 	o.losses.add(now, s.epoch)
 }
 
-// dropIdle drops the connection of a session that has ended, if that was its last session and
-// another connection can be used. Such a connection is probably broken.
+// dropIdle drops a connection whose last session has ended, if another connection can be used: the
+// connection is probably broken.
 func (o *opener) dropIdle(conn *connection) {
 	if len(conn.open)+conn.opening == 0 && (o.config.Connect != nil || len(o.pool.conns) > 1) {
 		o.drop(conn)
 	}
 }
 
-// takeBack frees the number of a session, and removes its requests so that others can repeat them.
+// takeBack frees the number of a session, and removes its requests, so that other sessions can
+// repeat them.
 func (o *opener) takeBack(s *Session) {
 	s.gone = true
 	again := o.table.removeAll(s)
@@ -373,8 +374,8 @@ func (o *opener) fail(err error) {
 	o.events.starved(o.err)
 }
 
-// closeAll ends everything with err, and closes the connections that the mux owns. It returns the
-// error that had ended the mux before, or nil. It takes mu.
+// closeAll ends all sessions with err, and closes the connections that the mux owns. It returns the
+// error that ended the mux earlier, or nil. It takes mu.
 func (o *opener) closeAll(err error) (ended error) {
 	o.mu.Lock()
 	ended = o.err
@@ -384,7 +385,7 @@ func (o *opener) closeAll(err error) (ended error) {
 	o.mu.Unlock()
 	o.stop(err)
 	for _, conn := range conns {
-		if conn.owned && conn.carrier != nil { // a connection that is being opened ends by itself
+		if conn.owned && conn.carrier != nil { // a connection that is still being opened closes itself
 			_ = conn.carrier.Close()
 		}
 	}

@@ -9,58 +9,59 @@ import (
 
 const (
 	// farTrip is the shortest round trip at which TCP's window may limit a connection. With the
-	// common window of 4 MiB, one connection moves a gigabyte per second at this round trip, and
+	// usual window of 4 MiB, one connection can move a gigabyte per second at this round trip, and
 	// less at longer ones.
 	farTrip = 4 * time.Millisecond
 
-	// If farBytes are left on such a path, all allowed connections are opened at once, each with
-	// farSessions sessions. To find out one by one whether they help would take longer than moving
-	// that much data.
+	// If at least farBytes remain to be moved on such a path, all allowed connections are opened at
+	// once, with farSessions sessions each. Adding one at a time, to see whether it helps, would
+	// take longer than moving that much data.
 	farBytes    = 64 << 20
 	farSessions = 2
 
-	// A server may seem far because it is short of processor time: then it answers late, but not
-	// always, and each further login costs it more of that time. So if the server accepted the
+	// A near server may seem far because it is short of processor time. It then answers late, but
+	// not always, and each further login costs it more of that time. So if the server accepted the
 	// connection within farTrip, or if it is reached over a stream, it counts as far only after
-	// lateBytes have moved, and only if it answered no request within farTrip.
+	// lateBytes have moved, and only if it has answered no request within farTrip.
 	lateBytes = 8 << 20
 
 	// nearWrites is the minimum window if all transfers are uploads and the server is near. With
-	// the common minimum, sshd needs 1.5 times the processor time per byte, presumably because data
+	// the usual minimum, sshd needs 1.5 times the processor time per byte, presumably because data
 	// waits there until it has left the processor's cache.
 	nearWrites = 3 * wire.CommonData
 
-	// someConns bounds the connections on paths shorter than longTrip. On longer paths each
-	// connection carries some 40 MB/s, and all allowed connections are opened.
+	// someConns is the limit for connections on paths with a round trip shorter than longTrip. On
+	// longer paths each connection carries some 40 MB/s, so all allowed connections are opened.
 	someConns = 4
 	longTrip  = 50 * time.Millisecond
 
-	// loginTrips is how many round trips pass before a further connection carries its share: up to
-	// thirteen to log in and to open a session, and seven for TCP's slow start.
+	// loginTrips is how many round trips pass before a further connection carries its share of the
+	// data: up to thirteen to log in and to open a session, and seven for TCP's slow start.
 	loginTrips = 20
 
-	// A connection that moves cipherRate bytes per second is probably limited by the core that
-	// encrypts it: the rate is above a link of 1 Gb/s, and below the speed of most cores. Then
-	// further connections are opened if cipherBytes are left. A login costs some 70 ms of a core on
-	// both sides, and if the server is short of cores, its sessions slow each other down.
+	// If one connection moves cipherRate bytes per second, the processor core that encrypts it is
+	// probably the limit: the rate is higher than that of a 1 Gb/s link, and lower than the speed
+	// of most cores. In this case further connections are opened if at least cipherBytes remain. A
+	// login costs some 70 ms of a core on both sides, and sessions of a server that is short of
+	// cores slow each other down.
 	cipherRate  = 150 << 20
 	cipherBytes = 512 << 20
 )
 
-// A pool holds the connections and sessions of a mux, and decides how many are worth having. It has
-// no goroutines: the opener opens them.
+// A pool holds the connections and sessions of a mux, and decides how many of them are worthwhile.
+// It has no goroutines; the opener opens connections and sessions.
 type pool struct {
-	link *pipeline.Link // nil until the server's abilities are known
-	ops  *pipeline.Ops  // nil until then as well
+	link *pipeline.Link // nil until the server's properties are known
+	ops  *pipeline.Ops  // nil until the server's properties are known
 
 	canConnect   bool          // further connections can be opened
-	seed         time.Duration // the round trip until one is measured; 0 if unknown
-	maxConns     int           // the largest number of connections
-	sessionsEach int           // the largest number of sessions per connection
+	seed         time.Duration // time that it took to connect, used until a round trip is measured; 0 if unknown
+	maxConns     int           // limit for the number of connections
+	sessionsEach int           // limit for the sessions of each connection
 	streams      bool          // connections are streams, with one session each
 
 	conns    []*connection
-	sessions []*Session // by number; nil where a number is free
+	sessions []*Session // indexed by number; nil if a number is free
 	opening  int        // sessions that are being opened
 }
 
@@ -78,7 +79,7 @@ func (p *pool) open() int {
 	return n
 }
 
-// outstanding returns how many bytes are in flight.
+// outstanding returns the number of bytes in flight.
 func (p *pool) outstanding() int {
 	n := 0
 	for i, s := range p.sessions {
@@ -89,7 +90,7 @@ func (p *pool) outstanding() int {
 	return n
 }
 
-// outstandingOn returns how many bytes are in flight on one connection.
+// outstandingOn returns the number of bytes in flight on one connection.
 func (p *pool) outstandingOn(conn *connection) int {
 	n := 0
 	for i, s := range p.sessions {
@@ -100,11 +101,11 @@ func (p *pool) outstandingOn(conn *connection) int {
 	return n
 }
 
-// worth returns how many connections to open even before the channels of the first are used up, and
-// the least number of sessions for each. left is how many bytes remain, and want is how many
-// sessions would help. Several connections help on a long path, where the peers' TCP windows limit
-// each connection, often to less data than four sessions have room for. They help on a fast path
-// because one core encrypts each connection.
+// worth returns how many connections should be opened even while the first has room for more
+// sessions, and how many sessions each should have at least. There are `left` bytes to be moved,
+// for which `want` sessions would help. Several connections help on a long path, because the peers'
+// TCP windows limit each connection, often to less data than fits into four sessions. They help on
+// a fast path, because one processor core encrypts each connection.
 func (p *pool) worth(want int, left int64) (conns, each int) {
 	trip := p.trip()
 	most := p.maxConns
@@ -128,9 +129,9 @@ func (p *pool) worth(want int, left int64) (conns, each int) {
 // within farTrip.
 func (p *pool) isNear() bool { return p.seed > 0 && p.seed < farTrip }
 
-// trip returns the shortest known round trip, of requests with and without data. Before the first
-// answer it returns the time that it took to connect. For a near server it returns that time until
-// lateBytes have moved.
+// trip returns the shorter one of two measured round trips: that of requests with data, and that of
+// requests without data. Before the first answer, and for a near server until lateBytes have moved,
+// it returns the time that it took to connect.
 func (p *pool) trip() time.Duration {
 	if p.link == nil {
 		return p.seed
@@ -151,7 +152,8 @@ func (p *pool) trip() time.Duration {
 	return min(data, calls)
 }
 
-// setFloor sets the minimum window. reads is how many transfers are downloads.
+// setFloor sets the minimum window. The argument reads is the number of transfers that are
+// downloads.
 func (p *pool) setFloor(reads int) {
 	n := pipeline.DefaultMinBytes
 	if reads == 0 && p.isNear() && p.trip() < farTrip {
@@ -160,9 +162,9 @@ func (p *pool) setFloor(reads int) {
 	p.link.SetFloor(n)
 }
 
-// widen enlarges the window for further connections, whose rate is not known yet: slow connections
-// must not take the room of fast ones. Connections without a session do not count, as others would
-// take their room meanwhile.
+// widen enlarges the window for further connections, whose rate is not known yet. Otherwise slow
+// connections could use all of the window that fast ones need. Connections without a session do not
+// count, because the other connections would fill their part of the window meanwhile.
 func (p *pool) widen() {
 	used := map[*connection]bool{}
 	for _, s := range p.sessions {
@@ -173,8 +175,8 @@ func (p *pool) widen() {
 	p.link.Widen(max(len(used)-1, 0) * pipeline.DefaultSessionBytes)
 }
 
-// even returns the least number of sessions of each connection in which a file should be open. want
-// is the number of sessions for the file, and left is how many of its bytes remain.
+// even returns the number of sessions on each connection in which a file should be open at least.
+// The whole file should be open in `want` sessions, and `left` of its bytes remain to be moved.
 func (p *pool) even(want int, left int64) int {
 	conns, each := p.worth(want, left)
 	if conns == 1 {
@@ -184,7 +186,7 @@ func (p *pool) even(want int, left int64) int {
 }
 
 // usable returns how many sessions are open or soon will be. On a far path, it does not count
-// sessions of connections that are still being opened.
+// sessions on connections that are still being opened.
 func (p *pool) usable() int {
 	n := p.open() + p.opening
 	if p.link != nil && p.trip() >= farTrip && p.open() > 0 {
@@ -203,8 +205,8 @@ func (p *pool) newConnection() *connection {
 	return conn
 }
 
-// place returns the connection with the fewest sessions among those that have room for another. If
-// no connection has room, best is nil, and wait reports whether a connection is being opened.
+// place returns the connection with the fewest sessions among those that may have another one. If
+// no connection may, best is nil, and wait reports whether a connection is being opened.
 func (p *pool) place() (best *connection, wait bool) {
 	for _, conn := range p.conns {
 		if conn.carrier == nil {

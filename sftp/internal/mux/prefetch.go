@@ -8,56 +8,57 @@ import (
 )
 
 const (
-	// prefetchData is how many bytes of a first file are requested. Every server must return that
-	// many, and most small files have fewer.
+	// prefetchData is how many bytes of a first file are requested. Every server must be able to
+	// return that many in one answer, and most small files are shorter.
 	prefetchData = wire.SureData
 
-	// prefetchLife is how long the answers about a first file are used. A later Open must see the
-	// file as it is then.
+	// prefetchLife is how long the answers about a first file may be used. An Open after that time
+	// must see the file as it is then.
 	prefetchLife = 5 * time.Second
 
-	// prefetchStats is how many Stat calls the answers serve: a copy looks for the file, and then
-	// checks that it is a regular file before it opens it.
+	// prefetchStats is how many Stat calls the prefetched answer serves. A copy needs two: it looks
+	// for the file, and then checks that it is a regular file before it opens it.
 	prefetchStats = 2
 )
 
-// guessedHandles are the handles that known servers return first in a session. OpenSSH counts from
-// zero in four bytes, and haul in eight. A server refuses a READ of an invalid handle, which does
-// no harm. A READ of the right handle saves a round trip.
+// guessedHandles are the handles that known servers return first in a session. OpenSSH uses a
+// four-byte counter that starts at zero, and haul one of eight bytes. A server refuses a READ with
+// an invalid handle, which does no harm. A READ with the right handle saves a round trip.
 var guessedHandles = [...]string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"}
 
-// The ids of requests that are sent in the handshake.
+// The IDs of the requests that are sent in the handshake.
 const (
 	limitsID       = 1 // the request for limits
 	prefetchStatID = limitsID + iota
 	prefetchOpenID
-	prefetchReadID // the first of the READs; there is one for each of guessedHandles
+	prefetchReadID // the ID of the first READ; there is a READ for each of guessedHandles
 )
 
-// prefetchIDs has a bit for each request sent after INIT. prefetchKnows has the bits of the
-// requests whose answers describe the file.
+// Bit n of these sets stands for the request with ID n. prefetchIDs contains all requests that are
+// sent after INIT. prefetchKnows contains those before the READs: their answers describe the limits
+// and the first file.
 const (
 	prefetchIDs   = 1<<(prefetchReadID+len(guessedHandles)) - 1<<limitsID
 	prefetchKnows = 1<<prefetchReadID - 1<<limitsID
 )
 
-// A prefetched is a file that was requested together with the handshake.
+// A prefetched is a first file that was requested together with the handshake.
 type prefetched struct {
 	name    string
 	session *Session
 	until   time.Time
-	stats   int // how many Stat calls were answered
+	stats   int // number of Stat calls that were answered
 
 	attrs  wire.Attrs
-	stat   error // why attrs is unknown
+	stat   error // the error of the STAT; nil if attrs is valid
 	handle string
-	open   error // why handle is unknown
+	open   error // the error of the OPEN; nil if handle is valid
 	data   []byte
-	begins bool // data is the beginning of the file
+	begins bool // data is the beginning of the file's content
 	read   [len(guessedHandles)][]byte
 }
 
-// ask appends the requests to b.
+// ask appends the requests for the first file to b.
 func (f *prefetched) ask(b []byte) []byte {
 	b = wire.AppendStat(b, prefetchStatID, f.name)
 	b = wire.AppendOpen(b, prefetchOpenID, f.name, wire.OpenRead, wire.Attrs{})
@@ -67,7 +68,7 @@ func (f *prefetched) ask(b []byte) []byte {
 	return b
 }
 
-// take stores the answer to one of the requests.
+// take stores the answer p to one of the requests.
 func (f *prefetched) take(p *wire.Reply) error {
 	switch p.ID {
 	case prefetchStatID:
@@ -87,7 +88,7 @@ func (f *prefetched) take(p *wire.Reply) error {
 	return nil
 }
 
-// finish selects the data that was read with the handle of the file.
+// finish picks, from the answers to the READs, the data that was read with the right handle.
 func (f *prefetched) finish(now time.Time) {
 	for i, h := range guessedHandles {
 		if f.open == nil && f.handle == h && f.read[i] != nil {
@@ -102,7 +103,7 @@ func (f *prefetched) isLarge() bool {
 	return f.open == nil && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size >= prefetchData
 }
 
-// whole returns the content of the file if all of it arrived with the handshake, or nil.
+// whole returns the content of the file if all of it arrived with the handshake, and nil otherwise.
 func (f *prefetched) whole() []byte {
 	if f.begins && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size == int64(len(f.data)) && len(f.data) < prefetchData {
 		return f.data

@@ -2,7 +2,7 @@ package mux
 
 import "slices"
 
-// A queue is a FIFO queue with a constant cost per item.
+// A queue is a FIFO queue. Adding and removing an item takes constant time on average.
 type queue[T any] struct {
 	items []T
 	head  int
@@ -34,7 +34,7 @@ func (q *queue[T]) pop() (v T, ok bool) {
 	return v, true
 }
 
-// removeItem removes an item from a queue, wherever it is.
+// removeItem removes an item from any position of a queue.
 func removeItem[T comparable](q *queue[T], v T) {
 	if i := slices.Index(q.items[q.head:], v); i >= 0 {
 		q.items = slices.Delete(q.items, q.head+i, q.head+i+1)

@@ -10,44 +10,44 @@ import (
 
 const (
 	// aheadGrowth is the factor by which the read-ahead distance grows each time that the reader
-	// has shown that it continues.
+	// proves to be reading sequentially.
 	aheadGrowth = 4
 
-	// aheadShown is the fraction of a block, a quarter, that a reader must take to show that it
-	// continues.
+	// aheadShown is the divisor for the part of a block, a quarter, that a reader has to take to
+	// prove that it is reading sequentially.
 	aheadShown = 4
 
-	// maxJoin is the length in bytes up to which an answer is copied to the end of the previous
-	// one: a server that answers byte by byte must not cost a buffer for each byte.
+	// maxJoin is the length in bytes up to which received data is copied to the end of the previous
+	// block. Otherwise a server that answers byte by byte would cost a buffer for each byte.
 	maxJoin = 4 << 10
 )
 
-// A ReadAhead reads a file for a reader that reads sequentially. Its methods must not be called at
-// the same time; they take mu.
+// A ReadAhead reads a file ahead of a sequential reader. Its methods must not be called
+// concurrently. They take mu.
 type ReadAhead struct {
 	f     *File
 	t     *transfer
-	pos   int64 // the next byte to be taken
-	start int64 // where reading began
+	pos   int64 // offset of the next byte that the reader takes
+	start int64 // offset at which reading began
 	ahead int64 // how many bytes after pos to request
-	shown bool  // the reader has taken enough of the block to show that it continues
-	block block // the block that is being read
+	shown bool  // the reader has taken enough of this block to prove that it reads sequentially
+	block block // the block from which the reader takes bytes
 
 	// Under mu:
-	blocks []block // in order of their offsets
-	limit  int64   // bytes up to here may be requested
-	held   int64   // this file's share of bufferUse.held
+	blocks []block // received blocks, in the order of their offsets
+	limit  int64   // offset up to which bytes may be requested
+	held   int64   // this file's share of bufferUse.held, in bytes
 }
 
-// A block holds bytes that have arrived.
+// A block holds received bytes that the reader has not taken yet.
 type block struct {
-	off    int64 // offset of the first byte in b
+	off    int64 // offset in the file of the first byte in b
 	b      []byte
-	size   int     // the original number of bytes
-	buffer *Buffer // the buffer of b
+	size   int     // length of b before the reader took any of it
+	buffer *Buffer // the buffer that holds b
 }
 
-// ReadAhead begins to read at offset off. It requests the next ahead bytes.
+// ReadAhead begins to read at the offset off. It requests the next `ahead` bytes at once.
 func (f *File) ReadAhead(off, ahead int64) *ReadAhead {
 	r := &ReadAhead{f: f, pos: off, start: off, limit: off, ahead: ahead}
 	r.t = &transfer{file: &f.handleSet, sink: r}
@@ -58,10 +58,10 @@ func (f *File) ReadAhead(off, ahead int64) *ReadAhead {
 	return r
 }
 
-// Pos returns the offset of the next byte.
+// Pos returns the offset of the next byte that the reader takes.
 func (r *ReadAhead) Pos() int64 { return r.pos }
 
-// Ahead sets how many bytes to request after the last byte that the reader has taken.
+// Ahead sets how many bytes to request in advance of the reader.
 func (r *ReadAhead) Ahead(n int64) { r.ahead = n }
 
 func (r *ReadAhead) place(pipeline.Request) []byte { return nil }
@@ -84,16 +84,16 @@ func (r *ReadAhead) received(now time.Time, id uint32, off int64, buf *Buffer, n
 	r.blocks = slices.Insert(r.blocks, i, block{off, buf.Bytes[:n], n, buf})
 }
 
-// ask requests the bytes that the reader may want next.
+// ask requests the bytes that the reader is likely to read next.
 func (r *ReadAhead) ask() {
 	m := r.f.mux
 	held := &m.buffers.held
 	chunk := int64(r.t.plan.Chunk())
-	// More than fits on the path would only use memory.
+	// Requesting more than fits on the path would only use memory.
 	r.ahead = min(r.ahead, int64(m.link.Window())+2*chunk)
 	want := r.pos + r.ahead
 	if over := *held - r.held + (want - r.pos) - int64(m.config.Memory); over > 0 {
-		want = max(want-over, r.pos+1) // each file may have one request in flight
+		want = max(want-over, r.pos+1) // even without memory, each file may have one request in flight
 	}
 	want = r.start + (want-r.start+chunk-1)/chunk*chunk
 	r.limit = max(r.limit, want)
@@ -104,7 +104,7 @@ func (r *ReadAhead) ask() {
 	r.t.advance(time.Now())
 }
 
-// Drop ends reading ahead. No method may be called afterwards.
+// Drop stops reading ahead and frees the buffers. No method may be called afterwards.
 func (r *ReadAhead) Drop() {
 	m := r.f.mux
 	m.mu.Lock()
@@ -120,9 +120,9 @@ func (r *ReadAhead) Drop() {
 	r.blocks = nil
 }
 
-// Next returns at least one byte at Pos. It waits if none has arrived. The bytes are valid until
-// Took has been called for all of them. At the end of the file the error is io.EOF; other errors
-// are a [*Failure].
+// Next returns at least one byte at Pos. It waits if no byte has arrived. The result is valid until
+// Took has been called for all of its bytes. At the end of the file the error is io.EOF. All other
+// errors are of type [*Failure].
 func (r *ReadAhead) Next() ([]byte, error) {
 	if len(r.block.b) == 0 {
 		if err := r.fill(); err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The reader of a session calls takeData and takeReply without mu. They take it themselves.
+// The goroutine that reads a session calls takeData and takeReply without holding mu. They take mu
+// themselves.
 
-// find returns the request to which a reply belongs.
+// find returns the request that the reply with this type and ID answers.
 func (m *Mux) find(s *Session, t wire.Type, id uint32) (*request, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -23,8 +24,8 @@ func (m *Mux) find(s *Session, t wire.Type, id uint32) (*request, error) {
 	return a, nil
 }
 
-// takeData handles a DATA packet whose header has been read. The data is read from the channel
-// straight into its destination.
+// takeData handles a DATA packet whose header has been read. It reads the data from the channel
+// directly into its destination.
 func (m *Mux) takeData(s *Session) error {
 	if _, err := io.ReadFull(s.in, s.head[wire.HeaderSize:]); err != nil {
 		return lost("read", err)
@@ -52,16 +53,16 @@ func (m *Mux) takeData(s *Session) error {
 	return m.took(s, p, got, err)
 }
 
-// A destination says where the data of a request is stored.
+// A destination says where to store the data of a request.
 type destination struct {
 	a      *request
 	t      *transfer
-	to     []byte  // nil if the data is not needed
-	b      *Buffer // the buffer of to, if the sink takes buffers
-	unsure bool    // the data may belong to another file, and is discarded
+	to     []byte  // memory for the data; nil if the data is not needed
+	b      *Buffer // the buffer that holds `to`, if the sink accepts buffers
+	unsure bool    // the data may belong to another file, so it is discarded
 }
 
-// placeOf checks that a request may receive n bytes, and returns their destination.
+// placeOf checks that a request may receive n bytes, and returns the destination of these bytes.
 func (m *Mux) placeOf(s *Session, id uint32, n int) (destination, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +90,8 @@ func (m *Mux) placeOf(s *Session, id uint32, n int) (destination, error) {
 	return p, nil
 }
 
-// took passes data to its transfer after got bytes have been read. err is why the read ended early.
+// took handles the data of a request after got bytes have been read. If reading failed before all
+// bytes were read, err says why.
 func (m *Mux) took(s *Session, p destination, got int, err error) error {
 	now := time.Now()
 	m.mu.Lock()
@@ -101,7 +103,7 @@ func (m *Mux) took(s *Session, p destination, got int, err error) error {
 			b.Free()
 		}
 		if t.gone {
-			t.notify() // the goroutine that owns the memory waits for this
+			t.notify() // the goroutine that owns the memory waits until it is no longer written to
 		}
 		return lost("read", err)
 	}
@@ -121,7 +123,7 @@ func (m *Mux) took(s *Session, p destination, got int, err error) error {
 		t.plan.Reply(now, inner, got)
 		t.changed(now)
 		if t.gone {
-			t.notify() // the goroutine that owns the memory waits for this
+			t.notify() // the goroutine that owns the memory waits until it is no longer written to
 		}
 		return nil
 	}
@@ -130,13 +132,13 @@ func (m *Mux) took(s *Session, p destination, got int, err error) error {
 	return nil
 }
 
-// takeReply handles a packet of any other type, which is in body.
+// takeReply handles a packet that is not DATA. The whole packet is in s.body.
 func (m *Mux) takeReply(s *Session) error {
 	var err error
 	if s.parsed, err = wire.ParseReply(s.body); err != nil {
 		return Violation(err)
 	}
-	p := &s.parsed // s.parsed is reused to avoid an allocation for each reply
+	p := &s.parsed // s.parsed is reused, to avoid an allocation for each reply
 	if s.isLate(p.ID) {
 		return nil
 	}
@@ -170,7 +172,7 @@ func (m *Mux) takeReply(s *Session) error {
 	return nil
 }
 
-// takeStatus handles an answer to a READ or a WRITE that is not DATA. It runs under mu.
+// takeStatus handles a reply to a READ or a WRITE, except DATA. It runs under mu.
 func (m *Mux) takeStatus(now time.Time, s *Session, a *request, p *wire.Reply) error {
 	t := a.of.(*transfer)
 	if p.Type != wire.TypeStatus || !t.writes() && p.Status == wire.OK {

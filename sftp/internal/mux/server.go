@@ -8,33 +8,35 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// An announcement holds what a server offers at the start of a session.
+// An announcement holds the abilities and limits that a server sends at the start of a session.
 type announcement struct {
 	ext        wire.Extensions
 	limits     wire.Limits
-	prefetched *prefetched // nil if no file was requested
+	prefetched *prefetched // the first file; nil if no file was requested
 }
 
-// A Server describes a server from its announcement. It does not change.
+// A Server describes a server, as far as its announcement and its version string reveal. It never
+// changes.
 type Server struct {
 	Ext                   wire.Extensions
 	limits                wire.Limits
-	ReadChunk, WriteChunk int  // the largest number of bytes that a READ may request, and that a WRITE may carry
-	Draft                 bool // the server expects the arguments of SYMLINK in the draft's order
+	ReadChunk, WriteChunk int  // the largest numbers of bytes that a READ may request and that a WRITE may carry
+	Draft                 bool // the server expects the two paths of SYMLINK in the order of the draft
 
 	// InOrder is set if the server is known to process the requests of a session in order, as
-	// section 6.1 of the draft demands: its version contains one of orderedServers, and it
-	// announces limits, as these servers do. Servers built on github.com/pkg/sftp may process an
-	// FSETSTAT before a WRITE that was sent earlier, and this WRITE then changes the time that was
-	// set. A server that processed a CLOSE first would lose the WRITE.
+	// section 6.1 of the draft demands. This is so if its version string contains one of
+	// orderedServers and it announces limits, as these servers do. Other servers, such as those
+	// built on github.com/pkg/sftp, may process an FSETSTAT before a WRITE that was sent earlier.
+	// The WRITE then changes the time that was set. If such a server processed a CLOSE first, the
+	// WRITE would be lost.
 	InOrder bool
 }
 
-// orderedServers are substrings of the versions of servers that process requests in order.
-// sshd may run another program for SFTP, so its version alone is no proof.
+// orderedServers are parts of the version strings of servers that process requests in order. The
+// version string of sshd proves nothing alone, because sshd may run another program for SFTP.
 var orderedServers = []string{"OpenSSH", "haul"}
 
-// newServer returns a Server for an announcement.
+// newServer returns the description of the server at the other end of a Carrier.
 func newServer(g announcement, over Carrier, config Config) *Server {
 	s := &Server{Ext: g.ext, limits: g.limits, InOrder: g.ext.Has(wire.ExtLimits)}
 	if c, ok := over.(sshConn); ok {
@@ -47,16 +49,17 @@ func newServer(g announcement, over Carrier, config Config) *Server {
 	return s
 }
 
-// OpenFiles returns how many files and directories a session may have open, or 0 if the server does
-// not announce a limit.
+// OpenFiles returns the limit for open files and directories of a session. It returns 0 if the
+// server announces no limit.
 func (s *Server) OpenFiles() int { return int(min(s.limits.Handles, math.MaxInt32)) }
 
-// packetRoom is the largest number of bytes in a packet besides its data, as OpenSSH calculates it.
+// packetRoom is how many bytes of a packet are reserved for everything but its data. OpenSSH uses
+// the same number.
 const packetRoom = 1 << 10
 
-// chunkFor returns how many bytes of data to put into a request. limit is the most data that the
-// server accepts in one request, and packet the size of its largest packet; 0 means that the server
-// does not announce it.
+// chunkFor returns how many bytes of data to put into one request. The server accepts at most
+// `limit` bytes of data in a request, and packets of at most `packet` bytes; 0 means that it
+// announces no such limit.
 func chunkFor(limit, packet uint64, config Config) int {
 	n := wire.SureData
 	if limit > 0 {

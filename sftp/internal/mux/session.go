@@ -13,96 +13,97 @@ import (
 )
 
 const (
-	// sessionBuffer is the size in bytes of the buffer for replies: it has room for many short
-	// ones, and is so small that most of the data of a long reply is read straight into its
+	// sessionBuffer is the size in bytes of the buffer for received packets. It holds many short
+	// replies. It is small, so that most of the data of a long reply is read directly into its
 	// destination.
 	sessionBuffer = 4 << 10
 
-	// maxSend is the largest number of bytes in one Write to a channel.
+	// maxSend is the largest number of bytes that one Write passes to a channel.
 	maxSend = 256 << 10
 
-	// maxGather is the length in bytes up to which a packet of data is copied to the end of other
-	// packets so that one Write sends them all.
+	// maxGather is the length in bytes up to which a packet of data is copied after other packets,
+	// so that one Write sends them all.
 	maxGather = 16 << 10
 
-	// maxSpare is the size in bytes up to which a buffer for requests is kept for reuse.
+	// maxSpare is the capacity in bytes up to which a buffer of sent requests is kept for reuse.
 	maxSpare = 64 << 10
 
-	// longAnswer is how long a server may be silent during a slow request, such as hashing a file,
-	// on a connection that cannot be checked.
+	// longAnswer is how long a server may be silent during a slow request, such as hashing a file.
+	// It applies to a connection that cannot be pinged.
 	longAnswer = time.Hour
 
-	// sessionEnd is how long a session that has failed may take to end. After that, its connection
-	// is closed.
+	// sessionEnd is how long a session may take to end after it has failed. After that time, its
+	// whole connection is closed.
 	sessionEnd = 5 * time.Second
 )
 
 // A sessionOwner handles the events of a session. Its methods run under mu, except takeData and
-// takeReply, which the reader of the session calls without it.
+// takeReply: the goroutine that reads the session calls these without holding mu.
 type sessionOwner interface {
-	// takeData reads the rest of a DATA packet whose header has been read, and handles the packet.
+	// takeData reads the rest of a DATA packet, whose header has been read, and handles the packet.
 	takeData(s *Session) error
 
-	// takeReply handles a packet of any other type, which is in body.
+	// takeReply handles a packet that is not DATA. The whole packet is in s.body.
 	takeReply(s *Session) error
 
-	// sent is called when requests without data have been sent.
+	// sent is called when all queued requests without data have been sent.
 	sent()
 
-	// ended is called when both goroutines of the session have ended.
+	// ended is called when both goroutines of the session have returned.
 	ended(s *Session)
 }
 
-// A Session is an SFTP session on an SSH channel or on a stream. One goroutine reads the replies
-// and one writes the requests. One Write sends all requests that have gathered since the last
-// Write.
+// A Session is an SFTP session on an SSH channel or on a stream. One goroutine, the reader, reads
+// the replies. Another, the writer, writes the requests: one Write sends all requests that were
+// queued since the previous Write.
 //
-// Only the writer may wait until the server reads. If the reader waited for that while the server
-// waited for the reader, both would wait for ever.
+// Only the writer may wait until the server reads. If the reader waited for the server, while the
+// server waited for the reader, both would wait for ever.
 type Session struct {
 	core   *core
 	owner  sessionOwner
 	conn   *connection
 	stream io.ReadWriteCloser
-	moved  atomic.Int64 // when a byte was last sent or received, in nanoseconds since 1970
+	moved  atomic.Int64 // time of the last sent or received byte, in nanoseconds since 1970
 
-	// Used by the reader only:
+	// Used only by the reader:
 	in     *bufio.Reader
 	head   [wire.DataHeaderSize]byte
-	body   []byte     // the packet being read
-	parsed wire.Reply // the content of body
-	late   int        // a bit for each answer that the handshake did not wait for: see isLate
+	body   []byte     // the packet that is being read
+	parsed wire.Reply // the parsed content of body
+	late   int        // a bit for each answer for which the handshake did not wait: see isLate
 
 	// Under mu:
-	n       int  // its number in the pool
-	ready   bool // the handshake is over, and the goroutines are running
-	epoch   int  // the epoch of losses in which the session was opened
+	n       int  // the session's number in the pool
+	ready   bool // the handshake is done, and the goroutines are running
+	epoch   int  // the losses' epoch in which the session was opened
 	due     sync.Cond
-	text    []byte // requests to be sent
+	text    []byte // requests that are not sent yet
 	spare   []byte
-	sending bool            // the writer is sending the requests that were in text
-	bulk    queue[outgoing] // packets of data, and requests that must not overtake them; sent after text
-	pending int             // requests that wait for an answer
-	slow    int             // those of the pending requests that may take long
-	running int             // running goroutines
-	timer   *time.Timer     // calls look
-	err     error           // the reason that the session ends
+	sending bool            // the writer is sending requests that it has taken from text
+	bulk    queue[outgoing] // packets of data, and requests that must follow them; sent after text
+	pending int             // number of requests that wait for an answer
+	slow    int             // number of pending requests whose answers may take long
+	running int             // number of running goroutines
+	timer   *time.Timer     // calls look when it fires
+	err     error           // why the session ends or has ended; nil before
 	gone    bool            // the session has ended, and its requests were taken back
 }
 
-// A memory holds a packet of data. written is called, under mu, when no session reads the packet
-// any more.
+// A memory holds a packet of data. Its method written is called, under mu, when no session needs
+// the packet any more.
 type memory interface{ written() }
 
-// noMemory is the memory of a packet that need not be released.
+// noMemory is for a packet whose memory need not be released.
 type noMemory struct{}
 
 func (noMemory) written() {}
 
-// An outgoing is a packet of data to be sent, or a request that must follow one.
+// An outgoing is a packet of data that is queued, or a request that must be sent after such a
+// packet.
 type outgoing struct {
 	b      []byte
-	memory memory // the memory that holds b
+	memory memory // owns the bytes of b
 }
 
 // newSession returns a session that is not in the pool yet.
@@ -115,7 +116,7 @@ func newSession(c *core, owner sessionOwner, conn *connection, stream io.ReadWri
 	return s
 }
 
-// A sessionReader records when bytes arrive.
+// A sessionReader reads from a session's stream, and records the time at which bytes arrive.
 type sessionReader struct{ s *Session }
 
 func (r sessionReader) Read(p []byte) (int, error) {
@@ -128,14 +129,14 @@ func (r sessionReader) Read(p []byte) (int, error) {
 
 func (s *Session) noteMoved() { s.moved.Store(time.Now().UnixNano()) }
 
-// start starts the goroutines.
+// start starts the reader and the writer.
 func (s *Session) start() {
 	s.running = 2
 	s.core.work.Go(func() { s.end(s.read()) })
 	s.core.work.Go(func() { s.end(s.write()) })
 }
 
-// end is called when one of the goroutines ends. It takes mu.
+// end is called when the reader or the writer returns. It takes mu.
 func (s *Session) end(err error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -146,20 +147,20 @@ func (s *Session) end(err error) {
 	}
 }
 
-// fail ends a session with err.
+// fail makes a session end, with err as the reason.
 func (s *Session) fail(err error) {
 	if s.err != nil {
 		return
 	}
 	s.err, s.core.last = err, err
 	s.due.Signal()
-	// Closing a channel may block as long as its connection does. If it takes too long, look closes
-	// the connection.
+	// Closing a channel may block as long as its connection blocks. If that takes too long, look
+	// closes the connection.
 	s.core.work.Go(func() { _ = s.stream.Close() })
 	s.timer.Reset(sessionEnd)
 }
 
-// write sends requests until the session ends. It takes mu.
+// write sends queued requests until the session ends. It takes mu.
 func (s *Session) write() error {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -198,7 +199,7 @@ func (s *Session) write() error {
 	}
 }
 
-// send writes b to the stream. It is called without mu.
+// send writes b to the stream. It is called without holding mu.
 func (s *Session) send(b []byte) error {
 	for len(b) > 0 {
 		n, err := s.stream.Write(b[:min(len(b), maxSend)])
@@ -211,7 +212,7 @@ func (s *Session) send(b []byte) error {
 	return nil
 }
 
-// discardBulk drops packets that will not be sent.
+// discardBulk drops the packets of data that are still queued when the session ends.
 func (s *Session) discardBulk() {
 	for {
 		o, ok := s.bulk.pop()
@@ -226,7 +227,7 @@ func (s *Session) discardBulk() {
 func (s *Session) push(o outgoing) {
 	switch {
 	case s.err != nil:
-		o.memory.written() // the packet will never be sent
+		o.memory.written() // the session has failed, so the packet will not be sent
 	case len(o.b) <= maxGather:
 		s.text = append(s.text, o.b...)
 		o.memory.written()
@@ -236,7 +237,7 @@ func (s *Session) push(o outgoing) {
 	s.due.Signal()
 }
 
-// takeText removes the requests that wait to be sent, and returns them appended to b. It takes mu.
+// takeText removes the queued requests, and returns b with them appended. It takes mu.
 func (s *Session) takeText(b []byte) []byte {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -245,7 +246,7 @@ func (s *Session) takeText(b []byte) []byte {
 	return b
 }
 
-// expect counts a request that is being sent.
+// expect counts a request for which the server has to send an answer.
 func (s *Session) expect(slow bool) {
 	if stall := s.core.config.Stall; s.pending == 0 && stall > 0 && s.err == nil {
 		s.noteMoved()
@@ -257,7 +258,7 @@ func (s *Session) expect(slow bool) {
 	}
 }
 
-// answered counts the answer to a request that expect has counted.
+// answered counts the answer to a request.
 func (s *Session) answered(slow bool) {
 	s.pending--
 	if slow {
@@ -268,8 +269,8 @@ func (s *Session) answered(slow bool) {
 	}
 }
 
-// look checks a session whose server may have stalled, or that should have ended by now. The timer
-// calls it. It takes mu.
+// look checks whether the server has stalled, or whether the session should have ended by now. The
+// timer calls it. It takes mu.
 func (s *Session) look() {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -287,8 +288,8 @@ func (s *Session) look() {
 	case idle < stall:
 		s.timer.Reset(stall - idle)
 	case s.slow > 0 && (!s.conn.isStream() || idle < longAnswer):
-		// Copying or hashing a large file takes long, and later requests wait for it. So check
-		// whether the connection is alive.
+		// Copying or hashing a large file takes long, and later requests wait until it is done. So
+		// check only whether the connection is alive.
 		s.conn.ping(&s.core.mu)
 		s.timer.Reset(stall)
 	default:
@@ -296,7 +297,7 @@ func (s *Session) look() {
 	}
 }
 
-// read handles replies until one cannot be read or is invalid.
+// read handles replies until one is invalid or cannot be read.
 func (s *Session) read() error {
 	for {
 		h, err := s.header()
@@ -314,7 +315,7 @@ func (s *Session) read() error {
 	}
 }
 
-// reply reads a packet of any type.
+// reply reads and parses a whole packet of any type.
 func (s *Session) reply() (wire.Reply, error) {
 	h, err := s.header()
 	if err != nil {
@@ -327,7 +328,7 @@ func (s *Session) reply() (wire.Reply, error) {
 	return p, Violation(err)
 }
 
-// header reads the header of a packet.
+// header reads the header of the next packet.
 func (s *Session) header() (wire.Header, error) {
 	if _, err := io.ReadFull(s.in, s.head[:wire.HeaderSize]); err != nil {
 		return wire.Header{}, lost("read", err)
@@ -336,7 +337,8 @@ func (s *Session) header() (wire.Header, error) {
 	return h, Violation(err)
 }
 
-// rest reads the part of a packet after its header. Then body holds the whole packet.
+// rest reads the remainder of a packet whose header has been read. After that, s.body holds the
+// whole packet.
 func (s *Session) rest(h wire.Header) error {
 	if cap(s.body) < h.Size {
 		s.body = make([]byte, h.Size)
@@ -349,16 +351,16 @@ func (s *Session) rest(h wire.Header) error {
 	return nil
 }
 
-// A connection carries sessions.
+// A connection is a Carrier with its sessions.
 type connection struct {
 	carrier Carrier // nil until the connection is open
-	owned   bool    // it is closed with the client
+	owned   bool    // the mux closes the connection in the end
 
 	// Under mu:
 	open    []*Session
 	opening int
 	limit   int  // the largest number of sessions that the server allows, as far as known
-	served  bool // it has had a session
+	served  bool // the connection has had a session
 	pinging bool
 }
 
@@ -368,15 +370,15 @@ func (c *connection) isStream() bool {
 	return is
 }
 
-// ping checks whether a connection is alive. If the answer has not arrived by the next call, that
-// call abandons the connection. mu is the lock of the mux.
+// ping checks whether a connection is alive. If the answer to one ping has not arrived by the next
+// call, that call abandons the connection. The argument mu is the lock of the mux.
 func (c *connection) ping(mu *sync.Mutex) {
 	if c.pinging {
 		c.abandon()
 		return
 	}
 	c.pinging = true
-	go func() { // it ends when the connection does
+	go func() { // this goroutine returns at the latest when the connection ends
 		err := c.carrier.Ping()
 		mu.Lock()
 		defer mu.Unlock()
@@ -387,7 +389,7 @@ func (c *connection) ping(mu *sync.Mutex) {
 	}()
 }
 
-// abandon closes a connection and fails all of its sessions.
+// abandon closes a connection, and makes all of its sessions fail.
 func (c *connection) abandon() {
 	c.limit = 0
 	go func() { _ = c.carrier.Close() }()

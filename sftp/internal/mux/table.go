@@ -2,38 +2,38 @@ package mux
 
 import "slices"
 
-// A requester has made a request and gets the answer. It is a transfer or a call.
+// A requester is a transfer or a call that has sent a request and waits for the answer.
 type requester interface {
-	// sessionLost is called when the session of a request has ended before the answer arrived.
-	// inner is the request's id in the plan's link, or in the Ops.
+	// sessionLost is called when the session of a request has ended before the answer arrived. The
+	// argument inner is the request's ID in the link or in the Ops.
 	sessionLost(inner uint32, err error)
 }
 
-// A request waits for an answer.
+// A request is a request on the wire that waits for an answer.
 type request struct {
-	id      uint32    // on the wire
-	session *Session  // nil while the request is free
-	inner   uint32    // its id in the plan's link, or in the Ops
-	of      requester // the transfer or call that made it
-	sent    bool      // false while a WRITE that was granted has not been sent
+	id      uint32    // its ID on the wire
+	session *Session  // the session that carries it; nil while this element is free
+	inner   uint32    // its ID in the link of the plan, or in the Ops
+	of      requester // the transfer or call to which it belongs
+	sent    bool      // false for a WRITE that was granted and is not sent yet
 
 	off     int64    // in a transfer: the offset in the file
 	n       int      // in a transfer: the number of bytes
-	to      []byte   // for a READ: where the data is stored; nil for a buffer
-	filling bool     // a session is writing to that memory
-	void    bool     // for a READ: the guessed handle was wrong, and the plan has taken the range back
-	next    *request // the next free one
+	to      []byte   // for a READ: memory for the data; nil if the data goes into a buffer
+	filling bool     // a session is writing to the memory `to`
+	void    bool     // for a READ: the guessed handle was wrong, so the plan requests the range again
+	next    *request // the next free element
 }
 
-// A requestTable finds requests by their ids. An id is reused only after the request was answered
-// or its session has ended, and only when all other ids of the same slot have been used.
+// A requestTable finds requests by their IDs. An ID is reused only after its request was answered
+// or its session has ended, and only when all other IDs of the same element have been used.
 type requestTable struct {
 	all  []*request
 	free *request
 }
 
-// tableBits has room for all requests that a Link and an Ops can have outstanding, which is 4096
-// each.
+// tableBits is the number of bits of an index. The table has room for all requests that a Link and
+// an Ops can have outstanding, 4096 each.
 const tableBits = 13
 
 func (t *requestTable) add(s *Session, inner uint32, of requester) *request {
@@ -61,7 +61,7 @@ func (t *requestTable) remove(a *request) {
 	t.free = a
 }
 
-// removeAll removes the requests of a session, and returns copies of them.
+// removeAll removes all requests of a session, and returns copies of them.
 func (t *requestTable) removeAll(s *Session) (removed []request) {
 	for _, a := range t.all {
 		if a.session == s {
@@ -72,7 +72,7 @@ func (t *requestTable) removeAll(s *Session) (removed []request) {
 	return removed
 }
 
-// used returns how many requests wait for an answer.
+// used returns the number of requests that wait for an answer.
 func (t *requestTable) used() int {
 	n := 0
 	for _, a := range t.all {
@@ -83,7 +83,7 @@ func (t *requestTable) used() int {
 	return n
 }
 
-// isFilling reports whether a session is writing to memory of a transfer.
+// isFilling reports whether a session is writing to memory that belongs to the transfer.
 func (t *requestTable) isFilling(of requester) bool {
 	return slices.ContainsFunc(t.all, func(a *request) bool { return a.of == of && a.filling })
 }

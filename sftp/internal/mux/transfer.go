@@ -12,10 +12,10 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// minChunk is the least number of bytes that one request asks for beyond the end of a file.
+// minChunk is the smallest length in bytes of a request beyond the known end of a file.
 const minChunk = 4 << 10
 
-// errAbandoned stops the plan of a transfer whose result is not needed any more.
+// errAbandoned stops the plan of a transfer whose result is no longer needed.
 var errAbandoned = errors.New("transfer abandoned")
 
 // A sink receives the data of READs. Its methods run under mu.
@@ -24,49 +24,49 @@ type sink interface {
 	// buffer and passed to received.
 	place(q pipeline.Request) []byte
 
-	// received takes n bytes in a buffer, and owns the buffer from then on. It must report the
-	// bytes to the plan.
+	// received is called with a buffer that holds n bytes of data. The sink owns the buffer from
+	// then on, and must report the bytes to the plan.
 	received(now time.Time, id uint32, off int64, b *Buffer, n int)
 }
 
-// A source supplies the data of WRITEs. Its methods run under mu.
+// A source supplies the data for WRITEs. Its methods run under mu.
 type source interface {
 	// ready reports whether another WRITE may be granted.
 	ready() bool
 
-	// granted receives the grant of a WRITE that may be sent.
+	// granted is called with the grant for one WRITE.
 	granted(g grant)
 
 	// changed is called when an answer has arrived, and when the transfer has failed.
 	changed()
 }
 
-// A transfer moves one range of one file according to its plan. The goroutine that needs the result
-// waits on notified, and then checks the progress of the transfer.
+// A transfer moves one range of one file, according to its plan. The goroutine that needs the
+// result waits on notified, and then checks how far the transfer is.
 type transfer struct {
 	all      *transfers
 	file     *handleSet
-	sink     sink   // set if the transfer reads
-	source   source // set if it writes
+	sink     sink   // set for a download
+	source   source // set for an upload
 	notified chan struct{}
 
 	// Under mu:
 	plan   *pipeline.Plan
-	queued bool  // it is in the queue for room
-	gone   bool  // it was abandoned: answers are dropped
-	local  error // the first error of this side
-	err    error // an error that is not in the plan and ends the transfer
+	queued bool  // the transfer is in transfers.queue
+	gone   bool  // the transfer was abandoned, so answers are dropped
+	local  error // the first error on this side, such as that of a reader
+	err    error // an error that ended the transfer and that the plan does not know
 }
 
-// A grant allows one WRITE, for which there is room.
+// A grant is the permission to send one WRITE, for which room is reserved.
 type grant struct {
 	pipeline.Request
 	to    Handle
 	asked *request
-	id    uint32 // the id of asked; it differs if asked has been reused for another request
+	id    uint32 // the ID of asked at the time of the grant; differs from asked.id after asked was reused
 }
 
-// transfers holds the transfers of a mux, and gives them room in turn.
+// transfers holds the transfers of a mux, and grants them room in turn.
 type transfers struct {
 	*core
 	opener *opener
@@ -78,18 +78,18 @@ type transfers struct {
 	// Under mu:
 	list  map[*transfer]struct{}
 	queue queue[*transfer] // transfers that may have a request to send
-	reads int              // how many transfers are downloads
+	reads int              // number of transfers that are downloads
 }
 
-// begin begins a transfer.
+// begin starts a transfer: it makes the plan, and adds the transfer to the list.
 func (ts *transfers) begin(t *transfer, p pipeline.Config) {
 	p.Link = ts.link
 	p.Chunk = ts.server.ReadChunk
 	if t.writes() {
 		p.Chunk = ts.server.WriteChunk
 	} else if p.UntilEOF && p.Size >= 0 {
-		// Use small requests to check that a small file ends where it should: requests take room
-		// even for bytes that do not exist.
+		// These requests only check that a small file ends where it should. Keep them small,
+		// because requests take room even for bytes that do not exist.
 		p.Chunk = min(p.Chunk, max(int(min(p.Size, math.MaxInt32)), minChunk))
 	}
 	t.all, t.plan = ts, pipeline.New(p)
@@ -108,7 +108,7 @@ func (ts *transfers) begin(t *transfer, p pipeline.Config) {
 	}
 }
 
-// finish abandons a transfer. Answers that arrive later are dropped. It is called once.
+// finish abandons a transfer, so that late answers are dropped. It must be called exactly once.
 func (t *transfer) finish() {
 	t.gone = true
 	t.plan.Stop(errAbandoned)
@@ -116,7 +116,7 @@ func (t *transfer) finish() {
 	t.forget()
 }
 
-// forget removes a transfer from the list if no request of it is outstanding.
+// forget removes a transfer from the list if none of its requests are outstanding.
 func (t *transfer) forget() {
 	if _, ok := t.all.list[t]; ok && t.plan.Outstanding() == 0 {
 		delete(t.all.list, t)
@@ -124,7 +124,7 @@ func (t *transfer) forget() {
 	}
 }
 
-// countReads adds n to the number of downloads, if t is one.
+// countReads adds n to the number of downloads, if t is a download.
 func (ts *transfers) countReads(t *transfer, n int) {
 	if !t.writes() {
 		ts.reads += n
@@ -140,7 +140,7 @@ func (t *transfer) notify() {
 	}
 }
 
-// fail ends a transfer with err.
+// fail ends a transfer with an error of the server's side.
 func (t *transfer) fail(err error) {
 	if t.gone {
 		return
@@ -151,10 +151,10 @@ func (t *transfer) fail(err error) {
 	t.answered()
 }
 
-// writes reports whether data goes to the server.
+// writes reports whether the transfer is an upload.
 func (t *transfer) writes() bool { return t.source != nil }
 
-// answered notifies the source, and the waiting goroutine if the transfer is over.
+// answered notifies the source, and also the waiting goroutine if the transfer is over.
 func (t *transfer) answered() {
 	if t.source != nil {
 		t.source.changed()
@@ -164,7 +164,7 @@ func (t *transfer) answered() {
 	}
 }
 
-// localFailed records that a request has failed on this side.
+// localFailed records that a request has failed on this side, as when data could not be read.
 func (t *transfer) localFailed(id uint32, err error) {
 	if t.local == nil {
 		t.local = err
@@ -172,7 +172,7 @@ func (t *transfer) localFailed(id uint32, err error) {
 	t.plan.LocalFailed(id, err)
 }
 
-// halt ends a transfer because of an error of this side.
+// halt stops a transfer because of an error on this side.
 func (t *transfer) halt(err error) {
 	if t.local == nil {
 		t.local = err
@@ -180,7 +180,7 @@ func (t *transfer) halt(err error) {
 	t.plan.Stop(err)
 }
 
-// over reports whether no more answers or requests are needed.
+// over reports whether the transfer needs no more requests and no more answers.
 func (t *transfer) over() bool { return t.err != nil || t.plan.Done() }
 
 // failed reports whether the transfer cannot continue.
@@ -189,7 +189,8 @@ func (t *transfer) failed() bool {
 	return remote != nil || local != nil || t.err != nil
 }
 
-// failure returns the error of a transfer that is over, and whether it comes from this side.
+// failure returns the error of a transfer that is over. The result local reports whether the error
+// comes from this side.
 func (t *transfer) failure() (local bool, err error) {
 	remote, here := t.plan.Err()
 	switch {
@@ -201,7 +202,7 @@ func (t *transfer) failure() (local bool, err error) {
 	return false, Plain(t.err)
 }
 
-// changed continues the transfer after an answer, or when there is more to request.
+// changed continues the transfer after an answer, or when more bytes may be requested.
 func (t *transfer) changed(now time.Time) {
 	if t.gone {
 		t.forget()
@@ -212,15 +213,16 @@ func (t *transfer) changed(now time.Time) {
 	t.advance(now)
 }
 
-// advance asks for room, and for more sessions if they help, and lets all transfers use the
-// room that there is.
+// advance queues the transfer for room, opens more sessions if they help, and lets all transfers
+// use the available room.
 func (t *transfer) advance(now time.Time) {
 	t.ask(now)
 	t.spread()
 	t.grantRoom(now)
 }
 
-// spread opens the file in more sessions if the transfer can use them.
+// spread opens the file in more sessions, and begins to open more sessions, if that helps the
+// transfer.
 func (t *transfer) spread() {
 	if t.over() {
 		return
@@ -243,8 +245,8 @@ func (t *transfer) ask(time.Time) {
 // grantRoom lets all transfers use the available room.
 func (t *transfer) grantRoom(now time.Time) { t.all.grantRoom(now) }
 
-// grantRoom gives the available room to the queued transfers, in turn and for one request at a
-// time.
+// grantRoom divides the available room among the queued transfers, which take turns. Each turn
+// grants one request.
 func (ts *transfers) grantRoom(now time.Time) {
 	for refused := 0; refused < ts.queue.length(); {
 		t, _ := ts.queue.pop()
@@ -261,12 +263,12 @@ func (ts *transfers) grantRoom(now time.Time) {
 			refused++
 			t.ask(now)
 		default:
-			// The transfer needs nothing now. It asks again when that changes.
+			// The transfer has nothing to request now. It queues itself again when that changes.
 		}
 	}
 }
 
-// isFull reports whether lack of room may be the reason that a transfer got nothing in a session.
+// isFull reports whether a transfer may have sent no request in the session s for lack of room.
 func (ts *transfers) isFull(s *Session, chunk int) bool {
 	out := ts.pool.outstanding()
 	return out > 0 && out+chunk > ts.link.Window() ||
@@ -274,8 +276,9 @@ func (ts *transfers) isFull(s *Session, chunk int) bool {
 		ts.link.Full()
 }
 
-// next requests the next range, if there is room, in the least busy session. It returns that
-// session, or nil if the file is open in none. ok reports whether it made a request.
+// next requests the next range in the least busy session, if there is room. It returns that
+// session, or nil if the file is open in none. The result ok reports whether it sent or granted a
+// request.
 func (t *transfer) next(now time.Time) (*Session, bool) {
 	h, ok := t.file.idlest(t.plan.Chunk())
 	if !ok {
@@ -285,8 +288,8 @@ func (t *transfer) next(now time.Time) (*Session, bool) {
 	return h.Session, t.nextIn(now, h) != nil
 }
 
-// nextIn requests the next range with a handle, and returns the request. It returns nil if there is
-// nothing to request, or no room.
+// nextIn requests the next range with the handle h, and returns the request. It returns nil if
+// there is nothing to request, or no room.
 func (t *transfer) nextIn(now time.Time, h Handle) *request {
 	if t.source != nil && !t.source.ready() {
 		return nil
@@ -309,7 +312,8 @@ func (t *transfer) nextIn(now time.Time, h Handle) *request {
 	return a
 }
 
-// repeatLate requests late ranges again in other sessions, where there is room.
+// repeatLate requests ranges whose answers are late again in other sessions, as far as there is
+// room.
 func (t *transfer) repeatLate(now time.Time) {
 	for _, h := range t.file.handles {
 		for t.nextIn(now, h) != nil {
@@ -317,8 +321,8 @@ func (t *transfer) repeatLate(now time.Time) {
 	}
 }
 
-// send sends the WRITE of a grant. Its n bytes of data begin at b[WriteHead]; the header is put in
-// front of them. in is the memory that holds b.
+// send sends the WRITE of a grant. Its n bytes of data begin at b[WriteHead], and send puts the
+// header right before them. The argument in is the memory that holds b.
 func (g grant) send(t *transfer, b []byte, n int, in memory) {
 	at := WriteHead - wire.WriteHeaderSize(g.to.Handle)
 	wire.AppendWriteHeader(b[at:at:WriteHead], g.asked.id, g.to.Handle, g.Offset, n)
@@ -328,15 +332,16 @@ func (g grant) send(t *transfer, b []byte, n int, in memory) {
 	g.to.Session.push(outgoing{b[at : WriteHead+n], in})
 }
 
-// isValid reports whether the WRITE of a grant may still be sent: its session has not ended.
+// isValid reports whether the WRITE of a grant may still be sent. It may not once its session has
+// ended.
 func (g grant) isValid(t *transfer) bool { return t.all.table.find(g.id) == g.asked }
 
-// withdraw returns a grant for which there is no data. The caller must report to the plan that the
-// request was not sent.
+// withdraw removes the request of a grant for which there is no data. The caller must report to the
+// plan that the request was not sent.
 func (g grant) withdraw(t *transfer) { t.all.table.remove(g.asked) }
 
-// wait waits until something has changed, or until the given time unless it is zero. It returns an
-// error if ctx or life ends. It unlocks mu while it waits.
+// wait waits until notify is called, or until the given time unless that is zero. It returns an
+// error if ctx or life has ended. It unlocks mu while it waits.
 func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
 	t.all.mu.Unlock()
 	defer t.all.mu.Lock()
@@ -358,9 +363,9 @@ func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
 	}
 }
 
-// contextError returns the error of the first context that has ended, or nil. Callers need it
-// because a transfer that always has something to do, for example with a disk slower than the
-// network, never calls wait, which would report that error.
+// contextError returns the cause if one of the two contexts has ended, or nil. wait reports this
+// too, but a transfer that always has something to do, as with a disk that is slower than the
+// network, never calls wait.
 func contextError(ctx, life context.Context) error {
 	return cmp.Or(context.Cause(ctx), context.Cause(life))
 }
@@ -368,8 +373,8 @@ func contextError(ctx, life context.Context) error {
 // sessionLost does nothing: the link has already returned the ranges to the plan.
 func (t *transfer) sessionLost(uint32, error) {}
 
-// sessionLost lets all transfers repeat the requests that were in flight in a session that has
-// ended.
+// sessionLost handles the end of a session: all transfers may now repeat the requests that were in
+// flight in it.
 func (ts *transfers) sessionLost(s *Session) {
 	for t := range ts.list {
 		t.file.sessionLost(s)
@@ -383,7 +388,7 @@ func (ts *transfers) sessionLost(s *Session) {
 	}
 }
 
-// spreadAll lets all transfers use a session that has been opened.
+// spreadAll lets all transfers open their files in a new session, if that helps them.
 func (ts *transfers) spreadAll() {
 	for t := range ts.list {
 		t.file.spread(t.plan.Sessions(), ts.pool.even(t.plan.Sessions(), t.plan.Left()))
@@ -397,8 +402,8 @@ func (ts *transfers) violated(s *Session) {
 	}
 }
 
-// failAll fails all transfers whose file is open in no session. It fails all transfers if the mux
-// has failed.
+// failAll fails all transfers whose file is not open in any session. If the mux has failed, it
+// fails all transfers.
 func (ts *transfers) failAll(err error) {
 	for t := range ts.list {
 		if len(t.file.handles) == 0 || ts.err != nil {
@@ -408,8 +413,8 @@ func (ts *transfers) failAll(err error) {
 	}
 }
 
-// neediest returns the transfer with the most bytes left among those that could use another session
-// on a connection, or nil.
+// neediest returns the transfer with the most bytes left among those that could use a further
+// session on the connection conn. It returns nil if no transfer could.
 func (ts *transfers) neediest(conn *connection) (best *transfer) {
 	for t := range ts.list {
 		f := t.file

@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// maxRuns is how many separate ranges of a file may be written behind at a time.
+	// maxRuns is how many separate ranges of a file may have unconfirmed data at a time.
 	maxRuns = 64
 
-	// maxCopy is how many bytes are copied at a time under the lock.
+	// maxCopy is how many bytes are copied at a time while the lock is held.
 	maxCopy = 32 << 10
 )
 
 // errGivenUp means that a file was closed before the server had confirmed the data written to it.
 var errGivenUp = errors.New("closed before it was written")
 
-// A WriteBehind holds the data written to a file that the server has not confirmed. Its methods
-// must not be called at the same time, except Dirty; they take mu.
+// A WriteBehind holds data that was written to a file and that the server has not confirmed. Its
+// methods must not be called concurrently, except Dirty. They take mu.
 type WriteBehind struct {
 	f        *File
 	dirty    atomic.Bool   // some data is not confirmed
-	runs     []*run        // the oldest first
-	notified chan struct{} // shared by all runs
-	err      error         // the first error, a *Failure
-	whole    int64         // no data before this offset is missing because of a failure
-	use      segmentUse    // under mu
+	runs     []*run        // oldest first
+	notified chan struct{} // shared by the transfers of all runs
+	err      error         // the first error, which is a *Failure
+	whole    int64         // no byte before this offset is missing because of a failure; MaxInt64 without a failure
+	use      segmentUse    // guarded by mu
 }
 
-// Begin prepares b, which must be the zero value, to write to a file.
+// Begin prepares b for writing to the file f. Before, b must be the zero value.
 func (b *WriteBehind) Begin(f *File) {
 	b.f, b.whole, b.use.all = f, math.MaxInt64, &f.mux.buffers
 }
@@ -46,10 +46,10 @@ func (b *WriteBehind) Dirty() bool { return b.dirty.Load() }
 // Err returns the first error, a [*Failure], or nil.
 func (b *WriteBehind) Err() error { return b.err }
 
-// Runs returns how many separate ranges of the file are written behind.
+// Runs returns the number of separate ranges of the file that have unconfirmed data.
 func (b *WriteBehind) Runs() int { return len(b.runs) }
 
-// noteFailure records a failure, and returns the first error.
+// noteFailure records a failure, and returns the first error that was recorded.
 func (b *WriteBehind) noteFailure(err error) error {
 	if b.err == nil {
 		b.err = err
@@ -57,8 +57,8 @@ func (b *WriteBehind) noteFailure(err error) error {
 	return b.err
 }
 
-// Write writes p at off. It returns when it has copied all of p, and waits for room if necessary.
-// An error is a [*Failure].
+// Write writes p at the offset off. It returns once all of p is copied, and waits for memory if
+// necessary. Its error is a [*Failure].
 func (b *WriteBehind) Write(p []byte, off int64) (n int, err error) {
 	r, err := b.runAt(off, int64(len(p)))
 	if err != nil {
@@ -74,8 +74,8 @@ func (b *WriteBehind) Write(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// WriteFrom writes the data of r, until r ends, from offset off on, and returns the number of
-// bytes. An error is a [*Failure]. If Err returns nil, the error comes from r.
+// WriteFrom writes the data of r, up to the end of r, at the offset off. It returns the number of
+// bytes. Its error is a [*Failure]. If Err returns nil, the error comes from r.
 func (b *WriteBehind) WriteFrom(r io.Reader, off int64) (n int64, err error) {
 	to, err := b.runAt(off, 1)
 	if err != nil {
@@ -93,10 +93,10 @@ func (b *WriteBehind) WriteFrom(r io.Reader, off int64) (n int64, err error) {
 	}
 }
 
-// Hold reads size bytes of r, which are to be written at off. They are sent with SendClosing, or as
-// soon as something else needs them on the server. It returns how many bytes it has read. ok is
-// false, and nothing was read, if there is no memory for them. An error is a [*Failure]. If Err
-// returns nil, the error comes from r.
+// Hold reads size bytes from r, to be written at off, but does not send them yet. SendClosing sends
+// them, and so does any other operation that needs them on the server. Hold returns how many bytes
+// it has read. If there is no memory for them, it reads nothing and returns false as ok. Its error
+// is a [*Failure]. If Err returns nil, the error comes from r.
 func (b *WriteBehind) Hold(r io.Reader, off, size int64) (n int64, ok bool, err error) {
 	m := b.f.mux
 	m.mu.Lock()
@@ -105,7 +105,7 @@ func (b *WriteBehind) Hold(r io.Reader, off, size int64) (n int64, ok bool, err 
 	if !reserved {
 		return 0, false, nil
 	}
-	defer func() { // from here on the segments count their own memory
+	defer func() { // release the reservation: the segments have counted their memory themselves
 		m.mu.Lock()
 		m.buffers.held -= size
 		m.mu.Unlock()
@@ -133,8 +133,8 @@ func (b *WriteBehind) Hold(r io.Reader, off, size int64) (n int64, ok bool, err 
 	return n, true, nil
 }
 
-// Await waits until the server has confirmed all written data, and returns the first error, a
-// [*Failure]. The wait ends early when ctx ends or the file's life ends.
+// Await waits until the server has confirmed all written data. It returns the first error, which is
+// a [*Failure]. It returns early when ctx or the file's life ends.
 func (b *WriteBehind) Await(ctx context.Context) error {
 	if !b.dirty.Load() || b.err != nil {
 		return b.err
@@ -147,7 +147,7 @@ func (b *WriteBehind) Await(ctx context.Context) error {
 		r := b.runs[0]
 		for !r.t.over() {
 			if err := r.t.wait(ctx, b.f.life, time.Time{}); err != nil {
-				// The result of the other runs is not known. Finish handles it.
+				// The results of the other runs remain unknown. Finish handles them.
 				for _, r := range b.runs {
 					r.t.halt(err)
 				}
@@ -160,8 +160,8 @@ func (b *WriteBehind) Await(ctx context.Context) error {
 	return b.err
 }
 
-// SendClosing sends the remaining data, followed by an FSETSTAT and a CLOSE. It returns nil if it
-// cannot do that: the file is open in several sessions, or writing has failed.
+// SendClosing sends the remaining data, followed by an FSETSTAT and a CLOSE. It returns nil if that
+// is impossible, because the file is open in several sessions or writing has failed.
 func (b *WriteBehind) SendClosing(ctx context.Context, a wire.Attrs) *Closing {
 	if b.err != nil {
 		return nil
@@ -175,8 +175,8 @@ func (b *WriteBehind) SendClosing(ctx context.Context, a wire.Attrs) *Closing {
 	return b.f.closeBehind(a)
 }
 
-// Finish ends writing, and drops the data that is not confirmed. If writing has failed and cut is
-// set, it truncates the file: see [File.Cut].
+// Finish stops writing, and drops the data that is not confirmed. If writing has failed and cut is
+// set, Finish truncates the file: see [File.Cut].
 func (b *WriteBehind) Finish(ctx context.Context, cut bool) error {
 	m := b.f.mux
 	m.mu.Lock()
@@ -197,8 +197,8 @@ func (b *WriteBehind) Finish(ctx context.Context, cut bool) error {
 	return b.f.Cut(ctx, b.whole)
 }
 
-// runAt returns the run that ends at off, or a new run. It waits for runs that overlap the n bytes
-// at off. It takes mu.
+// runAt returns the run whose data ends at off, or a new run. It first waits until no other run
+// overlaps the n bytes at off. It takes mu.
 func (b *WriteBehind) runAt(off, n int64) (*run, error) {
 	m := b.f.mux
 	m.mu.Lock()
@@ -241,7 +241,7 @@ func (b *WriteBehind) runAt(off, n int64) (*run, error) {
 	return r, nil
 }
 
-// endRuns asks for room for all unsent data. No more data is added to the runs.
+// endRuns requests to send all unsent data. No more data may be added to the runs after it.
 func (b *WriteBehind) endRuns() {
 	now := time.Now()
 	for _, r := range b.runs {
@@ -251,8 +251,8 @@ func (b *WriteBehind) endRuns() {
 	b.f.mux.transfers.grantRoom(now)
 }
 
-// sendRuns waits until all data is sent. It returns false if that has failed; then Await returns
-// the reason. It unlocks mu while it waits.
+// sendRuns waits until all data has been sent. It returns false if sending failed; then Await
+// returns the reason. It unlocks mu while it waits.
 func (b *WriteBehind) sendRuns(ctx context.Context) bool {
 	b.endRuns()
 	for {
@@ -266,7 +266,7 @@ func (b *WriteBehind) sendRuns(ctx context.Context) bool {
 	}
 }
 
-// forgetRun removes the first run, which is over.
+// forgetRun removes the first run, whose transfer is over.
 func (b *WriteBehind) forgetRun() {
 	r := b.runs[0]
 	if r.t.failed() {
@@ -278,7 +278,7 @@ func (b *WriteBehind) forgetRun() {
 	b.runs = append(b.runs[:0], b.runs[1:]...)
 }
 
-// A run is a range of a file that is written behind. It grows at its end.
+// A run is a contiguous range of a file that is written behind. New data is added at its end.
 type run struct {
 	b     *WriteBehind
 	t     *transfer
@@ -286,8 +286,8 @@ type run struct {
 
 	// Under mu:
 	end      int64
-	segments []*segment // the data that is not confirmed, in order
-	whole    bool       // its end is known, and it is held back until SendClosing
+	segments []*segment // the unconfirmed data, in the order of offsets
+	whole    bool       // its end is known, and it is not sent before SendClosing
 }
 
 func (r *run) ready() bool { return true }
@@ -303,7 +303,8 @@ func (r *run) granted(g grant) {
 		g.send(r.t, s.buffer.Bytes, s.n, s)
 		return
 	}
-	// The data is in several short segments, or is the rest of segments whose session was lost.
+	// Copy the data: it is in several short segments, or in what remains of segments whose session
+	// was lost.
 	b := NewBuffer(WriteHead + g.Len)
 	n := 0
 	for ; n < g.Len; i++ {
@@ -329,7 +330,7 @@ func (r *run) changed() {
 	r.t.notify()
 }
 
-// drop discards the data that is not confirmed.
+// drop frees the data that is not confirmed.
 func (r *run) drop() {
 	for _, s := range r.segments {
 		s.done = true
@@ -338,18 +339,18 @@ func (r *run) drop() {
 	r.segments = nil
 }
 
-// idle reports whether a run has nothing left to do, and no error.
+// idle reports whether a run has nothing left to send, no request in flight and no error.
 func (r *run) idle() bool {
 	return r.t.err == nil && len(r.segments) == 0 && r.t.plan.Outstanding() == 0
 }
 
-// failure returns the error of a run that cannot continue.
+// failure returns the error of a run that cannot continue, as a [*Failure].
 func (r *run) failure() error {
 	local, err := r.t.failure()
 	return &Failure{r.t.plan.Contiguous(), local, err}
 }
 
-// add copies as much of p as fits to the end of a run. It takes mu.
+// add appends as much of p to a run as fits into the last segment. It takes mu.
 func (r *run) add(p []byte) (n int, err error) {
 	m := r.b.f.mux
 	m.mu.Lock()
@@ -363,8 +364,8 @@ func (r *run) add(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// grow adds n bytes to the last segment. If flush is set, the segment should not wait for more
-// data: it is sent at once if nothing of the run is in flight.
+// grow counts n more bytes in the segment s. If flush is set, the segment should not wait for more
+// data: it is sent at once if no other data of the run is in flight.
 func (r *run) grow(s *segment, n int, flush bool) {
 	s.n += n
 	r.end += int64(n)
@@ -374,8 +375,8 @@ func (r *run) grow(s *segment, n int, flush bool) {
 	}
 }
 
-// tail returns the last segment of a run if it has room. Otherwise it returns a new one for n more
-// bytes, as soon as there is memory. It unlocks mu while it waits.
+// tail returns the last segment of a run if that has room. Otherwise it waits for memory, and
+// returns a new segment for n more bytes. It unlocks mu while it waits.
 func (r *run) tail(n int) (*segment, error) {
 	b := r.b
 	m := b.f.mux
@@ -386,7 +387,7 @@ func (r *run) tail(n int) (*segment, error) {
 		if i := len(r.segments); i > 0 && !r.segments[i-1].asked && r.segments[i-1].n < r.segments[i-1].room {
 			return r.segments[i-1], nil
 		}
-		// A short write takes little memory. A long run is sent in large requests.
+		// A single short write takes little memory, and a long run is sent in large requests.
 		want := min(m.Server.WriteChunk, max(n, int(min(r.end-r.start, math.MaxInt32))))
 		buf := NewBuffer(WriteHead + want)
 		if size := int64(len(buf.Bytes)); b.use.mayHold(size, int64(m.config.Memory), int64(m.link.Window()+2*m.Server.WriteChunk)) {
@@ -397,7 +398,7 @@ func (r *run) tail(n int) (*segment, error) {
 			return s, nil
 		}
 		buf.Free()
-		for _, other := range b.runs { // send everything, to free its memory
+		for _, other := range b.runs { // send the data of all runs, to free its memory
 			other.t.plan.Flush()
 			other.t.ask(time.Now())
 		}
@@ -408,8 +409,8 @@ func (r *run) tail(n int) (*segment, error) {
 	}
 }
 
-// readFrom reads once from src to the end of a run, which is at pos. It reads at most n bytes. It
-// takes mu, and unlocks it while it reads.
+// readFrom reads once from src, at most n bytes, and adds them to the end of a run, which is at
+// pos. It takes mu, and unlocks it while it reads.
 func (r *run) readFrom(src io.Reader, pos int64, n int) (int, error) {
 	mu := &r.b.f.mux.mu
 	mu.Lock()
@@ -419,7 +420,7 @@ func (r *run) readFrom(src io.Reader, pos int64, n int) (int, error) {
 		return 0, r.b.noteFailure(err)
 	}
 	to := s.buffer.Bytes[WriteHead+s.n : WriteHead+s.room]
-	s.writing++ // so that the buffer is not released
+	s.writing++ // keeps the buffer from being released
 	mu.Unlock()
 	n, err = src.Read(to)
 	to = to[:min(max(n, 0), len(to))]
@@ -428,7 +429,7 @@ func (r *run) readFrom(src io.Reader, pos int64, n int) (int, error) {
 	}
 	mu.Lock()
 	if s.asked {
-		// The segment was sent meanwhile without these bytes.
+		// The segment was sent meanwhile, without these bytes.
 		mu.Unlock()
 		for n = 0; n < len(to); {
 			some, e := r.add(to[n:])
