@@ -8,33 +8,34 @@ import (
 	"sync/atomic"
 )
 
-// memOverhead is the charge, in bytes, for a file in addition to its data, for a directory, for a
-// symbolic link in addition to its text, and for each further name of a file. Because of it, the
-// limit also bounds the number of empty files.
+// memOverhead is the number of bytes charged for each file in addition to its data, for each
+// directory, for each symbolic link in addition to its text, and for each further name of a file.
+// It makes the limit bound the number of empty files too.
 const memOverhead = 512
 
 const (
-	// mapThreshold is the size, in bytes, from which memory is mapped rather than allocated, where
-	// that is possible. A mapping grows without a copy, but costs system calls and whole pages,
-	// which is not worth it for a small file.
+	// mapThreshold is the size, in bytes, from which a block's memory is mapped (mmap) rather than
+	// allocated on the heap, if the system supports that. A mapping can grow without a copy, but
+	// costs system calls and whole pages, which does not pay off for a small file.
 	mapThreshold = 256 << 10
 
 	// copyBelow is the size, in bytes, below which a finished file is moved from its mapping to the
-	// heap. The kernel allows a process some 65,000 mappings.
+	// heap, because the kernel allows a process only some 65,000 mappings.
 	copyBelow = 16 << 10
 
-	// uploadAhead bounds the room, in bytes, that an upload reserves beyond its data for a size
-	// that it has only announced.
+	// uploadAhead is the most memory, in bytes, that an upload reserves in advance for the size
+	// that it announced.
 	uploadAhead = 64 << 10
 )
 
 // A budget bounds the memory of all blocks that share it.
 type budget struct {
-	limit int64        // bytes
-	used  atomic.Int64 // bytes, at most limit
+	limit int64        // in bytes
+	used  atomic.Int64 // bytes charged now; at most limit
 }
 
-// take charges n bytes, or returns ErrNoSpace.
+// take charges n bytes. If they do not fit below the limit, it charges nothing and returns
+// ErrNoSpace.
 func (b *budget) take(n int64) error {
 	for {
 		used := b.used.Load()
@@ -47,7 +48,7 @@ func (b *budget) take(n int64) error {
 	}
 }
 
-// fits returns ErrNoSpace if a file of size bytes does not fit now.
+// fits returns ErrNoSpace if a file of size bytes would not fit at the moment. It charges nothing.
 func (b *budget) fits(size int64) error {
 	if size > b.limit-b.used.Load()-memOverhead {
 		return b.full()
@@ -61,31 +62,32 @@ func (b *budget) full() error {
 	return fmt.Errorf("%w: limit of %d bytes reached", ErrNoSpace, b.limit)
 }
 
-// A block is the memory of one file, charged to a budget: memOverhead and its whole capacity. Above
-// mapThreshold it is mapped, where mremap can grow and shrink it without a copy. It is freed by
-// free, or by the garbage collector once nothing refers to it; so a reader that is never closed and
-// a store that is dropped leak nothing.
+// A block is the memory of one file. Its whole capacity, plus memOverhead, is charged to a budget.
+// From mapThreshold on the memory is mapped, so that mremap can grow and shrink it without a copy.
+// It is freed by free, or by the garbage collector once nothing refers to the block, so a reader
+// that is never closed, or a store that is dropped, leaks nothing.
 //
-// A block is not safe for concurrent use. Keep only the block, never its data, since the garbage
-// collector does not manage mapped memory.
+// A block is not safe for concurrent use. Do not keep a reference to its data without one to the
+// block: the garbage collector does not keep mapped memory alive.
 type block struct {
 	*extent
 	cleanup runtime.Cleanup
 }
 
-// An extent is the memory that a block has to give back. It is a separate struct because the
-// argument of runtime.AddCleanup must not refer to the block: the block would stay reachable, and
+// An extent is the memory of a block and its charge. It is a separate struct because the argument
+// of runtime.AddCleanup must not refer to the block: otherwise the block would stay reachable, and
 // the cleanup would never run.
 type extent struct {
 	budget  *budget
-	charged int64  // bytes taken from budget
-	ahead   int64  // room to reserve at the first write, if that needs less
-	data    []byte // the file; zeros between its length and its capacity
-	mapped  bool   // data is mapped, up to its capacity
+	charged int64  // bytes charged to budget
+	ahead   int64  // bytes to reserve at the first write, unless that write needs more
+	data    []byte // the content of the file; the bytes between length and capacity are zeros
+	mapped  bool   // the memory of data, up to its capacity, is mapped
 }
 
-// newUploadBlock returns an empty block for an upload that announces size bytes. They have to fit,
-// but nothing is charged for them until something is written, since anyone can announce any size.
+// newUploadBlock returns an empty block for an upload that announces size bytes. It fails if they
+// would not fit now, but charges nothing for them until something is written, since a client can
+// announce any size.
 func newUploadBlock(b *budget, size int64) (*block, error) {
 	if err := b.fits(size); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func newUploadBlock(b *budget, size int64) (*block, error) {
 	return bl, err
 }
 
-// newBlock returns an empty block with room for size bytes; a negative size means 0.
+// newBlock returns an empty block with a capacity of size bytes; a negative size means 0.
 func newBlock(b *budget, size int64) (*block, error) {
 	x := &extent{budget: b}
 	if err := b.take(memOverhead); err != nil {
@@ -113,11 +115,11 @@ func newBlock(b *budget, size int64) (*block, error) {
 	return bl, nil
 }
 
-// free gives the memory back. The block must not be used afterwards.
+// free frees the memory and its charge. The block must not be used afterwards.
 func (b *block) free() {
 	b.cleanup.Stop()
 	b.release()
-	runtime.KeepAlive(b) // otherwise the cleanup might run before Stop, and release the extent a second time
+	runtime.KeepAlive(b) // otherwise the cleanup might run before Stop and release the extent a second time
 }
 
 func (x *extent) release() {
@@ -129,7 +131,7 @@ func (x *extent) release() {
 	x.charged = 0
 }
 
-// extend makes the file at least end bytes long, and fills the new part with zeros.
+// extend makes the file at least end bytes long. The added part is filled with zeros.
 func (x *extent) extend(end int64) error {
 	if end > int64(cap(x.data)) {
 		if err := x.grow(end); err != nil {
@@ -140,7 +142,7 @@ func (x *extent) extend(end int64) error {
 	return nil
 }
 
-// cut makes the file at most size bytes long.
+// cut shortens the file to size bytes, if it is longer.
 func (x *extent) cut(size int64) {
 	if size < int64(len(x.data)) {
 		clear(x.data[size:])
@@ -148,9 +150,9 @@ func (x *extent) cut(size int64) {
 	}
 }
 
-// grow makes room for end bytes, and for more if the limit allows. Each step copies or moves the
-// data, so grow doubles the room, or adds a quarter if twice the room does not fit. The first time
-// it reserves the announced size.
+// grow makes the capacity at least end bytes, or more if the limit allows. As each call may copy or
+// move the data, grow first tries to double the capacity, then to add a quarter, and then to
+// reserve the announced size.
 func (x *extent) grow(end int64) error {
 	had := int64(cap(x.data))
 	for _, ahead := range [...]int64{2 * had, had + had/4, x.ahead} {
@@ -161,8 +163,8 @@ func (x *extent) grow(end int64) error {
 	return x.resize(end)
 }
 
-// resize sets the capacity of data to room, rounded up to pages if it is mapped. room is at least
-// the length.
+// resize sets the capacity of data to room bytes, rounded up to whole pages if data is mapped. room
+// is at least the length of data.
 func (x *extent) resize(room int64) error {
 	if room > x.budget.limit || room > math.MaxInt-int64(os.Getpagesize()) {
 		return x.budget.full()
@@ -183,7 +185,8 @@ func (x *extent) resize(room int64) error {
 	return nil
 }
 
-// move sets the capacity of data. It copies nothing if data is mapped and stays so.
+// move sets the capacity of data to room bytes. It copies nothing if data is mapped before and
+// after.
 func (x *extent) move(room int, toMap bool) error {
 	switch {
 	case !toMap:
@@ -210,7 +213,7 @@ func (x *extent) move(room int, toMap bool) error {
 	return nil
 }
 
-// fit gives back the room that a finished file does not need.
+// fit frees the capacity that a finished file does not need.
 func (x *extent) fit() {
 	size := int64(len(x.data))
 	toMap := x.mapped && size >= copyBelow
@@ -219,7 +222,7 @@ func (x *extent) fit() {
 	}
 	spare := int64(cap(x.data)) - size
 	if spare == 0 || x.move(int(size), toMap) != nil {
-		return // the room stays, and is still charged
+		return // the capacity stays as it is, and stays charged
 	}
 	x.budget.give(spare)
 	x.charged -= spare

@@ -4,7 +4,8 @@ package store
 
 import "errors"
 
-// canMap says that memory cannot grow without a copy here, so it is allocated instead.
+// canMap is false: mapped memory cannot grow without a copy here, so blocks are allocated on the
+// heap.
 const canMap = false
 
 func mapMemory(int) ([]byte, error)     { return nil, errors.ErrUnsupported }

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Capabilities describes what a [Store] can do besides its methods: some facts, and functions that
-// are nil if the store lacks them. A Store has capabilities if it has a method
+// Capabilities describes what a [Store] can do in addition to its methods. It holds some facts, and
+// some functions; a function that the store does not support is nil. A Store has capabilities if it
+// has a method
 //
 //	Capabilities() store.Capabilities
 //
-// A view of a Store has this method if it passes on some capabilities of the Store. This keeps the
-// list of them in one place, and the view must reimplement those that would bypass its
-// restrictions. Any goroutine may call the functions. Names are as in the methods of the Store.
+// A view of a Store has this method if it passes on some capabilities of the Store. A view lists
+// the capabilities that it passes on, and reimplements each one that would bypass its restrictions.
+// Any goroutine may call the functions. Names follow the same rules as in the methods of the Store.
 type Capabilities struct {
 	Features
 
@@ -24,8 +25,8 @@ type Capabilities struct {
 	OpenDir func(ctx context.Context, name string) (Entries, error)
 	Remove  func(ctx context.Context, name string) error
 
-	// RemoveIf is called by the function RemoveIf. It is safer against concurrent changes than
-	// Lstat and Remove.
+	// RemoveIf implements the function [RemoveIf] of this package. It is safer against concurrent
+	// changes than a call of Lstat followed by Remove.
 	RemoveIf func(ctx context.Context, name string, was fs.FileInfo) error
 
 	// RemoveAll removes a directory and everything in it. MkdirAll makes a directory and
@@ -33,7 +34,7 @@ type Capabilities struct {
 	RemoveAll func(ctx context.Context, name string) error
 	MkdirAll  func(ctx context.Context, name string, perm fs.FileMode) error
 
-	// OwnerNames returns the names of users and groups.
+	// OwnerNames returns the names of the users and groups with these numbers.
 	OwnerNames func(ctx context.Context, uids, gids []uint32) (users, groups []string, err error)
 
 	// Birth returns a value that distinguishes a file from an earlier one with the same inode. It
@@ -47,51 +48,53 @@ type Capabilities struct {
 	// directory is renamed or replaced. The io.Closer closes the Tree.
 	Sub func(ctx context.Context, dir string) (Tree, io.Closer, error)
 
-	// RemoveLeftovers removes from a directory the files that uploads of dead processes left
-	// behind.
+	// RemoveLeftovers removes the temporary files that uploads of dead processes left in a
+	// directory.
 	RemoveLeftovers func(ctx context.Context, dir string) error
 
-	// OpenListed opens a file that a listing or Lstat has just described. It saves the request by
-	// which Open finds out what kind of file it is.
+	// OpenListed opens a file that a listing or Lstat has just described as listed. This saves the
+	// request by which Open finds out what kind of file it is.
 	OpenListed func(ctx context.Context, name string, listed fs.FileInfo) (File, error)
 
-	// OpenStream opens a file that is read as one stream. All data is of the version that was
-	// opened, even if the file is replaced meanwhile and however long reading takes.
+	// OpenStream opens a file that the caller reads as one stream. All data comes from the version
+	// that was opened, even if the file is replaced while it is read, however long that takes.
 	OpenStream func(ctx context.Context, name string) (File, error)
 
-	// OpenUpload opens the data that has been written to an upload of this Store, before its
-	// Commit. Zeros may follow the last byte that was written. ctx is as in [Store].Open.
+	// OpenUpload opens, for reading, the data written so far to an upload of this Store that is not
+	// committed yet. Zeros may follow the last byte that was written. ctx is used as in
+	// [Store].Open.
 	OpenUpload func(ctx context.Context, u Upload) (File, error)
 
-	// Clone asks the server to copy a whole file to an upload of this Store. It calls copied with
-	// the number of bytes copied since the last call, and returns the total. If the server cannot
-	// copy this file, Clone does nothing and returns errors.ErrUnsupported.
+	// Clone asks the server to copy a whole file to an upload of this Store. Whenever it learns of
+	// progress, it calls copied with the number of bytes copied since the last call. It returns the
+	// total. If the server cannot copy this file, Clone does nothing and returns
+	// errors.ErrUnsupported.
 	Clone func(ctx context.Context, to Upload, from File, copied func(n int64)) (int64, error)
 
-	// Match compares the data that an earlier upload left with the source, and returns how many
-	// bytes from the start are the same. It is for a Store that can read only hashes of that data,
-	// and whose Resumed returns 0.
+	// Match compares the data that an earlier upload left with the source, and returns the number
+	// of bytes from the start that are the same. It is for a Store that cannot read that data, but
+	// only hashes of it, and whose Resumed therefore returns 0.
 	Match func(ctx context.Context, u Upload, source io.ReaderAt) (int64, error)
 
 	// Distance describes the path to the store's server; it is nil for a local store.
 	Distance *Distance
 }
 
-// Features are facts about a [Store]. A directory of the operating system has none of them.
+// Features are facts about a [Store]. All are false for a directory of the operating system.
 type Features struct {
-	// OwnTimes means that a file has the time of its upload, and no other time can be set.
+	// OwnTimes means that the time of a file is always the time of its upload, and cannot be set.
 	OwnTimes bool
 
-	// ImpliedDirs means that a directory exists as soon as there is a file in it, and cannot be
-	// made otherwise, as on a web server.
+	// ImpliedDirs means that a directory exists as soon as it contains a file, and cannot be
+	// created in any other way. Some web servers work like this.
 	ImpliedDirs bool
 
-	// CheapListings means that OpenDir describes files as completely as Lstat, but hundreds of them
-	// in one request, where Lstat needs one request each.
+	// CheapListings means that OpenDir describes files as completely as Lstat does, at a lower
+	// cost: one request describes hundreds of files, while Lstat needs one request for each.
 	CheapListings bool
 
-	// VerifiedResume means that the store itself compares the data that it kept of an upload with
-	// [Create].Source. It need not have OpenUpload.
+	// VerifiedResume means that the store itself checks whether the data that it kept of an earlier
+	// upload belongs to [Create].Source. Such a store does not need OpenUpload.
 	VerifiedResume bool
 
 	// NoModes means that files have no permissions.
@@ -103,22 +106,22 @@ type Features struct {
 }
 
 // A Distance describes the path to a server. The longer the round trip, the more small files a copy
-// transfers at once.
+// transfers in parallel.
 type Distance struct {
-	// RoundTrip returns the shortest duration of a recent request; 0 if it is not known.
+	// RoundTrip returns the shortest duration of recent requests; 0 if it is not known.
 	RoundTrip func() time.Duration
 
-	// OpenFiles returns how many files and directories may be open at once; 0 if the limit is not
-	// known, or nothing stays open.
+	// OpenFiles returns the largest number of files and directories that may be open at once. It
+	// returns 0 if the limit is not known, or if files do not stay open on the server.
 	OpenFiles func() int
 
-	// TooManyOpen reports whether an error from opening a file or a directory may mean that too
-	// many are open. If so, the caller tries again when fewer are open.
+	// TooManyOpen reports whether err, returned when a file or a directory was opened, may mean
+	// that too many are open. If so, the caller tries again when fewer are open.
 	TooManyOpen func(err error) bool
 }
 
-// CapabilitiesOf returns what a store can do besides the methods of [Store], and of [Tree]
-// if it is one.
+// CapabilitiesOf returns what a store can do in addition to the methods of [Store] or, if it is
+// one, of [Tree].
 func CapabilitiesOf(s Store) Capabilities {
 	var c Capabilities
 	if able, ok := s.(interface{ Capabilities() Capabilities }); ok {
@@ -130,20 +133,21 @@ func CapabilitiesOf(s Store) Capabilities {
 	return c
 }
 
-// ErrChanged says that a file is not, or no longer, the one that the caller meant.
+// ErrChanged says that the file of a name is not the file that the caller meant, or has been
+// changed.
 var ErrChanged = errors.New("the file has been replaced or changed")
 
-// RemoveIf removes the file of that name if was describes it. If the name is a symbolic link, was
-// may describe its target instead, with the same size and time of modification. Otherwise it
-// returns [ErrChanged]. The caller must have the file open, or another file may get its inode. For
-// a store without Remove, RemoveIf returns errors.ErrUnsupported.
+// RemoveIf removes the file of that name if was still describes it; otherwise it returns
+// [ErrChanged]. If the name is a symbolic link, was may describe the link's target instead, with
+// the same size and time of modification. The caller must keep the file open: otherwise a new file
+// could get its inode number. For a store without Remove, RemoveIf returns errors.ErrUnsupported.
 //
-// POSIX can only remove a name, whichever file has it. So package localdir first renames the file
-// to a temporary name, in one step, then checks which file it is, and renames a wrong one back.
-// Meanwhile the name is free for a moment. If a third file takes the name in that moment, that file
-// stays, as if it had replaced the other. If the process dies or a garbage collection runs in that
-// moment, the renamed file is removed in any case. [Mem] holds its lock. Other stores check just
-// before they remove.
+// POSIX can only remove a name, whichever file it belongs to by then. So package localdir first
+// renames the file to a temporary name, in one step, then checks which file it is, and renames a
+// wrong one back. For a moment, the name is free. If another file takes the name in that moment,
+// that file stays, as if it had replaced the renamed one. If in that moment the process dies, or a
+// sweep runs, the renamed file is removed even if it was the wrong one. [Mem] holds its lock
+// instead. Other stores check just before they remove the file.
 func RemoveIf(ctx context.Context, s Store, name string, was fs.FileInfo) error {
 	c := CapabilitiesOf(s)
 	switch {

@@ -8,37 +8,40 @@ import (
 )
 
 const (
-	// maxOwnFiles and maxOwnDirs bound the memory, in bytes, for the names that were made through a
-	// drop box. It is enough for some thousands of names. Clients finish a file soon, but set the
-	// times of a directory only after they have filled it, so directories get more room.
+	// maxOwnFiles and maxOwnDirs bound the memory, in bytes, that a drop box uses to remember the
+	// names that its user made. They are enough for some thousands of names. Clients soon finish
+	// with a file, but set the times of a directory only after they have filled it, so directories
+	// get more memory.
 	maxOwnFiles = 256 << 10
 	maxOwnDirs  = 1 << 20
 
-	// ownCost is the memory for a name in addition to its text, in bytes.
+	// ownCost is the memory that each remembered name is counted with, in bytes, in addition to its
+	// text.
 	ownCost = 256
 )
 
-// UploadOnly returns t as a drop box: its users can add files, but cannot read or damage existing
-// ones, and see few of their names.
+// UploadOnly returns t as a drop box: its user can add files, but cannot read or damage existing
+// ones, and sees few of their names.
 //
-//   - Files and directories can be added under free names: by Create, which is always
-//     exclusive, by OpenFile with Create, and by Mkdir.
-//   - A file or directory that was made through this view, and still has its name, can be
-//     finished, for clients that upload under another name first. A file can be opened again
-//     for writing, renamed to a free name, and removed; an empty directory can be removed.
-//     All attributes of both can be set, except for the owner. If there are very many, the
-//     view forgets the oldest.
-//   - A directory can be listed, but shows only its directories, for clients that list
-//     their current directory.
-//   - A client that knows a name can call Stat and Lstat on it, as many do after they have
-//     sent a file.
+//   - The user can add files and directories under free names: with Create, which is always
+//     exclusive, with OpenFile and Access.Create, and with Mkdir.
+//   - The user can finish a file or a directory that was made through this view and still has its
+//     name, because some clients upload under a temporary name first: the user can open the file
+//     again for writing, rename it to a free name, remove it, remove the directory if it is empty,
+//     and set all attributes except for the owner. The view forgets the oldest names when there are
+//     very many.
+//   - A directory can be listed, but the list contains only its subdirectories. This is for clients
+//     that list their current directory.
+//   - A client that knows a name can call Stat and Lstat for it: many do this after they have sent
+//     a file.
 //
-// Any other call is an [fs.ErrPermission]. A change of a file that does not exist is an
-// [fs.ErrNotExist], as it is for Lstat.
+// Any other call returns [fs.ErrPermission]. A change of a file that does not exist returns
+// [fs.ErrNotExist], as Lstat does.
 //
-// Give each user a view of their own. A client with several connections has several views, so
-// knowing a name also identifies its maker: if one of the functions secret reports that only the
-// maker of a file can know its name, a client that uses the name counts as the maker.
+// Give each user a separate view. A client with several connections has several views, and one view
+// does not know what another one made. Therefore a client can also be recognized by a name that
+// only the maker of the file can know: if one of the functions in secret returns true for a name, a
+// client that uses that name counts as the maker of its file.
 func UploadOnly(t Tree, secret ...func(name string) bool) Tree {
 	return newUploadOnly(t, secret)
 }
@@ -53,10 +56,9 @@ func newUploadOnly(t Tree, secret []func(name string) bool) *uploadOnly {
 	}
 }
 
-// CreateOnly returns t without the right to change or remove files that were there before. New
-// files and directories are accepted as with [UploadOnly], and everything can be read and listed,
-// except for the files that [Finished] hides: they are not listed, and only their makers can read
-// them.
+// CreateOnly returns t without the right to change or remove existing files. Users can add files
+// and directories as with [UploadOnly], and can list and read everything, with one exception: files
+// that [Finished] hides are not listed, and only their makers can read them.
 func CreateOnly(t Tree, secret ...func(name string) bool) Tree {
 	u := newUploadOnly(t, secret)
 	u.reads, u.reason = true, errCreateOnly
@@ -65,24 +67,25 @@ func CreateOnly(t Tree, secret ...func(name string) bool) Tree {
 
 type uploadOnly struct {
 	refusing
-	of     Capabilities // capabilities of the tree
-	reads  bool         // existing files can be read and listed
+	of    Capabilities // of the tree, without restrictions
+	reads bool         // users may read and list existing files
+	// secret holds functions that report whether only the maker of a file can know its name.
 	secret []func(name string) bool
 
 	mu          sync.Mutex
-	files, dirs ownNames // mu
+	files, dirs ownNames // guarded by mu
 }
 
-// ownNames maps the names that were made through the view to their files. If there are too many, it
+// ownNames remembers which files were made through the view, by their names. Beyond its limit, it
 // forgets the oldest.
 type ownNames struct {
-	limit int // bytes
+	limit int // most memory for the names, in bytes
 	used  int
 	is    map[string]ownFile
-	order []string // oldest first; some are forgotten already
+	order []string // oldest first; it may contain names that are no longer in the map
 }
 
-// An ownFile is a file or a directory that was made through the view.
+// An ownFile identifies a file or a directory that was made through the view.
 type ownFile struct {
 	info  fs.FileInfo
 	birth Birth
@@ -105,7 +108,7 @@ func (o *ownNames) add(name string, f ownFile) {
 	}
 }
 
-// describe describes the file that has the name now. The caller already has its description fi.
+// describe identifies the file that has the name now. fi is its description by Lstat.
 func (u *uploadOnly) describe(name string, fi fs.FileInfo) ownFile {
 	f := ownFile{info: fi}
 	if u.of.Birth != nil {
@@ -126,16 +129,16 @@ func (u *uploadOnly) note(name string, fi fs.FileInfo) {
 	}
 }
 
-// made records a name that was made just now. If the file cannot be described, its maker is
-// unknown, and it belongs to no user.
+// made records a name that was created just now. If its file cannot be described, nothing is
+// recorded, and the file then belongs to nobody.
 func (u *uploadOnly) made(ctx context.Context, name string) {
 	if fi, err := u.tree.Lstat(context.WithoutCancel(ctx), name); err == nil {
 		u.note(name, fi)
 	}
 }
 
-// own returns an error unless the file of that name was made through this view. The error is
-// fs.ErrNotExist if there is no such file.
+// own returns nil if the file of that name was made through this view, or if its name is secret.
+// With dirs, this may also be a directory. It returns fs.ErrNotExist if there is no such file.
 func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error {
 	fi, err := u.tree.Lstat(ctx, name)
 	if err != nil {
@@ -160,8 +163,8 @@ func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error 
 	return nil
 }
 
-// isStill reports whether f still has its name. Only stores in a directory or in memory can say
-// which file it is; for others, a matching name suffices.
+// isStill reports whether now describes the same file as f. Only files of a directory or of [Mem]
+// have an identity that can be compared; for files of other stores, isStill returns true.
 func (f ownFile) isStill(now ownFile) bool {
 	if SameFile(f.info, now.info) {
 		return f.birth == now.birth
@@ -171,7 +174,7 @@ func (f ownFile) isStill(now ownFile) bool {
 	return other && !mem
 }
 
-// Capabilities withholds OpenUpload from users who may not read.
+// Capabilities adds OpenUpload for a view whose users may read.
 func (u *uploadOnly) Capabilities() Capabilities {
 	c := u.refusing.Capabilities()
 	if u.reads {
@@ -196,7 +199,7 @@ func (u *uploadOnly) Create(ctx context.Context, name string, c Create) (Upload,
 	return ownUpload{up, u, context.WithoutCancel(ctx), name}, nil
 }
 
-// An ownUpload records its name as the user's own when it is committed.
+// An ownUpload records, when it is committed, that its file was made through the view.
 type ownUpload struct {
 	Upload
 	view *uploadOnly
@@ -232,7 +235,7 @@ func (u *uploadOnly) OpenFile(ctx context.Context, name string, a Access) (Handl
 	again := !a.Exclusive && notOwn == nil
 	switch {
 	case again:
-		a.Create = false // by now the name might be another user's
+		a.Create = false // by now the name might belong to another user's file
 	case a.Create:
 		a.Exclusive = true
 	default:
@@ -270,7 +273,7 @@ func (u *uploadOnly) RemoveDir(ctx context.Context, name string) error {
 	return u.tree.RemoveDir(ctx, name)
 }
 
-// Rename renames files only: a directory may hold files of other users.
+// Rename refuses directories, because a directory may hold files of other users.
 func (u *uploadOnly) Rename(ctx context.Context, from, to string, _ bool) error {
 	if err := u.own(ctx, "rename", from, false); err != nil {
 		return err
@@ -309,7 +312,7 @@ func (u *uploadOnly) OpenDir(ctx context.Context, name string) (Entries, error) 
 	return filter{e, func(fi fs.FileInfo) bool { return u.hides(fi.Name(), fi.IsDir()) }}, nil
 }
 
-// An uploadHandle is a file that its uploader created.
+// An uploadHandle is a handle of a file that was made through the view.
 type uploadHandle struct {
 	Handle
 	view *uploadOnly
@@ -323,7 +326,8 @@ func (h uploadHandle) SetAttr(a Attr) error {
 	return h.view.setAttr(h.name, a, h.Handle.SetAttr)
 }
 
-// setAttr sets all attributes except for the owner, which it refuses.
+// setAttr sets all attributes except for the owner. If a changes the owner too, it sets the others
+// and returns an error.
 func (u *uploadOnly) setAttr(name string, a Attr, set func(Attr) error) error {
 	owned := a.ChangesOwner()
 	a.UID, a.GID = nil, nil
@@ -334,8 +338,8 @@ func (u *uploadOnly) setAttr(name string, a Attr, set func(Attr) error) error {
 	return err
 }
 
-// read returns an error unless the name may be read through the view. Only the maker of
-// an unfinished file may read it.
+// read returns an error unless the view's user may read the file of that name. Only the maker of an
+// unfinished file may read it.
 func (u *uploadOnly) read(ctx context.Context, op, name string) error {
 	if !u.reads {
 		return u.refuse(op, name)
@@ -346,7 +350,7 @@ func (u *uploadOnly) read(ctx context.Context, op, name string) error {
 	return u.own(ctx, op, name, false)
 }
 
-// hides reports whether an entry of a directory is not listed.
+// hides reports whether a directory listing omits an entry.
 func (u *uploadOnly) hides(name string, dir bool) bool {
 	return !dir && (!u.reads || isUnfinished(name))
 }

@@ -10,25 +10,26 @@ import (
 	"unicode/utf8"
 )
 
-// maxFoldDepth is the largest number of elements of a name that is matched without regard to case.
-// Longer names must be exact.
+// maxFoldDepth is the largest number of elements in a name that is matched without regard to case.
+// A name with more elements is found only if its case is exact.
 const maxFoldDepth = 64
 
-// FoldCase returns a store with the files of s. If the exact name does not exist, it matches names
-// without regard to case, for clients whose firmware or configuration spells names in another case.
-// The [Capabilities] of s must include ReadDir, or FoldCase returns an error; those of the result
-// include it too.
+// FoldCase returns a store with the files of s. If a name does not exist exactly as given, the
+// store matches it without regard to case, for clients whose firmware or configuration spells names
+// in another case. FoldCase returns an error if the [Capabilities] of s do not include ReadDir. The
+// result has ReadDir too.
 //
-// A name is matched element by element. An exact match wins, else the first match in byte order.
-// Names are compared by [strings.EqualFold], which compares letters of Unicode one by one, and does
-// not recognize composed forms.
+// A name is matched element by element. An exact match wins; otherwise the first match in byte
+// order does. Names are compared by [strings.EqualFold]: letter by letter, so a composed Unicode
+// letter does not match its decomposed form.
 //
 // Create matches names too: an upload replaces the file that a read of the same name would return,
-// and an exclusive upload fails if there is such a file. Commit checks only the exact name.
+// and an exclusive upload fails if there is such a file. Commit, however, checks only the exact
+// name.
 //
-// An exact name costs nothing extra. Otherwise each element that differs costs one listing of a
-// directory, so a directory in which clients often ask for missing names should not have many
-// thousand entries.
+// If the exact name exists, matching costs nothing. Otherwise each element that differs costs one
+// listing of a directory. A directory in which clients often request missing names should therefore
+// have no more than some thousand entries.
 func FoldCase(s Store) (Store, error) {
 	of := CapabilitiesOf(s)
 	if of.ReadDir == nil {
@@ -38,13 +39,13 @@ func FoldCase(s Store) (Store, error) {
 	return &foldStore{Store: s, of: of}, nil
 }
 
-// A foldStore also matches names in other cases.
+// A foldStore is the store that [FoldCase] returns.
 type foldStore struct {
 	Store
-	of Capabilities // of the Store
+	of Capabilities // capabilities of the wrapped Store
 }
 
-// Capabilities keeps ReadDir and OpenUpload.
+// Capabilities offers ReadDir and OpenUpload, and no other capabilities of the wrapped store.
 func (f *foldStore) Capabilities() Capabilities {
 	return Capabilities{ReadDir: f.readDir, OpenUpload: f.of.OpenUpload}
 }
@@ -57,13 +58,14 @@ func (f *foldStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return folded(ctx, f, name, f.Store.Stat)
 }
 
-// readDir lists the directory that name matches. It does not merge several directories that match.
+// readDir lists the directory that matches name. If several directories match, it lists only the
+// first.
 func (f *foldStore) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return folded(ctx, f, name, f.of.ReadDir)
 }
 
-// folded returns the result of get for name or, if that is missing, for the name
-// that it matches.
+// folded returns the result of get for name. If name does not exist, it returns the result of get
+// for the existing name that matches it.
 func folded[T any](ctx context.Context, f *foldStore, name string, get func(context.Context, string) (T, error)) (T, error) {
 	v, err := get(ctx, name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +81,7 @@ func folded[T any](ctx context.Context, f *foldStore, name string, get func(cont
 	}
 	v, matchErr := get(ctx, match)
 	if errors.Is(matchErr, fs.ErrNotExist) {
-		return none, err // its text has the name that the caller gave
+		return none, err // the error that mentions the name as the caller spelled it
 	}
 	return v, matchErr
 }
@@ -91,11 +93,11 @@ func (f *foldStore) Create(ctx context.Context, name string, c Create) (Upload, 
 			return nil, err
 		}
 	}
-	return f.Store.Create(ctx, name, c) // also reports the error of Stat
+	return f.Store.Create(ctx, name, c) // if Stat failed, this fails too, and returns the error
 }
 
-// match returns the existing name that matches name. If an element has no match, match returns that
-// element and the rest of name unchanged.
+// match returns the existing name that matches name. From the first element without a match, it
+// returns the rest of name unchanged.
 func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	if strings.Count(name, "/") >= maxFoldDepth {
 		return name, nil
@@ -117,8 +119,9 @@ func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// element returns the entry of dir that matches elem, or "". more says that further elements
-// follow, so the entry must be able to have entries itself.
+// element returns the entry of dir that matches elem, or "" if no entry does. more means that
+// further elements follow in the name, so the entry must be a directory, or a link that may lead to
+// one.
 func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (string, error) {
 	fi, err := f.Store.Stat(ctx, path.Join(dir, elem))
 	if err == nil && (fi.IsDir() || !more) {
@@ -129,13 +132,14 @@ func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (s
 	}
 	entries, err := f.of.ReadDir(ctx, dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // the directory was removed meanwhile
 			err = nil
 		}
 		return "", err
 	}
 	for _, e := range entries {
-		// EqualFold treats all invalid UTF-8 as the same letter.
+		// EqualFold compares all invalid UTF-8 bytes as the same letter, so invalid names must not
+		// match.
 		if !strings.EqualFold(e.Name(), elem) || !utf8.ValidString(e.Name()) {
 			continue
 		}

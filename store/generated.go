@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// NewFile returns a File with the first size bytes of r, for a program that answers a request with
-// its own content. A negative size means 0. Its Stat returns the last element of name, size, mod
+// NewFile returns a File with the first size bytes of r, for a program that answers requests with
+// content of its own. A negative size means 0. Its Stat returns the last element of name, size, mod
 // and the permission bits 0o444. r must satisfy the contract of [io.ReaderAt], as several
-// goroutines may read at once. If r ends before size bytes, the error is [io.ErrUnexpectedEOF].
+// goroutines may read at once. If r has less than size bytes, reads return [io.ErrUnexpectedEOF].
 //
 // If r is a [bytes.Reader] or a [strings.Reader], the File is a [TryReader] that never returns
 // [ErrWouldBlock]. Close does nothing; in particular it does not close r.
@@ -25,14 +25,14 @@ func NewFile(name string, r io.ReaderAt, size int64, mod time.Time) File {
 	return &f
 }
 
-// FromBytes returns a File that holds b, modified now: see [NewFile]. It is a
-// [TryReader] that never returns [ErrWouldBlock]. b is not copied, and must not
+// FromBytes returns a File that holds b, with the current time as its time of modification: see
+// [NewFile]. It is a [TryReader] that never returns [ErrWouldBlock]. b is not copied, and must not
 // change.
 func FromBytes(name string, b []byte) File {
 	return NewFile(name, bytes.NewReader(b), int64(len(b)), time.Now())
 }
 
-// A generated file belongs to no store.
+// A generated is a File that belongs to no store, as returned by [NewFile].
 type generated struct {
 	r    io.ReaderAt
 	info memInfo
@@ -51,7 +51,7 @@ func (f *generated) ReadAt(p []byte, off int64) (int, error) {
 	}
 	n, err := f.r.ReadAt(p[:min(int64(len(p)), left)], off)
 	switch {
-	case err == io.EOF && int64(n) < left: // shorter than the size that the peer was promised
+	case err == io.EOF && int64(n) < left: // r is shorter than the size that the peer was promised
 		err = memFail("read", f.info.name, io.ErrUnexpectedEOF)
 	case err == nil && n < len(p):
 		err = io.EOF
@@ -59,12 +59,12 @@ func (f *generated) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// A generatedInMemory is a generated file whose ReadAt never waits.
+// A generatedInMemory is a generated file whose content is in memory, so that ReadAt never waits.
 type generatedInMemory struct{ generated }
 
 var _ TryReader = (*generatedInMemory)(nil)
 
-// TryReadAt never waits.
+// TryReadAt reads at off, and never returns ErrWouldBlock.
 func (f *generatedInMemory) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, memFail("read", f.info.name, fs.ErrInvalid)

@@ -9,27 +9,29 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// errNoLayers is returned for an upload if there are no stores.
+// errNoLayers is the error for an upload to a store of no layers.
 var errNoLayers = fmt.Errorf("%w: no store to put it in", fs.ErrPermission)
 
 // Layers returns a store that searches stores in order. Open and Stat use the first store that has
 // the name.
 //
-// Only [fs.ErrNotExist] makes the search continue with the next store. Any other error ends it: a
-// file that may not be read, or whose disk fails, still hides the file of that name below it.
-// Otherwise the state of a disk could decide which file a client gets.
+// Only [fs.ErrNotExist] makes the search continue with the next store. Any other error ends the
+// search: a file that may not be read, or whose disk fails, still hides files of the same name in
+// the stores after it. Otherwise a failing disk could change which file a client gets.
 //
-// Create uses the first store. If that has directories, the file's directory must exist there, or
-// be made ([Create].Parents). With [Create].Exclusive the name must be free in all stores. As
-// nothing is atomic across two stores, only the first one guarantees that up to Commit.
+// Create uses the first store. If that store has directories, the file's directory must exist
+// there, or be made ([Create].Parents). With [Create].Exclusive, the name must be free in all
+// stores. Nothing is atomic across several stores: only the first one guarantees that the name is
+// still free at Commit.
 //
-// Its [Capabilities] include ReadDir if those of all stores do. A directory has the entries of all
-// stores; of entries with the same name, the first store's is listed. The caller closes the stores.
+// The [Capabilities] of the result include ReadDir if those of all stores do. A directory then has
+// the entries of all stores; if several have an entry of the same name, the first store's entry is
+// listed. Closing the stores remains the caller's task.
 func Layers(stores ...Store) Store { return layers(append([]Store(nil), stores...)) }
 
 type layers []Store
 
-// Capabilities keeps ReadDir, if all stores have it, and OpenUpload.
+// Capabilities offers ReadDir if all stores have it, and the first store's OpenUpload.
 func (l layers) Capabilities() Capabilities {
 	var c Capabilities
 	lists := make([]func(context.Context, string) ([]fs.DirEntry, error), len(l))
@@ -46,7 +48,8 @@ func (l layers) Capabilities() Capabilities {
 	return c
 }
 
-// first returns the result of get for the first store that has the name.
+// first returns the result of get for the first store in which it does not fail with
+// fs.ErrNotExist.
 func first[T any](l layers, op, name string, get func(Store) (T, error)) (T, error) {
 	var none T
 	var missing error
@@ -93,7 +96,7 @@ func (l layers) Create(ctx context.Context, name string, c Create) (Upload, erro
 	return &layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, nil
 }
 
-// vacant returns an error of operation op if any store has the name.
+// vacant returns an error for operation op if any of the stores has the name.
 func (l layers) vacant(ctx context.Context, op, name string) error {
 	_, err := l.Stat(ctx, name)
 	switch {
@@ -105,21 +108,23 @@ func (l layers) vacant(ctx context.Context, op, name string) error {
 	return err
 }
 
-// A layersUpload is an exclusive upload to the first of several stores.
+// A layersUpload is an exclusive upload to the first store, if there are further ones.
 type layersUpload struct {
 	Upload
-	ctx   context.Context // of the upload, but never cancelled
-	name  string
+	ctx  context.Context // the context of Create, without its cancellation
+	name string
+	// below holds the stores after the first.
 	below layers
 }
 
 // Unwrap is for [As].
 func (u *layersUpload) Unwrap() any { return u.Upload }
 
-// Commit checks the stores below once more.
+// Commit first checks again that no further store has the name.
 func (u *layersUpload) Commit() error {
 	if err := u.below.vacant(u.ctx, "commit", u.name); err != nil {
-		// A failed Commit must discard the file.
+		// A Commit that fails has to discard the file. Errors of that do not matter: err is
+		// returned.
 		if r, ok := As[Resumer](u.Upload); ok {
 			_ = r.Discard()
 		}
@@ -129,7 +134,7 @@ func (u *layersUpload) Commit() error {
 	return u.Upload.Commit()
 }
 
-// readLayers merges the listings of a directory.
+// readLayers merges what lists, the listing functions of all stores, return for the directory name.
 func readLayers(ctx context.Context, lists []func(context.Context, string) ([]fs.DirEntry, error), name string) ([]fs.DirEntry, error) {
 	var all []fs.DirEntry
 	var missing error

@@ -10,33 +10,35 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// defaultMemLimit is the limit, in bytes, of a [Mem] or [Sink] without a limit of its own.
+// defaultMemLimit is the limit, in bytes, of a [Mem] or [Sink] that is created with a limit of 0 or
+// less.
 const defaultMemLimit = 64 << 20
 
-// memEntry is the charge, in bytes, for a name in an open directory.
+// memEntry is the number of bytes charged for each name in an open directory.
 const memEntry = 16
 
 var _ Tree = (*memStore)(nil)
 
-// Mem returns an empty store that holds at most limit bytes; 0 or less means 64 MiB.
-// Beyond that, uploads fail with [ErrNoSpace]. Each file is charged its size and 512 bytes, until
-// it has been replaced and its last reader has closed it. An upload is also charged for the room
-// that it reserves beyond its data: at most 64 KiB, or as much again as its data.
+// Mem returns an empty store in memory that holds at most limit bytes; 0 or less means 64 MiB.
+// Beyond the limit, uploads fail with [ErrNoSpace]. Each file is charged its size and 512 bytes;
+// the charge ends when the file has been replaced or removed and its last reader has closed it. An
+// upload is also charged for the memory that it reserves beyond its data: at most 64 KiB, or as
+// much again as its data if that is more.
 //
-// It is a [Tree] whose files and directories have no owner. A directory exists if it was made, or
-// if the name of an upload implies it; each is charged 512 bytes. So are further names of a file,
-// and symbolic links, which are charged for their text as well. An open [Entries] is charged 16
+// It is a [Tree] whose files and directories have no owner. Directories are made by Mkdir, or when
+// the name of an upload implies them. Each directory, each further name of a file and each symbolic
+// link is charged 512 bytes, a link also the length of its text. An open [Entries] is charged 16
 // bytes for each name in it.
 //
-// Opening a file in place for writing copies it if others are reading it: they keep the content
-// that they opened. From then on its readers and writers wait for each other, and while it grows it
-// may be charged twice its length.
+// OpenFile for writing copies a file that others are reading: they keep the content that they
+// opened. From then on, readers and writers of the new copy wait for each other, and while the file
+// grows it may be charged twice its length.
 //
-// On Linux, files of 256 KiB and more live outside the garbage-collected heap, in mappings that
-// grow without being copied. They are charged in whole pages, and ErrNoSpace is also returned if
-// the kernel refuses memory. Commit copies nothing: readers read the memory that the upload wrote.
-// The garbage collector frees the memory of a file or an upload that is never closed, and of a
-// store that is dropped; GOMEMLIMIT does not count the mappings.
+// On Linux, files of 256 KiB and more are not on the garbage-collected heap, but in mappings, which
+// can grow without a copy. They are charged in whole pages. ErrNoSpace is also returned if the
+// kernel refuses memory. Commit copies nothing: readers read the memory that the upload wrote. If a
+// file or an upload is never closed, or a store is dropped, the garbage collector frees the memory.
+// GOMEMLIMIT does not count the mappings.
 func Mem(limit int64) Tree {
 	m := &memStore{root: newMemNode(fs.ModeDir | 0o755)}
 	m.budget.limit = memLimit(limit)
@@ -134,14 +136,14 @@ func (m *memStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	return &memUpload{name: name, publish: publish, block: b}, nil
 }
 
-// place returns where a file is to be published, and its permission bits, or an error if the file
-// may not have that name. The caller holds mu.
+// place returns where a file of that name is to be published, and the permission bits that it gets.
+// It returns an error if the file may not have that name. The caller holds mu.
 func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	p, err := m.root.walk(name, !c.Exclusive)
 	switch {
 	case err != nil:
 		return p, 0, err
-	case p.node == nil && !ValidName(p.base): // from the text of a symbolic link
+	case p.node == nil && !ValidName(p.base): // the text of a symbolic link led to an invalid name
 		return p, 0, fs.ErrNotExist
 	case p.node == nil:
 		return p, rules.FilePerm(c.Perm), nil
@@ -153,7 +155,7 @@ func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	return p, p.node.mode, nil
 }
 
-// publish makes a file of block b and gives it the name.
+// publish makes a file that holds b, and gives it the name.
 func (m *memStore) publish(name string, c Create, b *block) error {
 	f := newMemFile(b)
 	old, err := m.put(name, c, f)
@@ -165,8 +167,8 @@ func (m *memStore) publish(name string, c Create, b *block) error {
 	return nil
 }
 
-// put gives f its name. It returns the content that the name had before, which the caller must
-// drop, or nil.
+// put gives f its name. It returns the content that had the name before, or nil; the caller must
+// drop it.
 func (m *memStore) put(name string, c Create, f *memFile) (old *memFile, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,8 +184,7 @@ func (m *memStore) put(name string, c Create, f *memFile) (old *memFile, err err
 	return old, m.enter(p, n)
 }
 
-// enter makes n an entry of its directory, and makes the missing directories above it. The caller
-// holds mu.
+// enter adds n to its directory, and makes the missing directories above it. The caller holds mu.
 func (m *memStore) enter(p memPlace, n *memNode) error {
 	missing := int64(strings.Count(p.base, "/"))
 	if err := m.budget.take(missing * memOverhead); err != nil {
@@ -208,8 +209,9 @@ func (m *memStore) enter(p memPlace, n *memNode) error {
 	}
 }
 
-// forget takes one name from n, whose entry is about to be replaced or deleted. It returns the
-// content that the caller must drop after it has released mu, or nil.
+// forget is called when an entry of n is about to be replaced or deleted, and counts one name less.
+// If that was the last name, it returns the content, which the caller must drop after it has
+// released mu; otherwise it returns nil.
 func (m *memStore) forget(n *memNode) *memFile {
 	n.names--
 	switch {
@@ -223,7 +225,7 @@ func (m *memStore) forget(n *memNode) *memFile {
 	return nil
 }
 
-// A memUpload gathers a file in a block of memory.
+// A memUpload collects the data of an upload in a block of memory.
 type memUpload struct {
 	name string
 
@@ -232,7 +234,7 @@ type memUpload struct {
 	publish func(*block) error
 
 	mu    sync.Mutex
-	block *block // mu: nil once committed or closed
+	block *block // guarded by mu; nil once the upload is committed or closed
 }
 
 func (u *memUpload) WriteAt(p []byte, off int64) (int, error) {
@@ -287,7 +289,8 @@ func (u *memUpload) Close() error {
 	return nil
 }
 
-// end ends the upload and returns its block, or nil if the upload had already ended.
+// end marks the upload as ended and returns its block. It returns nil if the upload had already
+// ended.
 func (u *memUpload) end() *block {
 	u.mu.Lock()
 	defer u.mu.Unlock()

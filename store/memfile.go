@@ -15,24 +15,24 @@ type memStore struct {
 	budget budget
 
 	mu   sync.Mutex
-	root *memNode // guarded by mu, with all nodes below
+	root *memNode // guarded by mu, like all nodes below it
 }
 
 // A memNode is a file, a directory or a symbolic link.
 type memNode struct {
-	number   uint64       // unique among the nodes of all stores; never 0
-	mode     fs.FileMode  // with the type
-	modified atomic.Int64 // Unix nanoseconds; writers to a file do not hold mu
-	accessed time.Time    // zero unless it was set
-	names    int          // number of names
+	number   uint64       // unique among the nodes of all stores in the process; never 0
+	mode     fs.FileMode  // type and permission bits
+	modified atomic.Int64 // in Unix nanoseconds; atomic because writers of a file do not hold mu
+	accessed time.Time    // zero unless it was set by SetAttr
+	names    int          // how many names the node has
 
-	file    *memFile            // the content of a file; holds a reference
-	target  string              // the text of a symbolic link
-	entries map[string]*memNode // the entries of a directory
-	parent  *memNode            // the parent of a directory, except the root
+	file    *memFile            // content, if the node is a file; counts as a reference to it
+	target  string              // text, if the node is a symbolic link
+	entries map[string]*memNode // entries, if the node is a directory
+	parent  *memNode            // parent, if the node is a directory; nil for the root
 }
 
-// memNodes is the number of nodes made so far.
+// memNodes counts the nodes made so far.
 var memNodes atomic.Uint64
 
 func newMemNode(mode fs.FileMode) *memNode {
@@ -46,7 +46,7 @@ func newMemNode(mode fs.FileMode) *memNode {
 
 func (n *memNode) touch() { n.modified.Store(time.Now().UnixNano()) }
 
-// info describes n under a name. The caller holds mu.
+// info describes n by the given name. The caller holds the store's mu.
 func (n *memNode) info(name string) memInfo {
 	i := memInfo{name: path.Base(name), number: n.number, mode: n.mode, modTime: time.Unix(0, n.modified.Load())}
 	switch {
@@ -66,16 +66,16 @@ func memFail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// A memFile is the content of a file in memory. It is either finished, and never changes, or live:
-// then others write to it, and every access holds mu.
+// A memFile is the content of a file in memory. It is either finished, and never changes again, or
+// live: then handles write to it, and every access needs mu.
 type memFile struct {
-	refs  atomic.Int64 // the node, and its readers and writers
-	live  bool         // guarded by the store's mu: set only while nobody has the file open
-	mu    sync.RWMutex // if live, guards block
+	refs  atomic.Int64 // references: of the node, and of each reader and writer
+	live  bool         // set only while nobody has the file open; guarded by the store's mu
+	mu    sync.RWMutex // guards block while live is set
 	block *block
 }
 
-// newMemFile returns a file with the data of block, and one reference.
+// newMemFile returns a file with the data of block, and with one reference, the caller's.
 func newMemFile(b *block) *memFile {
 	b.fit()
 	f := &memFile{block: b}
@@ -83,15 +83,16 @@ func newMemFile(b *block) *memFile {
 	return f
 }
 
-// drop releases a reference. The last one frees the memory, which takes some milliseconds a
-// gigabyte: hold no lock that others wait for. Dropping nil does nothing.
+// drop releases a reference. When it releases the last one, it frees the memory. That takes some
+// milliseconds per gigabyte, so the caller must not hold a lock that others wait for. Dropping nil
+// does nothing.
 func (f *memFile) drop() {
 	if f != nil && f.refs.Add(-1) == 0 {
 		f.block.free()
 	}
 }
 
-// size must only be called while f.live cannot change.
+// size returns the length of the content. Call it only while f.live cannot change.
 func (f *memFile) size() int64 {
 	if f.live {
 		f.mu.RLock()
@@ -100,7 +101,7 @@ func (f *memFile) size() int64 {
 	return int64(len(f.block.data))
 }
 
-// write stores p in a live file at off, or at its end.
+// write stores p in a live file at off or, with atEnd, after the last byte.
 func (f *memFile) write(p []byte, off int64, atEnd bool) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,28 +125,28 @@ func (f *memFile) truncate(size int64) error {
 	return nil
 }
 
-// fit gives back the room that a live file does not need at the moment.
+// fit frees the capacity that a live file does not need at the moment.
 func (f *memFile) fit() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.block.fit()
 }
 
-// A memReader is an open file.
+// A memReader is a file of a memStore or a Sink that is open for reading.
 type memReader struct {
-	file *memFile // holds a reference until the reader is closed and idle
+	file *memFile // counts as a reference until the reader is closed and its reads have returned
 	node *memNode // the file's node; nil in a Sink
-	info memInfo  // as it was at Open
-	live bool     // copy of file.live
+	info memInfo  // description of the file when it was opened
+	live bool     // copy of file.live, which cannot change while the file is open
 
-	// state is twice the number of reads under way; its lowest bit is set once the reader is
-	// closed. Close and the reads do not wait for each other: the last of them drops the file.
+	// state is twice the number of reads that are running, plus 1 once the reader is closed. Close
+	// does not wait for reads; whichever of them finishes last drops the file.
 	state atomic.Int64
 }
 
 var _ TryReader = (*memReader)(nil)
 
-// begin keeps the memory from being freed until end is called. It returns false if r is closed.
+// begin prevents the memory from being freed until end is called. It returns false if r is closed.
 func (r *memReader) begin() bool {
 	for {
 		s := r.state.Load()
@@ -164,7 +165,7 @@ func (r *memReader) end() {
 	}
 }
 
-// lock prevents changes and moves of the data until unlock.
+// lock prevents the data of a live file from being changed or moved until unlock is called.
 func (r *memReader) lock() {
 	if r.live {
 		r.file.mu.RLock()
@@ -207,7 +208,7 @@ func (r *memReader) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// TryReadAt waits for nothing but a write to memory.
+// TryReadAt never returns ErrWouldBlock. It may wait for a write to the same file in memory.
 func (r *memReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, r.fail("read", fs.ErrInvalid)
@@ -230,13 +231,15 @@ func (r *memReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// from returns the data from off to the end. The caller may use it between lock and unlock.
+// from returns the data from off to the end of the file. The slice is valid only between lock and
+// unlock.
 func (r *memReader) from(off int64) []byte {
 	data := r.file.block.data
 	return data[min(off, int64(len(data))):]
 }
 
-// Close releases the content. Its memory is freed once the file has also been replaced.
+// Close releases the reader's reference. The memory is freed when the file has also been replaced
+// or removed.
 func (r *memReader) Close() error {
 	s := r.state.Or(1)
 	if s&1 != 0 {
@@ -250,14 +253,14 @@ func (r *memReader) Close() error {
 
 func (r *memReader) fail(op string, err error) error { return memFail(op, r.info.name, err) }
 
-// memInfo is an fs.FileInfo.
+// A memInfo describes a file, directory or link in memory, as an fs.FileInfo.
 type memInfo struct {
 	name    string
 	size    int64
 	mode    fs.FileMode
 	modTime time.Time
-	number  uint64   // of the node; 0 if there is no node
-	details *Details // nil if it has none
+	number  uint64   // of the node; 0 for a file that has no node
+	details *Details // nil if there are no details
 }
 
 func (i memInfo) Name() string       { return i.name }
@@ -266,7 +269,7 @@ func (i memInfo) Mode() fs.FileMode  { return i.mode }
 func (i memInfo) ModTime() time.Time { return i.modTime }
 func (i memInfo) IsDir() bool        { return i.mode.IsDir() }
 
-// Sys returns Details, or nil.
+// Sys returns a [Details], or nil if there are no details.
 func (i memInfo) Sys() any {
 	if i.details == nil {
 		return nil
@@ -274,9 +277,9 @@ func (i memInfo) Sys() any {
 	return *i.details
 }
 
-// SameFile reports whether two descriptions are of one file, directory or link, under one name or
-// several. It is like [os.SameFile], but knows files of [Mem] too. It reports false for
-// descriptions by other stores.
+// SameFile reports whether a and b describe the same file, directory or link, possibly under
+// different names. It is like [os.SameFile], but also works for files of [Mem]. It reports false
+// for descriptions by other stores.
 func SameFile(a, b fs.FileInfo) bool {
 	if m, ok := a.(memInfo); ok {
 		n, ok := b.(memInfo)

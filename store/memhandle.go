@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// OpenFile opens a file in place: see [Tree] and [Mem].
+// OpenFile opens a file to be read and written in place: see [Tree] and [Mem].
 func (m *memStore) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -38,13 +38,15 @@ func (m *memStore) openFile(name string, a Access) (*memHandle, error) {
 	}
 }
 
-// A frozenFile must be copied before it can be written.
+// A frozenFile is a file that others have open for reading, so that it must be copied before it can
+// be written.
 type frozenFile struct {
 	node *memNode
-	file *memFile // holds a reference
+	file *memFile // counts as a reference
 }
 
-// tryOpen opens a file unless it is frozen, in which case it returns the frozenFile.
+// tryOpen opens a file. If the file is frozen, it returns the frozenFile and no handle; the caller
+// thaws it and tries again.
 func (m *memStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +71,7 @@ func (m *memStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, erro
 			n.file.refs.Add(1)
 			return nil, &frozenFile{n, n.file}, nil
 		}
-		n.file.live = true // there is no other reference, nor a way to get one without mu
+		n.file.live = true // nobody else has a reference, and nobody can get one without mu
 	}
 	if a.Truncate {
 		if err := n.file.truncate(0); err != nil {
@@ -81,7 +83,7 @@ func (m *memStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, erro
 	return &memHandle{memReader{file: n.file, node: n, info: n.info(name), live: n.file.live}, m, a}, nil, nil
 }
 
-// createLive makes an empty file. The caller holds mu.
+// createLive makes an empty live file. The caller holds mu.
 func (m *memStore) createLive(p memPlace, a Access) (*memNode, error) {
 	b, err := newBlock(&m.budget, 0)
 	if err != nil {
@@ -90,11 +92,11 @@ func (m *memStore) createLive(p memPlace, a Access) (*memNode, error) {
 	n := newMemNode(rules.FilePerm(a.Perm))
 	n.file = newMemFile(b)
 	n.file.live = true
-	return n, m.enter(p, n) // charges nothing: the directory exists
+	return n, m.enter(p, n) // charges nothing for directories: the file's directory exists
 }
 
-// thaw copies the content of a file that others read, so that it can be written. It takes over the
-// reference to the old content.
+// thaw replaces the content of a frozen file by a copy that can be written. It releases the
+// reference that f holds.
 func (m *memStore) thaw(f *frozenFile) error {
 	old := f.file
 	defer old.drop()
@@ -115,7 +117,7 @@ func (m *memStore) thaw(f *frozenFile) error {
 		f.node.file, live = live, old
 	}
 	m.mu.Unlock()
-	live.drop() // the old content, or the copy if it was not needed
+	live.drop() // the old content or, if the file was replaced meanwhile, the unused copy
 	return nil
 }
 
@@ -145,7 +147,7 @@ func (h *memHandle) ReadAt(p []byte, off int64) (int, error) {
 	return h.memReader.ReadAt(p, off)
 }
 
-// TryReadAt waits for nothing but a write to memory.
+// TryReadAt never returns ErrWouldBlock. It may wait for a write to the same file in memory.
 func (h *memHandle) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if !h.access.Read {
 		return 0, h.fail("read", rules.ErrNotReading)
@@ -222,7 +224,7 @@ func (h *memHandle) setAttr(a Attr) error {
 	return cmp.Or(err, h.node.setAttr(a))
 }
 
-// Sync does nothing: data in memory is as durable as it gets.
+// Sync only checks that the handle is open: memory has nothing to sync to.
 func (h *memHandle) Sync() error {
 	if !h.begin() {
 		return h.fail("sync", fs.ErrClosed)
@@ -231,7 +233,7 @@ func (h *memHandle) Sync() error {
 	return nil
 }
 
-// Close gives back the room that the file reserved and does not need.
+// Close frees the capacity that the file reserved but does not need.
 func (h *memHandle) Close() error {
 	if h.access.Writes() && h.begin() {
 		h.file.fit()
@@ -240,7 +242,7 @@ func (h *memHandle) Close() error {
 	return h.memReader.Close()
 }
 
-// beginWrite is begin for a write.
+// beginWrite is like begin, but also checks that the handle is open for writing.
 func (h *memHandle) beginWrite() error {
 	if !h.access.Writes() {
 		return rules.ErrNotWriting
@@ -251,7 +253,7 @@ func (h *memHandle) beginWrite() error {
 	return nil
 }
 
-// setAttr changes all attributes but the size.
+// setAttr changes all attributes but the size, which setSize changes.
 func (m *memStore) setAttr(name string, a Attr, follow bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -268,8 +270,8 @@ func (m *memStore) setAttr(name string, a Attr, follow bool) error {
 	return cmp.Or(err, n.setAttr(a))
 }
 
-// setAttr changes all attributes but the size and the owner; files have no owner here. The caller
-// holds the store's mu.
+// setAttr changes the mode and the times. setSize changes the size, and files have no owner here.
+// The caller holds the store's mu.
 func (n *memNode) setAttr(a Attr) error {
 	if a.Mode != nil {
 		n.mode = n.mode.Type() | a.Mode.Perm()
@@ -286,7 +288,8 @@ func (n *memNode) setAttr(a Attr) error {
 	return nil
 }
 
-// setSize changes the size.
+// setSize sets the size of the file of that name. It opens the file for writing, as a frozen file
+// must be copied.
 func (m *memStore) setSize(ctx context.Context, name string, size int64, follow bool) error {
 	if fi, err := m.stat(ctx, "setattr", name, follow); err != nil {
 		return errors.Unwrap(err)

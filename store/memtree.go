@@ -15,7 +15,7 @@ func (m *memStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return m.stat(ctx, "lstat", name, false)
 }
 
-// Mkdir makes a directory in one that exists.
+// Mkdir makes a directory in an existing directory.
 func (m *memStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	if perm = perm.Perm(); perm == 0 {
 		perm = 0o755
@@ -33,7 +33,7 @@ func (m *memStore) Symlink(ctx context.Context, target, name string) error {
 	return m.make(ctx, "symlink", name, n)
 }
 
-// make gives the name to n, which is not a file.
+// make adds n, which is a directory or a link, under the name.
 func (m *memStore) make(ctx context.Context, op, name string, n *memNode) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -55,7 +55,7 @@ func (m *memStore) makeNode(name string, n *memNode) error {
 	if err := m.budget.take(memOverhead + int64(len(n.target))); err != nil {
 		return err
 	}
-	return m.enter(p, n) // charges nothing: the directory exists
+	return m.enter(p, n) // charges nothing for directories: the parent exists
 }
 
 // Readlink returns the text of a symbolic link.
@@ -100,7 +100,7 @@ func (m *memStore) RemoveDir(ctx context.Context, name string) error {
 	})
 }
 
-// remove removes a name, unless refuse returns an error for its node.
+// remove removes a name, unless refuse returns an error for the node of that name.
 func (m *memStore) remove(ctx context.Context, op, name string, refuse func(*memNode) error) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -132,7 +132,7 @@ func (m *memStore) removeNode(name string, refuse func(*memNode) error) (*memFil
 	return m.forget(p.node), nil
 }
 
-// Rename changes the name from to to, in one step: see [Tree].
+// Rename changes a name from "from" to "to", in one step: see [Tree].
 func (m *memStore) Rename(ctx context.Context, from, to string, replace bool) error {
 	err := checkBoth(ctx, from, to)
 	if err == nil && (from == "." || to == ".") {
@@ -189,7 +189,7 @@ func (m *memStore) rename(from, to string, replace bool) (gone *memFile, err err
 	delete(old.dir.entries, old.base)
 	old.dir.touch()
 	old.node.names--
-	return gone, m.enter(p, old.node) // charges nothing: the directory exists
+	return gone, m.enter(p, old.node) // charges nothing for directories: the parent exists
 }
 
 // Link gives a file a second name.
@@ -224,7 +224,7 @@ func (m *memStore) link(from, to string) error {
 	return m.enter(p, n)
 }
 
-// Capabilities has RemoveIf, which holds the store's lock.
+// Capabilities offers RemoveIf, which compares and removes under the store's lock.
 func (m *memStore) Capabilities() Capabilities { return Capabilities{RemoveIf: m.removeIf} }
 
 func (m *memStore) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
@@ -239,7 +239,7 @@ func (m *memStore) removeIf(ctx context.Context, name string, was fs.FileInfo) e
 	})
 }
 
-// Space returns the room that is left below the limit.
+// Space returns the memory left below the limit, in units of 512 bytes.
 func (m *memStore) Space(ctx context.Context, name string) (Space, error) {
 	if _, err := m.stat(ctx, "statvfs", name, true); err != nil {
 		return Space{}, err
@@ -254,8 +254,8 @@ func (m *memStore) Space(ctx context.Context, name string) (Space, error) {
 	}, nil
 }
 
-// OpenDir opens a directory to be listed in pieces. It lists the names that existed when it was
-// opened, without those removed since.
+// OpenDir opens a directory that is listed in pieces. Next returns the names that existed at
+// OpenDir, except for those that have been removed since.
 func (m *memStore) OpenDir(ctx context.Context, name string) (Entries, error) {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -287,14 +287,14 @@ func (m *memStore) openDir(name string) (*memEntries, error) {
 	return e, nil
 }
 
-// memEntries is an open directory.
+// A memEntries is an open directory.
 type memEntries struct {
 	store   *memStore
-	ctx     context.Context // OpenDir's
+	ctx     context.Context // the context of OpenDir
 	name    string
 	dir     *memNode
-	names   []string // still to be listed, guarded by store.mu
-	charged int64    // bytes charged for names, guarded by store.mu
+	names   []string // names not listed yet; guarded by store.mu
+	charged int64    // bytes charged for names; guarded by store.mu
 	closed  bool     // guarded by store.mu
 }
 

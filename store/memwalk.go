@@ -9,18 +9,20 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// maxMemLinks is how many symbolic links are followed in one name, as on Linux.
+// maxMemLinks is the number of symbolic links that are followed in one name; Linux has the same
+// limit.
 const maxMemLinks = 40
 
-// A memPlace is the place that a name leads to.
+// A memPlace is a position in the tree, which may be free.
 type memPlace struct {
-	dir  *memNode // the directory; nil if node was reached by "." or ".."
-	base string   // the name in dir; with slashes if directories in between are missing
-	node *memNode // the node of that name, or nil
+	dir  *memNode // the directory that contains it; nil if the name ended in "." or ".."
+	base string   // its name in dir; contains slashes if directories below dir are missing
+	node *memNode // the node there; nil if the position is free
 }
 
-// walk finds the place that name leads to, in the tree below n. With follow, it follows a symbolic
-// link at the end. The caller holds memStore.mu, here and below.
+// walk follows name through the tree that starts at directory n. With follow, it also follows a
+// symbolic link at the end of the name. The caller holds memStore.mu, here and in the functions
+// below.
 func (n *memNode) walk(name string, follow bool) (memPlace, error) {
 	dir, rest, links := n, name, 0
 	for {
@@ -62,7 +64,7 @@ func (n *memNode) walk(name string, follow bool) (memPlace, error) {
 	}
 }
 
-// find returns the node of a name.
+// find returns the node of a name, or fs.ErrNotExist.
 func (n *memNode) find(name string, follow bool) (*memNode, error) {
 	p, err := n.walk(name, follow)
 	if err == nil && p.node == nil {
@@ -71,7 +73,7 @@ func (n *memNode) find(name string, follow bool) (*memNode, error) {
 	return p.node, err
 }
 
-// regular returns the file of that name.
+// regular returns the regular file of that name. For anything else it returns ErrNotRegular.
 func (n *memNode) regular(name string) (*memNode, error) {
 	found, err := n.find(name, true)
 	if err == nil && !found.mode.IsRegular() {
@@ -80,7 +82,7 @@ func (n *memNode) regular(name string) (*memNode, error) {
 	return found, err
 }
 
-// directory returns the directory of that name.
+// directory returns the directory of that name. For anything else it returns fs.ErrNotExist.
 func (n *memNode) directory(name string) (*memNode, error) {
 	found, err := n.find(name, true)
 	if err == nil && !found.mode.IsDir() {
@@ -89,7 +91,8 @@ func (n *memNode) directory(name string) (*memNode, error) {
 	return found, err
 }
 
-// vacant returns the place for a new node of that name, in an existing directory.
+// vacant returns the position for a new node of that name. It returns an error if the name is
+// taken, or if its directory does not exist.
 func (n *memNode) vacant(name string) (memPlace, error) {
 	p, err := n.walk(name, false)
 	switch {
@@ -102,7 +105,7 @@ func (n *memNode) vacant(name string) (memPlace, error) {
 	return p, err
 }
 
-// below reports whether n is dir, or is below it.
+// below reports whether n is dir itself or lies somewhere below it.
 func (n *memNode) below(dir *memNode) bool {
 	for n != nil && n != dir {
 		n = n.parent

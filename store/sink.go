@@ -9,19 +9,19 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// Sink returns a store that keeps nothing, for programs that process uploads themselves. An upload
-// is collected in memory as in [Mem], and Commit passes it to done as a File, without a copy. done
-// then owns the File, which can be read until it is closed; Stat returns its size. It is a
+// Sink returns a store that keeps nothing. It is for programs that process uploads themselves. As
+// in [Mem], an upload is collected in memory; Commit then passes it to done as a File, without a
+// copy. done owns the File, and must close it. Stat of the File returns its size. The File is a
 // [TryReader] that never returns [ErrWouldBlock].
 //
-// The store holds at most limit bytes; 0 or less means 64 MiB. Uploads under way and
-// files that are not closed yet are charged their size, and 512 bytes each. Beyond the limit,
-// uploads fail with [ErrNoSpace]. A file that is never closed is charged until the garbage
-// collector finds it.
+// The store holds at most limit bytes; 0 or less means 64 MiB. Each upload in progress, and each
+// File that is not closed yet, is charged its size and 512 bytes. Beyond the limit, uploads fail
+// with [ErrNoSpace]. A File that is never closed stays charged until the garbage collector frees
+// it.
 //
-// Commit calls done in its own goroutine and returns when done does, so the peer's upload is not
-// confirmed before that. Do slow work in another goroutine. No lock is held meanwhile, and done may
-// be called for several files at once. A panic in done propagates through Commit.
+// Commit calls done in its own goroutine and returns when done returns, so the peer's upload is not
+// confirmed before that. Do slow work in another goroutine. Sink holds no lock during the call, so
+// done may run for several files at once. A panic in done propagates through Commit.
 //
 // A sink has no files: Open and Stat return [fs.ErrNotExist] for every name, and the same name can
 // be uploaded again and again, even with [Create.Exclusive].

@@ -20,17 +20,17 @@ func systemDetails(fi fs.FileInfo) (Details, bool) {
 	}, true
 }
 
-// umask is read once at the start, because the only way to read it is to set it, and that affects
-// all goroutines.
+// umask is read once, when the process starts: reading the umask means setting it for a moment,
+// which affects files that other goroutines create.
 var umask = func() fs.FileMode {
 	mask := syscall.Umask(0)
 	syscall.Umask(mask)
 	return fs.FileMode(mask)
 }()
 
-// UserPerm returns the permission bits, after the umask, of a new file of this process's user, for
-// Create.Perm.
+// UserPerm returns the permission bits that a new file of this process's user gets, after the
+// umask. Use it for Create.Perm.
 func UserPerm() fs.FileMode { return 0o666 &^ umask }
 
-// Umask returns the permission bits that the umask removes from new files of this process.
+// Umask returns the permission bits that this process's umask removes from new files.
 func Umask() fs.FileMode { return umask }

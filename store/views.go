@@ -13,18 +13,18 @@ var (
 	errUploadOnly = fmt.Errorf("%w: the store is for uploads only", fs.ErrPermission)
 )
 
-// ReadOnly returns t without the methods that change it: they return [fs.ErrPermission]. OpenFile
-// opens for reading only.
+// ReadOnly returns t without the right to change it: methods that change something return
+// [fs.ErrPermission], and OpenFile opens files only for reading.
 func ReadOnly(t Tree) Tree { return readOnly{refusing{t, errReadOnly}} }
 
-// A refusing Tree describes names and refuses every change. It lacks the methods that each view has
-// to implement itself.
+// A refusing is the common base of the views. It describes names and refuses every change. It
+// leaves out the methods that each view has to implement itself.
 type refusing struct {
 	tree   Tree
 	reason error
 }
 
-// Capabilities keeps the capabilities that neither read content nor change anything.
+// Capabilities keeps only the capabilities that neither read content nor change anything.
 func (r refusing) Capabilities() Capabilities {
 	of := CapabilitiesOf(r.tree)
 	return Capabilities{Features: of.Features, Birth: of.Birth}
@@ -84,7 +84,7 @@ func (r readOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, 
 	return readHandle{h, r, name}, nil
 }
 
-// A readHandle is a file whose attributes cannot be changed.
+// A readHandle is a handle whose attributes cannot be changed.
 type readHandle struct {
 	Handle
 	view readOnly

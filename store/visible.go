@@ -11,14 +11,14 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// wellKnown is the only visible name with a leading dot: the directory in which clients look for
+// wellKnown is the only visible name with a leading dot. In this directory, clients look for
 // information about a site (RFC 8615).
 const wellKnown = ".well-known"
 
-// errHidden refuses to create a hidden name.
+// errHidden is the error for creating a file under a hidden name.
 var errHidden error = hiddenError{}
 
-// A hiddenError is an error whose text may be sent to clients.
+// A hiddenError has a text that may be sent to clients.
 type hiddenError struct{}
 
 func (e hiddenError) Error() string   { return fmt.Sprintf("%v: %s", e.Unwrap(), e.ForClient()) }
@@ -27,23 +27,23 @@ func (hiddenError) ForClient() string { return "names that begin with a dot are 
 
 var errVisible = fmt.Errorf("%w: the view is for whole files only", fs.ErrPermission)
 
-// Visible returns t without the names that begin with a dot, and without everything
-// below such directories. ".well-known" (RFC 8615) is an exception. A hidden name
-// is not listed and is an [fs.ErrNotExist]; creating it is an [fs.ErrPermission].
-// A symbolic link with another name that leads to a hidden file is followed.
+// Visible returns t without the names that begin with a dot, and without everything below such
+// directories. ".well-known" (RFC 8615) is an exception. A hidden name is not listed; using it
+// returns [fs.ErrNotExist], and creating it returns [fs.ErrPermission]. A symbolic link whose own
+// name is visible is followed, even if it leads to a hidden file.
 //
-// Files can be created and removed. Every other change is an [fs.ErrPermission].
+// Files can be created and removed. Every other change returns [fs.ErrPermission].
 func Visible(t Tree) Tree { return visible{refusing{t, errVisible}, isHidden, errHidden} }
 
-// A visible Tree lacks hidden names.
+// A visible is a view of a Tree without its hidden names. Visible and Finished return one.
 type visible struct {
 	refusing
 	hidden func(name string) bool
-	taken  error // the error for creating a hidden name
+	taken  error // the error for creating a file under a hidden name
 }
 
-// isHidden reports whether an element of a name begins with a dot, or would do so on a file system
-// that ignores invisible characters. "." itself is the root.
+// isHidden reports whether an element of a name begins with a dot, or would begin with one on a
+// file system that ignores invisible characters. The name ".", the root, is not hidden.
 func isHidden(name string) bool {
 	if name == "." {
 		return false
@@ -64,7 +64,7 @@ func isHidden(name string) bool {
 	}
 }
 
-// see returns an error for a hidden name, as if it did not exist.
+// see returns fs.ErrNotExist if the name is hidden.
 func (v visible) see(op, name string) error {
 	if v.hidden(name) {
 		return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
@@ -72,7 +72,8 @@ func (v visible) see(op, name string) error {
 	return nil
 }
 
-// Capabilities keeps the capabilities that concern whole files.
+// Capabilities keeps, of the capabilities that use content or change files, only OpenUpload and
+// RemoveIf.
 func (v visible) Capabilities() Capabilities {
 	c := v.refusing.Capabilities()
 	c.OpenUpload = CapabilitiesOf(v.tree).OpenUpload
@@ -169,13 +170,14 @@ func (v visible) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
 	return v.refuse("mkdir", name)
 }
 
-// A filter leaves hidden entries out of a directory.
+// A filter is an open directory that omits hidden entries.
 type filter struct {
 	Entries
 	hidden func(fi fs.FileInfo) bool
 }
 
-// Next returns 0 entries only at the end: see [Entries].
+// Next returns 0 entries only after the last one, as [Entries] requires, and so may have to read
+// several times.
 func (f filter) Next(into []fs.FileInfo) (int, error) {
 	for {
 		n, err := f.Entries.Next(into)
@@ -186,17 +188,18 @@ func (f filter) Next(into []fs.FileInfo) (int, error) {
 	}
 }
 
-// isUnfinished reports whether the last element of a name belongs to a file that an SFTP
-// client of haul is uploading, or to its record. [UploadOnly] and [CreateOnly] treat a client
-// that knows the name of the file as its owner, and the record contains that name.
+// isUnfinished reports whether the last element of a name is the temporary name of a file that an
+// SFTP client of haul is uploading, or of the record beside it. The record has to be hidden too,
+// because it contains the file's temporary name, and [UploadOnly] and [CreateOnly] treat a client
+// that knows that name as the file's owner.
 func isUnfinished(name string) bool {
 	return tempname.May(name, tempname.Upload, tempname.Record)
 }
 
-// Finished returns t without the files that SFTP clients of haul are uploading, and
-// without their records: they are not listed and are an [fs.ErrNotExist]. It is for
-// readers: a user who sees such a name could pass the file off as their own upload.
-// Uploads by other means are never visible.
+// Finished returns t without the files that SFTP clients of haul are uploading, and without the
+// records of these uploads. Such names are not listed, and using them returns [fs.ErrNotExist]. It
+// is for readers: a user who sees such a name could pass the file off as their own upload. Uploads
+// by other means are never visible before they are finished.
 //
-// Files can be created and removed. Every other change is an [fs.ErrPermission].
+// Files can be created and removed. Every other change returns [fs.ErrPermission].
 func Finished(t Tree) Tree { return visible{refusing{t, errVisible}, isUnfinished, rules.ErrReserved} }

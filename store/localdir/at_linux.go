@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// at calls f with the directory of name, opened without leaving the root, and with the last element
-// of name.
+// at opens the directory of name, without leaving the root, and calls f with it and with the last
+// element of name.
 func (p *pathCalls) at(name string, f func(dir int, base string) error) error {
 	dir, err := p.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *pathCalls) at(name string, f func(dir int, base string) error) error {
 	}
 }
 
-// unlink removes anything but a directory.
+// unlink removes a file or a link. For a directory it returns an error.
 func (p *pathCalls) unlink(name string) error {
 	err := p.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, 0) })
 	if err == unix.EISDIR {
@@ -43,7 +43,7 @@ func (p *pathCalls) rmdir(name string) error {
 	return p.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, unix.AT_REMOVEDIR) })
 }
 
-// rename renames in one step, or in several if the file system does not support that.
+// rename renames in one step or, if the file system does not support RENAME_NOREPLACE, in several.
 func (p *pathCalls) rename(from, to string, replace bool) error {
 	var flags uint
 	if !replace {

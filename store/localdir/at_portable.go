@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// unlink removes anything but a directory. An empty directory that replaces the file between the
-// check and the removal is removed too.
+// unlink removes a file or a link. For a directory it returns an error. But an empty directory that
+// takes the name after this check is removed.
 func (p *pathCalls) unlink(name string) error {
 	fi, err := p.root.Lstat(name)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// specialBits are the mode bits that give a file or a directory more powers than its permission
-// bits do.
+// specialBits are the mode bits that have special effects: setuid, setgid and sticky.
 const specialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// newMode returns the mode to set when a client wants the mode want for the file that fi describes,
-// or for a new file if fi is nil. Unless special is set, a directory keeps its special bits, as an
-// administrator uses them to share it with a group, and a file loses them.
+// newMode returns the mode to set if a client requests the mode want. fi describes the file or
+// directory; it is nil for a new file. With special, the special bits are taken from want.
+// Otherwise a directory keeps its special bits, because administrators use them to share a
+// directory with a group, and a file loses them.
 func newMode(fi fs.FileInfo, want fs.FileMode, special bool) fs.FileMode {
 	switch {
 	case special:
@@ -29,7 +29,7 @@ func newMode(fi fs.FileInfo, want fs.FileMode, special bool) fs.FileMode {
 // timed reports whether a sets a time.
 func timed(a store.Attr) bool { return !a.AccessTime.IsZero() || !a.ModTime.IsZero() }
 
-// owner returns the arguments for chown(2), where -1 means unchanged.
+// owner returns the arguments for chown(2). -1 leaves the number unchanged.
 func owner(a store.Attr) (uid, gid int) {
 	uid, gid = -1, -1
 	if a.UID != nil {
@@ -41,7 +41,7 @@ func owner(a store.Attr) (uid, gid int) {
 	return uid, gid
 }
 
-// isRoot reports whether fi describes the root, under any name.
+// isRoot reports whether fi describes the store's root, by whichever name it was reached.
 func (p *pathCalls) isRoot(fi fs.FileInfo) bool {
 	if !fi.IsDir() {
 		return false
@@ -50,11 +50,11 @@ func (p *pathCalls) isRoot(fi fs.FileInfo) bool {
 	return err == nil && os.SameFile(fi, root)
 }
 
-// A target is the file whose attributes are changed: an open file, or the file that a name leads
-// to.
+// A target holds the functions that change the attributes of one file: either of an open file, or
+// of the file that a name leads to.
 type target struct {
 	calls    *calls
-	special  bool // whether its setuid, setgid and sticky bits may change
+	special  bool // the setuid, setgid and sticky bits may be changed
 	stat     func() (fs.FileInfo, error)
 	truncate func(size int64) error
 	chmod    func(mode fs.FileMode) error
@@ -68,7 +68,7 @@ type target struct {
 func (t target) change(a store.Attr) (first error) {
 	note := func(err error) { first = cmp.Or(first, err) }
 	chmod := func() error {
-		fi, err := t.stat() // a new owner may have cleared some bits
+		fi, err := t.stat() // read the mode again, as changing the owner may have cleared some bits
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (t target) change(a store.Attr) (first error) {
 	err := t.calls.call("chown", func() error { return t.chown(uid, gid) })
 	note(err)
 	if err == nil && a.Mode != nil && t.special && *a.Mode&specialBits != 0 {
-		note(chmod()) // the system clears setuid and setgid when the owner changes
+		note(chmod()) // again, because the system clears setuid and setgid when the owner changes
 	}
 	return first
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// birth returns a value that distinguishes the file of that name from earlier files with its inode.
+// birth returns a value that distinguishes the file of that name from earlier files with the same
+// inode number.
 func (d *Dir) birth(name string) store.Birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {

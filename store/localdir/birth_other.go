@@ -4,5 +4,5 @@ package localdir
 
 import "github.com/haul-project/haul/store"
 
-// birth returns the zero Birth: birth times are not available on this system.
+// birth returns the zero Birth: creation times are not available on this system.
 func (d *Dir) birth(string) store.Birth { return store.Birth{} }

@@ -10,17 +10,18 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// calls makes the system calls of a store, and converts their errors to the form that package store
-// describes.
+// calls makes the system calls of a store, and converts their errors to the errors that package
+// store documents.
 type calls struct {
-	escape error // the error of an os.Root for names that leave it
+	escape error // the error that os.Root returns for names that lead out of it
 
-	// before is called with the name of each system call that changes something or opens a file for
-	// reading. If it returns an error, the call is not made. Only tests set it.
+	// before, if set, is called before each system call that changes something or opens a file for
+	// reading, with the name of that call. If it returns an error, the system call is not made.
+	// Only tests set it.
 	before func(call string) error
 }
 
-// call makes a system call, unless a test makes it fail.
+// call makes a system call, unless c.before returns an error.
 func (c *calls) call(name string, f func() error) error {
 	if err := c.hook(name); err != nil {
 		return err
@@ -36,13 +37,13 @@ func (c *calls) hook(call string) error {
 	return c.before(call)
 }
 
-// fail returns an error of op on name. It removes the wrapping of the os package from err, as its
-// path must not be shown to the caller.
+// fail returns err as an error of operation op on name. It removes the os package's wrapping,
+// because the path in it must not be shown to the caller.
 func (c *calls) fail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: c.classify(reason(err))}
 }
 
-// reason returns the error that the os package wrapped.
+// reason returns the error that the os package wrapped, or err itself.
 func reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -56,7 +57,8 @@ func reason(err error) error {
 	return err
 }
 
-// classify gives err one of the kinds that the comment of package store promises.
+// classify adds to err the kind of error, such as fs.ErrPermission, that package store documents
+// for it.
 func (c *calls) classify(err error) error {
 	switch {
 	case c.escape != nil && errors.Is(err, c.escape):
@@ -65,7 +67,7 @@ func (c *calls) classify(err error) error {
 		return rules.WithKind(err, store.ErrNoSpace)
 	case errors.Is(err, syscall.EROFS):
 		return rules.WithKind(err, fs.ErrPermission)
-	case errors.Is(err, syscall.ENOTDIR): // "a/b" where a is a file
+	case errors.Is(err, syscall.ENOTDIR): // the name is "a/b", and a is a file
 		return rules.WithKind(err, fs.ErrNotExist)
 	case isBadName(err):
 		return rules.WithKind(err, fs.ErrInvalid)
@@ -73,7 +75,7 @@ func (c *calls) classify(err error) error {
 	return err
 }
 
-// failLink is fail for operations with two names.
+// failLink is like fail, but for operations with two names.
 func (c *calls) failLink(op, from, to string, err error) error {
 	return &os.LinkError{Op: op, Old: from, New: to, Err: c.classify(reason(err))}
 }

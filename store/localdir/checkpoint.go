@@ -9,29 +9,29 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// A checkpoint says how many bytes of a kept upload are safe. It is stored in a file
-// beside the upload, alternately in two slots, so that an interrupted write leaves the other one
-// intact.
+// A checkpoint records how many bytes of a resumable upload are safe on the disk. It is stored in a
+// file beside the upload. That file has two slots, which are written alternately, so that an
+// interrupted write leaves the other slot intact.
 type checkpoint struct {
-	seq      uint64 // the slot with the higher number is valid
-	safe     int64  // bytes from the start that are durable
-	size     int64  // how many of these bytes the file had; zeros that follow are a hole
-	expected int64  // Create.Size
-	inode    uint64 // of the file, if the system has inodes
+	seq      uint64 // of the two slots, the one with the higher number counts
+	safe     int64  // how many bytes from the start are durable
+	size     int64  // size of the file, if less than safe; the rest up to safe is zeros in a hole
+	expected int64  // Create.Size of the upload
+	inode    uint64 // inode number of the upload's file; 0 if the system has none
 	source   uint64 // a hash of Create.Source
-	tail     uint32 // checksum of the last bytes of the safe part that the file has
+	tail     uint32 // checksum of the last bytes before size
 }
 
 const (
 	checkpointMagic = "haulkep2"
 	recordBytes     = 8 + 6*8 + 2*4 // magic, six numbers, two checksums
-	slotBytes       = 512           // bytes from one slot to the other, so that no sector holds both
-	tailBytes       = 64 << 10      // bytes that the checksum covers
+	slotBytes       = 512           // distance between the slots in bytes, so that no disk sector holds parts of both
+	tailBytes       = 64 << 10      // largest number of bytes that tail covers
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendTo appends the stored form of m: little endian, with a checksum at the end.
+// appendTo appends m in its stored form: little endian, with a checksum at the end.
 func (m checkpoint) appendTo(b []byte) []byte {
 	start := len(b)
 	b = append(b, checkpointMagic...)
@@ -42,7 +42,7 @@ func (m checkpoint) appendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// parseCheckpoint returns false if b is not a valid checkpoint.
+// parseCheckpoint decodes the stored form. It returns false if b is not a valid checkpoint.
 func parseCheckpoint(b []byte) (m checkpoint, ok bool) {
 	if len(b) < recordBytes || string(b[:8]) != checkpointMagic {
 		return checkpoint{}, false
@@ -59,10 +59,11 @@ func parseCheckpoint(b []byte) (m checkpoint, ok bool) {
 	return m, m.safe >= 0 && m.size >= 0 && m.size <= m.safe && m.seq < math.MaxUint64
 }
 
-// readCheckpoint returns the newest checkpoint in r, or false if r has no valid checkpoint.
+// readCheckpoint returns the newer valid checkpoint of the two slots in r, or false if neither is
+// valid.
 func readCheckpoint(r io.ReaderAt) (newest checkpoint, ok bool) {
 	var b [slotBytes + recordBytes]byte
-	n, _ := r.ReadAt(b[:], 0) // missing bytes make a checkpoint invalid
+	n, _ := r.ReadAt(b[:], 0) // an incomplete checkpoint is recognized as invalid, so the error can be ignored
 	for _, at := range [...]int{0, slotBytes} {
 		m, valid := parseCheckpoint(b[min(at, n):n])
 		if valid && (!ok || m.seq > newest.seq) {
@@ -72,7 +73,8 @@ func readCheckpoint(r io.ReaderAt) (newest checkpoint, ok bool) {
 	return newest, ok
 }
 
-// tailSum returns the checksum of the last bytes, at most tailBytes, before size.
+// tailSum returns the checksum of the last bytes before size: tailBytes, or all bytes if there are
+// fewer.
 func tailSum(r io.ReaderAt, size int64) (uint32, error) {
 	n := min(size, tailBytes)
 	b := make([]byte, n)
@@ -82,7 +84,7 @@ func tailSum(r io.ReaderAt, size int64) (uint32, error) {
 	return crc32.Checksum(b, castagnoli), nil
 }
 
-// sourceSum returns the hash of Create.Source for a checkpoint.
+// sourceSum returns the hash of Create.Source that a checkpoint stores.
 func sourceSum(source string) uint64 {
 	sum := tempname.Source(source)
 	return binary.LittleEndian.Uint64(sum[:])

@@ -16,17 +16,17 @@ import (
 // of the file system, which only Linux and macOS report. Nothing is reserved: a peer that announces
 // a large file uses no more of the disk than it sends.
 //
-// Pages of zeros after all data written so far become holes, so that a sparse disk image that
-// arrives in order stays sparse. The check of c.Size does not consider holes: for an image that
-// fits on the disk only because of them, leave Size 0.
+// If a page of zeros comes after all other data written so far, it becomes a hole, so a sparse disk
+// image that arrives in order stays sparse. The check of c.Size does not consider holes: if an
+// image fits on the disk only because of its holes, leave Size 0.
 //
-// With c.Parents, the missing directories above the file are made at once, because the last of them
-// holds the temporary file. If the upload fails, those of them that are empty are removed again.
-// The file may have at most 64 directories above it.
+// With c.Parents, the missing directories above the file are made at once, because the temporary
+// file is created in the last of them. If the upload fails, those that it made and that are empty
+// are removed again. The file may have at most 64 directories above it.
 //
-// With c.Resume, the upload waits for the disk after each 16 MiB, and at Close, so that no more
-// than that has to be sent again, even if the machine goes down. On a file system without locks,
-// the upload cannot be resumed.
+// With c.Resume, the upload waits for the disk after each 16 MiB and at Close, so that at most that
+// much data has to be sent again, even if the machine crashes. On a file system without locks, an
+// upload cannot be resumed.
 func (d *Dir) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
@@ -41,15 +41,17 @@ func (d *Dir) Create(ctx context.Context, name string, c store.Create) (store.Up
 		if err == nil {
 			return up, nil
 		}
-		_ = u.discard() // a sweep removes the files that are left
-		// The directory may have been made by another upload, which failed and removed it just now.
+		_ = u.discard() // if this fails, a sweep removes the files that are left
+		// Another upload may have made the directory, failed, and removed it just now: then try
+		// again.
 		if !c.Parents || !errors.Is(err, fs.ErrNotExist) || tries == maxParentTries {
 			return nil, u.fail("create", err)
 		}
 	}
 }
 
-// begin returns u, or a resumable upload around it.
+// begin opens the files of the upload. It returns u or, with Create.Resume, a resumableUpload
+// around u.
 func (u *dirUpload) begin() (up store.Upload, err error) {
 	u.dir, u.base, err = u.store.resolve(u.name, !u.c.Exclusive)
 	if u.c.Parents && errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +66,7 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 		return nil, rules.ErrReserved
 	}
 	if _, err := u.perm(); err == store.ErrNotRegular && u.store.Native {
-		return nil, store.ErrInPlace // a device can be opened in place
+		return nil, store.ErrInPlace // a device cannot be replaced by an upload, but can be written in place
 	} else if err != nil {
 		return nil, err
 	}
@@ -72,7 +74,7 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 		k, err := u.resume()
 		if err == nil {
 			if err = u.checkSpace(k.resumed); err != nil && k.resumed > 0 {
-				_ = k.keep() // for a retry when there is more room
+				_ = k.keep() // keep the data, so that the upload can be resumed when there is more room
 			}
 			return k, err
 		}
@@ -93,8 +95,8 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 	return u, u.checkSpace(0)
 }
 
-// checkSpace returns an error if the file system lacks room for the announced size, less the bytes
-// that are already there. A file system that does not report its room is assumed to have enough.
+// checkSpace returns an error if the file system lacks room for the announced size minus the there
+// bytes that it already holds. If a file system does not report its room, the upload may proceed.
 func (u *dirUpload) checkSpace(there int64) error {
 	need := u.c.Size - there
 	if need <= 0 {
@@ -102,12 +104,12 @@ func (u *dirUpload) checkSpace(there int64) error {
 	}
 	return u.call("space", func() error {
 		s, err := space(u.file)
-		if err != nil || s.Total == 0 { // some file systems in user space report none
+		if err != nil || s.Total == 0 { // some FUSE file systems report a size of 0
 			return nil
 		}
 		room := s.Available
 		if os.Geteuid() == 0 {
-			room = s.Free // root may use the reserved blocks
+			room = s.Free // root may use the reserved blocks too
 		}
 		if need > room {
 			return fmt.Errorf("%d bytes are announced, and %d are free: %w", need, room, syscall.ENOSPC)

@@ -5,48 +5,50 @@ import (
 	"sync"
 )
 
-// dirSyncs makes names in directories durable, many by one fsync. All changes of names that were
-// made before an fsync of their directory begins share it; those made while it runs wait for the
-// next one. An upload has an entry here only while it is published, so neither the number of
-// directories nor that of waiting uploads exceeds the number of uploads that are being published.
-// The first upload that waits makes the call.
+// dirSyncs makes changes of names in directories durable, several by one fsync. An fsync covers all
+// changes that were made in its directory before it began; changes made while it runs wait for the
+// next one. The first upload that waits for an fsync makes the system call. An upload has an entry
+// here only while it is being published, so there are never more directories or waiting uploads
+// than uploads that are being published.
 //
-// All stores share one table: several may have the same directory, and the error of an fsync
+// All stores share one table, because several stores may use the same directory, and a failed fsync
 // concerns the uploads of all of them.
 type dirSyncs struct {
 	mu   sync.Mutex
-	dirs map[dirID]*dirSync // guarded by mu: directories in which names are being changed
+	dirs map[dirID]*dirSync // the directories in which names are being changed; guarded by mu
 }
 
 var syncs dirSyncs
 
-// A dirSync is one directory in which names are being changed. dirSyncs.mu guards it.
+// A dirSync is a directory in which names are being changed. dirSyncs.mu guards it.
 type dirSync struct {
 	users  int
-	begun  int64      // number of fsyncs that have begun
-	ended  int64      // number of fsyncs that have ended
-	failed int64      // number of the last failed fsync, from 1; 0 for none
-	err    error      // error of that fsync
-	next   *syncGroup // waits for an fsync that has not begun; nil if nobody waits
-	last   *syncGroup // the group of the fsync that began last; nil before the first
+	begun  int64      // how many fsyncs have begun
+	ended  int64      // how many fsyncs have ended
+	failed int64      // the number of the last fsync that failed, counted from 1; 0 if none has failed
+	err    error      // the error of that fsync
+	next   *syncGroup // the uploads that wait for an fsync which has not begun; nil if no upload waits
+	last   *syncGroup // the group whose fsync began last; nil before the first fsync
 }
 
-// A syncGroup is a group of uploads that wait for one fsync.
+// A syncGroup is a group of uploads that wait for the same fsync.
 type syncGroup struct {
-	waiting int           // guarded by dirSyncs.mu
+	waiting int           // how many uploads wait; guarded by dirSyncs.mu
 	done    chan struct{} // closed when the fsync ends
-	failed  int64         // failed and err of the dirSync at that time: later fsyncs do not concern the group
-	err     error
+	// failed and err are copies of the fields of the dirSync when this group's fsync ended. Later
+	// fsyncs do not concern the group.
+	failed int64
+	err    error
 }
 
-// errNoSync is the error of an fsync that panicked.
+// errNoSync is the error of a group whose fsync call panicked.
 var errNoSync = errors.New("fsync of the directory was not made")
 
 // durably calls change, which changes names in dir, and waits until the changes are on the disk.
 //
-// A failed fsync is an error for everyone whose change may be lost: those who wait for it, and
-// those who change names while it runs. The kernel reports the error only once, so the next fsync
-// would not notice the loss.
+// If an fsync fails, everyone whose change may be lost gets the error: those who wait for that
+// fsync, and those who change names while it runs. The kernel reports an error only once, so the
+// next fsync would not notice the loss.
 func (c *calls) durably(dir directory, change func() error) error {
 	fsync := func() error { return c.call("syncdir", func() error { return syncDir(dir) }) }
 	id, ok := identify(dir)
@@ -67,8 +69,8 @@ func (c *calls) durably(dir directory, change func() error) error {
 	return nil
 }
 
-// enter returns the entry of a directory, and the number of the first fsync whose failure concerns
-// a change of names made after this call.
+// enter returns the entry of a directory. If an fsync with the number first, or a later one, fails,
+// changes of names that the caller makes after enter may be lost.
 func (t *dirSyncs) enter(id dirID) (s *dirSync, first int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,8 +93,8 @@ func (t *dirSyncs) leave(id dirID, s *dirSync) {
 	}
 }
 
-// wait waits for an fsync that begins after the call, together with everyone else who waits for it.
-// The first one to wait makes the fsync.
+// wait waits for an fsync that begins after the call of wait. All callers that wait for the same
+// fsync form a group; the first of them makes the fsync.
 func (t *dirSyncs) wait(s *dirSync, fsync func() error) *syncGroup {
 	t.mu.Lock()
 	g, leads := s.next, s.next == nil
@@ -114,7 +116,8 @@ func (t *dirSyncs) wait(s *dirSync, fsync func() error) *syncGroup {
 	return g
 }
 
-// run makes the fsync of a group, which is the next one of its directory.
+// run makes the fsync for group g, which is the group of uploads that waits for the next fsync of
+// s.
 func (t *dirSyncs) run(s *dirSync, g *syncGroup, fsync func() error) {
 	t.mu.Lock()
 	s.next, s.last = nil, g

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// OpenDir opens a directory to be listed in pieces: see [store.Tree]. While open, it holds two
-// descriptors and a buffer of 8 KiB, whatever the directory's size.
+// OpenDir opens a directory that is listed in pieces: see [store.Tree]. While open, it holds two
+// descriptors and a buffer of 8 KiB, regardless of the directory's size.
 func (d *Dir) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -32,7 +32,7 @@ func (p *pathCalls) openDir(ctx context.Context, name string) (*dirEntries, erro
 	if err := p.hook("readdir"); err != nil {
 		return nil, err
 	}
-	// See readDir for the dot.
+	// See readDir for the reason for "/.".
 	dir, err := p.root.directory(name + "/.")
 	if err != nil {
 		return nil, err
@@ -45,11 +45,11 @@ func (p *pathCalls) openDir(ctx context.Context, name string) (*dirEntries, erro
 	return &dirEntries{calls: &p.calls, ctx: ctx, name: name, dir: dir, names: names}, nil
 }
 
-// dirEntries reads names, and looks each one up in the open directory. A path might lead to another
-// directory by then.
+// dirEntries reads names, and looks each one up in the open directory rather than by its path,
+// which might lead to another directory by then.
 type dirEntries struct {
 	calls  *calls
-	ctx    context.Context // OpenDir's
+	ctx    context.Context // the context of OpenDir
 	name   string
 	dir    directory
 	names  *os.File
@@ -69,10 +69,10 @@ func (e *dirEntries) Next(into []fs.FileInfo) (n int, err error) {
 			}
 		}
 		if err != nil && e.closed.Load() {
-			err = fs.ErrClosed // the os package returns another error here
+			err = fs.ErrClosed // the os package returns a different error for a closed file
 		}
 		switch {
-		case n > 0: // an error will be returned again
+		case n > 0: // return the entries now; the next call gets the error again
 		case err == io.EOF:
 			return 0, io.EOF
 		case err != nil:
@@ -82,7 +82,8 @@ func (e *dirEntries) Next(into []fs.FileInfo) (n int, err error) {
 	return n, nil
 }
 
-// describe returns nil for temporary files, and for entries that no longer exist.
+// describe returns the description of an entry. It returns nil for a temporary file, and for an
+// entry that no longer exists.
 func (e *dirEntries) describe(base string) fs.FileInfo {
 	if isTemp(base) {
 		return nil
@@ -109,8 +110,8 @@ func (e *dirEntries) Close() error {
 	return nil
 }
 
-// ReadDir lists a directory: see [store.Tree]. An entry is described only when its Info is called,
-// which fails if the entry no longer exists.
+// ReadDir lists a directory: see [store.Tree]. Each entry is described only when its Info is
+// called; Info fails if the entry no longer exists.
 func (d *Dir) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, d.fail("readdir", name, err)
@@ -127,7 +128,7 @@ func (p *pathCalls) readDir(ctx context.Context, name string, most int) ([]fs.Di
 	if err := p.hook("readdir"); err != nil {
 		return nil, err
 	}
-	// With "/." at the end, root opens name only if it is a directory, and never a pipe or a
+	// The "/." at the end makes root open the name only if it is a directory, and never a pipe or a
 	// device.
 	f, err := p.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -158,15 +159,15 @@ func (p *pathCalls) readDir(ctx context.Context, name string, most int) ([]fs.Di
 	}
 }
 
-// A dirEntry looks itself up through the root. The os package's own type would use a path, which
-// may have become a link meanwhile.
+// A dirEntry gets its description through the store's root. The os package's own type would use a
+// path, and a directory on that path may have become a link meanwhile.
 type dirEntry struct {
 	fs.DirEntry
 	calls *pathCalls
 	path  string
 }
 
-// Info describes the entry, and does not follow a link.
+// Info describes the entry itself: it does not follow a link.
 func (e dirEntry) Info() (fs.FileInfo, error) {
 	fi, err := e.calls.root.Lstat(e.path)
 	if err != nil {
@@ -175,7 +176,7 @@ func (e dirEntry) Info() (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// eachName calls f with the names in a directory, including temporary files, until f returns false.
+// eachName calls f with each name in a directory, including temporary files, until f returns false.
 // It returns false if f did.
 func (p *pathCalls) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
 	list, err := p.openDir(ctx, dir)
@@ -202,7 +203,7 @@ func (p *pathCalls) eachName(ctx context.Context, dir string, f func(base string
 	}
 }
 
-// An irregular is the name of an entry that cannot be described.
+// An irregular is the description of an entry of which only the name is known.
 type irregular string
 
 func (i irregular) Name() string     { return string(i) }

@@ -22,31 +22,31 @@ var (
 	_ store.Identifier = (*dirFile)(nil)
 )
 
-// largeFile lets 32-bit systems open files of 2 GiB and more. The os package sets it in Open, but
-// not in methods of Root.
+// largeFile lets 32-bit systems open files of 2 GiB and more. The os package sets this flag in
+// Open, but not in the methods of Root.
 const largeFile = unix.O_LARGEFILE
 
-// maxIovecs is the kernel's UIO_MAXIOV, the most buffers in one system call.
+// maxIovecs is UIO_MAXIOV of the kernel, the largest number of buffers in one system call.
 const maxIovecs = 1024
 
-// A dirFile is an open file of a [Dir]. It can report which of its data is in memory.
+// A dirFile is an open file of a [Dir]. It can find out which of its data is in memory.
 type dirFile struct {
 	*os.File
 	at   *Dir
-	name string          // in the store
-	conn syscall.RawConn // File's
-	info fs.FileInfo     // when it was opened; nil if it was not described then
-	how  atomic.Int32    // nowait until the kernel refuses
+	name string          // the file's name in the store
+	conn syscall.RawConn // for system calls on File's descriptor
+	info fs.FileInfo     // description of the file when it was opened; nil if none was made then
+	how  atomic.Int32    // one of the constants below; nowait, until the kernel refuses that
 }
 
-// The values of dirFile.how, the way in which TryReadAt reads.
+// These are the values of dirFile.how. They say in which way TryReadAt reads.
 const (
-	nowait int32 = iota // the kernel reports which data is in memory
-	always              // all data is in memory
-	never               // there is no way to know
+	nowait int32 = iota // with a flag that makes the kernel return only data in memory
+	always              // without that flag, because all data is in memory
+	never               // not at all, because there is no way to find out which data is in memory
 )
 
-// newFile returns an open file. fi is the result of a recent fstat, or nil.
+// newFile returns f as a store.File. fi is the result of a recent fstat of f, or nil.
 func (d *Dir) newFile(f *os.File, name string, fi fs.FileInfo) (store.File, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -56,11 +56,11 @@ func (d *Dir) newFile(f *os.File, name string, fi fs.FileInfo) (store.File, erro
 	return &dirFile{File: f, at: d, name: name, conn: c, info: fi}, nil
 }
 
-// TryReadAt makes one call of preadv2 with RWF_NOWAIT. It does not allocate.
+// TryReadAt makes one call of preadv2 with the flag RWF_NOWAIT. It does not allocate memory.
 //
-// A file system that does not support RWF_NOWAIT refuses it. TryReadAt then reads without it on
-// tmpfs, whose files are in memory unless they are swapped out; elsewhere (overlayfs, FUSE, NFS) it
-// returns errors.ErrUnsupported.
+// Some file systems do not support RWF_NOWAIT. On tmpfs, TryReadAt then reads without the flag,
+// because files there are in memory unless they are swapped out. On others (overlayfs, FUSE, NFS)
+// it returns errors.ErrUnsupported.
 func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail(fs.ErrInvalid)
@@ -86,7 +86,7 @@ func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// OpenPart returns the file itself, in which all bytes are contiguous.
+// OpenPart returns the file itself, because all its bytes are contiguous.
 func (f *dirFile) OpenPart(off, n int64) (part *os.File, length int64, end func(), ok bool) {
 	if _, err := f.Seek(off, io.SeekStart); err != nil {
 		return nil, 0, nil, false
@@ -96,9 +96,9 @@ func (f *dirFile) OpenPart(off, n int64) (part *os.File, length int64, end func(
 
 func nothing() {}
 
-// Identity identifies the file by the result of fstat(2) when it was opened.
+// Identity identifies the file as it was when it was opened, by the result of fstat(2).
 func (f *dirFile) Identity() (store.Identity, bool) {
-	fi, err := f.info, f.conn.Control(func(uintptr) {}) // fails once f is closed
+	fi, err := f.info, f.conn.Control(func(uintptr) {}) // Control fails once f is closed
 	if err == nil && fi == nil {
 		fi, err = f.Stat()
 	}
@@ -108,8 +108,8 @@ func (f *dirFile) Identity() (store.Identity, bool) {
 	return IdentityOf(fi)
 }
 
-// IdentityOf returns the [store.Identity] of a file from the result of its Stat, or false where the
-// system has none.
+// IdentityOf returns the [store.Identity] of the file that fi describes, where fi is the result of
+// the file's Stat. It returns false if fi has no data of this system.
 func IdentityOf(fi fs.FileInfo) (store.Identity, bool) {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -123,7 +123,8 @@ func IdentityOf(fi fs.FileInfo) (store.Identity, bool) {
 	}, true
 }
 
-// fail wraps err, unless it is one of the frequent errors.
+// fail adds the operation and the path to err, except for the frequent errors, which are returned
+// unchanged.
 func (f *dirFile) fail(err error) error {
 	if err == store.ErrWouldBlock || err == io.EOF || err == errors.ErrUnsupported {
 		return err
@@ -131,14 +132,15 @@ func (f *dirFile) fail(err error) error {
 	return &fs.PathError{Op: "read", Path: f.Name(), Err: err}
 }
 
-// A tryRead holds the state of the system call of a TryReadAt. It is reused by later calls.
+// A tryRead holds the arguments and the results of the system call of a TryReadAt. Later calls
+// reuse it.
 type tryRead struct {
 	iovecs []unix.Iovec
 	off    int64
 	flags  int
 	n      int
 	errno  syscall.Errno
-	call   func(fd uintptr) // preadv as a method value: a closure per call would allocate
+	call   func(fd uintptr) // the method preadv; creating a closure for each call would allocate memory
 }
 
 var tryReads = sync.Pool{New: func() any {
@@ -147,8 +149,8 @@ var tryReads = sync.Pool{New: func() any {
 	return t
 }}
 
-// fill points the iovecs at the first bufs. It returns the other bufs, and the total size of the
-// first ones.
+// fill points the iovecs at the buffers in bufs, as many as fit. It returns the remaining buffers,
+// and the total size, in bytes, of those that fit.
 func (t *tryRead) fill(bufs [][]byte) (rest [][]byte, want int) {
 	clear(t.iovecs)
 	t.iovecs = t.iovecs[:0]
@@ -167,8 +169,8 @@ func (t *tryRead) fill(bufs [][]byte) (rest [][]byte, want int) {
 	return nil, want
 }
 
-// read reads at off in the way that f.how says. If the kernel refuses that, it finds out which way
-// works.
+// read reads at off in the way that f.how says. If the kernel refuses that way, read stores the way
+// that works in f.how and tries again.
 func (t *tryRead) read(f *dirFile, off int64) (int, error) {
 	for {
 		how := f.how.Load()
@@ -179,8 +181,8 @@ func (t *tryRead) read(f *dirFile, off int64) (int, error) {
 		if how == nowait {
 			t.flags = unix.RWF_NOWAIT
 		}
-		// Control prevents that a Close in another goroutine lets the descriptor be reused for
-		// another file meanwhile.
+		// Control keeps the descriptor valid during the call: otherwise another goroutine could
+		// close the file, and the descriptor could be reused for a different one.
 		if err := f.conn.Control(t.call); err != nil {
 			return 0, fs.ErrClosed
 		}
@@ -200,9 +202,9 @@ func (t *tryRead) read(f *dirFile, off int64) (int, error) {
 	}
 }
 
-// preadv makes the system call that t describes.
+// preadv makes the system call that t describes, and stores its results in t.
 func (t *tryRead) preadv(fd uintptr) {
-	// The kernel takes an offset as two longs; the second has the bits that do not fit in the
+	// The kernel takes an offset as two longs. The second one holds the bits that do not fit in the
 	// first.
 	low, high := uintptr(t.off), uintptr(uint64(t.off)>>(bits.UintSize-1)>>1)
 	trap := uintptr(unix.SYS_PREADV2)
@@ -215,7 +217,7 @@ func (t *tryRead) preadv(fd uintptr) {
 	t.n, t.errno = int(n), errno
 }
 
-// refused returns how to read a file on a file system without RWF_NOWAIT.
+// refused returns the value of dirFile.how for a file system that does not support RWF_NOWAIT.
 func refused(c syscall.RawConn) int32 {
 	how := never
 	_ = c.Control(func(fd uintptr) {
@@ -226,7 +228,7 @@ func refused(c syscall.RawConn) int32 {
 	return how
 }
 
-// isLocal reports whether f is on a file system that is known to be local to this machine.
+// isLocal reports whether f is on a file system that is known to be on this machine.
 func isLocal(f *os.File) bool {
 	local := false
 	if c, err := f.SyscallConn(); err == nil {
@@ -235,7 +237,7 @@ func isLocal(f *os.File) bool {
 	return local
 }
 
-// release drops the references to the caller's buffers and keeps t for another call.
+// release drops t's references to the caller's buffers, and makes t available for another call.
 func (t *tryRead) release() {
 	clear(t.iovecs)
 	t.iovecs = t.iovecs[:0]

@@ -16,15 +16,16 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// maxOpenTries bounds the attempts to open a file that others keep creating and removing.
+// maxOpenTries is the largest number of attempts to open a file that others keep creating and
+// removing.
 const maxOpenTries = 8
 
-// OpenFile opens a regular file in place: see [store.Tree]. Anything else is
-// [store.ErrNotRegular], and is not even opened.
+// OpenFile opens a regular file in place: see [store.Tree]. For anything else it returns
+// [store.ErrNotRegular] without even opening it.
 //
-// A file that is opened for writing loses its setuid and setgid bits, as the kernel clears them
-// when an ordinary user writes to a file. This process may run as root, and a program that has such
-// a bit must not become one that a client wrote.
+// A file that is opened for writing loses its setuid and setgid bits. The kernel would clear them
+// if an ordinary user wrote to the file, but not if this process runs as root. Without this, a
+// client could write its own program into a file that has such a bit.
 func (d *Dir) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	h, err := d.openFile(ctx, name, a)
 	if err != nil {
@@ -58,7 +59,7 @@ func (d *Dir) openFile(ctx context.Context, name string, a store.Access) (*dirHa
 	return &dirHandle{store: d, name: name, access: a, file: f}, nil
 }
 
-// openInPlace opens the file base in dir, or creates it.
+// openInPlace opens the file named base in dir, or creates it if a.Create is set.
 func (d *Dir) openInPlace(dir directory, base string, a store.Access) (*os.File, error) {
 	for range maxOpenTries {
 		if !a.Exclusive {
@@ -75,7 +76,7 @@ func (d *Dir) openInPlace(dir directory, base string, a store.Access) (*os.File,
 	return nil, fmt.Errorf("it came and went %d times meanwhile", maxOpenTries)
 }
 
-// flags returns the flags of open(2) for an existing file.
+// flags returns the flags for open(2) of an existing file.
 func flags(a store.Access) int {
 	all := syscall.O_NONBLOCK | largeFile
 	switch {
@@ -102,11 +103,11 @@ func (d *Dir) openOld(dir directory, base string, a store.Access) (*os.File, err
 	if err := d.hook("open"); err != nil {
 		return nil, err
 	}
-	// The name may have become a pipe by now, for which O_NONBLOCK does not wait, or a link, which
-	// dir does not follow out of itself.
+	// By now the name may belong to a pipe or a link. O_NONBLOCK prevents waiting for the other end
+	// of a pipe, and dir does not follow a link out of itself.
 	f, err := dir.OpenFile(base, flags(a), 0)
 	if errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
-		return nil, store.ErrNotRegular // a pipe without a reader, a socket, a directory
+		return nil, store.ErrNotRegular // it is a pipe without a reader, a socket, or a directory
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (d *Dir) openOld(dir directory, base string, a store.Access) (*os.File, err
 	return f, nil
 }
 
-// prepare applies a to an open file.
+// prepare checks that f is a file that the store opens, and does to it what a asks for.
 func (d *Dir) prepare(f *os.File, a store.Access) error {
 	fi, err := f.Stat()
 	if err != nil {
@@ -159,7 +160,7 @@ func (d *Dir) openNew(dir directory, base string, a store.Access) (f *os.File, e
 // A dirHandle is a file that is open in place.
 type dirHandle struct {
 	store  *Dir
-	name   string // the caller's, for errors
+	name   string // the name given to OpenFile, for errors
 	access store.Access
 	file   *os.File
 }
@@ -195,7 +196,7 @@ func (h *dirHandle) WriteAt(p []byte, off int64) (n int, err error) {
 	}
 	if err = h.store.hook("write"); err == nil {
 		if h.access.Append {
-			n, err = h.file.Write(p) // the kernel finds the end
+			n, err = h.file.Write(p) // the kernel finds the end of the file
 		} else {
 			n, err = h.file.WriteAt(p, off)
 		}
@@ -246,7 +247,9 @@ func (h *dirHandle) Sync() error {
 	if h.access.Writes() {
 		err = h.store.call("sync", h.file.Sync)
 	} else {
-		_, err = h.file.Stat() // Windows would refuse to sync it, so only check that it is not closed
+		// Windows cannot sync a file that is not open for writing, so only check that it is not
+		// closed.
+		_, err = h.file.Stat()
 	}
 	if err != nil {
 		return h.fail("sync", err)
@@ -273,8 +276,8 @@ func (h *dirHandle) fail(op string, err error) error { return h.store.fail(op, h
 // Location returns the path by which the file was opened.
 func (h *dirHandle) Location() store.Location { return h.store.location(h.name) }
 
-// SetAttr changes attributes: see [store.Tree]. Only Linux can change the times of a symbolic link
-// itself.
+// SetAttr changes attributes: see [store.Tree]. The times of a symbolic link itself can be changed
+// on Linux only.
 func (d *Dir) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
 	if err := d.setAttr(ctx, name, a, follow); err != nil {
 		return d.fail("setattr", name, err)
@@ -307,8 +310,8 @@ func (d *Dir) setAttr(ctx context.Context, name string, a store.Attr, follow boo
 	return cmp.Or(err, d.pathTarget(ctx, name).change(a))
 }
 
-// pathTarget is the file or directory that a name leads to. It is opened only to change its size:
-// it could be a pipe, or a file that this process may change but not write.
+// pathTarget is the file or directory that a name leads to. It is opened only to change its size,
+// because it could be a pipe, or a file that this process may change but not write to.
 func (d *Dir) pathTarget(ctx context.Context, name string) target {
 	return target{
 		calls: &d.calls, special: d.SpecialBits,
@@ -330,7 +333,7 @@ func (d *Dir) pathTarget(ctx context.Context, name string) target {
 	}
 }
 
-// linkTarget is a symbolic link itself, which has times and an owner.
+// linkTarget is a symbolic link itself. It has only times and an owner.
 func (p *pathCalls) linkTarget(name string) target {
 	return target{
 		calls:   &p.calls,

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxLinks is the most symbolic links that are followed in one name.
+	// maxLinks is the largest number of symbolic links that are followed in one name.
 	maxLinks = 40
 
-	// maxSteps is the most elements of a name that are looked up, including those in the text of
-	// links. Each takes a walk from the root.
+	// maxSteps is the largest number of elements that are looked up for one name, including the
+	// elements in the texts of links. Each lookup walks down from the root again.
 	maxSteps = 256
 )
 
-// try calls f with a name and, if the name leads over an absolute link, again with the resolved
-// name. final says that f follows a link at the end.
+// try calls f with a name. If that fails because the name leads through an absolute link, try calls
+// f again with the resolved name. final says that f follows a link at the end of the name.
 func (r dirRoot) try(name string, final bool, f func(name string) error) error {
 	err := f(name)
 	if err == nil || !r.store.LinksFromRoot || !errors.Is(err, r.store.escape) && !errors.Is(err, syscall.ELOOP) {
@@ -40,8 +40,8 @@ func (r dirRoot) try(name string, final bool, f func(name string) error) error {
 	return f(meant)
 }
 
-// resolve returns a name without links that means the same as name. Missing elements stay as they
-// are. A dot at the end stays, as it asks for a directory.
+// resolve returns a name that leads to the same file as name, but not through links. Elements that
+// do not exist are left unchanged. A "/." at the end, which requires a directory, is kept.
 func (r dirRoot) resolve(name string, final bool) (string, error) {
 	at, links := "", 0
 	rest, dot := strings.CutSuffix(name, "/.")
@@ -64,7 +64,7 @@ func (r dirRoot) resolve(name string, final bool) (string, error) {
 		next := strings.TrimPrefix(at+"/"+element, "/")
 		link := ""
 		if more || final || dot {
-			link, _ = r.Root.Readlink(next) // empty if next is not a link
+			link, _ = r.Root.Readlink(next) // empty if next is not a link; the error does not matter
 		}
 		if link == "" {
 			at = next
@@ -94,8 +94,8 @@ func (r dirRoot) resolve(name string, final bool) (string, error) {
 	return at, nil
 }
 
-// linkText returns the text of a symbolic link as a name, and whether it starts at the root. A text
-// that starts with a volume leads outside.
+// linkText returns the text of a symbolic link as a name, and reports whether it starts at the
+// root. For a text that starts with a Windows volume it returns an error, as it leads outside.
 func linkText(link string) (name string, absolute bool, err error) {
 	if filepath.VolumeName(link) != "" {
 		return "", false, rules.ErrOutside
@@ -192,7 +192,7 @@ func (p *pathCalls) lstat(ctx context.Context, name string) (fs.FileInfo, error)
 	return p.root.Lstat(name)
 }
 
-// renamePortably renames with calls that every system has.
+// renamePortably renames with calls that exist on every system.
 func (p *pathCalls) renamePortably(from, to string, replace bool) error {
 	rename := func() error {
 		return p.call("rename", func() error { return p.root.Rename(from, to) })
@@ -200,8 +200,8 @@ func (p *pathCalls) renamePortably(from, to string, replace bool) error {
 	if replace {
 		return rename()
 	}
-	// Link fails if the name is taken, even at the last moment. If the process dies between it and
-	// the removal, the file has two names, and nothing is lost.
+	// Link fails if the name is taken, even if that happens at the last moment. If the process dies
+	// between Link and the removal, the file has two names, but nothing is lost.
 	err := p.call("link", func() error { return p.root.Link(from, to) })
 	switch {
 	case err == nil:
@@ -218,18 +218,18 @@ func (p *pathCalls) renamePortably(from, to string, replace bool) error {
 	} else if !errors.Is(statErr, fs.ErrNotExist) {
 		return statErr
 	}
-	return rename() // a directory, or a file system without hard links
+	return rename() // it is a directory, or the file system has no hard links
 }
 
-// renameError adds to the error of a rename the kind that the package comment promises.
+// renameError adds to the error of a rename the kind of error that package store documents.
 func (p *pathCalls) renameError(err error, from, to string) error {
 	err = reason(err)
 	switch {
-	case errors.Is(err, syscall.EINVAL): // a directory below itself
+	case errors.Is(err, syscall.EINVAL): // a directory cannot be moved below itself
 		return rules.WithKind(err, fs.ErrInvalid)
-	case errors.Is(err, syscall.EISDIR): // a file onto a directory
+	case errors.Is(err, syscall.EISDIR): // a file cannot replace a directory
 		return rules.WithKind(err, fs.ErrExist)
-	case errors.Is(err, syscall.ENOTDIR): // a directory onto a file, or a name that leads through one
+	case errors.Is(err, syscall.ENOTDIR): // a directory cannot replace a file, or one of the names leads through a file
 		_, fromErr := p.root.Lstat(from)
 		_, toErr := p.root.Lstat(to)
 		if fromErr == nil && toErr == nil {
@@ -245,7 +245,7 @@ func (d *Dir) mkdir(name string, perm fs.FileMode) error {
 		return err
 	}
 	fi, err := d.root.Lstat(name)
-	if err == nil && fi.Mode().Perm() != perm && !d.Native && runtime.GOOS != "windows" { // because of the umask
+	if err == nil && fi.Mode().Perm() != perm && !d.Native && runtime.GOOS != "windows" { // the umask has removed some bits
 		err = d.call("chmod", func() error { return d.root.Chmod(name, newMode(fi, perm, d.SpecialBits)) })
 	}
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// isTemp reports whether the last element of name is the name of a temporary file, or might be
-// treated as one by a file system.
+// isTemp reports whether the last element of name is the name of a temporary file, or a name that a
+// file system might treat as the same.
 func isTemp(name string) bool {
 	return tempname.May(name, tempname.Part, tempname.Keep, tempname.Checkpoint)
 }
 
-// checkOld returns an error if name cannot be the name of a file that callers may see.
+// checkOld returns an error if name is invalid, or is the name of a temporary file, which callers
+// cannot see.
 func checkOld(ctx context.Context, name string) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil && isTemp(name) {
@@ -26,7 +27,8 @@ func checkOld(ctx context.Context, name string) error {
 	return err
 }
 
-// checkNew returns an error if a new file may not have the name.
+// checkNew returns an error if name is invalid or reserved for a temporary file, and so cannot be
+// given to a new file.
 func checkNew(ctx context.Context, name string) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil && isTemp(name) {
@@ -35,7 +37,7 @@ func checkNew(ctx context.Context, name string) error {
 	return err
 }
 
-// checkMovable is checkOld for names that must not be the root.
+// checkMovable is like checkOld, but also returns an error for the root.
 func checkMovable(ctx context.Context, name string) error {
 	err := checkOld(ctx, name)
 	if err == nil && name == "." {
@@ -44,9 +46,9 @@ func checkMovable(ctx context.Context, name string) error {
 	return err
 }
 
-// resolve finds the directory of a file that is to be written, and the file's name in it. With
-// follow, it follows symbolic links at the end of name. The caller closes dir, unless there is an
-// error.
+// resolve opens the directory of a file that is to be written, and returns it with the file's name
+// in it. With follow, it follows symbolic links at the end of name. The caller must close dir,
+// unless there is an error.
 func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err error) {
 	for range maxLinks + 1 {
 		parent, base := path.Split(name)
@@ -55,7 +57,7 @@ func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err
 			return dir, base, err
 		}
 		link, err := dir.Readlink(base)
-		if err != nil { // not a link
+		if err != nil { // the name is not a link, or does not exist
 			return dir, base, nil
 		}
 		_ = dir.Close()
@@ -66,20 +68,21 @@ func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err
 		case absolute:
 			parent = ""
 		}
-		// Join, but do not clean: the meaning of ".." depends on the links before it, which root
-		// resolves.
+		// The names are joined but not cleaned: the meaning of ".." depends on the links before it,
+		// and root resolves these.
 		name = parent + link
 	}
 	return nil, "", syscall.ELOOP
 }
 
-// openParent opens parent, which is empty or ends in a slash.
+// openParent opens the directory parent, which is empty or ends in a slash. It returns it with
+// base, which must be a name of a file.
 func (p *pathCalls) openParent(parent, base string) (directory, string, error) {
-	if base == "" || base == ".." { // a link may lead there
+	if base == "" || base == ".." { // the text of a link may end like this
 		return nil, "", store.ErrNotRegular
 	}
 	// With "." at the end, root opens parent only if it is a directory. Without it, root would open
-	// a pipe of that name, and wait.
+	// a pipe of that name, and wait for its other end.
 	dir, err := p.root.directory("./" + parent + ".")
 	return dir, base, err
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// Machine returns the store of all files of this machine that the user of this process may access,
-// for servers that run as the user whom they serve. A name is the absolute path without the leading
-// slash. The store is Native, and sets special bits. Symbolic links lead where they lead for the
-// user's other programs. If the directory of an upload is moved, the upload cannot be committed.
+// Machine returns a store of all files of this machine that the user of this process may access. It
+// is for a server that runs as the user whom it serves. A name is the absolute path without the
+// leading slash. Native and SpecialBits are set. Symbolic links lead to the same files as in the
+// user's other programs. If the directory of an upload is moved meanwhile, the upload cannot be
+// committed.
 //
 // On Windows the store has the files of one drive.
 func Machine() *Dir {
@@ -25,9 +26,9 @@ func Machine() *Dir {
 	}
 }
 
-// A systemRoot looks names up as the system does, from the root of the machine or from the
-// directory at path. An [os.Root] would need permission to read each directory on the way, while
-// the system only needs permission to search it.
+// A systemRoot looks names up as the system does, starting at the machine's root or at the
+// directory path. An [os.Root] would need permission to read each directory on the way, while the
+// system requires only permission to search it.
 type systemRoot struct{ path string }
 
 func (r systemRoot) at(name string) string { return r.path + string(filepath.Separator) + name }
@@ -66,14 +67,15 @@ func (r systemRoot) OpenFile(name string, flag int, perm fs.FileMode) (*os.File,
 	return os.OpenFile(r.at(name), flag, perm)
 }
 
-// opens reports whether the store opens files of that mode.
+// opens reports whether the store opens files with that mode: regular files and, in a Native store,
+// devices.
 func opens(mode fs.FileMode, native bool) bool {
 	return mode.IsRegular() || native && mode&fs.ModeDevice != 0
 }
 
-// firstPerm returns the permission bits with which a file is created whose final bits are perm. In
-// a Native store they are also the final bits: the system applies the umask and the directory's
-// access list to them.
+// firstPerm returns the permission bits with which a file is created that is to get the bits perm.
+// In a Native store it returns perm: the system applies the umask and the directory's access list
+// to it. In other stores the bits are set later, and the file is first readable by its owner only.
 func firstPerm(perm fs.FileMode, native bool) fs.FileMode {
 	if native {
 		return rules.FilePerm(perm)
@@ -81,9 +83,9 @@ func firstPerm(perm fs.FileMode, native bool) fs.FileMode {
 	return 0o600
 }
 
-// firstKey returns the key of the temporary file's name, to be used if that name is free. Nobody
-// sweeps a Native store, so its files always get the same key: if the process of an upload is
-// killed, the next upload of that file finds and removes the old temporary file.
+// firstKey returns the first key to try for the temporary file's name. Nobody sweeps a Native
+// store, so there the key depends only on the file's name: if the process is killed during an
+// upload, the next upload of that file finds the old temporary file, and removes it.
 func (u *dirUpload) firstKey() string {
 	if u.store.Native {
 		return tempname.Hash("haul part\x00" + u.base)
@@ -99,24 +101,25 @@ func permOf(f *os.File) (fs.FileMode, error) {
 	return fi.Mode().Perm(), nil
 }
 
-// openReplacing is openTemp for a Native store. It fails with [store.ErrInPlace] if the new file
-// could not replace the existing one, or would differ from it in more than the content. This is so
-// if the user may not write to the file, or not to its directory, or if the file has other names,
-// another owner, an access list or other extended attributes.
+// openReplacing is like openTemp, but for a Native store. It fails with [store.ErrInPlace] if the
+// new file could not replace the existing one, or would differ from it in more than the content:
+// the user may not write to the file or to its directory, or the file has further names, another
+// owner, an access list or other extended attributes.
 func (u *dirUpload) openReplacing() error {
 	if _, err := u.dir.Lstat(u.base); errors.Is(err, fs.ErrNotExist) {
 		return u.openTemp(firstPerm(u.c.Perm, u.store.Native))
 	}
 	old, err := openRegular(u.dir, u.base, os.O_WRONLY)
 	if err != nil {
-		return store.ErrInPlace // writing in place will return the same error
+		return store.ErrInPlace // opening it to write in place will return the same error
 	}
 	defer old.Close()
 	fi, err := old.Stat()
 	if err != nil {
 		return err
 	}
-	// Even before Commit, nobody may read more of the new content than of the old.
+	// Create the temporary file with the old file's permissions, so that nobody who cannot read the
+	// old content can read the new, even before Commit.
 	if err := u.openTemp(fi.Mode().Perm()); errors.Is(err, fs.ErrPermission) {
 		return store.ErrInPlace
 	} else if err != nil {

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxParents is the largest number of directories above a file whose missing directories are
-	// made. A sweep does not look into deeper ones.
+	// maxParents is the largest number of directories above a file for which missing directories
+	// are made. A sweep does not look into deeper directories.
 	maxParents = maxSweepDepth
 
-	// maxParentTries bounds the attempts to make them, as other uploads that fail may remove
-	// directories that were just found.
+	// maxParentTries is the largest number of attempts to make the missing directories. An attempt
+	// fails if another upload, which failed, removes a directory that was just found.
 	maxParentTries = 8
 
-	parentPerm = 0o755 // as in [store.Tree].Mkdir
+	parentPerm = 0o755 // the same default as in [store.Tree].Mkdir
 )
 
 var errDeep = fmt.Errorf("%w: a file more than %d directories down, some of which are missing", fs.ErrInvalid, maxParents)
 
-// makeParents makes the missing directories of the upload's name. They are durable before any file
-// in them can be.
+// makeParents makes the missing directories above the upload's file. They are durable before any
+// file in them becomes durable.
 func (u *dirUpload) makeParents() error {
 	switch {
 	case isTemp(u.name):
@@ -46,8 +46,8 @@ func (u *dirUpload) makeParents() error {
 	return nil
 }
 
-// makeParent makes a directory, unless there is one. If the name is not that of a directory, it is
-// left alone, even if it is a link that leads nowhere.
+// makeParent makes a directory unless it exists. If something else has the name, even a link that
+// leads nowhere, it is left alone.
 func (u *dirUpload) makeParent(name string) error {
 	fi, err := u.store.root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +57,7 @@ func (u *dirUpload) makeParent(name string) error {
 		if err = u.mkdir(name); err == nil {
 			return nil
 		}
-		if errors.Is(err, fs.ErrExist) { // another upload made it just now
+		if errors.Is(err, fs.ErrExist) { // another upload has made it just now
 			fi, err = u.store.root.Stat(name)
 		}
 	}
@@ -87,7 +87,7 @@ func (u *dirUpload) mkdir(name string) error {
 	return u.store.durably(above, mkdir)
 }
 
-// enter registers an upload. Call it before the upload looks for its directory.
+// enter registers an upload. It must be called before the upload looks for its directory.
 func (m *makers) enter(u *dirUpload) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,20 +97,21 @@ func (m *makers) enter(u *dirUpload) {
 	m.all[u] = true
 }
 
-// inherit makes an upload responsible for removing directories if it fails.
+// inherit makes upload u responsible for removing dirs if u fails.
 func (m *makers) inherit(u *dirUpload, dirs []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u.inheritLocked(dirs)
 }
 
-// inheritLocked is inherit for a caller that holds mu of the makers.
+// inheritLocked is like inherit, but the caller holds makers.mu.
 func (u *dirUpload) inheritLocked(dirs []string) {
 	u.made = append(u.made, dirs...)
-	slices.SortFunc(u.made, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // all are above the upload
+	// All are above the same file, so sorting by length puts parents first.
+	slices.SortFunc(u.made, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 }
 
-// keep leaves the directories of an upload, since its file is published.
+// keep forgets the directories that an upload made: its file is published, so they stay.
 func (m *makers) keep(u *dirUpload) {
 	if !u.c.Parents {
 		return
@@ -121,7 +122,7 @@ func (m *makers) keep(u *dirUpload) {
 	u.made = nil
 }
 
-// heir returns an upload into a directory, or nil. The caller holds mu.
+// heir returns an upload in progress whose file is below dir, or nil. The caller holds mu.
 func (m *makers) heir(dir string) *dirUpload {
 	for u := range m.all {
 		if strings.HasPrefix(u.name, dir+"/") {
@@ -132,14 +133,14 @@ func (m *makers) heir(dir string) *dirUpload {
 }
 
 // unmakeParents removes the directories that the upload made, if they are empty. If another upload
-// needs them, it makes that one responsible for them instead. The upload's own file has its name or
-// is removed by now.
+// needs them, that one becomes responsible for them instead. Before unmakeParents is called, the
+// upload's own file has been published or removed.
 func (u *dirUpload) unmakeParents() {
 	if !u.c.Parents {
 		return
 	}
 	m := &u.store.makers
-	m.mu.Lock() // held during the removal too, as another upload might be about to begin
+	m.mu.Lock() // held during the removal too, because another upload might be about to use the directories
 	defer m.mu.Unlock()
 	delete(m.all, u)
 	for i, name := range slices.Backward(u.made) {

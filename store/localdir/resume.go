@@ -14,47 +14,49 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxLockTries and lockEvery bound how long a resumed upload waits for a sweep, which holds the
-// lock of the temporary file for a moment.
+// A sweep holds the lock of a temporary file for a moment. A resumed upload tries to get the lock
+// maxLockTries times, lockEvery apart.
 const (
 	maxLockTries = 10
 	lockEvery    = 20 * time.Millisecond
 )
 
 const (
-	// maxKeepTries bounds the attempts to open the kept file while others remove it.
+	// maxKeepTries is the largest number of attempts to open the temporary file while others remove
+	// it.
 	maxKeepTries = 8
 )
 
 var _ store.Resumer = (*resumableUpload)(nil)
 
 // A resumableUpload has a temporary file whose name the next upload of the same file by the same
-// user can compute. A checkpoint beside it records how many of its bytes are safe.
+// user can compute. A second file beside it holds the checkpoint, which records how many of its
+// bytes are safe.
 //
-// All data before the checkpoint is made durable before the checkpoint advances, and before any of
-// that data is overwritten, the checkpoint moves back. So after a crash of the machine, the
-// checkpoint on the disk is valid, though it may be an older one.
+// Data is made durable before the checkpoint advances over it, and the checkpoint moves back before
+// data that it covers is overwritten. So the checkpoint on the disk is always valid after a crash
+// of the machine, though it may be an older one.
 type resumableUpload struct {
 	*dirUpload
-	key     string // of the names of both files
+	key     string // the part that the names of both files have in common
 	resumed int64
 
-	checking    sync.Mutex // held while the checkpoint moves
-	checkpoints *os.File   // guarded by checking; nil until the first checkpoint
-	last        checkpoint // guarded by checking; the last one stored
+	checking    sync.Mutex // held while the checkpoint is changed
+	checkpoints *os.File   // the file of the checkpoint; nil before the first one; guarded by checking
+	last        checkpoint // the checkpoint that was stored last; guarded by checking
 
 	mu      sync.Mutex
-	written written // mu
-	saved   int64   // guarded by mu; last.safe
-	broken  error   // guarded by mu; the disk has lost data
+	written written // which parts of the file were written; guarded by mu
+	saved   int64   // copy of last.safe; guarded by mu
+	broken  error   // the error of a sync after which written data may be lost; guarded by mu
 }
 
 func (k *resumableUpload) dataName() string       { return tempname.New(k.key, tempname.Keep) }
 func (k *resumableUpload) checkpointName() string { return tempname.New(k.key, tempname.Checkpoint) }
 
-// resume opens the files that an earlier upload left, or begins new ones. u has its directory and
-// its base. resume returns errors.ErrUnsupported on a file system without locks, where an upload
-// that died cannot be distinguished from one under way.
+// resume opens the files that an earlier upload left, or creates new ones. u.dir and u.base are set
+// already. On a file system without locks, where the files of a dead upload look like those of one
+// in progress, it returns errors.ErrUnsupported.
 func (u *dirUpload) resume() (*resumableUpload, error) {
 	k := &resumableUpload{dirUpload: u, key: tempname.Resume(u.c.Resume, u.base)}
 	for range maxKeepTries {
@@ -76,7 +78,7 @@ func (u *dirUpload) resume() (*resumableUpload, error) {
 	return nil, fmt.Errorf("another process removed the temporary file %d times in a row", maxKeepTries)
 }
 
-// openKept opens and locks the kept file, if there is one.
+// openKept opens and locks the temporary file of an earlier upload, if there is one.
 func (k *resumableUpload) openKept() (found bool, err error) {
 	open := func(flags int) error {
 		return k.call("open", func() (err error) {
@@ -88,10 +90,10 @@ func (k *resumableUpload) openKept() (found bool, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case errors.Is(err, store.ErrNotRegular): // not created by an upload
+	case errors.Is(err, store.ErrNotRegular): // no upload has created this
 		return false, k.dir.Remove(k.dataName())
 	case errors.Is(err, fs.ErrPermission):
-		// A Commit that was interrupted may have made it read-only.
+		// An interrupted Commit may have made the file read-only.
 		if err := open(os.O_RDONLY); err != nil {
 			return false, err
 		}
@@ -114,7 +116,8 @@ func (k *resumableUpload) openKept() (found bool, err error) {
 	return k.lockKept()
 }
 
-// lockKept locks the temporary file. It reports false if the file no longer has its name.
+// lockKept locks the temporary file. It returns false if the file has lost its name meanwhile, and
+// ErrBusy if another upload holds the lock.
 func (k *resumableUpload) lockKept() (bool, error) {
 	locked, err := k.lockSoon()
 	if err == nil && !locked {
@@ -132,8 +135,8 @@ func (k *resumableUpload) lockKept() (bool, error) {
 	return false, err
 }
 
-// restore keeps the safe part of the kept file, and cuts off the rest. It reports false if the file
-// cannot be trusted.
+// restore keeps the safe part of the temporary file, and cuts off the rest. It returns false if the
+// file cannot be trusted.
 func (k *resumableUpload) restore() bool {
 	fi, err := k.file.Stat()
 	if err != nil || !k.owned(fi) {
@@ -161,7 +164,7 @@ func (k *resumableUpload) restore() bool {
 	if err := k.call("truncate", func() error { return k.file.Truncate(m.safe) }); err != nil {
 		return false
 	}
-	_ = k.file.Chmod(0o600) // an interrupted Commit may have opened it to others
+	_ = k.file.Chmod(0o600) // an interrupted Commit may have let others read it; if this fails, it stays readable
 	k.temp = k.dataName()
 	k.resumed, k.saved, k.written.prefix = m.safe, m.safe, m.safe
 	k.end, k.data = m.safe, m.safe
@@ -169,7 +172,7 @@ func (k *resumableUpload) restore() bool {
 }
 
 // owned reports whether a temporary file belongs to this process's user, and has no other name. If
-// it has one, an interrupted Commit may have published it already.
+// it has another name, an interrupted Commit may have published it already.
 func (k *resumableUpload) owned(fi fs.FileInfo) bool {
 	if d, ok := store.DetailsOf(fi); ok && (d.Links != 1 || int(d.UID) != os.Geteuid()) {
 		return false
@@ -178,9 +181,9 @@ func (k *resumableUpload) owned(fi fs.FileInfo) bool {
 	return err != nil || !os.SameFile(named, fi)
 }
 
-// createKept creates the temporary file, after it has durably removed the checkpoint of an earlier
-// one. A file that was found, but cannot be trusted or is not ours, is removed and never written
-// to.
+// createKept creates a new temporary file. If found is set, there is an old one that cannot be
+// trusted or is not ours: it is never written to, and is first removed together with its
+// checkpoint, durably.
 func (k *resumableUpload) createKept(found bool) error {
 	if found {
 		if err := k.forget(); err != nil {
@@ -203,15 +206,15 @@ func (k *resumableUpload) createKept(found bool) error {
 	k.temp = k.dataName()
 	locked, err := k.lockKept()
 	if err == nil && !locked {
-		err = fs.ErrExist // a sweep removed it: look again
+		err = fs.ErrExist // a sweep has removed the new file; the caller tries again
 	}
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, store.ErrBusy) {
-		k.temp = "" // not ours to remove
+		k.temp = "" // the file belongs to another upload, so do not remove it
 	}
 	return err
 }
 
-// forget closes and removes the file that was opened.
+// forget closes and removes the temporary file that was found.
 func (k *resumableUpload) forget() error {
 	k.closeCheckpoints()
 	_ = k.file.Close()
@@ -250,7 +253,7 @@ func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// note records a write, and reports whether the checkpoint should advance.
+// note records a write, and reports whether the checkpoint should advance now.
 func (k *resumableUpload) note(off int64, n int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -260,8 +263,8 @@ func (k *resumableUpload) note(off int64, n int) bool {
 	return k.written.prefix-k.saved >= k.store.checkpoint && k.broken == nil
 }
 
-// rewrite writes where data was written before. As the checkpoint must not cover data that is not
-// durable, it is moved back first.
+// rewrite overwrites data. If the checkpoint covers that data, it is moved back first, as a
+// checkpoint must not cover data that is not durable.
 func (k *resumableUpload) rewrite(p []byte, off int64) (int, error) {
 	k.checking.Lock()
 	defer k.checking.Unlock()
@@ -290,7 +293,7 @@ func (k *resumableUpload) Truncate(size int64) error {
 	return err
 }
 
-// moveBack durably moves the checkpoint back to at most safe. The caller holds checking.
+// moveBack moves the checkpoint back to at most safe bytes, durably. The caller holds checking.
 func (k *resumableUpload) moveBack(safe int64) error {
 	if k.checkpoints == nil || k.last.safe <= safe {
 		return nil
@@ -301,8 +304,8 @@ func (k *resumableUpload) moveBack(safe int64) error {
 	return k.call("sync", func() error { return datasync(k.checkpoints) })
 }
 
-// checkpoint makes all data before the first gap durable, and then stores that. The caller holds
-// checking.
+// checkpoint makes all data before the first gap durable, and then stores a checkpoint that covers
+// it. The caller holds checking.
 func (k *resumableUpload) checkpoint() error {
 	k.mu.Lock()
 	safe, err := k.written.prefix, k.broken
@@ -311,7 +314,8 @@ func (k *resumableUpload) checkpoint() error {
 		err = k.call("datasync", func() error { return datasync(k.file) })
 	}
 	if err != nil {
-		// The kernel reports an error only once. A later sync would not notice that data was lost.
+		// The kernel reports an error only once, and a later sync would not notice that data was
+		// lost. So remember the error.
 		k.mu.Lock()
 		k.broken = err
 		k.mu.Unlock()
@@ -323,7 +327,8 @@ func (k *resumableUpload) checkpoint() error {
 	return nil
 }
 
-// storeCheckpoint stores a checkpoint of safe bytes. The caller holds checking.
+// storeCheckpoint writes a checkpoint that says that safe bytes are durable. The caller holds
+// checking.
 func (k *resumableUpload) storeCheckpoint(safe int64) error {
 	fi, err := k.file.Stat()
 	if err != nil {
@@ -354,7 +359,7 @@ func (k *resumableUpload) storeCheckpoint(safe int64) error {
 	return nil
 }
 
-// openCheckpoints creates the file of the checkpoints, before the first one is stored.
+// openCheckpoints creates the file for the checkpoints when the first one is to be stored.
 func (k *resumableUpload) openCheckpoints() error {
 	if k.checkpoints != nil {
 		return nil
@@ -362,15 +367,17 @@ func (k *resumableUpload) openCheckpoints() error {
 	create := func() (err error) {
 		k.checkpoints, err = k.dir.OpenFile(k.checkpointName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
 		if err == nil {
-			_, _ = filelock.Try(k.checkpoints) // if a sweep removes it before the lock, the upload just cannot be resumed
+			// If this fails, or a sweep removes the file before, the upload merely cannot be
+			// resumed.
+			_, _ = filelock.Try(k.checkpoints)
 		}
 		return err
 	}
 	return k.store.durably(k.dir, func() error { return k.call("create", create) })
 }
 
-// Commit publishes the file. It removes the checkpoint last, because a checkpoint without its data
-// has no effect.
+// Commit publishes the file. It removes the checkpoint after that, because a checkpoint without its
+// data does no harm.
 func (k *resumableUpload) Commit() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
@@ -384,7 +391,8 @@ func (k *resumableUpload) Commit() error {
 	return k.dirUpload.Commit()
 }
 
-// Close keeps the written data, if there is any.
+// Close keeps the data that was written, so that the upload can be resumed. If nothing was written,
+// it discards the upload.
 func (k *resumableUpload) Close() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
@@ -398,7 +406,7 @@ func (k *resumableUpload) Close() error {
 	if ahead > 0 {
 		err = k.checkpoint()
 	}
-	if written == 0 || k.checkpoints == nil { // no data to resume from
+	if written == 0 || k.checkpoints == nil { // there is no data to resume from
 		if closeErr := k.dirUpload.Close(); err == nil {
 			err = closeErr
 		}
@@ -408,8 +416,8 @@ func (k *resumableUpload) Close() error {
 	return cmp.Or(err, k.dirUpload.Close())
 }
 
-// keep leaves both files when the upload ends. It cuts off the data after the checkpoint: that is
-// not safe, and the upload may never be resumed.
+// keep ends the upload, but leaves both files. It cuts off the data after the checkpoint, because
+// that data is not safe, and the upload may never be resumed.
 func (k *resumableUpload) keep() error {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()
@@ -420,11 +428,11 @@ func (k *resumableUpload) keep() error {
 	return nil
 }
 
-// Discard ends the upload and keeps nothing.
+// Discard ends the upload and removes its data.
 func (k *resumableUpload) Discard() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
-	return k.dirUpload.Close() // does nothing if the upload has ended
+	return k.dirUpload.Close() // this does nothing if the upload has already ended
 }
 
 func (k *resumableUpload) ended() bool {
@@ -433,17 +441,18 @@ func (k *resumableUpload) ended() bool {
 	return k.done
 }
 
-// dropCheckpoints removes the checkpoints, after the data that they describe.
+// dropCheckpoints removes the file of the checkpoints. The temporary file has already been removed
+// or published.
 func (k *resumableUpload) dropCheckpoints() {
 	if k.checkpoints == nil {
 		return
 	}
 	k.closeCheckpoints()
-	// If this fails, a sweep removes it.
+	// If this fails, a sweep removes the file later.
 	_ = k.call("remove", func() error { return k.dir.Remove(k.checkpointName()) })
 }
 
-// lockSoon locks the temporary file, and retries a few times.
+// lockSoon locks the temporary file. If a sweep holds the lock, it tries again a few times.
 func (k *resumableUpload) lockSoon() (locked bool, err error) {
 	for range maxLockTries {
 		if err := k.store.hook("lock"); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A directory looks names up. An [os.Root] is one.
+// A directory is an open directory in which names can be looked up, such as an [os.Root].
 type directory interface {
 	Name() string
 	Stat(name string) (fs.FileInfo, error)
@@ -22,7 +22,7 @@ type directory interface {
 	Close() error
 }
 
-// A root is the directory of a store.
+// A root is the directory of a store, with all the operations on names that the store needs.
 type root interface {
 	directory
 	OpenRoot(name string) (*os.Root, error)
@@ -33,22 +33,22 @@ type root interface {
 	Lchown(name string, uid, gid int) error
 	Chtimes(name string, atime, mtime time.Time) error
 
-	directory(name string) (directory, error) // opens a directory, for looking up names in it
-	bare() directory                          // the same directory, but does not follow absolute links
+	directory(name string) (directory, error) // opens a directory to look up names in it
+	bare() directory                          // returns the same directory, which then does not follow absolute links
 }
 
-// A dirRoot is a directory that no name leads out of. With LinksFromRoot it also follows absolute
-// symbolic links.
+// A dirRoot is a directory that no name leads out of. If the store's LinksFromRoot is set, it
+// follows absolute symbolic links too.
 //
-// An [os.Root] refuses such links. Then dirRoot rewrites the name to one without links, and passes
-// that to the root again. Even if elements change meanwhile, the root itself checks each step, so
-// no name leads out of it.
+// An [os.Root] refuses absolute links. After such an error, dirRoot rewrites the name to one
+// without links, and passes that to the os.Root. Even if directories or links change meanwhile, the
+// os.Root checks each step, so no name leads out of it.
 type dirRoot struct {
 	*os.Root
 	store *Dir
 }
 
-// pathCalls has the operations on names in a directory, each in one step where the system supports
+// pathCalls has the operations on names in a directory. Each takes one step if the system supports
 // that.
 type pathCalls struct {
 	calls
@@ -56,11 +56,11 @@ type pathCalls struct {
 }
 
 // fileFlags are flags for opening a regular file. O_NONBLOCK has no effect on such files, but saves
-// four system calls: without it, the os package sets it for Go's poller, which does not support
-// such files, and clears it again.
+// four system calls: without it, the os package would set it to try Go's poller, which does not
+// support regular files, and clear it again.
 const fileFlags = syscall.O_NONBLOCK | largeFile
 
-// openRegular opens a temporary file, and returns an error for anything else of that name.
+// openRegular opens the file of that name in dir, and returns an error unless it is a regular file.
 func openRegular(dir directory, name string, flags int) (*os.File, error) {
 	fi, err := dir.Lstat(name)
 	if err != nil {
@@ -80,7 +80,7 @@ func openRegular(dir directory, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// statRegular describes f. It returns an error if f is not a regular file.
+// statRegular describes f, and returns an error unless f is a regular file.
 func statRegular(f *os.File) (fs.FileInfo, error) {
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {

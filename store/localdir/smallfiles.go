@@ -11,46 +11,51 @@ import (
 )
 
 const (
-	// keptSize is the size, in bytes, up to which files are kept open. The kernel sends larger ones
-	// from the page cache, at the offset of the open file, which readers cannot share.
+	// keptSize is the size, in bytes, up to which files are kept open. Larger files are sent with
+	// sendfile, which uses the offset of the open file, so readers cannot share it.
 	keptSize = 16 << 10
 
-	// keptFor is the interval at which files are closed that had no reader since the last time.
+	// keptFor is the interval of the sweep, which closes the files that had no new reader since the
+	// sweep before.
 	keptFor = time.Second
 
-	// keptAfter is how long ago a file must have changed before it is kept. The kernel's clock for
-	// changes ticks every 10 ms or faster, and two changes within a tick look like one.
+	// keptAfter is how long ago the last change of a file must be before the file is kept. The
+	// kernel's clock for these times ticks every 10 ms or faster, and two changes within a tick
+	// cannot be distinguished.
 	keptAfter = 50 * time.Millisecond
 )
 
 // SmallFiles keeps files of up to 16 KiB open for one to two seconds after they were read, and lets
-// the next readers share them: opening and closing such a file costs more than reading it. A reader
-// then takes 4 system calls and not 11. Several [Dir] may share one SmallFiles. It has an effect on
-// Linux only, and on ext4 (ext2, ext3), XFS, Btrfs, tmpfs and ramfs. On others, such as NFS, only
-// opening a file may show its new content.
+// the next readers share them, because opening and closing such a file costs more than reading it:
+// sharing takes 4 system calls instead of 11. Several [Dir] may share one SmallFiles. It has an
+// effect on Linux only, and only on ext4 (ext2, ext3), XFS, Btrfs, tmpfs and ramfs. On other file
+// systems, such as NFS, an open file may miss new content that opening it again would show.
 //
-// Readers always get the content that opening the file would give: each looks the name up again,
-// and shares an open file only if the inode is the same, and neither its content nor its attributes
-// have changed since. A file that is removed keeps its disk space while it is open, and its file
+// Readers always get the same content as if they opened the file: each reader looks the name up
+// again, and shares an open file only if the name has the same inode, and neither content nor
+// attributes have changed. While a removed file is open, it still uses disk space, and its file
 // system cannot be unmounted.
 type SmallFiles struct {
-	// Max is the most files that may be open without a reader. It must not change once in use.
+	// Max is the largest number of files that are kept open. Do not change it once SmallFiles is in
+	// use.
 	Max int
 
-	now func() time.Time // nil means time.Now; only tests set it
+	now func() time.Time // time.Now if nil; only tests set it
 
 	mu   sync.Mutex
-	kept map[store.Identity]*keptFile // mu
+	kept map[store.Identity]*keptFile // guarded by mu
 }
 
-// A keptFile is an open file with several readers. SmallFiles counts as one of its users.
+// A keptFile is an open file that several readers share. While SmallFiles keeps the file, it counts
+// as a user too.
 type keptFile struct {
 	store.File
-	users  int  // guarded by SmallFiles.mu
-	lately bool // guarded by SmallFiles.mu: it had a new reader since the last sweep
+	users  int  // how many readers use it, plus one for SmallFiles; guarded by SmallFiles.mu
+	lately bool // it has had a new reader since the last sweep; guarded by SmallFiles.mu
 }
 
-// find returns a reader of the file of that name, if it is open. info describes the name now.
+// find returns a reader of an open file, if the file of that name is kept. info describes the file
+// that has the name now.
 func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bool) {
 	if s == nil || info.Size() > keptSize {
 		return nil, false
@@ -70,9 +75,9 @@ func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bo
 	return &keptReader{from: s, file: f, id: id, info: info, at: d, name: name}, true
 }
 
-// add returns a reader of a file that was opened, and keeps the file if there is room and it may be
-// shared. Otherwise it returns the file itself. before and info describe the file before and after
-// it was opened.
+// add returns a reader of the file f, which the caller has opened. It keeps f for further readers
+// if f may be shared and there is room; otherwise it returns f itself. before and info describe the
+// file before and after it was opened.
 func (s *SmallFiles) add(f store.File, d *Dir, name string, before, info fs.FileInfo) store.File {
 	if s == nil || info.Size() > keptSize {
 		return f
@@ -94,9 +99,9 @@ func (s *SmallFiles) add(f store.File, d *Dir, name string, before, info fs.File
 	return &keptReader{from: s, file: s.kept[id], id: id, info: info, at: d, name: name}
 }
 
-// shareable returns the identity of a file that was opened. It reports true if, whenever a name has
-// this identity, opening it would succeed and give the same content. If the file changed while it
-// was opened, the change may have been one of its permissions.
+// shareable returns the identity of the opened file f. It returns true if f may be shared: whenever
+// a name has this identity, opening that name would succeed and show the same content. It returns
+// false if anything changed between before and info, as the permissions may have changed.
 func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Identity, bool) {
 	id, ok := IdentityOf(info)
 	if was, _ := IdentityOf(before); !ok || id != was {
@@ -113,7 +118,7 @@ func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Id
 	return id, ok && isLocal(file.File)
 }
 
-// sweep closes files that had no reader for some time.
+// sweep closes the files that have no reader and had no new one since the last sweep.
 func (s *SmallFiles) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +135,8 @@ func (s *SmallFiles) sweep() {
 	}
 }
 
-// leave removes one user of the file, and closes it after the last. The caller holds SmallFiles.mu.
+// leave removes one user of the file, and closes the file when that was the last. The caller holds
+// SmallFiles.mu.
 func (f *keptFile) leave() error {
 	if f.users--; f.users > 0 {
 		return nil
@@ -138,15 +144,15 @@ func (f *keptFile) leave() error {
 	return f.Close()
 }
 
-// A keptReader is the file that one caller of Open gets. All readers of a keptFile share its descriptor;
-// Close ends the use by one reader.
+// A keptReader is what one call of Open returns. All readers of a keptFile share its descriptor;
+// Close ends only this reader's use of it.
 type keptReader struct {
 	from   *SmallFiles
 	file   *keptFile
 	id     store.Identity
 	info   fs.FileInfo
 	at     *Dir
-	name   string // by which the file was opened
+	name   string // the name by which this reader opened the file
 	closed atomic.Bool
 }
 
@@ -180,8 +186,8 @@ func (r *keptReader) Stat() (fs.FileInfo, error) {
 	return r.info, nil
 }
 
-// Identity returns the identity of the file when this reader opened it. Stat describes it at that
-// time too.
+// Identity returns the identity that the file had when this reader opened it. Stat describes the
+// file at that time too.
 func (r *keptReader) Identity() (store.Identity, bool) { return r.id, true }
 
 // Location returns the path by which this reader opened the file.

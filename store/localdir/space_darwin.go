@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// space describes the file system that f is on.
+// space returns the size and the free space of the file system that f is on.
 func space(f *os.File) (store.Space, error) {
 	c, err := f.SyscallConn()
 	if err != nil {

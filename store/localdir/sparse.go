@@ -6,18 +6,18 @@ import (
 	"io/fs"
 )
 
-// holeSize is the unit in which the file is checked for holes: a page, which is the smallest
-// allocation of most file systems.
+// holeSize is the size of the pieces that are checked for zeros. It is a page, the smallest unit
+// that most file systems allocate.
 const holeSize = 4096
 
 var zeros [holeSize]byte
 
-// writeSparse stores p at off, but does not write zeros that the file would have anyway.
+// writeSparse stores p at off, but skips pages of zeros where the file reads as zeros anyway.
 //
-// This applies from u.data on: only zeros were written there, and unwritten bytes read as zeros. A
-// page of zeros before u.data may have to replace data, and is written like any other. As u.data
-// moves before any write begins, it covers data that other goroutines are writing, and data of
-// failed writes.
+// It skips only after u.data: nothing but zeros was written there, and unwritten bytes read as
+// zeros. A page of zeros before u.data may have to replace data, so it is written like any other
+// page. u.data is moved before a write begins, so it also covers data that other goroutines are
+// still writing, and the data of failed writes.
 func (u *dirUpload) writeSparse(p []byte, off int64) (int, error) {
 	data, err := u.dataEnd()
 	if err != nil {
@@ -37,7 +37,7 @@ func (u *dirUpload) writeSparse(p []byte, off int64) (int, error) {
 		if at >= data {
 			run = run[:pages(run, at, false)]
 		} else if int64(len(run)) > data-at {
-			run = run[:data-at] // after data, there may be holes
+			run = run[:data-at] // stop at u.data, because after it pages of zeros can be skipped
 		}
 		if err := u.store.hook("write"); err != nil {
 			return n, err
@@ -67,9 +67,9 @@ func (u *dirUpload) moveDataEnd(end int64) {
 	u.data = max(u.data, end)
 }
 
-// pages returns how many bytes of p come before the first page that is all zeros, or with zero set,
-// before the first page that is not. The first byte of p belongs at off. The beginning and the end
-// of p may be parts of a page.
+// pages returns the number of bytes of p that come before the first page that is all zeros. With
+// zero set, it returns the number of bytes before the first page that is not all zeros. off is the
+// position of p in the file; p may begin and end within a page.
 func pages(p []byte, off int64, zero bool) int {
 	n := 0
 	for n < len(p) {
@@ -82,13 +82,13 @@ func pages(p []byte, off int64, zero bool) int {
 	return n
 }
 
-// toPageEnd returns how many bytes of p belong to the page that contains off.
+// toPageEnd returns how many bytes of p are in the page that contains off.
 func toPageEnd(p []byte, off int64) int {
 	return int(min(int64(len(p)), holeSize-off%holeSize))
 }
 
-// allZero reports whether p, at most a page, is all zeros. Most other data differs in the first
-// bytes.
+// allZero reports whether p, which is at most a page, consists of zeros. It checks the first 8
+// bytes first, because most other data differs there.
 func allZero(p []byte) bool {
 	if len(p) >= 8 && binary.NativeEndian.Uint64(p) != 0 {
 		return false

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	maxSweepErrors = 16 // errors reported by one sweep
+	maxSweepErrors = 16 // largest number of errors that one sweep reports
 )
 
-// Sweep removes the files that uploads of dead processes left behind in the whole tree, and returns
-// how many files it removed. It leaves uploads under way alone, including those of other processes,
-// as their files are locked. On file systems without locks, it removes nothing. It removes an
-// upload that can be resumed ([store.Create].Resume) a week after the last write; until then it
-// only frees the space that was reserved for the rest.
+// Sweep removes, in the whole tree, the temporary files that uploads of dead processes left behind,
+// and returns how many files it removed. It leaves uploads in progress alone, including those of
+// other processes, because their files are locked. On file systems without locks it removes
+// nothing. An upload that can be resumed ([store.Create].Resume) is removed a week after its last
+// write; until then, Sweep frees only the space after its checkpoint.
 //
-// Sweep does not follow symbolic links. It skips files that cannot be read or removed; its error
-// joins the first 16 reasons. It ends early when ctx ends.
+// Sweep does not follow symbolic links. It skips files that cannot be read or removed. Its error
+// joins the first 16 errors. It stops when ctx ends.
 func (d *Dir) Sweep(ctx context.Context) (removed int, err error) {
 	s := sweep{store: d, ctx: ctx}
 	s.dir(".", 0)
 	return s.removed, errors.Join(s.errs...)
 }
 
-// removeLeftovers is [Dir.Sweep] for one directory, without its subdirectories.
+// removeLeftovers is like [Dir.Sweep], but for one directory without its subdirectories.
 func (d *Dir) removeLeftovers(ctx context.Context, name string) error {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return d.fail("sweep", name, err)
@@ -61,7 +61,7 @@ func (d *Dir) removeLeftovers(ctx context.Context, name string) error {
 
 type sweep struct {
 	store   *Dir
-	ctx     context.Context // for the duration of one Sweep
+	ctx     context.Context // the context of one Sweep
 	removed int
 	errs    []error
 }
@@ -105,14 +105,15 @@ func (s *sweep) entry(name string, kind fs.FileMode, depth int) {
 	}
 }
 
-// leftover removes a temporary file, or only the unsafe part of one that can be resumed.
+// leftover removes a temporary file. If its upload can be resumed, leftover removes only the part
+// that is not safe.
 func (s *sweep) leftover(name string) {
 	act := s.remove
 	if s.resumable(name) {
 		act = s.reclaim
 	}
 	removed, err := act(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist means that it was just committed
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist means that the upload was just committed
 		s.fail(name, err)
 	}
 	if removed {
@@ -120,8 +121,8 @@ func (s *sweep) leftover(name string) {
 	}
 }
 
-// resumable reports whether name is that of a file which can be resumed, and is not too old for
-// that.
+// resumable reports whether the file belongs to an upload that can be resumed, and is not too old
+// for that.
 func (s *sweep) resumable(name string) bool {
 	if strings.HasSuffix(name, string(tempname.Part)) {
 		return false
@@ -134,10 +135,11 @@ func (s *sweep) remove(name string) (bool, error) {
 	return removeLeftover(s.store.root.bare(), name)
 }
 
-// removeLeftover removes a temporary file unless an upload holds its lock.
+// removeLeftover removes a temporary file, unless an upload holds its lock. It reports whether it
+// has removed the file.
 func removeLeftover(dir directory, name string) (bool, error) {
-	// NFS locks only files that are open for writing. But if the upload died just before it
-	// published the file, the file may be read-only.
+	// NFS locks only files that are open for writing. But a file may be read-only, if its upload
+	// died just before it published the file.
 	f, err := openRegular(dir, name, os.O_RDWR)
 	if errors.Is(err, fs.ErrPermission) {
 		f, err = openRegular(dir, name, os.O_RDONLY)
@@ -160,19 +162,21 @@ func (s *sweep) fail(name string, err error) {
 	}
 }
 
-// end records the error of ctx once, however deep the sweep was.
+// end records the error of ctx, once only: each level of a deep sweep calls it.
 func (s *sweep) end(err error) {
 	if n := len(s.errs); n == 0 || s.errs[n-1] != err {
 		s.errs = append(s.errs, err)
 	}
 }
 
-// reclaim frees the space after the checkpoint of an upload that can be resumed, if its process
-// died; an upload that ends by Close has done so itself. Resuming the upload would discard that
-// data too. An upload without a checkpoint cannot be resumed, and reclaim removes it.
+// reclaim frees the space after the checkpoint of a resumable upload whose process died. (An upload
+// that ended by Close has already freed it.) That data is of no use, as a resumed upload would
+// discard it too. If the upload has no checkpoint, it cannot be resumed, and reclaim removes its
+// file.
 //
-// An upload under way, here or in another process, holds the lock of its file. One that is being
-// resumed at this very moment waits for our lock: see lockSoon.
+// An upload in progress, in this process or another, holds the lock of its file, so reclaim leaves
+// it alone. An upload that is resumed at this very moment waits until reclaim releases the lock:
+// see lockSoon.
 func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if !strings.HasSuffix(name, string(tempname.Keep)) {
 		return false, nil
@@ -183,7 +187,8 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 		return false, err
 	}
 	defer f.Close()
-	// Most files have nothing to free, and no upload should have to wait for a lock on those.
+	// Most files have no surplus. Check that before locking, so that no upload has to wait for the
+	// lock of such a file.
 	if _, _, over := s.surplus(name, f); !over {
 		return false, nil
 	}
@@ -191,7 +196,7 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if err != nil || !locked {
 		return false, err
 	}
-	safe, modified, over := s.surplus(name, f) // again, now that the file is locked and cannot change
+	safe, modified, over := s.surplus(name, f) // check again, now that the file is locked and cannot change
 	switch {
 	case !over:
 		return false, nil
@@ -202,18 +207,19 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if err := s.store.call("truncate", func() error { return f.Truncate(safe) }); err != nil {
 		return false, err
 	}
-	// Keep the time of the last write, or the file would be kept for another week.
+	// Keep the time of the last write: otherwise the file would be kept for another week.
 	return false, futimes(f, time.Time{}, modified)
 }
 
-// surplus reports whether a kept file is longer than its safe part, and how long that part is. It
-// reports false for a file of another user, with another name, or with an invalid checkpoint.
+// surplus returns the length of the safe part of a temporary file, and reports whether the file is
+// longer than that. It reports false for a file that belongs to another user, has a second name, or
+// has an invalid checkpoint.
 func (s *sweep) surplus(name string, f *os.File) (safe int64, modified time.Time, over bool) {
 	fi, err := f.Stat()
 	if err != nil {
 		return 0, time.Time{}, false
 	}
-	// An interrupted Commit may have published it under a second name.
+	// If the file has a second name, an interrupted Commit may have published it.
 	if d, ok := store.DetailsOf(fi); !ok || d.Links != 1 || int(d.UID) != os.Geteuid() {
 		return 0, time.Time{}, false
 	}
@@ -224,8 +230,8 @@ func (s *sweep) surplus(name string, f *os.File) (safe int64, modified time.Time
 	return safe, fi.ModTime(), ok && fi.Size() > safe
 }
 
-// safeBytes returns how many bytes of a kept file are safe according to its checkpoint: 0 if there is
-// no checkpoint yet. It reports false if the checkpoint cannot be trusted.
+// safeBytes returns how many bytes of a temporary file are safe according to its checkpoint, or 0
+// if there is no checkpoint yet. It returns false if the checkpoint cannot be trusted.
 func (s *sweep) safeBytes(name string, f *os.File, fi fs.FileInfo) (safe int64, ok bool) {
 	checkpoints, err := openRegular(s.store.root.bare(), strings.TrimSuffix(name, string(tempname.Keep))+string(tempname.Checkpoint), os.O_RDONLY)
 	if err != nil {
@@ -233,7 +239,7 @@ func (s *sweep) safeBytes(name string, f *os.File, fi fs.FileInfo) (safe int64, 
 	}
 	defer checkpoints.Close()
 	if mi, err := checkpoints.Stat(); err != nil || mi.Size() == 0 {
-		return 0, err == nil // the process died just after it created the file
+		return 0, err == nil // an empty file means that the process died just after it created the file
 	}
 	m, ok := readCheckpoint(checkpoints)
 	if !ok || m.inode != inode(fi) {

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// futimes sets the times of an open file, whatever its name is now, to the microsecond. A zero time
-// leaves the file's time unchanged.
+// futimes sets the times of an open file, even if it has been renamed, with a precision of a
+// microsecond. A zero time leaves the file's time unchanged.
 func futimes(f *os.File, atime, mtime time.Time) error {
 	fi, err := f.Stat()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// pathOnly opens a directory for calls that look names up in it, or ask about it. The user only
-// needs permission to search it, and not to list it.
+// pathOnly opens a directory only to look up names in it, or to describe it. That requires
+// permission to search the directory, but not to list it.
 const pathOnly = unix.O_PATH | unix.O_DIRECTORY
 
 // timespecs converts two times for utimensat(2). A zero time leaves the file's time unchanged.
@@ -31,7 +31,7 @@ func timespecs(atime, mtime time.Time) (ts [2]unix.Timespec, err error) {
 	return ts, nil
 }
 
-// futimes sets the times of an open file, whatever its name is now.
+// futimes sets the times of an open file, even if it has been renamed.
 func futimes(f *os.File, atime, mtime time.Time) error {
 	ts, err := timespecs(atime, mtime)
 	if err != nil {
@@ -43,8 +43,8 @@ func futimes(f *os.File, atime, mtime time.Time) error {
 	}
 	var errno syscall.Errno
 	err = c.Control(func(fd uintptr) {
-		// Without a path, utimensat changes the descriptor's file. Package unix has no function for
-		// that.
+		// Without a path, utimensat changes the file of the descriptor. Package unix has no
+		// function for that.
 		_, _, errno = unix.Syscall6(unix.SYS_UTIMENSAT, fd, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 	})
 	if err == nil && errno != 0 {
@@ -53,7 +53,7 @@ func futimes(f *os.File, atime, mtime time.Time) error {
 	return err
 }
 
-// datasync makes the data that was written to f, and its size, durable.
+// datasync makes the data of f, and its size, durable.
 func datasync(f *os.File) error {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -71,8 +71,8 @@ func datasync(f *os.File) error {
 	return os.NewSyscallError("fdatasync", syncErr)
 }
 
-// startWriteback asks the kernel to start writing its cached data of f to the disk. It waits only
-// where the device's queue is full.
+// startWriteback asks the kernel to start writing the cached data of f to the disk. It does not
+// wait for that, unless the device's queue is full.
 func startWriteback(f *os.File) error {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -86,7 +86,7 @@ func startWriteback(f *os.File) error {
 	return os.NewSyscallError("sync_file_range", syncErr)
 }
 
-// space describes the file system that f is on.
+// space returns the size and the free space of the file system that f is on.
 func space(f *os.File) (store.Space, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -105,7 +105,7 @@ func space(f *os.File) (store.Space, error) {
 	if err != nil {
 		return store.Space{}, err
 	}
-	// Blocks are counted in units of Frsize; Bsize is the best size for transfers.
+	// Blocks are counted in units of Frsize. Bsize is the best size for transfers.
 	size := int64(st.Frsize) //nolint:unconvert // narrower on 32-bit systems
 	if size == 0 {
 		size = int64(st.Bsize) //nolint:unconvert // the same
@@ -119,7 +119,8 @@ func space(f *os.File) (store.Space, error) {
 	}, nil
 }
 
-// birth returns a value that distinguishes the file of that name from earlier files with its inode.
+// birth returns a value that distinguishes the file of that name from earlier files with the same
+// inode number.
 func (d *Dir) birth(name string) store.Birth {
 	dir, err := d.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {
@@ -139,8 +140,8 @@ func (d *Dir) birth(name string) store.Birth {
 	}
 }
 
-// maxExtras bounds the size, in bytes, of the names of a file's extended attributes, and of the
-// value of each one, for them to be compared.
+// maxExtras is the largest total size, in bytes, of the names of a file's extended attributes, and
+// the largest size of each value. Files with larger ones are not compared, and count as different.
 const maxExtras = 4 << 10
 
 // sameExtras reports whether two files have the same extended attributes, including access lists.
@@ -153,7 +154,7 @@ func sameExtras(a, b *os.File) bool {
 	return err == nil && maps.Equal(x, y)
 }
 
-// extras returns the extended attributes of a file.
+// extras returns the extended attributes of a file, by their names.
 func extras(f *os.File) (map[string]string, error) {
 	c, err := f.SyscallConn()
 	if err != nil {

@@ -12,32 +12,32 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// syncDir does nothing: Windows journals names and has no call to wait for it.
+// syncDir does nothing: Windows journals changes of names, and has no call to wait for that.
 func syncDir(directory) error { return nil }
 
 // A dirID identifies an existing directory.
 type dirID struct{}
 
-// identify returns false: there are no syncs of directories.
+// identify returns false: directories are not synced here, so they need no identity.
 func identify(directory) (dirID, bool) { return dirID{}, false }
 
-// isNoSpace reports whether err says that the file system has no room.
+// isNoSpace reports whether err means that the file system is full.
 func isNoSpace(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
 		errors.Is(err, syscall.ENOSPC)
 }
 
-// isBadName reports whether err says that no file can have such a name.
+// isBadName reports whether err means that no file can have such a name.
 func isBadName(err error) bool {
 	return errors.Is(err, windows.ERROR_INVALID_NAME) || errors.Is(err, windows.ERROR_FILENAME_EXCED_RANGE) ||
 		errors.Is(err, syscall.ENAMETOOLONG)
 }
 
-// inode returns 0: a FileInfo has no such number on this system.
+// inode returns 0: a FileInfo has no inode number on this system.
 func inode(fs.FileInfo) uint64 { return 0 }
 
-// futimes sets the times of an open file, whatever its name is now. A zero time leaves the file's
-// time unchanged.
+// futimes sets the times of an open file, even if it has been renamed. A zero time leaves the
+// file's time unchanged.
 func futimes(f *os.File, atime, mtime time.Time) error {
 	filetime := func(t time.Time) *syscall.Filetime {
 		if t.IsZero() {
@@ -60,7 +60,8 @@ func futimes(f *os.File, atime, mtime time.Time) error {
 	return os.NewSyscallError("SetFileTime", timesErr)
 }
 
-// birth returns a value that distinguishes the file of that name from earlier files with its inode.
+// birth returns a value that distinguishes the file of that name from earlier files with the same
+// inode number.
 func (d *Dir) birth(name string) store.Birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {

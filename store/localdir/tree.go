@@ -27,7 +27,8 @@ func (d *Dir) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// Mkdir makes a directory. If its parent passes its group on (setgid), so does the new one.
+// Mkdir makes a directory. If its parent directory has the setgid bit, the new one gets its group
+// and that bit.
 func (d *Dir) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	if err := checkNew(ctx, name); err != nil {
 		return d.fail("mkdir", name, err)
@@ -56,9 +57,9 @@ func (d *Dir) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// RemoveDir removes a directory. If it contains only temporary files that uploads left behind, it
-// looks empty to users, so RemoveDir removes these files as well. As long as an upload into it is
-// under way, the directory stays.
+// RemoveDir removes a directory. A directory that contains only temporary files of dead uploads
+// looks empty to users, so RemoveDir removes these files too. If an upload into the directory is in
+// progress, the directory stays, and RemoveDir fails.
 func (d *Dir) RemoveDir(ctx context.Context, name string) error {
 	if err := checkMovable(ctx, name); err != nil {
 		return d.fail("rmdir", name, err)
@@ -73,8 +74,8 @@ func (d *Dir) RemoveDir(ctx context.Context, name string) error {
 	return nil
 }
 
-// sweepDir removes the files that uploads left behind in a directory, if it contains no others, and
-// reports whether it removed any.
+// sweepDir removes the temporary files of dead uploads from a directory that contains no other
+// files, and reports whether it removed any.
 func (d *Dir) sweepDir(ctx context.Context, name string) (removed bool) {
 	if onlyTemps, err := d.eachName(ctx, name, isTemp); err != nil || !onlyTemps {
 		return false
@@ -89,7 +90,7 @@ func (d *Dir) sweepDir(ctx context.Context, name string) (removed bool) {
 	return removed
 }
 
-// removeIf removes a file unless it has been changed: see [store.RemoveIf].
+// removeIf removes a file if it is still the one that was describes: see [store.RemoveIf].
 func (d *Dir) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
 	fi, err := d.lstat(ctx, name)
 	if err == nil && fi.IsDir() {
@@ -113,7 +114,7 @@ func (p *pathCalls) removeUnchanged(name string, was fs.FileInfo) error {
 		return err
 	}
 	defer dir.Close()
-	// The random name is unused, and this rename is one step on every system.
+	// The random name is not in use, and this rename is a single step on every system.
 	if err := p.rename(name, hidden, true); err != nil {
 		return err
 	}
@@ -136,10 +137,10 @@ func (p *pathCalls) removeUnchanged(name string, was fs.FileInfo) error {
 	return errors.Join(err, backErr)
 }
 
-// Rename changes the name from to to: see [store.Tree]. Without replace, Linux never replaces a
-// name, even if it is taken at the last moment. The same holds on other systems, and on file
-// systems that do not support that, except for directories, which are moved by a check and a
-// rename.
+// Rename changes a name from "from" to "to": see [store.Tree]. Without replace, Linux never
+// replaces an existing file, even if the name is taken at the last moment. Other systems, and file
+// systems without support for that, give the same guarantee, except for directories: for these,
+// Rename checks that the name is free and then renames, in two steps.
 func (d *Dir) Rename(ctx context.Context, from, to string, replace bool) error {
 	err := checkMovable(ctx, from)
 	if err == nil {
@@ -171,8 +172,8 @@ func (d *Dir) Link(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// Symlink makes a symbolic link of that name. It refuses a link to a temporary file, as such names
-// are reserved for the store.
+// Symlink creates a symbolic link of that name. It refuses a link to the name of a temporary file,
+// as such names are reserved for the store.
 func (d *Dir) Symlink(ctx context.Context, target, name string) error {
 	err := checkNew(ctx, name)
 	if err == nil {
@@ -206,13 +207,13 @@ func (d *Dir) Readlink(ctx context.Context, name string) (string, error) {
 	return filepath.ToSlash(target), nil
 }
 
-// sub opens a directory of the store as a store of its own. No name and no link leads out of it,
-// even if the directory is renamed or replaced. The caller closes it.
+// sub opens a directory of the store as a separate store. No name and no link leads out of it, even
+// if the directory is renamed or replaced. The caller closes it.
 func (d *Dir) sub(ctx context.Context, name string) (store.Tree, io.Closer, error) {
 	if err := checkOld(ctx, name); err != nil {
 		return nil, nil, d.fail("open", name, err)
 	}
-	// See openParent for the dot.
+	// See openParent for the reason for "/.".
 	root, err := d.root.OpenRoot(name + "/.")
 	if err != nil {
 		return nil, nil, d.fail("open", name, err)
@@ -228,7 +229,8 @@ func (d *Dir) Capabilities() store.Capabilities {
 	return store.Capabilities{RemoveIf: d.removeIf, Birth: d.birth, Sub: d.sub, RemoveLeftovers: d.removeLeftovers, OpenUpload: d.openUpload}
 }
 
-// Space describes the file system that the name is on. It is supported on Linux and macOS.
+// Space returns the size and the free space of the file system that the name is on. It works on
+// Linux and macOS.
 func (d *Dir) Space(ctx context.Context, name string) (store.Space, error) {
 	fi, err := d.stat(ctx, name)
 	if err != nil {
@@ -249,8 +251,8 @@ func (d *Dir) Space(ctx context.Context, name string) (store.Space, error) {
 	return s, nil
 }
 
-// Open opens a regular file for reading. Anything else is [store.ErrNotRegular], and is not even
-// opened, since opening a device can start it.
+// Open opens a regular file for reading. For anything else it returns [store.ErrNotRegular] without
+// even opening it, since opening a device can have effects.
 func (d *Dir) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := d.open(ctx, name)
 	if err != nil {
@@ -273,8 +275,7 @@ func (d *Dir) open(ctx context.Context, name string) (store.File, error) {
 	if err := d.hook("open"); err != nil {
 		return nil, err
 	}
-	// The name may have become a pipe by now. Without O_NONBLOCK, opening it would wait for a
-	// writer.
+	// By now the name may belong to a pipe. Without O_NONBLOCK, opening it would wait for a writer.
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
 	if err != nil {
 		return nil, err
@@ -303,7 +304,7 @@ func (d *Dir) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 // Location returns the path by which the file was opened.
 func (f *dirFile) Location() store.Location { return f.at.location(f.name) }
 
-// bytesOf returns the number of bytes in n blocks of size, or the largest int64.
+// bytesOf returns the number of bytes in n blocks of size bytes, at most math.MaxInt64.
 func bytesOf(n uint64, size int64) int64 {
 	if n > math.MaxInt64/uint64(max(size, 1)) {
 		return math.MaxInt64

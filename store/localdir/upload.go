@@ -17,14 +17,15 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-const maxTempTries = 8 // temporary names tried before giving up
+const maxTempTries = 8 // how many temporary names are tried
 
-// writebackEvery is the number of bytes after which the kernel is asked to start writing to the
-// disk, where the system supports that. Commit waits until everything is on the disk; if writing a
-// large file began only then, that could take as long as the upload itself.
+// writebackEvery is the number of written bytes after which an upload asks the kernel to start
+// writing to the disk, if the system supports that. Commit waits until everything is on the disk.
+// If the kernel began to write a large file only then, Commit could take as long as the upload
+// itself.
 const writebackEvery = 8 << 20
 
-// cutBehind removes all data after the first n bytes.
+// cutBehind removes all data after the first n bytes of the temporary file.
 func (u *dirUpload) cutBehind(n int64) error {
 	fi, err := u.file.Stat()
 	if err != nil || fi.Size() <= n {
@@ -33,8 +34,8 @@ func (u *dirUpload) cutBehind(n int64) error {
 	return u.resize(n)
 }
 
-// resize cuts the temporary file to n bytes, or adds zeros. Most files have that size already: then
-// fstat, which is cheaper, is the only system call.
+// resize cuts the temporary file to n bytes, or extends it with zeros. Most files have that size
+// already: then the only system call is fstat, which is cheaper.
 func (u *dirUpload) resize(n int64) error {
 	return u.call("truncate", func() error {
 		if fi, err := u.file.Stat(); err == nil && fi.Size() == n {
@@ -44,13 +45,13 @@ func (u *dirUpload) resize(n int64) error {
 	})
 }
 
-// perm returns the permission bits that the file will have, or an error if it may not have its
-// name.
+// perm returns the permission bits that the file is to get at Commit. It returns an error if the
+// file may not have its name.
 func (u *dirUpload) perm() (fs.FileMode, error) {
 	fi, err := u.dir.Lstat(u.base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && u.store.Native && u.file != nil:
-		return permOf(u.file) // the bits that the system chose
+		return permOf(u.file) // the bits with which the system created the temporary file
 	case errors.Is(err, fs.ErrNotExist):
 		return rules.FilePerm(u.c.Perm), nil
 	case err != nil:
@@ -63,7 +64,7 @@ func (u *dirUpload) perm() (fs.FileMode, error) {
 	return fi.Mode().Perm(), nil
 }
 
-// Perm returns the permission bits that the file would get if Commit was called now.
+// Perm returns the permission bits that the file would get if Commit were called now.
 func (u *dirUpload) Perm() (fs.FileMode, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -71,10 +72,10 @@ func (u *dirUpload) Perm() (fs.FileMode, bool) {
 		return 0, false
 	}
 	perm, err := u.perm()
-	return perm, err == nil // an error will make Commit fail too
+	return perm, err == nil // the same error will make Commit fail
 }
 
-// openTemp creates the temporary file, with at most these permissions, and locks it.
+// openTemp creates the temporary file, with the permissions perm or less, and locks it.
 func (u *dirUpload) openTemp(perm fs.FileMode) error {
 	key := u.firstKey()
 	for range maxTempTries {
@@ -105,12 +106,12 @@ func (u *dirUpload) openTemp(perm fs.FileMode) error {
 	return fmt.Errorf("%d temporary files in turn were taken away", maxTempTries)
 }
 
-// lockTemp locks the temporary file. It reports false if a sweep took the file between its creation
-// and its lock.
+// lockTemp locks the temporary file. It returns false if a sweep has locked or removed the file
+// since it was created.
 func (u *dirUpload) lockTemp() bool {
 	locked, err := filelock.Try(u.file)
 	if err != nil {
-		return true // no locks on this file system, so a sweep cannot get one either
+		return true // this file system has no locks, so a sweep cannot lock the file either
 	}
 	if !locked {
 		return false
@@ -131,7 +132,7 @@ func (u *dirUpload) WriteAt(p []byte, off int64) (int, error) {
 	defer u.writing.RUnlock()
 	n, err := u.writeSparse(p, off)
 	if n > 0 && u.wrote(off, int64(n)) {
-		// An error here can be ignored: Commit syncs again, and waits.
+		// An error here can be ignored, because Commit syncs the file and gets the error too.
 		_ = u.call("writeback", func() error { return startWriteback(u.file) })
 	}
 	if err != nil {
@@ -140,7 +141,7 @@ func (u *dirUpload) WriteAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// wrote records n bytes at off, and reports whether to start writeback.
+// wrote records that n bytes were written at off, and reports whether to start writeback now.
 func (u *dirUpload) wrote(off, n int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -165,7 +166,7 @@ func (u *dirUpload) Truncate(size int64) error {
 	return nil
 }
 
-// SetAttr sets the mode and the times that Commit gives the file.
+// SetAttr stores the mode and the times that Commit will set.
 func (u *dirUpload) SetAttr(a store.Attr) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -179,7 +180,7 @@ func (u *dirUpload) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// merge changes a to the mode and the times that are set in b.
+// merge sets in a the mode and the times that are set in b.
 func merge(a *store.Attr, b store.Attr) {
 	if b.Mode != nil {
 		mode := *b.Mode
@@ -193,7 +194,7 @@ func merge(a *store.Attr, b store.Attr) {
 	}
 }
 
-// openUpload opens the data that was written so far to an upload of this store.
+// openUpload opens, for reading, the data written so far to an upload of this store.
 func (d *Dir) openUpload(ctx context.Context, upload store.Upload) (store.File, error) {
 	u, ok := store.As[*dirUpload](upload)
 	if !ok {
@@ -223,8 +224,8 @@ func (u *dirUpload) open(ctx context.Context) (store.File, error) {
 	return nil, u.fail("open", err)
 }
 
-// extend gives the file its full size if zeros at its end were not written. The caller holds
-// writing and mu.
+// extend gives the temporary file its full size, which it lacks if the zeros at its end were
+// skipped. The caller holds writing and mu.
 func (u *dirUpload) extend() error {
 	fi, err := u.file.Stat()
 	if err != nil || fi.Size() >= u.end {
@@ -247,7 +248,7 @@ func (u *dirUpload) Commit() error {
 		}
 		u.store.makers.keep(u)
 	}
-	_ = u.discard() // a sweep will remove files that are left
+	_ = u.discard() // if this fails, a sweep removes the files later
 	if err != nil {
 		return u.fail("commit", err)
 	}
@@ -290,19 +291,20 @@ func (u *dirUpload) publish() error {
 	return u.store.durably(u.dir, name)
 }
 
-// rename gives the file its name, and replaces an existing file.
+// rename gives the file its name, and so replaces an existing file.
 func (u *dirUpload) rename() error {
 	err := u.call("rename", func() error { return u.dir.Rename(u.temp, u.base) })
 	switch {
 	case err == nil:
 		u.temp = ""
-	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist): // made since the call of perm
+	// A directory of that name was made after perm was called.
+	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist):
 		return rules.ErrIsDir
 	}
 	return err
 }
 
-// link gives the file its name unless the name is taken. The temporary name remains, and discard
+// link gives the file its name, unless the name is taken. The temporary name remains until discard
 // removes it.
 func (u *dirUpload) link() error {
 	err := u.call("link", func() error { return u.dir.Link(u.temp, u.base) })
@@ -312,8 +314,8 @@ func (u *dirUpload) link() error {
 	if errors.Is(err, fs.ErrExist) {
 		return fs.ErrExist
 	}
-	// File systems without hard links (FAT) refuse in many ways. There, a file that appears between
-	// the check and the rename is lost.
+	// File systems without hard links (FAT) return various errors. On these, check and rename
+	// instead; if another file gets the name in between, it is lost.
 	if _, err := u.perm(); err != nil {
 		return err
 	}
@@ -333,8 +335,8 @@ func (u *dirUpload) Close() error {
 	return nil
 }
 
-// discard closes open files, and removes the temporary file if there is one, and the directories
-// that were made for a failed upload.
+// discard closes the open files. It removes the temporary file, if there is one, and the
+// directories that were made for a failed upload.
 func (u *dirUpload) discard() error {
 	defer u.unmakeParents()
 	if u.dir == nil {
@@ -349,8 +351,8 @@ func (u *dirUpload) discard() error {
 
 // removeTemp closes and removes the temporary file.
 func (u *dirUpload) removeTemp() error {
-	// Close the descriptor first, for Windows. That releases the lock too, so a sweep may be the
-	// one to remove the file.
+	// Close the descriptor first, because Windows cannot remove an open file. That also releases
+	// the lock, so a sweep may remove the file before this function does.
 	if u.file != nil {
 		_ = u.file.Close()
 	}
@@ -367,18 +369,18 @@ func (u *dirUpload) removeTemp() error {
 // Location returns the path of the upload's target.
 func (u *dirUpload) Location() store.Location { return u.store.location(u.name) }
 
-// KeptUploads makes Commit open each published file for reading, so that it can be read even after
-// its name was given to another file: see [store.Create].Published. Several stores may share one
-// KeptUploads.
+// KeptUploads makes Commit open each published file for reading, so that its content can be read
+// even after its name has been given to another file: see [store.Create].Published. Several stores
+// may share one KeptUploads.
 type KeptUploads struct {
-	// Max bounds how many files are open at a time. Beyond that, files are only described.
+	// Max is the largest number of files that are open at a time. Beyond that, files are described,
+	// but not opened.
 	Max int64
 
 	open atomic.Int64
 }
 
-// keep describes the file that an upload has published, and opens it if there is room. The file
-// already has its name.
+// keep describes the file that an upload has just published and, if Max allows, opens it.
 func (k *KeptUploads) keep(u *dirUpload) {
 	info, err := u.file.Stat()
 	if err != nil {
@@ -394,7 +396,7 @@ func (k *KeptUploads) keep(u *dirUpload) {
 	if err == nil {
 		if now, statErr := f.Stat(); statErr != nil || !os.SameFile(now, info) {
 			_ = f.Close()
-			err = os.ErrNotExist // the file was replaced just now
+			err = os.ErrNotExist // the file has been replaced just now
 		}
 	}
 	if err != nil {

@@ -2,21 +2,22 @@ package localdir
 
 import "slices"
 
-// maxRuns is the largest number of separate pieces of a file beyond a gap that are remembered until
-// the gap is filled. It is far above the number of requests that any protocol has under way.
-// Further pieces are forgotten, and are sent again when the upload is resumed.
+// maxRuns is the largest number of separate pieces of a file, after the first gap, that are
+// remembered. It is far larger than the number of requests that any protocol has in flight. Further
+// pieces are forgotten, so they are sent again when the upload is resumed.
 const maxRuns = 1024
 
-// written records how much of a file was written without a gap from its start.
+// written records which parts of a file have been written.
 type written struct {
+	// prefix is the number of bytes from the start that were written without a gap.
 	prefix int64
-	runs   []run // after prefix, in order, not touching each other
+	runs   []run // the pieces after prefix, in order; they do not touch each other
 }
 
-// A run is a piece of a file, [from, to).
+// A run is a written piece of a file, from the byte at from to the byte before to.
 type run struct{ from, to int64 }
 
-// add records that [from, to) was written.
+// add records that the bytes in [from, to) were written.
 func (w *written) add(from, to int64) {
 	if from >= to {
 		return
@@ -26,8 +27,8 @@ func (w *written) add(from, to int64) {
 		w.catchUp()
 		return
 	}
-	// Find the first run that ends at or after from, and the first that begins after to. All runs
-	// in between are merged with the new one.
+	// Find the first run that ends at or after from, and the first one that begins after to. All
+	// runs from the first up to the second are merged with the new one.
 	i, _ := slices.BinarySearchFunc(w.runs, from, func(r run, at int64) int {
 		if r.to < at {
 			return -1
@@ -43,12 +44,12 @@ func (w *written) add(from, to int64) {
 		if i == maxRuns {
 			return
 		}
-		w.runs = w.runs[:maxRuns-1] // drop the last ones
+		w.runs = w.runs[:maxRuns-1] // forget the last run
 	}
 	w.runs = slices.Replace(w.runs, i, k, run{from, to})
 }
 
-// catchUp extends the prefix over the runs that it has reached.
+// catchUp extends prefix over the runs that touch it now.
 func (w *written) catchUp() {
 	n := 0
 	for n < len(w.runs) && w.runs[n].from <= w.prefix {
@@ -58,7 +59,7 @@ func (w *written) catchUp() {
 	w.runs = slices.Delete(w.runs, 0, n)
 }
 
-// cut forgets everything after size.
+// cut forgets what was written at or after size.
 func (w *written) cut(size int64) {
 	w.prefix = min(w.prefix, size)
 	for n := len(w.runs); n > 0 && w.runs[n-1].to > size; n-- {

@@ -1,5 +1,5 @@
-// Package rules defines which names and listings all stores of this module refuse, in memory and in
-// a directory, and the errors for them.
+// Package rules defines which names and which listings all stores of this module refuse, in memory
+// and in a directory, and with which errors.
 package rules
 
 import (
@@ -8,9 +8,9 @@ import (
 	"io/fs"
 )
 
-// The errors of refusals. ErrOutside is returned for every name that leads out of the root, so
-// that the error does not reveal what exists there. ErrReserved refuses an upload to the name of
-// another upload's temporary file.
+// These errors are reasons for refusals. ErrOutside is the error for every name that leads out of
+// the root, so that it does not reveal what exists outside. ErrReserved refuses an upload to a name
+// that belongs to the temporary file of another upload.
 var (
 	ErrNotRegular = WithKind(errors.New("not a regular file"), fs.ErrPermission)
 	ErrIsDir      = fmt.Errorf("%w but a directory", ErrNotRegular)
@@ -22,14 +22,14 @@ var (
 	ErrNotReading = fmt.Errorf("%w: not open for reading", fs.ErrPermission)
 	ErrNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
 
-	// ErrManyEntries refuses a listing of a directory with more than MaxEntries.
+	// ErrManyEntries is the error for listing a directory with more than MaxEntries entries.
 	ErrManyEntries = fmt.Errorf("more than %d entries in one directory: spread them over several", MaxEntries)
 
 	errNotLocal = fmt.Errorf("%w: this system allows no such name", fs.ErrInvalid)
 )
 
-// WithKind returns err as an error that errors.Is also reports as kind, one of the few errors
-// that a caller of package store distinguishes.
+// WithKind returns err with an additional kind, for which errors.Is reports true as well. kind is
+// one of the few errors that callers of package store distinguish.
 func WithKind(err, kind error) error { return kindError{err, kind} }
 
 type kindError struct {

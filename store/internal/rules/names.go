@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the longest name, in bytes: Linux's PATH_MAX.
+// MaxName is the length of the longest valid name, in bytes. It is PATH_MAX of Linux.
 const MaxName = 4096
 
 // ValidName reports whether a name is valid for every store. Package store exports and documents
-// it.
+// this function.
 func ValidName(name string) bool {
 	if strings.IndexByte(name, 0) >= 0 {
 		return false
@@ -29,8 +29,8 @@ func ValidName(name string) bool {
 	return true
 }
 
-// localName reports whether this system takes a name literally. On Windows, backslashes, colons,
-// device names and short names have another meaning.
+// localName reports whether this system takes a name literally. Windows does not: backslashes,
+// colons, device names and short names have a special meaning there.
 func localName(name string) bool {
 	if runtime.GOOS != "windows" {
 		return true
@@ -39,10 +39,10 @@ func localName(name string) bool {
 	return err == nil && !hasShort(name)
 }
 
-// hasShort reports whether an element of a name could be the short name (8.3) of another one,
-// such as HAUL-A~1.PAR, which would bypass a pattern that denies the long name. A short name has
-// at most eight characters, of which the last are a tilde and digits, and an extension of up to
-// three.
+// hasShort reports whether an element of a name could be the short name (8.3) that Windows gives to
+// another file. Such a short name, for example HAUL-A~1.PAR, would bypass a pattern that denies the
+// long name. A short name has at most eight characters, the last of which are a tilde and digits,
+// and an extension of up to three characters.
 func hasShort(name string) bool {
 	for element := range strings.SplitSeq(name, "/") {
 		base, extension, _ := strings.Cut(strings.TrimRight(element, " ."), ".")
@@ -69,7 +69,7 @@ func CheckName(ctx context.Context, name string) error {
 	return nil
 }
 
-// CheckText returns an error if a symbolic link cannot have that target.
+// CheckText returns an error if target is not a valid text for a symbolic link.
 func CheckText(target string) error {
 	if target == "" || len(target) > MaxName || strings.IndexByte(target, 0) >= 0 {
 		return fs.ErrInvalid
