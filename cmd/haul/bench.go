@@ -114,7 +114,7 @@ func newBenchTFTP() *cobra.Command {
 	return cmd
 }
 
-// checkLoad returns an error that names the wrong flag of a load.
+// checkLoad checks the flags of a load. Its error names the wrong flag.
 func checkLoad(l *load.Load, url string) error {
 	if err := l.Target.Check(); err != nil {
 		return failure.Usage.Errorf("URL %q: %w", url, err)
@@ -142,7 +142,7 @@ func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Wri
 	if l.Progress != nil {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	// If there was no server, the error alone is enough.
+	// If no server answered, there is nothing to report, and the error alone is enough.
 	if report.Duration > 0 && (err == nil || report.Bytes > 0 || errors.Is(err, context.Canceled)) {
 		var failed error
 		if asJSON {

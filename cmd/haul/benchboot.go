@@ -182,7 +182,7 @@ func (b *bootFlags) resolve(cmd *cobra.Command) error {
 	return nil
 }
 
-// resolveSite does the same as resolve, for a simulation.
+// resolveSite checks the flags that describe a simulated site, and completes the site.
 func (b *bootFlags) resolveSite() error {
 	s := &b.site
 	s.Machines, s.Arrival, s.Plan = b.config.Machines, b.config.Arrival, b.config.Plan
@@ -204,7 +204,7 @@ func (b *bootFlags) boot(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.Progress != nil {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	// If there was no server, the error alone is enough.
+	// If no server answered, there is nothing to report, and the error alone is enough.
 	if report.Duration > 0 && (err == nil || report.Bytes() > 0 || errors.Is(err, context.Canceled)) {
 		write := report.WriteText
 		if b.asJSON {
@@ -220,7 +220,7 @@ func (b *bootFlags) boot(ctx context.Context, stdout, stderr io.Writer) error {
 	return err
 }
 
-// picture writes the picture if --svg is set.
+// picture writes a picture of the boot to the file that --svg names. Without --svg it does nothing.
 func (b *bootFlags) picture(write func(io.Writer) error) error {
 	if b.svg == "" {
 		return nil

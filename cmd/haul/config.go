@@ -93,8 +93,7 @@ func newConfigCheck() *cobra.Command {
 	return cmd
 }
 
-// runningServer returns the command line of a running server process, without the words "haul
-// serve".
+// runningServer returns the arguments of a running server process, without the words "haul serve".
 func runningServer(pid int) ([]string, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if errors.Is(err, fs.ErrNotExist) && isProcess(pid) {

@@ -85,7 +85,7 @@ func convertWords(cmd *cobra.Command, words []string) error {
 	}
 	_, err = f.settings.Resolve(config.Sources{
 		Dirs: serve.Flags().Args(), Given: serve.Flags().Changed, File: f.file,
-		Lookup: func(string) (string, bool) { return "", false }, // the server may have other variables than this process
+		Lookup: func(string) (string, bool) { return "", false }, // ignore this process's variables: the server's may differ
 	})
 	if err != nil {
 		return mistakes(err)

@@ -164,7 +164,7 @@ func (f *copyFlags) sendable(p remote.Protocol) error {
 	return nil
 }
 
-// An unchangedFlag is a treecopy.Unchanged as a flag.
+// An unchangedFlag is the value of a flag that selects a [treecopy.Unchanged].
 type unchangedFlag treecopy.Unchanged
 
 var unchangedWords = [...]string{treecopy.Never: "", treecopy.SizeAndTime: "time", treecopy.Hash: "hash", treecopy.Size: "size"}
@@ -185,7 +185,7 @@ func (u *unchangedFlag) String() string { return unchangedWords[*u] }
 // Type returns the kind of value, for help texts.
 func (u *unchangedFlag) Type() string { return "HOW" }
 
-// A linksFlag is a treecopy.Links as a flag.
+// A linksFlag is the value of a flag that selects a [treecopy.Links].
 type linksFlag treecopy.Links
 
 var linkWords = [...]string{treecopy.SkipLinks: "skip", treecopy.KeepLinks: "keep", treecopy.FollowLinks: "follow"}
@@ -206,16 +206,17 @@ func (l *linksFlag) String() string { return linkWords[*l] }
 // Type returns the kind of value, for help texts.
 func (l *linksFlag) Type() string { return "HOW" }
 
-// copyGarbage is how far the heap of a copy over SFTP may grow before a garbage collection, in
+// copyGarbage is the growth of the heap between two garbage collections of a copy over SFTP, in
 // percent of the live heap. x/crypto allocates memory for each packet, and little of it stays live,
 // so by default a collection would run for every few megabytes transferred.
 const copyGarbage = 400
 
 // relaxCollector makes the garbage collector run less often during a copy of files over SFTP.
-// Little memory is live during such a copy: the data in flight, at most 128 MiB, and some names. It
-// does not apply to trees. A tree may have millions of directories, so four times the live memory
-// would be too much, and a collector with a fixed limit would run all the time. If GOGC is set, it
-// has precedence.
+// Little memory is live during such a copy: the data in flight, at most 128 MiB, and some names.
+//
+// relaxCollector does nothing for a recursive copy. A tree may have millions of directories, so
+// four times the live memory would be too much, and a collector with a fixed limit would run all
+// the time. If GOGC is set, it has precedence.
 func relaxCollector(over remote.Protocol, recursive bool) {
 	if over == remote.SFTP && !recursive && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(copyGarbage)

@@ -52,7 +52,7 @@ func newDoctor() *cobra.Command {
 			if c.Target, err = remote.ParseTFTP(urls[0]); err != nil {
 				return err
 			}
-			switch { // values that c would replace by its defaults are wrong too
+			switch { // c would replace these values by its defaults, so refuse them here
 			case c.Timeout <= 0:
 				return failure.Usage.Errorf("--timeout %v: must be above 0", c.Timeout)
 			case c.MaxBytes <= 0:

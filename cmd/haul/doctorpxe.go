@@ -58,7 +58,8 @@ func newDoctorPXE() *cobra.Command {
 	flags.StringSliceVar(&d.kinds, "as", d.kinds, "ask as these `KINDS` of machines")
 	flags.StringVar(&d.link, "interface", "", "ask by this `INTERFACE` (default: all)")
 	flags.StringVar(&d.mac, "mac", "", "have the hardware address `MAC` (default: one that no card has)")
-	// dnsmasq takes 3 s to check whether an address that it has not assigned yet is free.
+	// The default is longer than 3 s, because dnsmasq takes 3 s to check whether an address that it
+	// has not assigned yet is free.
 	flags.DurationVar(&d.wait, "timeout", 5*time.Second, "wait for answers for this `TIME`")
 	flags.BoolVar(&d.noFetch, "no-fetch", false, "do not fetch boot files")
 	flags.BoolVar(&d.json, "json", false, "print one JSON document")

@@ -89,7 +89,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// sshCode maps an error of SSH or SFTP, and returns 0 for other errors.
+// sshCode returns the exit code for an error of SSH or SFTP, or 0 for any other error.
 func sshCode(err error) int {
 	refusal := isRefusal(err)
 	_, algorithms := errors.AsType[*ssh.AlgorithmNegotiationError](err)
@@ -98,7 +98,7 @@ func sshCode(err error) int {
 	run, ofCopy := errors.AsType[*copying.Error](err)
 	missing := errors.Is(err, fs.ErrNotExist)
 	server := errors.Is(err, failure.Remote) || sftpclient.IsRemote(err)
-	// This error of the copy concerns its sources, so neither side has refused anything.
+	// The copy itself found something wrong with its sources, so neither side has refused anything.
 	ofSource := ofCopy && !server && !isLocal(err)
 	switch {
 	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), errors.Is(err, openssh.ErrRefused), algorithms:
@@ -129,7 +129,7 @@ func sshCode(err error) int {
 	return 0
 }
 
-// webCode maps an error of HTTP, and returns 0 for other errors.
+// webCode returns the exit code for an error of HTTP, or 0 for any other error.
 func webCode(err error) int {
 	moved, moving := errors.AsType[*webclient.TransferError](err)
 	server := webclient.IsRemote(err)
@@ -144,7 +144,7 @@ func webCode(err error) int {
 	return codeOfSide(err, server, moving && moved.Local)
 }
 
-// s3Code maps an error of S3, and returns 0 for other errors.
+// s3Code returns the exit code for an error of S3, or 0 for any other error.
 func s3Code(err error) int {
 	moved, moving := errors.AsType[*s3.TransferError](err)
 	server := s3.IsRemote(err)
@@ -193,7 +193,7 @@ func codeOfSide(err error, server, local bool) int {
 	return 0
 }
 
-// printFailure prints why a command failed, and advice or the name of a help topic.
+// printFailure prints why a command failed, followed by advice or by the name of a help topic.
 func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	printError(out, err)
 	if exitCode(err) == exitUsage {
@@ -204,8 +204,8 @@ func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	}
 }
 
-// printError prints an error on one line, or each of several errors. Line breaks in file names or
-// in a server's words do not begin a new line.
+// printError prints an error on one line. For joined errors it prints one line each. Line breaks in
+// file names or in a server's words do not begin a new line.
 func printError(out io.Writer, err error) {
 	if several := failure.Joined(err); len(several) > 0 {
 		for _, err := range several {

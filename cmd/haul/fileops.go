@@ -63,7 +63,7 @@ func newLs() *cobra.Command {
 	return cmd
 }
 
-// sortBy returns the function that sets a flag that selects an order.
+// sortBy returns the Set function of a boolean flag that selects an order.
 func sortBy(to *fileops.Order, order fileops.Order) func(string) error {
 	return func(value string) error {
 		on, err := strconv.ParseBool(value)

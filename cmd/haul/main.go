@@ -90,10 +90,10 @@ func newRoot() *cobra.Command {
 // programs, such as timeout(1), signal both a process and its group.
 const sameSignal = 100 * time.Millisecond
 
-// interruptible returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second
-// signal ends the process. A SIGHUP that makes a server reload does not count. A signal that was
-// ignored when haul started, as under nohup(1) or in the background of a shell, stays ignored;
-// Notify would change that.
+// interruptible returns a context that is cancelled at the first SIGINT, SIGTERM or SIGHUP. The
+// second signal ends the process. A SIGHUP that makes a server reload does not count. A signal that
+// was ignored when haul started, as under nohup(1) or in the background of a shell, stays ignored.
+// Calling Notify for it would change that.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -127,8 +127,8 @@ func interruptible() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); signal.Stop(hangups); cancel(nil) }
 }
 
-// A caughtSignal is the error with which the context of [interruptible] ends. For code that does
-// not look for the signal, it is a [context.Canceled].
+// A caughtSignal is the cause for which the context of [interruptible] was cancelled. It wraps
+// [context.Canceled], for code that does not look for the signal.
 type caughtSignal struct{ signal os.Signal }
 
 // Signal returns the signal, for a server's log.
@@ -138,11 +138,11 @@ func (caughtSignal) Error() string { return context.Canceled.Error() }
 
 func (caughtSignal) Unwrap() error { return context.Canceled }
 
-// A checkedOutput is standard output, and records write errors, because help and most commands do
-// not check them.
+// A checkedOutput writes to standard output and remembers the first write error, because help and
+// most commands do not check for write errors.
 type checkedOutput struct {
 	*os.File
-	failed atomic.Pointer[error] // the first error, an *fs.PathError
+	failed atomic.Pointer[error] // the first write error, an *fs.PathError
 }
 
 // Write implements [io.Writer].

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// onServersOrHere does the same as [onServers], for a command that also accepts local files.
+// onServersOrHere does the same as [onServers], but also accepts local files.
 func onServersOrHere(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
 	list, err := remote.ParseAll(words)
 	if err != nil {

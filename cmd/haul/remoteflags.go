@@ -24,7 +24,7 @@ type loginFlags struct {
 	batch        bool
 	passwordFile string
 
-	say func(text string) // prints messages of servers; nil prints to standard error
+	say func(text string) // prints the messages of servers; nil means that they go to standard error
 }
 
 func (f *loginFlags) add(cmd *cobra.Command) {

@@ -83,7 +83,7 @@ type serveFlags struct {
 
 func (f *serveFlags) add(cmd *cobra.Command) { f.addSettings(cmd, config.New()) }
 
-// addSettings does the same as add, for settings with other defaults.
+// addSettings does the same as add, but for the given settings, whose defaults may differ.
 func (f *serveFlags) addSettings(cmd *cobra.Command, s *config.Settings) {
 	f.settings = s
 	f.settings.AddFlags(cmd.Flags())

@@ -20,7 +20,7 @@ type tftpFlags struct {
 	netascii            bool
 	noOptions           bool
 	noOffload           bool
-	noReorder           bool // for downloads
+	noReorder           bool // applies only to downloads
 	trace               trace.Setup
 }
 

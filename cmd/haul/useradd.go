@@ -162,8 +162,7 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 		}
 		u.Keys = append(u.Keys, keys...)
 	}
-	// The users file makes these checks too before it is written, but by then the user would have
-	// typed a password.
+	// Adding the user makes these checks too, but only after the user has typed a password.
 	if _, err := users.New(u); err != nil {
 		return u, failure.Usage.Wrap(err)
 	}

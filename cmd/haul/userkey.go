@@ -186,7 +186,7 @@ func loginMethods(u users.User) string {
 	case u.Disabled:
 		return "disabled"
 	case text == "":
-		return "no password, no key" // a certificate may be enough
+		return "no password, no key" // the user may still log in with a certificate
 	}
 	return text
 }
@@ -222,8 +222,8 @@ func looksLikeKey(word string) bool { return keyType.MatchString(word) }
 
 var keyType = regexp.MustCompile(`(?:^|\s)(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+\s`)
 
-// parseKeys reads the lines of an authorized_keys file. Unlike in a file that a users file names,
-// every line must be valid, because the user can correct it at once.
+// parseKeys reads the lines of an authorized_keys file. Every line must be valid, because the user
+// can correct it at once. In a file that a users file names, invalid lines are allowed.
 func parseKeys(text string) (keys []users.Key, err error) {
 	if strings.Contains(text, "PRIVATE KEY-----") {
 		return nil, errors.New("that is a private key, which only its owner should have; the public key is in the file with .pub behind its name")

@@ -29,16 +29,16 @@ const (
 	Boot        Kind = "boot"         // a booting machine has reached another stage
 
 	Refused Kind = "refused" // a transfer was refused before it began
-	Probed  Kind = "probed"  // only the size of a file was requested
-	Part    Kind = "part"    // a part of an upload was received, or the upload has no name yet
+	Probed  Kind = "probed"  // only the size of a file was requested, or the client has the file already
+	Part    Kind = "part"    // a part of an upload was received, or the complete upload has no name yet
 	Changed Kind = "changed" // a file or a directory was changed in another way, or an attempt to do so failed
-	Lost    Kind = "lost"    // in the audit log: lines are missing
+	Lost    Kind = "lost"    // the audit log has lost lines; only in the audit log
 )
 
 // HookKinds are the kinds of events that can start a hook.
 var HookKinds = []Kind{Uploaded, Downloaded, Failed, Login, LoginFailed, Boot}
 
-// maxName is the longest name in an event, in bytes. No path of a file is longer. Longer names are
+// maxName is the longest name in an event, in bytes. No path of a file is longer. A longer name is
 // cut off.
 const maxName = 4 << 10
 

@@ -14,12 +14,12 @@ import (
 // maxHeld is how many uploads may wait for their names. Further uploads are reported at once.
 const maxHeld = 1024
 
-// held keeps the uploads over SFTP that clients of haul have written to a temporary file. The
-// client renames each of them next. Before that there is nothing to report, and afterwards the
-// temporary name no longer exists.
+// held keeps uploads over SFTP that clients of haul have written to a temporary file. The client
+// renames the temporary file next. An upload is reported only then, because its final name is not
+// known earlier.
 type held struct {
 	mu  sync.Mutex
-	all map[heldKey]*heldUpload // mu
+	all map[heldKey]*heldUpload // guarded by mu
 }
 
 type heldKey struct{ user, name string }
@@ -30,7 +30,8 @@ type heldUpload struct {
 	file  *store.Published
 }
 
-// add keeps an upload if it is a temporary file. Several handles may have written the same file.
+// add keeps an upload if its file is a temporary file, and reports whether it did. Several handles
+// may have written the same file.
 func (h *held) add(t *sftp.Transfer, e Event, file *store.Published) bool {
 	if !tempname.Is(path.Base(t.Name), tempname.Upload) {
 		return false
@@ -54,7 +55,8 @@ func (h *held) add(t *sftp.Transfer, e Event, file *store.Published) bool {
 	return true
 }
 
-// take returns an upload that a client has renamed to its final name.
+// take removes and returns the upload whose temporary file a client has renamed to its final name.
+// ok is false if the file is not a kept upload.
 func (h *held) take(o *sftp.Operation) (e Event, file *store.Published, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

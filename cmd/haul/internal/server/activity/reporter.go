@@ -50,8 +50,7 @@ func peerText(peer netip.AddrPort) string {
 	return peer.String()
 }
 
-// Ended reports a transfer that has ended. [meter.End].Detail is the report of the protocol's
-// server.
+// Ended reports a transfer that has ended. t.Detail is the report of the protocol's server.
 func (r *Reporter) Ended(t meter.Ended) {
 	if r == nil {
 		return
@@ -70,7 +69,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 		published = d.Published
 		switch {
 		case e.Event != Uploaded:
-		case d.Read && d.Received() == 0: // the file was opened for both, and was only read
+		case d.Read && d.Received() == 0: // the file was opened for reading and writing, and was only read
 			e.Event = Downloaded
 		case d.Part:
 			e.Event = Part
@@ -84,7 +83,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 	r.finish(e, published)
 }
 
-// finish passes an event on, after its hash has been computed.
+// finish sends an event. For an upload, it has the hash computed first.
 func (r *Reporter) finish(e Event, file *store.Published) {
 	if e.Event == Uploaded && r.Hash != nil {
 		r.Hash(e, file, r.send)
@@ -114,7 +113,8 @@ func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Res
 	r.send(e)
 }
 
-// ofExchange corrects the kind of an HTTP event, because the request may have transferred nothing.
+// ofExchange corrects the kind of an HTTP event: a request of a method that transfers a file may
+// have transferred nothing.
 func (e *Event) ofExchange(x *web.Exchange) {
 	switch {
 	case e.Event == Downloaded && x.Status != http.StatusOK && x.Status != http.StatusPartialContent:

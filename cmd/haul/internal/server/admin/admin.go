@@ -68,8 +68,8 @@ func (s *Server) Secrets() []userroots.Secret {
 	}
 }
 
-// KeepHistory makes the status page show the predecessor's last hour and failures, and passes the
-// last hour and failures of this process to its successor.
+// KeepHistory makes the status page continue the predecessor's history: its last hour and its
+// failures. It also passes the history of this process to its own successor.
 func (s *Server) KeepHistory(next *handover.Restarter) {
 	if s.board == nil {
 		return
@@ -116,7 +116,7 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 	if err != nil {
 		return err
 	}
-	if at := l.Addr().String(); s.users == nil && !status.Loopback(at) { // for example, if /etc/hosts gives localhost another address
+	if at := l.Addr().String(); s.users == nil && !status.Loopback(at) { // for example, /etc/hosts gives localhost another address
 		return failure.Mistake("status", "%s %s: that is %s, which others can reach; add %s FILE and %s FILE, or listen at 127.0.0.1:PORT", failure.Flag("status"), s.cfg.Status.Listen, at, failure.Flag("status-users"), failure.Flag("status-cert"))
 	}
 	c, scheme := status.Config{Hosts: s.cfg.Status.Hosts, TLS: s.tls, Profiles: s.cfg.Status.Profiles, Log: s.env.Log}, "http"
@@ -131,12 +131,12 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 	return nil
 }
 
-// connsPerSource is how many connections one address (IPv6: one /64) may have to a port that other
-// machines can reach. A port has 64 connections, and 16 browsers can receive changes of the status
-// page, so one address cannot use up either of them.
+// connsPerSource is the number of connections that one address (IPv6: one /64) may have to a port
+// that other machines can reach. A port accepts 64 connections, and 16 browsers can receive changes
+// of the status page. With this limit, one address cannot use up either of them.
 const connsPerSource = 12
 
-// A port is a port that is open for administrators.
+// A port is an open port of the metrics or of the status page.
 type port struct {
 	service string
 	accept  tcp.Server
@@ -145,8 +145,8 @@ type port struct {
 	close   func()
 }
 
-// open opens a port, or takes it over from a predecessor. If all clients are on this machine, there
-// is no limit for each address.
+// open opens a port, or takes it over from a predecessor. A port that only this machine can reach
+// has no limit for each address.
 func (s *Server) open(ctx context.Context, passed *handover.Inherited, name, addr string) (p *port, l net.Listener, err error) {
 	p = &port{service: name, accept: tcp.Server{Log: s.env.Log}}
 	if p.sockets, p.asked, err = ports.Listen(ctx, s.cfg, passed, name, []string{addr}, tcp.Options{Sockets: 1}); err != nil {

@@ -23,20 +23,20 @@ const (
 	// goroutines compete with the goroutines that clients wait for.
 	hashers = 2
 
-	// maxHashes is how many files may wait for their hashes.
+	// maxHashes is how many files may wait until they are hashed.
 	maxHashes = 1 << 14
 
 	hashBuffer = 256 << 10 // bytes read at a time
 
-	// hashGrace is how long hashing of the waiting files may take when the server ends.
+	// hashGrace is how long the server continues to hash waiting files when it shuts down.
 	hashGrace = 5 * time.Second
 )
 
-// A Hasher computes the SHA-256 of uploaded files after they have got their names.
+// A Hasher computes the SHA-256 of uploaded files after they have been published under their names.
 type Hasher struct {
 	waiting chan hashing
-	closing chan struct{} // closed when the server ends
-	late    atomic.Bool   // waiting files are no longer hashed
+	closing chan struct{} // closed when the server shuts down
+	late    atomic.Bool   // set when hashGrace is over: the files that still wait are not hashed
 	working sync.WaitGroup
 
 	pending, made, missed atomic.Int64
@@ -93,7 +93,7 @@ func (h *Hasher) work() {
 	}
 }
 
-// next returns the next file, or false if the server ends and no file waits.
+// next waits for the next file. It returns false if the server shuts down and no file waits.
 func (h *Hasher) next() (one hashing, ok bool) {
 	select {
 	case one = <-h.waiting:
@@ -156,16 +156,16 @@ func (h *Hasher) sum(one hashing, buf []byte) (activity.Sum, error) {
 	return activity.Sum(hex.EncodeToString(hash.Sum(nil))), nil
 }
 
-// written reports whether a file may have been written to since the time since, at which it had the
-// state before. After the upload, a client may set the file's modification time to a time in the
-// past.
+// written reports whether the content of a file may have changed since the given time. before is
+// the file's state at that time, now its present state. A changed modification time alone proves
+// nothing: after the upload, a client may set it to a time in the past.
 func written(before, now fs.FileInfo, since time.Time) bool {
-	const clock = time.Second // timestamps of files may lag behind
+	const clock = time.Second // timestamps of files may be this much behind the clock
 	return !now.ModTime().Equal(before.ModTime()) && now.ModTime().After(since.Add(-clock))
 }
 
-// find opens the file at the path. By now that may be another file, possibly even with the same
-// inode number, so the times must match as well.
+// find opens the file at the path of the upload. Another file may be there by now, possibly even
+// with the same inode number, so the modification times must match as well.
 func (one *hashing) find() (*os.File, error) {
 	f, err := os.OpenFile(one.event.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not block on a pipe
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +186,7 @@ func (one *hashing) find() (*os.File, error) {
 	return f, nil
 }
 
-// untilLate reads a file until the end of the file or of the server.
+// untilLate reads a file to its end, but fails as soon as the shutting-down server stops hashing.
 type untilLate struct {
 	file   *os.File
 	hasher *Hasher

@@ -37,20 +37,21 @@ type Log struct {
 	log   *slog.Logger
 	lines *linequeue.Queue[activity.Event]
 
-	// Only the writing goroutine uses these fields.
+	// Only the goroutine that writes lines uses these fields.
 	file    *os.File
-	info    os.FileInfo // of file
+	info    os.FileInfo // describes file
 	looked  time.Time   // when the log last checked that the path still leads to file
-	stays   bool        // the path could not be opened again, which was already logged
+	stays   bool        // opening the path again failed, and this was already logged
 	torn    bool        // the file ends with a part of a line
-	missing int64       // lines that were lost and not yet reported in the log
+	missing int64       // number of lines that were lost, and that the log does not mention yet
 	buf     []byte
 
 	written, lost atomic.Int64
 }
 
 // Open opens a log, and creates the file if it is missing. If an earlier process left the last line
-// incomplete, the log completes the line. Open and the Log report their problems to log.
+// incomplete, the next line that is written begins on a new line. Open and the Log report their
+// problems to log.
 func Open(path string, log *slog.Logger) (*Log, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -117,7 +118,7 @@ func (l *Log) write(e activity.Event) {
 	l.lost.Add(1)
 }
 
-// gap records that the queue had no room for some lines.
+// gap counts lines that were lost because the queue had no room for them.
 func (l *Log) gap(lost int64) {
 	l.missing += lost
 	l.sayMissing()
@@ -153,7 +154,7 @@ func (l *Log) writeLine(e activity.Event) error {
 	if l.missing == 0 {
 		l.log.Error("audit: a line cannot be written; later ones are tried, and the file will say how many are lost", "error", err)
 	}
-	if n > 0 && l.cut(int64(n)) != nil { // otherwise the end of the file is unchanged
+	if n > 0 && l.cut(int64(n)) != nil { // if no byte was written, the end of the file is unchanged
 		l.torn = true
 	}
 	return err
@@ -215,7 +216,7 @@ func (l *Log) Close() {
 	}
 	if left := l.lines.Close(); left > 0 {
 		l.log.Error("audit: lines are lost, as the disk is too slow", "lines", left, "file", l.path)
-		return // the file is still in use
+		return // do not close the file: a write still hangs in it
 	}
 	l.sayMissing()
 	_ = l.file.Close()

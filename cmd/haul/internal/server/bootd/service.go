@@ -75,8 +75,8 @@ func (s *Service) Advise(out io.Writer) error { return s.boot.Advise(s.clients()
 // Machines returns the machines that have booted recently, for the status page.
 func (s *Service) Machines() []pxe.Machine { return s.boot.Machines() }
 
-// clients returns the addresses that boot clients are sent to. If no socket is open, they come from
-// the settings.
+// clients returns the addresses that boot clients are sent to. Before the services listen, the
+// addresses come from the settings.
 func (s *Service) clients() proxydhcp.Clients {
 	last := s.files.Site.Roots[len(s.files.Site.Roots)-1]
 	c := proxydhcp.Clients{Files: last.Files, Dir: s.cfg.Dirs[0], Remote: slices.ContainsFunc(s.cfg.Dirs, source.IsRemote)}
@@ -117,7 +117,7 @@ func (s *Service) Sockets() (all []handover.Socket, err error) {
 	return all, err
 }
 
-// Retire ends the service at once, because an answer takes no time.
+// Retire closes the service at once, without waiting, because an answer takes no time.
 func (s *Service) Retire(time.Duration) { s.boot.Server.Close() }
 
 // Alive reports whether the service works.

@@ -61,7 +61,8 @@ func (s *Settings) AddFlags(flags *pflag.FlagSet) {
 	})
 }
 
-// Sources holds the sources of settings: the arguments, the flags, the environment and the file.
+// Sources holds everything that a setting can be set by: the arguments, the flags, the environment
+// and the file.
 type Sources struct {
 	Dirs   []string                    // the arguments of the command
 	Given  func(flag string) bool      // reports whether a flag was set on the command line
@@ -104,8 +105,8 @@ func join(wrong []mistake) error {
 	return errors.Join(all...)
 }
 
-// check returns the mistakes in values that can be read. It leaves out mistakes that follow from
-// values that cannot be read, or from settings that have no effect.
+// check returns the mistakes in values that could be parsed. It leaves out mistakes that are only a
+// consequence of values that could not be parsed, or of settings that have no effect.
 func (s *Settings) check() (wrong []mistake) {
 	useless := s.checkUseless()
 	for i, err := range append(useless, failure.Joined(s.config.Check())...) {
@@ -164,7 +165,7 @@ func (s *Settings) fromFlags(from Sources) {
 			one.origin = Origin{Flag: one.Flag}
 		case one.Flag == "" && len(from.Dirs) > 0:
 			one.origin = Origin{Argument: true}
-			_ = one.value.list.set(from.Dirs...) // accepts any text
+			_ = one.value.list.set(from.Dirs...) // this cannot fail: the list accepts any text
 		}
 	}
 }
@@ -185,8 +186,8 @@ func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []mi
 	return wrong
 }
 
-// Located rewrites an error to fit the places that the settings come from: in place of flags it
-// names variables, or keys of the file with the line of the mistake.
+// Located rewrites an error so that it names each setting by its source: by its flag, by its
+// variable, or by its key in the file, with the line of the mistake.
 func (s *Settings) Located(err error) error {
 	several := failure.Joined(err)
 	if several == nil {
@@ -203,7 +204,7 @@ func (s *Settings) locate(err error) error {
 	if !ok {
 		return err
 	}
-	at := Origin{File: s.file} // if no single setting is wrong, use the names in the file, if a file was read
+	at := Origin{File: s.file} // if no single setting is wrong but a file was read, use the names of the file
 	if one := s.find(mistake.Setting); one != nil && one.given() {
 		at = one.origin
 	}

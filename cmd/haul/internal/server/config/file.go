@@ -40,8 +40,8 @@ func (s *Settings) fromFile(file string, read func(name string) ([]byte, error))
 		return nil, failure.Local.Errorf("read the configuration %s: %w", file, console.WithoutPath(err))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some Windows editors write a byte order mark
-	// The parser below accepts some input that is not TOML, such as duplicate tables, so check the
-	// whole file first.
+	// The parser below accepts some input that is not TOML, such as duplicate tables. So check here
+	// that the whole file is valid.
 	var whole map[string]any
 	if err := toml.Unmarshal(data, &whole); err != nil {
 		at := Origin{File: file, Line: 1, Column: 1}
@@ -71,7 +71,7 @@ type fileReader struct {
 	name     string
 	parser   unstable.Parser
 	table    string // the current table, followed by a period; "" at the top
-	skip     bool   // the table does not exist, which was already reported
+	skip     bool   // the current table is unknown, which was already reported, so its keys are skipped
 	hooks    hookReader
 	wrong    []mistake
 }
@@ -170,7 +170,7 @@ func abbreviate(text string) string {
 	return text
 }
 
-// source returns a value as it is written in the file.
+// source returns a value with the same text as in the file.
 func (f *fileReader) source(v *unstable.Node) string {
 	var text string
 	switch v.Kind {
@@ -272,7 +272,7 @@ func (f *fileReader) nearest(table, key string) string {
 		rest, below := strings.CutPrefix(one.Key, table)
 		name := strings.ReplaceAll(key, "_", "-")
 		switch last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; {
-		case one.Key == key: // in a table
+		case one.Key == key: // the key is right, but stands in a table
 			return fmt.Sprintf("; %s stands above the first table", key)
 		case one.Flag == name || one.LongFlag() == name:
 			return fmt.Sprintf("; the setting --%s is %s", one.Flag, one.Key)

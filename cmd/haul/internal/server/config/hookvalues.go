@@ -25,12 +25,12 @@ func hooksValue(to *[]hooks.Hook) *value {
 // A hookReader reads the tables of hooks in a file.
 type hookReader struct {
 	setting *Setting
-	at      Origin // position of the current table
+	at      Origin // position of the table that is being read
 	hook    *hooks.Hook
-	refused bool // a mistake in the table has been reported
+	refused bool // a mistake in that table has been reported
 }
 
-// beginHook begins a table. The tables of a file are ignored if a flag or a variable sets hooks.
+// beginHook begins a table. If a flag or a variable sets hooks, the tables of the file are ignored.
 func (f *fileReader) beginHook(at Origin) {
 	one := f.settings.find(hookTable)
 	if from := one.origin; one.given() && from.File == "" {

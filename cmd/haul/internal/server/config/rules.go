@@ -27,15 +27,15 @@ func (s *Settings) chooseProtocols() {
 	}
 }
 
-// A use says when some settings have an effect.
+// A use is a rule that says under which condition some settings have an effect.
 type use struct {
 	keys   string // a key, or the common prefix of several keys, including its period
 	served func(*Settings) bool
-	what   error // names the protocols that the settings are for, if they are not served
-	add    error // names settings that would serve these protocols
+	what   error // for the error: names the protocols that use the settings
+	add    error // for the error: names settings that would enable these protocols
 }
 
-// These texts are used by several uses.
+// Several uses share these texts.
 var (
 	notOpen = failure.Text("TFTP, and for HTTP without %s, neither of which is served", failure.Flag("http-auth"))
 	orHTTP  = failure.Text("%s :69 or %s :80", failure.Flag("tftp"), failure.Flag("http"))
@@ -78,8 +78,8 @@ func (s *Settings) checkUseless() (wrong []error) {
 	return wrong
 }
 
-// chooser names the setting that selected the protocols. If the useless setting comes from the same
-// place, it returns "".
+// chooser returns the setting that selected the protocols. If that setting comes from the same
+// place as the useless one, chooser returns "".
 func (s *Settings) chooser(useless Origin) failure.Flag {
 	for _, flag := range listens {
 		one := s.find(flag)

@@ -21,7 +21,7 @@ type Setting struct {
 	words   []string // possible values, for completion
 	without string   // the value of a flag without an argument
 	value   *value
-	initial string // the default, in text form
+	initial string // the default, as text
 
 	origin  Origin
 	refused bool // whether the given value cannot be read
@@ -49,12 +49,12 @@ func (s *Setting) Origin() Origin { return s.origin }
 
 // An Origin says where the value of a setting comes from. The zero Origin means the default.
 type Origin struct {
-	File         string // with Line and Column, from 1
+	File         string // set if the value comes from a file; Line and Column count from 1
 	Line, Column int
 
 	Variable string
-	Flag     string // without dashes
-	Argument bool   // an argument of the command
+	Flag     string // set if the value comes from this flag; without dashes
+	Argument bool   // the value comes from an argument of the command
 }
 
 // String returns the origin in the usual notation, such as "/etc/haul/haul.toml:7:1" or "--user".
@@ -78,7 +78,7 @@ type Settings struct {
 	config settings.Config
 	file   string // the path of the file that was read; "" if no file was read
 
-	hookTables []Origin // the origins of the hooks, if tables of the file set them
+	hookTables []Origin // positions of the [[hook]] tables, if the hooks come from the file
 }
 
 // All returns the settings, group by group.
@@ -107,9 +107,9 @@ func (s *Settings) find(flag failure.Flag) *Setting {
 	return s.all[i]
 }
 
-// nameFor returns the name of a setting in the format of the place that its value comes from; for a
-// default, in the format of the place of the mistake. For a key of the file it adds the position if
-// the mistake is elsewhere.
+// nameFor returns the name of a setting in the form that fits the source of its value: a flag, a
+// variable or a key. For a default, it takes the form that fits the source of the mistake. For a
+// key of the file it adds the position if the mistake is elsewhere.
 func (s *Setting) nameFor(mistake Origin) string {
 	from := mistake
 	if s.given() {

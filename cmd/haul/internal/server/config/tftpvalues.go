@@ -109,8 +109,9 @@ func parseClientRule(s string) (word string, networks []netip.Prefix, err error)
 	return "", nil, errors.New("it has one or two parts: what holds, and the networks that it is for, with commas and no spaces between them")
 }
 
-// hides reports whether the rules for some networks cover a network of a later rule. which names
-// that network; it is "" if the rule applies to all clients. An empty list means all networks.
+// hides reports whether a rule for networks makes a rule for some of the later networks useless.
+// which is the first later network that is covered; it is "" if the earlier rule applies to all
+// clients. An empty list means all networks.
 func hides(networks, later []netip.Prefix) (which string, hidden bool) {
 	if len(networks) == 0 {
 		return "", true

@@ -35,7 +35,7 @@ const (
 // A value is the value of a setting. It is a [pflag.Value].
 type value struct {
 	kind kind
-	what string // its type in the terms of package pflag; "" means string
+	what string // the type that package pflag shows in the help; "" means string
 	set  func(text string) error
 	get  func() string
 	list *items // only for kindList; otherwise nil
@@ -115,7 +115,7 @@ func timeValue(to *time.Duration) *value {
 	}
 }
 
-// wordValue takes texts that parse accepts. Its text form is the text that was set last.
+// wordValue takes a text that parse accepts. It shows the text that was set last, unchanged.
 func wordValue[T any](to *T, parse func(string) (T, error)) *value {
 	given := ""
 	return &value{
@@ -259,7 +259,7 @@ func textsValue(to *[]string) *value {
 	return listValue(true, *to, func(all []string) error { *to = all; return nil })
 }
 
-// partsValue is a list value whose parts are parsed one by one.
+// partsValue takes a list whose parts are parsed one by one.
 func partsValue[T any](to *[]T, split bool, parse func(string) ([]T, error)) *value {
 	return listValue(split, nil, func(all []string) error {
 		parsed, err := parseParts(all, parse)
@@ -323,7 +323,7 @@ func parseRoot(word string) (settings.Root, error) {
 	return settings.Root{}, first
 }
 
-// These words stand for more than one network.
+// These words stand for several networks.
 const (
 	AllPeers    = "all"  // in TraceValue: the packets of all peers
 	unixProxies = "unix" // in --http-proxy: all peers that connect by a unix socket
@@ -360,7 +360,7 @@ func splitList(s string) ([]string, error) {
 	}
 	r := csv.NewReader(strings.NewReader(s))
 	parts, err := r.Read()
-	if _, more := r.Read(); err != nil || more != io.EOF { // there is another line
+	if _, more := r.Read(); err != nil || more != io.EOF { // the value has a second line
 		return nil, errors.New("it is a list with commas, on one line; a part that has a comma or a quote stands in double quotes")
 	}
 	return parts, nil

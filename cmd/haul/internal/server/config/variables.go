@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// unknownVariables reports variables that were probably meant for a setting, because their names
-// are similar to a setting's variable, or begin with the name of a table. Otherwise a misspelled
-// HAUL_ALLOW would open a server to everybody. Other variables are ignored, because they belong to
-// other programs.
+// unknownVariables reports variables that were probably meant for a setting: their names are
+// similar to a setting's variable, or begin with the name of a table. Without this check, a
+// misspelled HAUL_ALLOW would open a server to everybody. Other variables are ignored, because they
+// belong to other programs.
 func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
 	var known []string
 	for _, one := range s.all {
@@ -46,7 +46,8 @@ func (s *Settings) nearestVariables(key string, known []string) []string {
 // HAUL_PORT_69_UDP_ADDR.
 var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// ofService reports whether a variable describes a service. In that case HAUL_PORT is a URL.
+// ofService reports whether a variable describes a service of Kubernetes or Docker. One of these
+// variables may be HAUL_PORT, which then contains a URL.
 func ofService(name, text string) bool {
 	return serviceVariable.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(text, "://")
 }

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// handedVar is the variable that describes the sockets that a child gets, separated by commas.
-	// The first socket is descriptor firstHanded. The descriptor before it is the line to the
-	// predecessor.
+	// handedVar is the variable that describes the sockets of a child, separated by commas. The
+	// first socket is descriptor firstHanded. The descriptor before it is the child's connection to
+	// its predecessor, called the line.
 	handedVar   = "HAUL_HANDED"
 	firstHanded = 4
 
@@ -36,15 +36,15 @@ const (
 	// readyTime is the default of [Restarter.ReadyTime].
 	readyTime = time.Minute
 
-	// MaxHistory is the largest size of the history that a child gets, in bytes.
+	// MaxHistory is the largest size of the history that a server sends to its child, in bytes.
 	MaxHistory = 4 << 20
 
 	// RetireTime is how long the transfers and connections of a server may continue after its child
-	// has taken over. Then they are ended in the same way as by a signal.
+	// has taken over. Then the server stops them as it does after a signal.
 	RetireTime = time.Hour
 )
 
-// These are the names of services, and of their sockets.
+// These are the names of services, which are also the names of their sockets.
 const (
 	TFTP    = "tftp"
 	SFTP    = "sftp"
@@ -57,9 +57,9 @@ const (
 
 // A Socket is a socket that a server hands to its child.
 type Socket struct {
-	Service string // the service that uses it: see [TFTP]
+	Service string // the service that uses it, such as [TFTP]
 	Addr    string // as configured; "" if systemd opened it
-	Shared  bool   // see [DatagramPlace]
+	Shared  bool   // transfers of this process still use it: see [DatagramPlace]
 	File    *os.File
 }
 
@@ -95,7 +95,8 @@ func CloseSockets(all []Socket) {
 	}
 }
 
-// FromTCP duplicates sockets of package tcp. asked[i] is the configured address of at[i].
+// FromTCP duplicates sockets of package tcp. asked[i] is the address that at[i] was configured
+// with.
 func FromTCP(service string, at []*tcp.Socket, asked []string) (sockets []Socket, err error) {
 	for i, socket := range at {
 		files, err := socket.Files()

@@ -16,14 +16,14 @@ import (
 // maxPassed bounds the sockets taken from systemd. A unit lists one socket for each address.
 const maxPassed = 64
 
-// Inherited are the sockets from systemd and from a predecessor that no service has
-// taken yet.
+// Inherited holds the sockets from systemd and from a predecessor that no service has taken yet.
 type Inherited struct {
 	config udp.Config
 	left   []*inherited
 }
 
-// An inherited socket has a file if it listens, and a Conn if it receives datagrams.
+// An inherited socket is one that another process opened. It has a file if it is a listening
+// socket, and a Conn if it receives datagrams.
 type inherited struct {
 	Socket
 	at   net.Addr
@@ -32,10 +32,12 @@ type inherited struct {
 
 // Inherit adopts the sockets that systemd opened for this process by socket units
 // (sd_listen_fds(3)), and the sockets of a predecessor. If it fails, it closes the predecessor's
-// sockets. The config is for datagram sockets. served lists the services of this process, such as
-// [TFTP]. A socket from systemd for another service is an error; a socket from a predecessor for
-// another service is closed in the end. unix lists the services that may have unix sockets. Call
-// Inherit once, since it removes systemd's variables from the environment.
+// sockets. The config is for datagram sockets.
+//
+// served lists the services of this process, such as [TFTP]. A socket from systemd for another
+// service is an error. A socket from a predecessor for another service is closed by Close. unix
+// lists the services that may have unix sockets. Call Inherit once, since it removes systemd's
+// variables from the environment.
 func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inherited, err error) {
 	p := &Inherited{config: c}
 	defer func() {
@@ -57,7 +59,7 @@ func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inhe
 		if err := p.adopt(s, served, unix); err != nil {
 			return nil, err
 		}
-		predecessor[i].File = nil // the file has an owner now
+		predecessor[i].File = nil // p owns the file from now on
 	}
 	return p, nil
 }
@@ -70,7 +72,8 @@ func (p *Inherited) hasDatagram() bool {
 // have the names that their units give them (FileDescriptorName=).
 func (p *Inherited) activate(takesUnix bool) error {
 	files := activation.Files(true)
-	// So many sockets must be a mistake. Some descriptors may be our own, so close none of them.
+	// A number this large must be a mistake. Some descriptors may be our own, so close none of
+	// them.
 	if len(files) > maxPassed {
 		return fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)
 	}
@@ -117,7 +120,8 @@ func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: net.UDPAddrFromAddrPort(conn.LocalAddr()), conn: conn}, nil
 }
 
-// newUnread adopts a socket or another file without examining it. Only the service reads from it.
+// newUnread adopts a socket or another file without examining it. Only the service that uses it
+// reads from it.
 func (p *Inherited) newUnread(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: &net.UDPAddr{}}, nil
 }

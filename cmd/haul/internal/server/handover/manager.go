@@ -16,7 +16,7 @@ import (
 // sd_notify(3). The methods of a nil Manager do nothing.
 type Manager struct {
 	conn     *net.UnixConn
-	watchdog time.Duration // the manager expects a message this often; 0 means never
+	watchdog time.Duration // the manager expects a message within this time; 0 means that it expects none
 }
 
 // maxNotify is how long a message may wait for a manager that is slow to read.
@@ -47,7 +47,7 @@ func FindManager() (*Manager, error) {
 	return &Manager{conn, watchdog}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection to the service manager.
 func (m *Manager) Close() error {
 	if m == nil {
 		return nil

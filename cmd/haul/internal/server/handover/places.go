@@ -39,7 +39,8 @@ func (p *Inherited) take(service string, addrs []string) (places []place) {
 	return places
 }
 
-// placesOf returns the sockets that a service could take, its own first.
+// placesOf returns the sockets that a service could take, grouped by place. Sockets of the service
+// itself come first, then suitable sockets of other services.
 func (p *Inherited) placesOf(service string) (open []place) {
 	for _, own := range []bool{true, false} {
 		for _, s := range p.left {
@@ -59,9 +60,9 @@ func (p *Inherited) placesOf(service string) (open []place) {
 	return open
 }
 
-// suits reports whether a socket of another service can be used for this one, after an address has
-// changed from HTTP to HTTPS or back. A port that the kernel has chosen never suits, because no
-// other service would be configured with it.
+// suits reports whether a socket of another service can be used for this one, because its address
+// has changed from HTTP to HTTPS or back. A port that the kernel chose never suits, because no
+// other service is configured with that port.
 func (s *inherited) suits(service string) bool {
 	web := []string{HTTP, HTTPS}
 	_, port, err := splitAddr(s.Addr, "tcp")
@@ -138,11 +139,11 @@ func (p *Inherited) Rival(network, addr string) net.Addr {
 
 // A DatagramPlace is a configured address of TFTP, and the sockets that are open at it.
 type DatagramPlace struct {
-	Addr  string // "" if systemd opened the sockets
+	Addr  string // the configured address; "" if systemd opened the sockets
 	Conns []*udp.Conn
 
-	// Shared reports whether transfers of the predecessor still use the sockets, which they do
-	// until the predecessor reports the end of its service.
+	// Shared reports whether transfers of the predecessor still use the sockets. They do so until
+	// the predecessor reports that its service has ended.
 	Shared bool
 }
 
@@ -161,7 +162,7 @@ func (p *Inherited) Datagram(addrs []string) (places []DatagramPlace) {
 
 // A StreamPlace is a configured address of a service over TCP, and the socket that listens on it.
 type StreamPlace struct {
-	Addr   string      // nil if the caller has to open it
+	Addr   string      // the configured address; "" if systemd opened the socket
 	Socket *tcp.Socket // nil means that the caller has to open it
 }
 

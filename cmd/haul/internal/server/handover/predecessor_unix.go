@@ -24,16 +24,16 @@ type Predecessor struct {
 	line    *net.UnixConn
 	lines   *bufio.Scanner
 	sockets []Socket
-	serving bool // whether this process serves
+	serving bool // this process has permission to serve
 
 	// History, if it is set before Ready, is called once this process serves, with the result of
 	// the predecessor's [Restarter.History].
 	History func(history []byte)
 
-	over  chan struct{} // closed at the end of the line
+	over  chan struct{} // closed when the predecessor has closed the line
 	mu    sync.Mutex
-	ended map[string]chan struct{} // mu: services by name; closed when the service has ended
-	gone  bool                     // mu: the whole process has ended
+	ended map[string]chan struct{} // by service: closed when the predecessor has ended that service; guarded by mu
+	gone  bool                     // the whole predecessor has ended; guarded by mu
 }
 
 // FindPredecessor returns the predecessor, if this process was started to take over from one. Call
@@ -103,11 +103,11 @@ func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	_ = say(p.line, wordServing)
 	p.serving = true
 	go p.read(r)
-	p.Wait(ctx, manager) // the manager ignores this process until the predecessor has announced it
+	p.Wait(ctx, manager) // the manager ignores this process until the predecessor has announced this process to it
 	return nil
 }
 
-// read reads the predecessor's messages about services that have ended, until all have ended.
+// read reads the predecessor's messages until the predecessor closes the line.
 func (p *Predecessor) read(r *Requests) {
 	defer close(p.over)
 	var history []byte
@@ -136,8 +136,8 @@ func (p *Predecessor) read(r *Requests) {
 	}
 }
 
-// Hangup refuses further requests from the predecessor, and waits until the requests that were
-// already passed on are added. Call it when this process ends.
+// Hangup refuses further requests from the predecessor, and waits until the requests that it has
+// passed on already are in r of Ready. Call it when this process shuts down.
 func (p *Predecessor) Hangup() {
 	if p != nil && p.serving {
 		_ = p.line.CloseRead()
@@ -149,8 +149,8 @@ func (p *Predecessor) Hangup() {
 // log.
 const maxFailure = 4 << 10
 
-// Fail reports why this process cannot serve. It does nothing if err is nil or this process already
-// serves.
+// Fail reports to the predecessor why this process cannot serve. It does nothing if err is nil or
+// this process serves already.
 func (p *Predecessor) Fail(err error) {
 	if p == nil || err == nil || p.serving {
 		return
@@ -160,8 +160,8 @@ func (p *Predecessor) Fail(err error) {
 	_ = say(p.line, wordFailed, text[:min(len(text), maxFailure)])
 }
 
-// ReportFailure reports a failure that occurred before [FindPredecessor] was called to the
-// predecessor, if there is one.
+// ReportFailure reports to the predecessor, if there is one, a failure that occurred before
+// [FindPredecessor] was called.
 func ReportFailure(err error) {
 	if p, _ := FindPredecessor(); p != nil {
 		p.Fail(err)
@@ -204,7 +204,7 @@ func (p *Predecessor) Wait(ctx context.Context, name string) {
 	}
 }
 
-// Close ends the line, and closes the sockets that were not taken.
+// Close closes the line, and the sockets that were not taken.
 func (p *Predecessor) Close() error {
 	if p == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 // and from a predecessor. At most one request waits; further ones are merged with it.
 type Requests struct {
 	c         chan os.Signal
-	terminals []int // standard streams that were terminals at the start
+	terminals []int // the standard streams that were terminals when haul started
 }
 
 // hangups handles SIGHUP, which cmd/haul receives. While it is nil, SIGHUP ends the process.
@@ -50,9 +50,9 @@ func (r *Requests) add() {
 	}
 }
 
-// TakeHangup reports whether a SIGHUP that has arrived is a request for a successor. Otherwise the
-// signal ends the process. If the terminal from which the server was started is gone, the signal is
-// not a request.
+// TakeHangup reports whether a SIGHUP that has arrived is a request for a successor. If it is,
+// TakeHangup adds the request; otherwise the signal ends the process. The signal is not a request
+// if the terminal from which the server was started is gone.
 func TakeHangup() bool {
 	r := hangups.Load()
 	if r == nil {

@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// A Restarter lets a child take over from this server. A nil Restarter never does so.
+// A Restarter starts a child on request and lets it take over from this server. A nil Restarter
+// never does so.
 type Restarter struct {
-	Spawner     *Spawner // nil: requests are refused
+	Spawner     *Spawner // starts the children; nil means that requests are refused
 	Requests    *Requests
 	Predecessor *Predecessor // passes requests on to this process; nil if no server ran before
 	Log         *slog.Logger
 	Sockets     func() ([]Socket, error) // returns the sockets of all services
-	Reload      bool                     // a child reads new settings from a file
+	Reload      bool                     // a child reads new settings from a file, so SIGHUP is a request too
 
-	// ReadyTime is how long a child may take to be ready, and then to serve.
+	// ReadyTime bounds two waits: until a child is ready, and then until it serves.
 	ReadyTime time.Duration
 
 	// HandOver is called with the process ID of a child that serves, before the child reports to
@@ -34,8 +35,8 @@ type Restarter struct {
 	// [Predecessor]. A history of more than MaxHistory bytes is not sent.
 	History func() []byte
 
-	next   atomic.Pointer[child] // nil until a child serves
-	failed atomic.Bool           // see Failed
+	next   atomic.Pointer[child] // the child that has taken over; nil before that
+	failed atomic.Bool           // see the method Failed
 }
 
 // Retired reports whether a child has taken over.
@@ -73,7 +74,7 @@ func (r *Restarter) Run(ctx context.Context) {
 			}
 		}
 	}
-	r.Predecessor.Hangup() // from now on the predecessor logs requests as lost
+	r.Predecessor.Hangup() // no request can be passed on after this point, so the predecessor logs later ones as lost
 	select {
 	case <-r.Requests.c:
 		if r.Retired() {
@@ -117,8 +118,8 @@ func (r *Restarter) handle(ctx context.Context) {
 	}
 }
 
-// passOn passes a request that reached this process on to the child. So the request is not lost if
-// its sender did not yet know about the child.
+// passOn passes a request that reached this process on to the child. Its sender may not have known
+// about the child yet, and without passOn the request would be lost.
 func (r *Restarter) passOn() {
 	next := r.next.Load()
 	if err := next.again(); err != nil {
@@ -151,7 +152,7 @@ func (r *Restarter) spawn(ctx context.Context) (*child, error) {
 	return next, r.Spawner.begin(soon, next)
 }
 
-// Close closes the line to the child. The child takes that as the end of this process.
+// Close closes the line to the child. The child concludes from it that this process has ended.
 func (r *Restarter) Close() error {
 	if !r.Retired() {
 		return nil

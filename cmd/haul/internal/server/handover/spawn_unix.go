@@ -26,34 +26,35 @@ func IsSpawner() (run func() (exitCode int), is bool) {
 	return runSpawner, true
 }
 
-// A spawnState is the state of a spawner: its children and their order.
+// A spawnState is the state of a spawner: the children that it has started, and which of them
+// serves.
 type spawnState struct {
 	exe   string
 	noExe error
-	init  bool // this is process 1
+	init  bool // this process has ID 1, as in a container
 	over  chan struct{}
 
 	mu       sync.Mutex
-	children map[int]*spawned // mu: by process ID
-	started  int              // mu: number of children started so far
-	current  *spawned         // mu: the server that began to serve most recently; nil before the first
-	pending  os.Signal        // mu: a signal for the current server, once there is one
-	code     int              // mu: the exit code
-	served   bool             // mu: there has been a current server
-	ending   bool             // mu: all servers are to end
+	children map[int]*spawned // by process ID; guarded by mu
+	started  int              // number of children started so far; guarded by mu
+	current  *spawned         // the child that reported most recently that it serves; nil before the first; guarded by mu
+	pending  os.Signal        // a signal that waits for the first child that serves; guarded by mu
+	code     int              // the exit code of this process; guarded by mu
+	served   bool             // a child has served; guarded by mu
+	ending   bool             // a signal asked all children to exit; guarded by mu
 }
 
-// A spawned process is a child of a spawner.
+// A spawned is a process that a spawner has started.
 type spawned struct {
 	pid    int
 	number int           // larger than the numbers of all processes started earlier
-	serves bool          // mu of the spawner: the process has reported that it serves
-	ended  chan struct{} // closed when the process has ended
+	serves bool          // the process has reported that it serves; guarded by spawnState.mu
+	ended  chan struct{} // closed when the process has exited
 	status syscall.WaitStatus
 }
 
-// runSpawner starts children for the server that started it, until that server ends. As process 1
-// it also starts the first server, and ends when the last one does.
+// runSpawner starts children for the server that started it, and exits when that server exits. As
+// process 1 it also starts the first server, and exits when the last server exits.
 func runSpawner() int {
 	if err := privilege.Hide(); err != nil { // the environment may contain passwords
 		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
@@ -63,8 +64,8 @@ func runSpawner() int {
 	s.exe, s.noExe = os.Executable()
 	signals, ended := make(chan os.Signal, 16), make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
-	// This process ends with the server, so a signal must not end it first. Ignored signals stay
-	// ignored, for the children.
+	// This process exits with the server, so a signal must not end it before. Signals that are
+	// ignored stay ignored, so that the children inherit that.
 	for _, one := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGQUIT} {
 		if !signal.Ignored(one) && (s.init || one != syscall.SIGQUIT) {
 			signal.Notify(signals, one)
@@ -74,7 +75,7 @@ func runSpawner() int {
 		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
 		return 1
 	}
-	s.reap() // children that this process had before it became this program
+	s.reap() // reaps children that this process had before it executed this program
 	for {
 		select {
 		case one := <-signals:
@@ -89,13 +90,14 @@ func runSpawner() int {
 	}
 }
 
-// begin starts the first server, or serves the server that started this process.
+// begin prepares the spawner: as process 1 it starts the first server; otherwise it handles the
+// requests of the server that started it.
 func (s *spawnState) begin() error {
 	if err := os.Unsetenv(spawnerVar); err != nil {
 		return err
 	}
 	if s.init {
-		// The server gets systemd's sockets, and all variables.
+		// The server inherits systemd's sockets, and all variables.
 		_, err := s.start(os.Environ(), activated())
 		return err
 	}
@@ -107,7 +109,7 @@ func (s *spawnState) begin() error {
 	_ = f.Close()
 	go func() {
 		s.serve(line, nil)
-		close(s.over) // the server has ended
+		close(s.over) // the line is closed, so the server has exited
 	}()
 	return nil
 }
@@ -124,11 +126,11 @@ func activated() (files []*os.File) {
 	return files
 }
 
-// serve handles the requests of a server until the line ends. as is nil if the server was not
-// started by this process.
+// serve handles the requests of a server until the server closes the line. as is the server, or nil
+// if this process did not start it.
 func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
-	var last *spawned // the latest child that the server started
+	var last *spawned // the child that was started most recently for this server
 	for {
 		texts, files, err := fdline.Receive(line)
 		if err != nil {
@@ -151,7 +153,7 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 				answer = "signals go there"
 			case last == nil:
 				answer = "no successor was started"
-			default: // kill, or a word that this version does not know
+			default: // "kill", or a word that this version does not know
 				answer = "it has ended: " + s.kill(last)
 			}
 			if answer != "" {
@@ -164,8 +166,8 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	}
 }
 
-// start starts a child, which gets the files from descriptor 3 on. If this process is process 1,
-// start adds the child's line to this process.
+// start starts a child, which inherits the files as descriptors 3 and up. If this process is
+// process 1, start also gives the child a line to this process.
 func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	if s.noExe != nil {
 		return nil, s.noExe
@@ -193,7 +195,7 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	}
 	s.started++
 	c := &spawned{pid: cmd.Process.Pid, number: s.started, ended: make(chan struct{})}
-	_ = cmd.Process.Release() // reap waits for it
+	_ = cmd.Process.Release() // reap waits for the process instead
 	s.children[c.pid] = c
 	if line != nil {
 		go s.serve(line, c)
@@ -201,13 +203,13 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	return c, nil
 }
 
-// kill ends a child, and returns its exit status.
+// kill kills a child, and describes how it exited.
 func (s *spawnState) kill(c *spawned) string {
 	select {
 	case <-c.ended:
 	case <-time.After(stopTime):
 		s.mu.Lock()
-		if s.children[c.pid] == c { // otherwise another process may have this ID
+		if s.children[c.pid] == c { // if it was reaped, another process may have its ID
 			_ = syscall.Kill(c.pid, syscall.SIGKILL)
 		}
 		s.mu.Unlock()
@@ -219,7 +221,7 @@ func (s *spawnState) kill(c *spawned) string {
 	return "exit status " + strconv.Itoa(c.status.ExitStatus())
 }
 
-// reap waits for processes that have ended. For process 1 these include orphans.
+// reap waits for all processes that have exited. For process 1 these include orphans.
 func (s *spawnState) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,9 +245,9 @@ func (s *spawnState) reap() {
 	}
 }
 
-// pass handles a signal that process 1 has received. It sends signals that end haul to all servers,
-// and other signals to the current server. If no server serves yet, the signal waits for the first
-// server that does.
+// pass handles a signal that process 1 has received. A signal that stops haul is sent to all
+// servers, any other signal to the current server. If no server serves yet, the signal is kept for
+// the first one that does.
 func (s *spawnState) pass(one os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,8 +270,8 @@ func (s *spawnState) signalAll(one syscall.Signal) {
 	}
 }
 
-// serving is called when a child of process 1 reports that it serves. Its predecessor may have
-// reported this already.
+// serving records that a child of process 1 serves. The child and its predecessor both report that,
+// so it may be called twice.
 func (s *spawnState) serving(c *spawned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,8 +289,8 @@ func (s *spawnState) serving(c *spawned) {
 	}
 }
 
-// afterEnd is called when a child of process 1 has ended. If it was the current server, and it had
-// no successor, the retired servers end too. The caller holds s.mu.
+// afterEnd is called when a child of process 1 has exited. If the child was the current server and
+// had no successor, afterEnd makes the retired servers exit too. The caller holds s.mu.
 func (s *spawnState) afterEnd(c *spawned) {
 	if c == s.current || !s.served {
 		s.current = nil

@@ -22,13 +22,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
 )
 
-// A Spawner is the server's side of the process that starts children.
+// A Spawner is the server's connection to its spawner, the process that starts children.
 type Spawner struct {
 	line    *net.UnixConn
 	answers *bufio.Reader
 	init    bool          // the spawner is process 1
-	ended   chan struct{} // closed when the spawner has ended; nil if it is process 1
-	lost    error         // set when a request got no answer, because the next answer would belong to that request
+	ended   chan struct{} // closed when the spawner has exited; nil if it is process 1
+	lost    error         // set once a request got no answer, because the next answer would belong to that request
 }
 
 // FindSpawner returns the spawner that started this process, if that spawner is process 1, and nil
@@ -50,7 +50,7 @@ func FindSpawner(wanted bool) (*Spawner, error) {
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s=%s is set, and haul sets it for its own successor only", lineVar, text)
 	}
-	// These variables contain the ID of process 1, which was systemd's child.
+	// These variables name process 1 as the recipient, because systemd started that process.
 	for _, name := range []string{"LISTEN_PID", "WATCHDOG_PID"} {
 		if os.Getenv(name) == "1" {
 			if err := os.Setenv(name, strconv.Itoa(os.Getpid())); err != nil {
@@ -84,9 +84,9 @@ func newSpawner(line *net.UnixConn, isInit bool) *Spawner {
 // maxAnswer is the size of the buffer for a spawner's answers, in bytes.
 const maxAnswer = 8 << 10
 
-// StartSpawner starts a spawner, with the environment for its children. The spawner keeps all
-// rights that this process has now, and ends when this process does. The error is [ErrNoRestart]
-// on systems without spawners.
+// StartSpawner starts a spawner. env is the environment of the spawner's children. The spawner
+// keeps all rights that this process has now, and exits when this process does. The error is
+// [ErrNoRestart] on systems without spawners.
 func StartSpawner(env []string) (*Spawner, error) {
 	ours, theirs, err := fdline.Pair()
 	if err != nil {
@@ -99,12 +99,12 @@ func StartSpawner(env []string) (*Spawner, error) {
 		return nil, err
 	}
 	cmd := exec.Command(exe)
-	// Lists of processes show the title. The arguments of the children follow it, beginning with
-	// the name of this program.
+	// Lists of processes show spawnerTitle. After it come the arguments of the children, beginning
+	// with the name of this program.
 	cmd.Args = append([]string{spawnerTitle}, os.Args...)
 	cmd.Env = append(spawnerEnv(env), spawnerVar+"=1")
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // for the children
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // the children inherit them
 	if err := cmd.Start(); err != nil {
 		_ = ours.Close()
 		return nil, err
@@ -112,18 +112,18 @@ func StartSpawner(env []string) (*Spawner, error) {
 	s := newSpawner(ours, false)
 	s.ended = make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // a request notices that the spawner has ended
+		_ = cmd.Wait() // ignore the exit status; a request notices that the spawner has exited
 		close(s.ended)
 	}()
 	return s, nil
 }
 
-// IsInit reports whether the spawner is process 1, which remains the service manager's main
-// process.
+// IsInit reports whether the spawner is process 1. In that case process 1, and not this process, is
+// the main process for the service manager.
 func (s *Spawner) IsInit() bool { return s != nil && s.init }
 
-// gone returns a channel that is closed when the spawner has ended. It returns nil if the end of
-// the spawner also ends this process.
+// gone returns a channel that is closed when the spawner has exited. It returns nil if this process
+// cannot outlive the spawner.
 func (s *Spawner) gone() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -131,7 +131,8 @@ func (s *Spawner) gone() <-chan struct{} {
 	return s.ended
 }
 
-// Serving reports that this process serves, so that process 1 passes signals on to it.
+// Serving reports to process 1, if that is the spawner, that this process serves. From then on
+// process 1 passes signals on to this process.
 func (s *Spawner) Serving() {
 	if s.IsInit() {
 		s.line.SetWriteDeadline(time.Now().Add(writeTime))
@@ -143,14 +144,15 @@ func (s *Spawner) Serving() {
 const (
 	spawnerVar = "HAUL_STARTER"
 
-	// lineVar is the descriptor of the line to the spawner, in a child of process 1.
+	// lineVar is the variable that holds the descriptor of the line to the spawner, in a child of
+	// process 1.
 	lineVar = "HAUL_SPAWNER"
 
 	spawnerTitle = "haul: starts successors of"
 )
 
-// spawnerEnv leaves out variables that are meant for this process only: systemd's sockets and
-// watchdog.
+// spawnerEnv removes the variables that only this process should have: those for systemd's sockets
+// and watchdog.
 func spawnerEnv(env []string) (kept []string) {
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
@@ -163,7 +165,7 @@ func spawnerEnv(env []string) (kept []string) {
 	return kept
 }
 
-// Close ends the spawner. Its children continue.
+// Close makes the spawner exit. The spawner's children continue.
 func (s *Spawner) Close() error {
 	if s == nil {
 		return nil
@@ -171,8 +173,8 @@ func (s *Spawner) Close() error {
 	return s.line.Close()
 }
 
-// start starts a child with the sockets, and waits until it is ready. If ctx ends first, it kills
-// the child.
+// start starts a child with the sockets, and waits until the child is ready to serve. If ctx ends
+// first, start kills the child.
 func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err error) {
 	select {
 	case <-s.gone():
@@ -194,14 +196,15 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	if err != nil {
 		return nil, err
 	}
-	// When ctx ends, all waits must end.
+	// When ctx ends, a deadline in the past interrupts all waits.
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cut)
 		ours.SetDeadline(time.Unix(1, 0))
 		s.line.SetDeadline(time.Unix(1, 0))
 	})
-	// late reports whether ctx has ended. After the call, only this goroutine sets deadlines.
+	// late reports whether ctx has ended. After late was called, only this goroutine sets
+	// deadlines.
 	late := sync.OnceValue(func() bool {
 		if stop() {
 			return false
@@ -228,7 +231,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	}
 	if n.pid, err = s.started(); err != nil {
 		late()
-		_ = n.write(wordStop) // in case the child has started already
+		_ = n.write(wordStop) // the child may have started, although no answer arrived
 		return nil, err
 	}
 	err = n.hear(wordReady)
@@ -241,8 +244,9 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	return n, nil
 }
 
-// begin makes the child serve, and waits for its report that it serves. Without the report,
-// begin kills the child. With it, this process needs no further child, and the spawner exits.
+// begin allows the child to serve, and waits until the child reports that it serves. If there is no
+// such report, begin kills the child. Otherwise this process needs no further child, and the
+// spawner exits.
 func (s *Spawner) begin(ctx context.Context, n *child) error {
 	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
 	err := n.write(wordGo)
@@ -263,9 +267,9 @@ func (s *Spawner) begin(ctx context.Context, n *child) error {
 	return nil
 }
 
-// handedOver reports to process 1 that the child started last takes over, and waits until process 1
-// passes signals to that child. Otherwise a signal could reach this process while it ends, and be
-// lost.
+// handedOver reports to process 1 that the newest child takes over, and waits until process 1
+// passes signals to that child. Without the wait, a signal could reach this process while it exits,
+// and be lost.
 func (s *Spawner) handedOver() {
 	s.line.SetDeadline(time.Now().Add(writeTime))
 	defer s.line.SetDeadline(time.Time{})
@@ -276,9 +280,10 @@ func (s *Spawner) handedOver() {
 	s.lost = err // the child takes over anyway
 }
 
-// release ends a spawner whose child serves, unless the spawner is process 1. Then process 1
-// becomes the parent of the child. Process 1 may be systemd, which notices only the death of its
-// own children. Without release, a child could die unnoticed as long as this process lives.
+// release makes the spawner exit after its child has begun to serve, unless the spawner is process
+// 1. Process 1 then becomes the parent of the child. This matters if process 1 is systemd, because
+// systemd notices only the death of its own children. Without release, the child could die
+// unnoticed as long as this process lives.
 func (s *Spawner) release() {
 	if s.init {
 		return
@@ -290,14 +295,15 @@ func (s *Spawner) release() {
 	}
 }
 
-// discard ends a child that has failed. Otherwise the child would take the end of its line as the
-// death of this process, and serve.
+// discard stops a child that has failed. Otherwise, when its line is closed, the child would
+// conclude that this process has died, and would serve.
 func (s *Spawner) discard(n *child, err error) error {
 	_ = n.write(wordStop)
 	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
 }
 
-// request sends the sockets to the spawner, after the line to the child.
+// request sends a request to the spawner. The child's end of the line and the sockets are attached,
+// in this order.
 func (s *Spawner) request(text string, line *os.File, sockets []Socket) error {
 	files := []*os.File{line}
 	for _, h := range sockets {
@@ -306,7 +312,7 @@ func (s *Spawner) request(text string, line *os.File, sockets []Socket) error {
 	return fdline.Send(s.line, text, files)
 }
 
-// started returns the ID of the started process.
+// started reads the spawner's answer to a request, and returns the process ID of the new child.
 func (s *Spawner) started() (pid int, err error) {
 	said, err := s.answers.ReadString('\n')
 	if err != nil {
@@ -327,11 +333,12 @@ func (s *Spawner) started() (pid int, err error) {
 // when the disk responds again.
 const killTime = 5 * time.Second
 
-// stopTime is how long a child may take to end by itself before it is killed. Its exit status then
-// shows the reason.
+// stopTime is how long a child may take to exit by itself before it is killed. If it exits by
+// itself, its exit status shows the reason.
 const stopTime = time.Second
 
-// kill ends a child that has failed, and returns its exit status as an error.
+// kill makes the spawner kill a child that has failed. It returns the child's exit status as an
+// error.
 func (s *Spawner) kill() error {
 	s.line.SetDeadline(time.Now().Add(killTime))
 	defer s.line.SetDeadline(time.Time{})
@@ -344,17 +351,17 @@ func (s *Spawner) kill() error {
 		s.lost = err
 		return fmt.Errorf("have it killed: %w", err)
 	}
-	return errors.New(strings.TrimSpace(said)) // "it has ended: exit status 2"
+	return errors.New(strings.TrimSpace(said)) // for example "it has ended: exit status 2"
 }
 
-// A child is the server's side of a process that takes over.
+// A child is the server's connection to the process that takes over.
 type child struct {
 	pid   int
-	lines *bufio.Reader // reads line; used until the child serves
+	lines *bufio.Reader // reads from line; not used once the child serves
 
 	mu   sync.Mutex
-	line *net.UnixConn // mu: for writing
-	torn bool          // mu: only a part of the latest line was written
+	line *net.UnixConn // mu guards writes to it
+	torn bool          // the latest line was written only in part; guarded by mu
 }
 
 // hear waits until the child sends a word.
@@ -372,18 +379,19 @@ func (n *child) hear(word string) error {
 	return nil
 }
 
-// again asks the child to start a successor of its own, because a request reached this process too
-// late.
+// again asks the child to start a successor of its own. It is used for a request that reached this
+// process after the child had taken over.
 func (n *child) again() error { return n.write(wordAgain) }
 
-// ended reports that a service of this process has ended.
+// ended reports to the child that a service of this process has ended.
 func (n *child) ended(service string) error { return n.write(wordOver + " " + service) }
 
 // historyChunk is the number of bytes of a history that one line carries. A child that does not
 // know histories has a buffer for such a line, and skips it.
 const historyChunk = 24 << 10
 
-// remember sends a history to the child, in lines. An empty line ends it.
+// remember sends a history to the child, as several lines. A line without a chunk marks the end of
+// the history.
 func (n *child) remember(history []byte) error {
 	if len(history) == 0 || len(history) > MaxHistory {
 		return nil
@@ -410,5 +418,5 @@ func (n *child) write(text string) error {
 	return err
 }
 
-// Close ends the line. The child takes that as the end of this process.
+// Close closes the line. The child concludes from it that this process has ended.
 func (n *child) Close() error { return n.line.Close() }

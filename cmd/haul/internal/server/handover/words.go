@@ -38,7 +38,8 @@ const (
 	wordFailed     = "failed"
 )
 
-// manager is a pseudo-service. It ends when the service manager knows about the child.
+// manager stands for the service manager in reports that a service has ended. The report means that
+// the service manager knows about the child.
 const manager = "manager"
 
 // writeTime is how long the other side may take to read a line.

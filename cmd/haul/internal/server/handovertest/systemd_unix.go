@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// patience is how long a service may take to start, to notify or to end.
+// patience is how long a service may take to start, to notify or to exit.
 const patience = time.Minute
 
 // A Systemd starts services and receives their notifications.
@@ -35,8 +35,8 @@ func NewSystemd(t *testing.T) *Systemd {
 	return s
 }
 
-// Command prepares this test binary as a service with sockets. It runs through a shell, which sets
-// variables to the process ID.
+// Command prepares this test binary to run as a service with sockets. A shell starts it, because
+// the shell can set variables to the process ID.
 func (s *Systemd) Command(t *testing.T, files []*os.File, env ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -6,12 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programAttr gives a program its own process group. The kernel kills the program when the helper
-// dies, because nothing else would end the program in time.
+// programAttr gives a program its own process group, and makes the kernel kill the program when the
+// helper dies. Nothing else would kill the program in time.
 func programAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// adoptOrphans makes this process the parent of orphans, which are processes that the programs
-// leave running. In a container the server may be process 1, which does not wait for orphans.
+// adoptOrphans makes this process the parent of orphans, which are processes that hook programs
+// leave running. Without it, process 1 would be their parent. In a container that may be the
+// server, which does not wait for orphans.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } // if this fails, process 1 becomes their parent

@@ -54,10 +54,10 @@ func checkProgram(path string) error {
 	return nil
 }
 
-// A helper is the server's side of the supervisor.
+// A helper is the server's connection to the supervisor, which starts the helper processes.
 type helper struct {
 	line    *net.UnixConn
-	started int // how many helpers the supervisor has started
+	started int // number of helper processes that the supervisor has started so far
 }
 
 // startHelper starts the supervisor. After that, next returns the lines to its first helper.
@@ -81,12 +81,13 @@ func startHelper(s setup, env []string) (*helper, error) {
 	if err := cmd.Start(); err != nil {
 		return h, err
 	}
-	go func() { _ = cmd.Wait() }() // the end of the line shows that it has died
+	go func() { _ = cmd.Wait() }() // ignore the exit status; the server notices the death because the line is closed
 	return h, nil
 }
 
-// next waits for the lines to the next helper. If limit is above 0, it waits at most that long. It
-// returns the helper's number, for kill. An error that wraps errNoLines concerns this helper only.
+// next waits for the lines to the next helper process. If limit is above 0, it waits at most that
+// long. number identifies the helper process, for kill. An error that wraps errNoLines concerns only
+// this helper process; the next one may work.
 func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number int, err error) {
 	if limit > 0 {
 		_ = h.line.SetReadDeadline(time.Now().Add(limit))
@@ -122,21 +123,21 @@ func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number i
 	return lines, h.started, err
 }
 
-// kill asks the supervisor to kill the helper with this number, unless the helper has been replaced
-// already. The supervisor then starts another helper.
+// kill asks the supervisor to kill the helper process with this number, unless it was replaced
+// already. The supervisor then starts another helper process.
 func (h *helper) kill(number int) {
 	_ = h.line.SetWriteDeadline(time.Now().Add(killTime))
-	_, _ = fmt.Fprintln(h.line, number) // if the supervisor is dead, it does not matter
+	_, _ = fmt.Fprintln(h.line, number) // this fails if the supervisor is dead, and then the helper exits anyway
 }
 
-// close ends the supervisor, and with it the helper, once the running hooks have ended.
+// close makes the supervisor exit. The helper process exits too, once the running hooks have ended.
 func (h *helper) close() {
 	if h != nil {
 		_ = h.line.Close()
 	}
 }
 
-// runSupervisor starts helpers until the server ends.
+// runSupervisor starts helpers until the server exits.
 func runSupervisor() int {
 	keepSignals()
 	closeInPrograms()
@@ -161,8 +162,9 @@ func runSupervisor() int {
 	return 0
 }
 
-// supervise gives up the rights of this process, and starts helpers until the line ends. It returns
-// an error if the first helper cannot be started; starting later helpers is retried.
+// supervise gives up the rights of this process, and starts helpers until the server closes the
+// line. It returns an error if the first helper cannot be started. For later helpers it tries
+// again.
 func supervise(line *net.UnixConn, text []byte) error {
 	var s setup
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -204,11 +206,11 @@ func supervise(line *net.UnixConn, text []byte) error {
 	}
 }
 
-// current is the helper that is running.
+// current holds the helper process that is running, if any.
 type current struct {
 	mu      sync.Mutex
-	process *os.Process // mu: nil if no helper runs
-	started int         // mu: number of helpers started so far
+	process *os.Process // nil if no helper runs; guarded by mu
+	started int         // number of helpers started so far; guarded by mu
 }
 
 func (c *current) set(p *os.Process) {
@@ -219,16 +221,17 @@ func (c *current) set(p *os.Process) {
 	}
 }
 
-// kill kills the helper if it still has this number.
+// kill kills the current helper if it has this number, so that a late request does not kill its
+// replacement.
 func (c *current) kill(number string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.process != nil && number == strconv.Itoa(c.started) {
-		_ = c.process.Kill() // it may have ended
+		_ = c.process.Kill() // the error would mean that it has exited already
 	}
 }
 
-// waitFor waits until a child has ended, whatever the cause. Meanwhile it reaps orphans.
+// waitFor waits until a child has exited, for whatever reason. Meanwhile it reaps orphans.
 func waitFor(child int) {
 	for {
 		pid, err := syscall.Wait4(-1, nil, 0, nil)
@@ -238,7 +241,8 @@ func waitFor(child int) {
 	}
 }
 
-// startOne starts a helper, and sends the server the server's ends of the lines.
+// startOne starts a helper. It creates the lines between helper and server, and sends the server
+// its ends.
 func startOne(line *net.UnixConn, text []byte) (*os.Process, error) {
 	cmd, err := newCommand(helperRole, helperTitle, os.Environ())
 	if err != nil {

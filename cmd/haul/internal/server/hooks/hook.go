@@ -39,10 +39,10 @@ const (
 	// MaxHooks is the largest number of hooks.
 	MaxHooks = 32
 
-	maxWords = 64      // words on the command line of a program
-	maxWord  = 4 << 10 // bytes of each word, and of a URL
-	minKey   = 16      // bytes of a key
-	maxKey   = 4 << 10 // the most bytes of a key
+	maxWords = 64      // limits the words on the command line of a program
+	maxWord  = 4 << 10 // limits the length of each word, and of a URL, in bytes
+	minKey   = 16      // the minimum length of a key, in bytes
+	maxKey   = 4 << 10 // the maximum length of a key, in bytes
 	minLimit = 1 * time.Second
 )
 
@@ -51,8 +51,8 @@ const Supported = runtime.GOOS != "windows"
 
 // A Hook says what to do when clients have done something.
 type Hook struct {
-	On      []activity.Kind // the kinds of events that trigger it
-	Run     []string        // the path of a program, and its arguments; or
+	On      []activity.Kind // the kinds of events that trigger the hook
+	Run     []string        // the path of a program and its arguments; either Run or URL is set
 	URL     string          // the URL that the event is posted to
 	Key     string          // the file with the key that signs posts; "" means no signature
 	Timeout time.Duration   // limit for a run, including all tries to post; 0 means DefaultTimeout
@@ -183,8 +183,8 @@ func Parse(text string) (h Hook, err error) {
 	return h, h.Check()
 }
 
-// Get returns the parts of a field, in the form that [Hook.Set] takes, or nil if the field is not
-// set.
+// Get returns the parts of a field, in the form that [Hook.Set] takes. It returns nil if the field
+// is not set.
 func (h *Hook) Get(field string) (parts []string) {
 	switch field {
 	case "on":
@@ -240,8 +240,8 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Target names the hook's target for people: its program, or the server that it posts to. It leaves
-// out the path of the URL, because the path is a secret with chat services.
+// Target returns the hook's target for messages: the program, or the server that the hook posts to.
+// It leaves out the path of the URL, because at chat services the path is a secret.
 func (h *Hook) Target() string {
 	if len(h.Run) > 0 {
 		return h.Run[0]
@@ -253,7 +253,7 @@ func (h *Hook) Target() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Summary says for people which events trigger the hook, and what it does.
+// Summary returns a sentence that says which events trigger the hook, and what the hook does.
 func (h *Hook) Summary() string {
 	does := ": posts to "
 	if len(h.Run) > 0 {

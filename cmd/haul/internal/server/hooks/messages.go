@@ -11,32 +11,32 @@ const (
 	maxRunning = 4
 
 	// maxLine is the longest line between the server and its helper, in bytes. An event contains
-	// four names of at most activity.maxName bytes. Each name is sent twice, escaped and in base64,
-	// and the whole is encoded in base64 again.
+	// four names of at most activity.maxName bytes. Each name is sent twice, once escaped and once
+	// in base64, and the whole line is encoded in base64 again.
 	maxLine = 512 << 10
 )
 
-// errNoLines reports that this process could not receive a helper's lines, perhaps because it has
-// too many open files.
+// errNoLines reports that the server could not receive the lines to a helper, perhaps because it
+// has too many open files.
 var errNoLines = errors.New("take the lines to the helper")
 
 // A setup holds the data that the supervisor and the helper need.
 type setup struct {
 	Hooks []Hook
 	Keys  [][]byte        // the keys of the hooks; nil for a hook without a key
-	User  *privilege.User // the user to become
-	Env   []string        // the environment of programs
+	User  *privilege.User // the user that both processes become
+	Env   []string        // the environment of the programs that hooks run
 }
 
-// An order is the message by which the server makes the helper run a hook.
+// An order is the message by which the server asks the helper to run a hook.
 type order struct {
 	Hook      int
-	Event     []byte // a line of JSON
+	Event     []byte // the event as a line of JSON
 	Variables [][]byte
 }
 
-// An outcome is the answer to an order.
+// An outcome is the helper's answer to an order.
 type outcome struct {
-	Result string // one of results
+	Result string // one of the words in results
 	Error  string
 }

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// maxTries bounds how often an event is posted until the receiver accepts it.
+	// maxTries is how many times an event is posted at most, until the receiver accepts it.
 	maxTries = 3
 
 	// firstPause is the pause between the first two tries. Each further pause is twice as long.
 	firstPause = time.Second
 
-	// maxAnswer bounds the bytes of an answer that are read. They are not used.
+	// maxAnswer is how many bytes of an answer are read at most. Their content is not used.
 	maxAnswer = 64 << 10
 )
 
 // These are the headers of a post.
 const (
 	signatureHeader = "Haul-Signature" // "sha256=" and the HMAC of the body in hexadecimal digits
-	deliveryHeader  = "Haul-Delivery"  // the same for all tries
+	deliveryHeader  = "Haul-Delivery"  // identifies the event, so it is the same for all tries
 )
 
 // client sends posts. It does not follow redirects, because the administrator named one receiver.
@@ -38,11 +38,11 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// A refusal is an error that would also occur at another try.
+// A refusal is an error for which another try is useless, because it would fail in the same way.
 type refusal struct{ error }
 
 // post posts an event until the receiver accepts it. limit bounds the time of all tries together,
-// without the pauses between them.
+// not counting the pauses between them.
 func post(limit time.Duration, target string, key, event []byte) error {
 	delivery, pause := rand.Text(), firstPause
 	for try := 1; ; try++ {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// roleVar is the variable that gives a process started for hooks its role.
+	// roleVar is the variable that contains the role of a process that was started for hooks.
 	roleVar        = "HAUL_HOOKS"
 	supervisorRole = "supervisor"
 	helperRole     = "helper"
@@ -21,15 +21,15 @@ const (
 	supervisorTitle = "haul: keeps the helper for hooks running"
 	helperTitle     = "haul: runs hooks"
 
-	firstLine = 3 // the descriptor of the first line
+	firstLine = 3 // the descriptor of the first line to the server
 
-	// maxInherited is the number of descriptors that are marked close-on-exec. The program that
-	// started haul may have left them open.
+	// maxInherited is the number of descriptors that are marked close-on-exec, because the program
+	// that started haul may have left them open.
 	maxInherited = 1024
 )
 
 // self returns the path of this program. On Linux the path works even if the user may not enter the
-// program's directory, and if another program has its name by now.
+// program's directory, or if another program was installed in its place.
 func self() (string, error) {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe", nil
@@ -55,7 +55,7 @@ func newCommand(role, title string, env []string) (*exec.Cmd, error) {
 // environment.
 var helperVars = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG"}
 
-// helperEnv returns the part of an environment that the supervisor and the helper get.
+// helperEnv returns the variables of env that the supervisor and the helper may have.
 func helperEnv(env []string) (kept []string) {
 	for _, v := range env {
 		if name, _, _ := strings.Cut(v, "="); slices.Contains(helperVars, strings.ToUpper(name)) {
@@ -65,7 +65,7 @@ func helperEnv(env []string) (kept []string) {
 	return kept
 }
 
-// programEnv returns the part of an environment that programs get. The other variables may contain
+// programEnv returns the variables of env that hook programs may have. The others may contain
 // passwords.
 func programEnv(env []string, sameUser bool) (kept []string) {
 	path := false
@@ -85,8 +85,9 @@ func programEnv(env []string, sameUser bool) (kept []string) {
 	return kept
 }
 
-// keepSignals makes this process ignore the signals that end the server, because systemd and
-// terminals send them to all processes of the group. The programs that it runs do not ignore them.
+// keepSignals catches and drops the signals that stop the server, because systemd and terminals
+// send them to all processes of the group. Programs that this process runs do not inherit that: the
+// signals stop them.
 func keepSignals() {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
 }
@@ -95,6 +96,6 @@ func keepSignals() {
 // lines of this process nor descriptors left open by the program that started haul.
 func closeInPrograms() {
 	for fd := firstLine; fd < maxInherited; fd++ {
-		syscall.CloseOnExec(fd) // most are not open
+		syscall.CloseOnExec(fd) // does nothing for a descriptor that is not open, as most are
 	}
 }

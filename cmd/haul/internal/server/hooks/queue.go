@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// startTime is how long the helper may take to start when the server starts.
+	// startTime is how long the helper may take to start while the server starts.
 	startTime = 10 * time.Second
 
-	// closeTime is how long hooks of waiting events may still run when the server ends.
+	// closeTime is how long the server continues to run hooks of waiting events when it shuts down.
 	closeTime = 10 * time.Second
 
-	// spareTime is how long after a hook's time limit the helper may take to report. A helper that
+	// spareTime is how long the helper may take to report after a hook's time limit. A helper that
 	// takes longer was stopped or hangs, and is killed. The time covers killTime, outputTime, and
 	// the pauses between posts.
 	spareTime = 10 * time.Second
@@ -36,8 +36,8 @@ const (
 // A Config lists the hooks, and says how to run them.
 type Config struct {
 	Hooks []Hook
-	User  *privilege.User // the user to become; nil means no change
-	Env   []string        // the environment of the helper; programs get a part of it
+	User  *privilege.User // the user that the helper becomes; nil means no change
+	Env   []string        // the environment of the helper, which passes a part of it to programs
 	Log   *slog.Logger
 }
 
@@ -69,7 +69,7 @@ func readKeys(all []Hook) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// A Queue holds events whose hooks wait to run. A nil *Queue does nothing.
+// A Queue holds events that wait for their hooks to run. A nil *Queue does nothing.
 type Queue struct {
 	hooks   []Hook
 	log     *linequeue.Log
@@ -77,8 +77,8 @@ type Queue struct {
 	dropped linequeue.RateLimited
 	helper  *helper
 	waiting *turns
-	closing chan struct{} // closed when the server ends
-	gone    chan struct{} // closed when the supervisor has died: no further helper will start
+	closing chan struct{} // closed when the server shuts down
+	gone    chan struct{} // closed when the supervisor has died, so no further helper will start
 	lines   [maxRunning]chan helperEnd
 	working sync.WaitGroup
 	running atomic.Int64
@@ -88,7 +88,8 @@ type Queue struct {
 	restarts atomic.Int64
 }
 
-// results are the possible results of a run. A program is stuck if it was killed and does not end.
+// results are the possible results of a run. "stuck" means that a program was killed and has not
+// exited.
 var results = [...]string{"done", "failed", "timeout", "stuck"}
 
 // Start starts the helper, which keeps the rights of this process until it becomes the configured
@@ -128,7 +129,8 @@ func newQueue(cfg Config) *Queue {
 	return q
 }
 
-// connect waits for the lines to the next helper. The lines to the previous helper have ended.
+// connect waits for the lines to the next helper, and hands them to the workers. The lines to the
+// previous helper are closed.
 func (q *Queue) connect(limit time.Duration) error {
 	all, number, err := q.helper.next(limit)
 	if err != nil {
@@ -136,7 +138,7 @@ func (q *Queue) connect(limit time.Duration) error {
 	}
 	for i, c := range all {
 		select {
-		case old := <-q.lines[i]: // an end that no worker has taken
+		case old := <-q.lines[i]: // a line to the previous helper that no worker has received
 			_ = old.Close()
 		default:
 		}
@@ -145,7 +147,7 @@ func (q *Queue) connect(limit time.Duration) error {
 	return nil
 }
 
-// follow receives the lines to each further helper.
+// follow receives the lines to each helper after the first, until the supervisor dies.
 func (q *Queue) follow() {
 	defer close(q.gone)
 	for logged := false; ; {
@@ -155,7 +157,7 @@ func (q *Queue) follow() {
 			q.restarts.Add(1)
 			q.log.Say(slog.LevelWarn, "hooks: the helper has died, and runs again")
 			logged = false
-		case errors.Is(err, errNoLines): // the helper ends when its lines end
+		case errors.Is(err, errNoLines): // the helper exits, because its lines are closed
 			if !logged {
 				q.log.Say(slog.LevelError, "hooks: the helper has died, and the next one cannot be used; others are tried", slog.String("error", err.Error()))
 			}
@@ -178,7 +180,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Send queues the hooks for an event. It never blocks.
+// Send queues a run for each hook that the event triggers. It never blocks.
 func (q *Queue) Send(e activity.Event) {
 	if q == nil {
 		return
@@ -203,7 +205,7 @@ func (q *Queue) drop(why string, w waiting) {
 	q.dropped.Count(slog.LevelWarn, why, w.event.Peer, slog.String("event", string(w.event.Event)), slog.String("file", w.event.File))
 }
 
-// next returns the next run, or false if the server is ending and no run waits.
+// next waits for the next run. It returns false if the server shuts down and no run waits.
 func (q *Queue) next() (w waiting, ok bool) {
 	select {
 	case <-q.waiting.some:
@@ -218,7 +220,7 @@ func (q *Queue) next() (w waiting, ok bool) {
 	}
 }
 
-// work runs hooks one after the other through a line to the helper.
+// work runs hooks one after another, each through the current line to a helper.
 func (q *Queue) work(lines <-chan helperEnd) {
 	var line *workerLine
 	defer func() { line.close() }()
@@ -240,10 +242,10 @@ func (q *Queue) work(lines <-chan helperEnd) {
 			if done = sent; err == nil {
 				continue
 			}
-			q.helper.kill(line.number) // a helper that is still alive hangs, or has closed the line
+			q.helper.kill(line.number) // if the helper is still alive, it hangs or has closed the line
 			line.close()
 			line = nil
-			if sent { // otherwise the run was not started, and the next helper runs it
+			if sent { // if not, no helper has started the run, and the next helper runs it
 				q.drop("the helper died", w)
 			}
 		}
@@ -265,13 +267,13 @@ func (q *Queue) newLine(lines <-chan helperEnd) *workerLine {
 	}
 }
 
-// A helperEnd is the server's end of a line to a helper.
+// A helperEnd is the server's end of a line to a helper process.
 type helperEnd struct {
 	net.Conn
-	number int // number of the helper, from 1 on
+	number int // the number of the helper process, from 1 on
 }
 
-// A workerLine is a worker's line to the helper, which runs one hook at a time for that line.
+// A workerLine is a worker's line to the helper. The helper runs one hook at a time for each line.
 type workerLine struct {
 	helperEnd
 	lines *bufio.Reader
@@ -285,12 +287,12 @@ func (l *workerLine) close() {
 	}
 }
 
-// run makes the helper run a hook, and waits for the result. sent reports whether the helper may
-// have started the hook.
+// run makes the helper run a hook, and waits for the result. If sent is true, the helper may have
+// started the hook, even after an error.
 func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
 	h := &q.hooks[w.hook]
 	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: bytesOf(w.event.Variables())})
-	if err != nil { // impossible
+	if err != nil { // impossible, because all types can be encoded
 		return true, err
 	}
 	_ = line.SetDeadline(time.Now().Add(h.timeout() + spareTime))
@@ -343,8 +345,8 @@ func (q *Queue) RegisterMetrics(r *meter.Registry) {
 	r.Gauge("hook_runs_waiting", "Hooks that wait for their turn.", func() float64 { return float64(len(q.waiting.some)) })
 }
 
-// Close lets waiting hooks run for at most closeTime, and then ends the helper. Hooks that are
-// running may end by themselves, within their own time limits.
+// Close lets waiting hooks run for at most closeTime, and then stops the helper. Hooks that are
+// already running may finish, within their own time limits.
 func (q *Queue) Close() {
 	if q != nil {
 		q.close(closeTime)

@@ -24,39 +24,40 @@ import (
 )
 
 const (
-	// maxOutput is how many bytes at the end of a failed program's output are reported. The rest is
-	// read and dropped.
+	// maxOutput is how many bytes of a failed program's output are reported, from the end of the
+	// output. The bytes before them are read and dropped.
 	maxOutput = 1 << 10
 
-	// maxError is how many bytes of an error are reported. An error of a post contains the
+	// maxError is how many bytes of an error are reported. For a post, the error contains the
 	// receiver's answer.
 	maxError = 2 * maxOutput
 
-	// outputTime is how long output is still read after the program has ended, in case a process
-	// that left its group keeps the pipe open.
+	// outputTime is how long output is still read after the program has exited. The limit is needed
+	// because a process that left the program's group may keep the pipe open.
 	outputTime = time.Second
 
-	// killTime is how long a killed program may take to end. A program that waits for a disk or a
-	// file server may take longer, or never end.
+	// killTime is how long a killed program may take to exit. A program that waits for a disk or a
+	// file server may take longer, or never exit.
 	killTime = 5 * time.Second
 
-	// maxStuck is how many programs may be stuck before no further program is started.
+	// maxStuck limits the programs that are stuck. While there are that many, no further program is
+	// started.
 	maxStuck = 16
 
-	// firstLook is the first pause between checks for processes that a program left behind. The
-	// pause doubles up to lookEvery.
+	// firstLook is the first pause between two checks whether processes that a program left behind
+	// still exist. The pause doubles up to lookEvery.
 	firstLook, lookEvery = time.Millisecond, time.Second
 )
 
-// A runner runs hooks. All lines share it.
+// A runner runs hooks. All lines to the server share one runner.
 type runner struct {
 	setup
-	killTime time.Duration             // [killTime], or less in a test
-	wait     func(cmd *exec.Cmd) error // waits until a program has ended
-	stuck    atomic.Int64              // programs that were killed and have not ended
+	killTime time.Duration             // the constant killTime, or less in a test
+	wait     func(cmd *exec.Cmd) error // waits until a program has exited; tests replace it
+	stuck    atomic.Int64              // number of programs that were killed and have not exited
 }
 
-// runHelper runs hooks for the server until the server ends.
+// runHelper runs hooks for the server until the server closes the lines.
 func runHelper() int {
 	keepSignals()
 	closeInPrograms()
@@ -84,7 +85,7 @@ func runHelper() int {
 	return 0
 }
 
-// serve carries out the orders from a line until the line ends.
+// serve carries out the orders that arrive on a line, until the server closes the line.
 func (r *runner) serve(line net.Conn) {
 	// The kernel kills a program when the thread that started it ends: see programAttr.
 	runtime.LockOSThread()
@@ -110,7 +111,7 @@ func (r *runner) serve(line net.Conn) {
 	}
 }
 
-// do runs a hook.
+// do runs the hook of an order, and returns its outcome.
 func (r *runner) do(o order) outcome {
 	h := &r.Hooks[o.Hook]
 	var err error
@@ -133,10 +134,11 @@ func (r *runner) do(o order) outcome {
 	return outcome{"failed", said}
 }
 
-// errStuck reports that a killed program has not ended.
+// errStuck reports that a program was killed and has not exited within killTime.
 var errStuck = fmt.Errorf("its processes were killed, and %v later not all of them have ended", killTime)
 
-// runProgram runs a program in its own process group, and ends the group when the program ends.
+// runProgram runs a program in its own process group. When the program exits, runProgram kills the
+// rest of the group.
 func (r *runner) runProgram(h *Hook, o order) error {
 	if n := r.stuck.Load(); n >= maxStuck {
 		return fmt.Errorf("it was not begun, since %d programs before it were killed and have not ended; look for processes in state D, and for the disk or the file server that they wait for", n)
@@ -158,8 +160,8 @@ func (r *runner) runProgram(h *Hook, o order) error {
 		return err
 	}
 	defer said.Close()
-	// If these are files, Wait waits only for the program. Otherwise it would also wait for other
-	// processes that have the pipes open.
+	// Pass files, so that Wait waits only for the program. With other readers and writers, Wait
+	// would also wait for every process that has the pipes open.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, output, output
 	err = cmd.Start()
 	_, _ = stdin.Close(), output.Close()
@@ -167,7 +169,7 @@ func (r *runner) runProgram(h *Hook, o order) error {
 		return err
 	}
 	go func() {
-		_, _ = event.Write(o.Event) // the program need not read it
+		_, _ = event.Write(o.Event) // this fails if the program does not read the event, which is allowed
 		_ = event.Close()
 	}()
 	last := make(chan string, 1)
@@ -181,8 +183,8 @@ func (r *runner) runProgram(h *Hook, o order) error {
 	return err
 }
 
-// await waits until a program has ended, or kills it at its time limit. In both cases it then kills
-// the processes that the program left running.
+// await waits until a program has exited, or kills it at its time limit. After that it kills the
+// processes that the program has left running.
 func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 	var result error
 	ended := make(chan struct{})

@@ -10,12 +10,12 @@ const (
 	// maxQueue is how many runs of one hook may wait. Further runs are dropped and counted.
 	maxQueue = 1024
 
-	// maxQueues is how many runs of all hooks may wait together. If there are many hooks, each gets
-	// an equal share.
+	// maxQueues is how many runs of all hooks together may wait. If there are many hooks, each hook
+	// gets an equal share.
 	maxQueues = 4 * maxQueue
 )
 
-// A waiting is an event that waits for a hook to run.
+// A waiting is an event, and the hook that waits to run for it.
 type waiting struct {
 	hook  int
 	event activity.Event
@@ -25,10 +25,10 @@ type waiting struct {
 // events for one hook, such as wrong passwords, do not delay the others.
 type turns struct {
 	queues []chan waiting
-	some   chan struct{} // has one value for each waiting run; receive a value before calling take
+	some   chan struct{} // holds one value for each waiting run; receive a value before calling take
 
 	mu   sync.Mutex
-	next int // mu: the hook whose turn it is
+	next int // the hook whose turn it is; guarded by mu
 }
 
 func newTurns(hooks int) *turns {
@@ -44,14 +44,14 @@ func newTurns(hooks int) *turns {
 func (t *turns) add(w waiting) bool {
 	select {
 	case t.queues[w.hook] <- w:
-		t.some <- struct{}{} // some has room for all runs
+		t.some <- struct{}{} // never blocks: some has room for all runs
 		return true
 	default:
 		return false
 	}
 }
 
-// take returns the next run. The caller has received a value from some.
+// take returns the next run. The caller must have received a value from some before.
 func (t *turns) take() waiting {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// openCertificate loads the configured certificate, which is loaded again when its files change.
+// openCertificate loads the configured certificate, and loads it again whenever its files change.
 func openCertificate(cfg *settings.HTTP, say service.SayFunc) (_ *tls.Config, expires func() time.Time, err error) {
 	set, err := certs.Load(cfg.Pair())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// siteFiles provides the files of a site as an HTTP client sees them.
+// siteFiles shows a site's files as one HTTP client may see them.
 type siteFiles struct {
 	site   *site.Site
 	client site.Client
@@ -23,7 +23,7 @@ func (s siteFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return s.site.Stat(ctx, s.client, name)
 }
 
-// Capabilities offers only ReadDir.
+// Capabilities returns ReadDir as the only capability.
 func (s siteFiles) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: s.readDir} }
 
 func (s siteFiles) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/service"
 )
 
-// forwardedFields are header fields in which proxies give their own name and the client's address
+// forwardedFields are header fields in which a proxy sends its own name or the client's address
 // (RFC 7239 §4, RFC 9110 §7.6.3).
 var forwardedFields = strings.Fields("Forwarded X-Forwarded-For X-Real-Ip Via")
 

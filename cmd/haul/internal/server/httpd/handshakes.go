@@ -40,8 +40,9 @@ func (p *port) sniff(c *tcp.Conn, begin []byte) {
 var errNotHTTP = errors.New("the first bytes are not a request")
 
 const (
-	// plainTime is how long a client has to read the answer and to close the connection. If more of
-	// its request arrived after the server has closed the connection, the answer would be lost.
+	// plainTime is how long a client has to read the answer and to close the connection. If the
+	// server closed the connection at once, and more of the request arrived after that, the client
+	// would lose the answer.
 	plainTime = time.Second
 
 	plainText = "Client sent an HTTP request to an HTTPS server.\n" // the text of net/http

@@ -12,28 +12,29 @@ import (
 // listings.
 const Memory = 512 << 20
 
-// Threads is how many threads the service may need: each request may wait for a disk that hangs.
+// Threads is how many threads the service may need at most: each request may occupy one while it
+// waits for a disk that hangs.
 const Threads = maxConns * streams
 
 // These constants bound an HTTP connection.
 const (
-	headerTime  = 10 * time.Second // until the header of a request is complete
-	idleTime    = 2 * time.Minute  // between requests
+	headerTime  = 10 * time.Second // limit until the header of a request is complete
+	idleTime    = 2 * time.Minute  // limit for the time between two requests
 	headerBytes = 16 << 10
-	clientFirst = 30 * time.Second // a client that sends nothing for this long is never accepted
+	clientFirst = 30 * time.Second // limit until the client sends its first byte; before that the connection is not accepted
 	maxConns    = 1 << 14
-	streams     = 64 // requests at a time on one HTTP/2 connection
+	streams     = 64 // limits the requests under way on one HTTP/2 connection
 
-	// filesPerRequest is how many descriptors a request needs: for a file and its variants, or for
-	// the file, directory and checkpoint of an upload and the file that its conditions refer to.
-	// One more is needed for the user's directory.
+	// filesPerRequest is how many descriptors a request needs. A download needs them for a file and
+	// its variants. An upload needs them for its file, directory and checkpoint, and for the file
+	// that its conditions refer to. One more descriptor is needed for the user's directory.
 	filesPerRequest = 4
 )
 
-// bounds returns how many connections each port may have, how many small files are kept open, and
-// how many requests with open files all ports together may have. All of these share HTTP's part of
-// the descriptors. each is the number of descriptors that a request takes. An HTTP/2 connection
-// carries many requests, so connections and requests are bounded separately.
+// bounds divides HTTP's share of the descriptors. conns is how many connections each port may have,
+// small is how many small files are kept open, and open is how many requests with open files all
+// ports together may have. each is the number of descriptors that a request takes. An HTTP/2
+// connection carries many requests, so connections and requests are bounded separately.
 func bounds(cfg *settings.Config, limit, each int) (conns, small, open int) {
 	share := service.Share(cfg, limit)
 	share -= min(service.SpareDescriptors, share/2)

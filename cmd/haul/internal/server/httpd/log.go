@@ -21,11 +21,11 @@ import (
 // A log writes the log of HTTP, and counts transfers for the metrics.
 type log struct {
 	*linequeue.Log
-	counts *meter.Registry    // nil counts nothing
-	report *activity.Reporter // nil reports nothing
+	counts *meter.Registry    // nil means that transfers are not counted
+	report *activity.Reporter // nil means that there are no hooks and no audit log
 	away   ports.RefusedConns
 
-	fewFiles string // advice for the administrator if there are too few descriptors; "" if there are enough
+	fewFiles string // advice for the administrator, if descriptors are scarce; otherwise ""
 }
 
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
@@ -105,7 +105,7 @@ func (l *log) ended(x *web.Exchange) {
 	l.Say(level, "http", attrs...)
 }
 
-// endTransfer counts a request that has sent a file, or should have sent one.
+// endTransfer counts the end of a request that has transferred a file, or was meant to.
 func (l *log) endTransfer(x *web.Exchange, level slog.Level, result meter.Result, bytes int64) {
 	m, ok := x.Value.(*meter.Transfer)
 	if !ok {
@@ -115,10 +115,10 @@ func (l *log) endTransfer(x *web.Exchange, level slog.Level, result meter.Result
 }
 
 // outcomeOf returns the result of a request, and the level of its log line. As with the other
-// protocols, the level is a warning if a write was refused or failed, or if a read was forbidden or
-// failed on this side. A missing file does not cause a warning, because clients often ask for one.
-// An authentication challenge, or a condition that does not hold, does not count as a refused
-// write.
+// protocols, the level is a warning in two cases: if a write was refused or failed, and if a read
+// was forbidden or failed on this side. A missing file does not cause a warning, because clients
+// often ask for one. An authentication challenge does not count as a refused write, and neither
+// does a condition that does not hold.
 func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	_, ofFile := errors.AsType[*fs.PathError](x.Err)
 	switch {

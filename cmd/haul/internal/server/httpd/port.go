@@ -20,32 +20,32 @@ import (
 // A port serves HTTP or HTTPS.
 type port struct {
 	scheme  string
-	asked   []string // addresses as configured; once the sockets are open, the addresses of the sockets
+	asked   []string // the configured addresses; once the sockets are open, the addresses of the sockets
 	accept  tcp.Server
-	failed  ports.FailedConns // handshakes
+	failed  ports.FailedConns // logs handshakes that fail
 	sockets []*tcp.Socket
 
-	// HTTP/1 and HTTP/2 have separate servers, because their connections end differently: see
-	// drain.
+	// HTTP/1 and HTTP/2 have separate servers, because their connections are shut down in different
+	// ways: see drain.
 	http1, http2 http.Server
 
-	// shutdown cancels the contexts of all requests, with a cause. active is the number of
-	// requests.
+	// shutdown cancels the contexts of all requests, with a cause. active is the number of requests
+	// under way.
 	shutdown context.CancelCauseFunc
 	active   atomic.Int64
 
-	// silent maps the HTTP/2 connections that have not sent a request yet to the time of their
-	// start.
+	// silent maps each HTTP/2 connection that has not sent a request yet to the time when it was
+	// accepted.
 	silent sync.Map
 
-	// http1Conns maps each HTTP/1 connection to an atomic.Bool: whether it waits for another
-	// request.
+	// http1Conns maps each HTTP/1 connection to an atomic.Bool that says whether the connection is
+	// idle, that is, waits for another request.
 	http1Conns sync.Map
 
-	ending     atomic.Bool   // whether each HTTP/1 answer closes its connection
-	closesIdle atomic.Bool   // whether idle HTTP/1 connections are closed
-	idleGrace  time.Duration // 0 means the constant idleGrace
-	stall      time.Duration // of HTTP/2; 0 means web.DefaultStall
+	ending     atomic.Bool   // set at shutdown: each HTTP/1 answer closes its connection
+	closesIdle atomic.Bool   // set later in the shutdown: idle HTTP/1 connections are closed
+	idleGrace  time.Duration // replaces the constant idleGrace in tests; 0 means the constant
+	stall      time.Duration // how long HTTP/2 data may wait for the client to read; 0 means web.DefaultStall
 }
 
 // open prepares the servers.
@@ -102,7 +102,7 @@ func (p *port) open(handler http.Handler, log *slog.Logger) {
 	// its answers. With HTTP/2, WriteTimeout would limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
 	p.http2.Protocols = new(http.Protocols)
-	p.http2.Protocols.SetUnencryptedHTTP2(true) // below it, the writebehind.Conn does TLS
+	p.http2.Protocols.SetUnencryptedHTTP2(true) // TLS is done below this server, by the writebehind.Conn
 }
 
 // connKey is the key of the connection in a request's context.
@@ -123,7 +123,7 @@ func (p *port) serveHTTP2(l net.Listener) error {
 	return p.http2.Serve(writebehind.Listener(l, cmp.Or(p.stall, web.DefaultStall), headerTime))
 }
 
-// close ends all requests and connections, and waits for the requests to be logged.
+// close aborts all requests, closes all connections, and waits for the requests to be logged.
 func (p *port) close() {
 	p.shutdown(http.ErrServerClosed)
 	_ = p.http1.Close()
@@ -136,26 +136,29 @@ func (p *port) close() {
 const (
 	pollEvery = 10 * time.Millisecond
 
-	// endTime limits the wait for requests whose connections are closed, because a store may hang.
+	// endTime limits the wait for requests to be logged after their connections were closed.
+	// Without a limit, a hanging store could block the wait.
 	endTime = time.Second
 
-	// goAwayEvery is the time between two announcements of the end over HTTP/2. A connection that
-	// is just starting misses the first one.
+	// goAwayEvery is the time between two GOAWAY announcements at the shutdown of HTTP/2. Several
+	// are needed, because a connection that is just being set up misses the first one.
 	goAwayEvery = time.Second
 
-	// idleGrace is how long idle HTTP/1 connections are kept at the end of the server. A request
-	// may be on its way on one of them. Its answer then ends the connection.
+	// idleGrace is how long idle HTTP/1 connections are kept at shutdown, because a request may be
+	// on its way on one of them. The answer to that request then closes the connection.
 	idleGrace = time.Second
 )
 
 // drain waits until each connection has received the answers to its requests and is closed. If the
 // context patient ends first, drain closes the remaining connections.
 //
-// Over HTTP/2, Shutdown announces the end after connections have had time for a last request, so no
-// request is lost. Over HTTP/1, Shutdown could drop a request that has just been read, and
-// SetKeepAlivesEnabled could drop the first request of a connection whose header takes more than
-// five seconds. So drain uses neither of them there: an HTTP/1 connection ends with its next
-// answer, after idleGrace if it is idle, or after headerTime if it never sends a request.
+// Over HTTP/2, drain first gives connections time for a last request, and then calls Shutdown,
+// which announces the end of each connection. So no request is lost.
+//
+// Over HTTP/1, Shutdown could drop a request that has just been read, and SetKeepAlivesEnabled
+// could drop the first request of a connection whose header takes more than five seconds. So drain
+// does not use them for HTTP/1. An HTTP/1 connection is closed with its next answer, after
+// idleGrace if it is idle, or after headerTime if it never sends a request.
 func (p *port) drain(patient context.Context, l *tcp.Listener) {
 	defer p.close()
 	var second sync.WaitGroup
@@ -185,9 +188,9 @@ func (p *port) closeIdle() {
 }
 
 // awaitRequests gives each HTTP/2 connection time to send a request that is on its way: idleGrace
-// from the end of the server, or from the start of the connection, because handshakes may still
-// complete. If its connection is closed without an answer to its first request, a client reports an
-// error.
+// from the start of the shutdown or from the start of the connection, whichever is later, because
+// handshakes may still complete. A client reports an error if its connection is closed before its
+// first request is answered.
 func (p *port) awaitRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, headerTime)
 	defer cancel()
@@ -204,14 +207,15 @@ func (p *port) awaitRequests(ctx context.Context) {
 	}
 }
 
-// goAway announces the end over HTTP/2, and reports whether all connections are closed.
+// goAway announces over HTTP/2 that connections will be closed, and reports whether all of them
+// are.
 func (p *port) goAway(patient context.Context) bool {
 	ctx, cancel := context.WithTimeout(patient, goAwayEvery)
 	defer cancel()
 	return p.http2.Shutdown(ctx) == nil
 }
 
-// A lastWriter marks an answer as the last answer of its connection once the server is ending.
+// A lastWriter makes an answer close its connection once the server shuts down.
 type lastWriter struct {
 	http.ResponseWriter
 	ending *atomic.Bool

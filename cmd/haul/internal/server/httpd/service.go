@@ -44,18 +44,18 @@ type Service struct {
 	log     *log
 	handler *web.Handler
 
-	files    *publicfiles.Files // for clients without a login; nil if clients have to log in
-	whole    *web.Account       // for clients without a login, if all of them get the same account; otherwise nil
+	files    *publicfiles.Files // serves clients that do not log in; nil if clients have to log in
+	whole    *web.Account       // the account of all clients that do not log in, if they share one; otherwise nil
 	small    localdir.SmallFiles
 	roots    *userroots.Roots // roots of users; nil if there are no users
 	sessions *logins.Sessions // nil if there are no users
 
 	plain, secure port
-	certDir       string           // "" if the server has no self-made certificate
+	certDir       string           // directory of the self-signed certificate; "" if the server does not use one
 	expires       func() time.Time // when the certificate expires; nil without HTTPS
 
 	retired chan time.Duration
-	limit   time.Duration // time limit for requests under way once there is a successor; set before requests notice the end
+	limit   time.Duration // how long requests may continue once there is a successor; set before requests notice the shutdown
 }
 
 // socketOptions are the options of the sockets.
@@ -172,7 +172,7 @@ func (s *Service) KeepSecret(all []userroots.Secret) error {
 	return s.roots.KeepSecret(s.sessions.Users, all)
 }
 
-// account is the handler's hook that returns the account of a client.
+// account is the web.Handler's hook that returns the account of a client.
 func (s *Service) account(_ context.Context, v web.Visitor) (*web.Account, error) {
 	if s.sessions == nil {
 		return s.anybody(v), nil
@@ -377,7 +377,7 @@ func (s *Service) Retire(limit time.Duration) { s.retired <- limit }
 // Name returns the name of the service in a handover.
 func (s *Service) Name() string { return handover.HTTP }
 
-// Serve serves until ctx ends. If one port fails, the other one ends too.
+// Serve serves until ctx ends. If one port fails, Serve shuts down the other port too.
 func (s *Service) Serve(server context.Context) error {
 	ctx, end := context.WithCancel(server)
 	defer end()
@@ -403,15 +403,15 @@ func (s *Service) Serve(server context.Context) error {
 	return errors.Join(errs[:]...)
 }
 
-// servePort serves one port. When ctx ends, requests under way have the grace period to finish.
-// Once a successor has taken over, they have the limit in place of that period, unless the server
-// ends first.
+// servePort serves one port. When ctx ends, requests under way may continue for the grace period.
+// Once a successor has taken over, they may continue for s.limit if that is longer. If the server
+// context ends meanwhile, only the grace period is left.
 func (s *Service) servePort(server, ctx context.Context, p *port) error {
 	l, err := p.accept.Listener(p.sockets...)
 	if err != nil {
 		return err
 	}
-	// A closed listener still returns the connections that it has accepted.
+	// After it is closed, the listener still returns the connections that it has accepted before.
 	stop := context.AfterFunc(ctx, func() {
 		p.ending.Store(true)
 		_ = l.Close()
@@ -428,8 +428,8 @@ func (s *Service) servePort(server, ctx context.Context, p *port) error {
 	return nil
 }
 
-// Alive acquires a lock that each request needs. If the lock is never released, Alive hangs, and
-// the watchdog ends the process.
+// Alive acquires a lock that each request needs. If nobody releases the lock, Alive never returns,
+// and the watchdog ends the process.
 func (s *Service) Alive() bool {
 	_ = s.handler.Counters()
 	return true

@@ -9,19 +9,20 @@ import (
 
 const pollEvery = 5 * time.Millisecond
 
-// Finish closes a listener and ends its server. Connections that were accepted before have the time
-// grace to receive an answer. After that, and as soon as they are idle, they are closed. served is
-// closed when Serve has returned, and open returns the number of open connections.
+// Finish shuts down a server, beginning with its listener. Connections that were accepted before
+// may receive their answers until grace has passed. A connection is closed after that, or as soon
+// as it is idle. served is closed when Serve has returned, and open returns the number of open
+// connections.
 //
-// [http.Server.Shutdown] would close a connection without an answer if its first request arrives
-// during the shutdown. At a reload, the client would conclude that the server has ended, although
-// it continues to serve.
+// [http.Server.Shutdown] is not used, because it closes a connection without an answer if the first
+// request arrives during the shutdown. At a reload, the client would conclude that the server is
+// down, although the successor serves.
 func Finish(s *http.Server, l net.Listener, served <-chan struct{}, open func() int64, grace time.Duration) {
-	_ = l.Close() // it fails if it was closed before
+	_ = l.Close() // an error would mean that it is closed already
 	<-served
 	s.SetKeepAlivesEnabled(false)
 	for end := time.Now().Add(grace); open() > 0 && time.Now().Before(end); {
 		time.Sleep(pollEvery)
 	}
-	_ = s.Close() // an error would concern sockets that are closed in any case
+	_ = s.Close() // an error would concern sockets, which are closed nevertheless
 }

@@ -36,10 +36,10 @@ type Sessions struct {
 	File  string // path of the users file; "" without a users file
 
 	mu   sync.Mutex
-	live map[*Session]bool // mu
+	live map[*Session]bool // guarded by mu
 }
 
-// A Session is a login that is in use.
+// A Session is the use of a login by one SFTP connection or one HTTP request.
 type Session struct {
 	Login *users.Login
 	Peer  string
@@ -64,8 +64,9 @@ func (p *Sessions) Reads() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Enter begins a session, unless the users file has changed and the login would now be refused. The
-// context ends when the login is no longer valid. The caller calls leave at the end of the session.
+// Enter begins a session. It fails if the users file has changed and the login would now be
+// refused. The context life is cancelled when the login is no longer valid. The caller calls leave
+// when the session is over.
 func (p *Sessions) Enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,9 +101,9 @@ func (p *Sessions) EndRevoked(report func(g *Session, why string)) {
 }
 
 // Watch reloads the users file whenever the file has changed, until ctx ends, and logs each reload.
-// It logs a mistake in the file once, and also when it is corrected. After each change it calls
-// changed. name is the service of the users, such as "sftp". If the file cannot be read again,
-// Watch logs that at once, before the file changes.
+// It logs a mistake in the file once, and logs also when the mistake is corrected. After each
+// change it calls changed. name is the service that the users log in to, such as "sftp". If this
+// process may not read the file again, Watch logs that at once, without waiting for a change.
 func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, changed func()) {
 	if p.File == "" {
 		return
@@ -111,7 +112,7 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 		say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
-	was := service.Unreadable(p.Users.Files()...) // Reload reads only files that have changed
+	was := service.Unreadable(p.Users.Files()...) // check now, because Reload opens a file only after it has changed
 	if was != nil {
 		blind(was)
 	}

@@ -19,35 +19,35 @@ type Conn struct {
 // A Peer is the other side of a connection.
 type Peer struct {
 	Remote, Local net.Addr
-	Since         time.Duration // the time since it was accepted, to about a second; 0 if the server keeps no times
-	Waits         bool          // whether it waits for another request
+	Since         time.Duration // how long the connection has been open, to about a second; 0 if the server does not record that
+	Waits         bool          // the connection is idle, and waits for another request
 }
 
 // ConnCounters holds the counters that a server keeps of its connections.
 type ConnCounters struct {
-	Conns      int // current connections
-	Handshakes int // number of current TLS handshakes, except those that wait for their client
+	Conns      int // number of open connections
+	Handshakes int // number of TLS handshakes under way, except those that wait for their client
 
 	Accepted      uint64
 	Refused       uint64 // refused because of a limit
 	TimedOut      uint64
 	AcceptErrors  uint64
-	BadHandshakes uint64 // TLS or PROXY headers that failed
-	Panics        uint64 // panics of handlers
-	Cut           uint64 // ended because the server ended
+	BadHandshakes uint64 // connections whose TLS handshake or PROXY header failed
+	Panics        uint64 // connections whose handler panicked
+	Cut           uint64 // connections that were closed because the server shut down
 }
 
-// A ConnServer is a server of connections, such as a server of package tcp. The types of that
-// package can be converted to the types here.
+// A ConnServer is a server of connections, such as a server of package tcp. The corresponding types
+// of package tcp can be converted to the types here.
 type ConnServer struct {
 	Counters func() ConnCounters
-	Peers    iter.Seq[Peer] // peers of its live connections
+	Peers    iter.Seq[Peer] // iterates over the peers of open connections
 }
 
 // conns holds the servers of connections. Each scrape asks them for their counters.
 type conns struct {
 	mu      sync.Mutex
-	servers [][]ConnServer // mu, except for its length: for each of protocols, and for others
+	servers [][]ConnServer // one list for each entry of protocols, and one for other protocols; mu guards the lists
 }
 
 // of returns the servers of the protocol with this index.
@@ -57,7 +57,7 @@ func (c *conns) of(at int) []ConnServer {
 	return slices.Clip(c.servers[at])
 }
 
-// A connFamily is a metric about servers of connections.
+// A connFamily is a metric of servers of connections.
 type connFamily struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType

@@ -13,11 +13,12 @@ const namespace = "haul"
 // These are the bounds of the buckets of histograms. They are part of the meaning of the metrics:
 // changing them breaks dashboards.
 var (
-	// rttBuckets range from a peer behind one switch to a peer behind a satellite, and to TFTP's
-	// longest first timer.
+	// rttBuckets range from the round trip to a peer behind one switch to that of a peer behind a
+	// satellite, and further to the longest first timer of TFTP.
 	rttBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 3}
 
-	// durationBuckets range from a boot ROM's configuration file to a disk image over a slow link.
+	// durationBuckets range from the transfer of a boot ROM's configuration file to that of a disk
+	// image over a slow link.
 	durationBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
 
 	// sizeBuckets range from one block of RFC 1350 to the largest upload that is accepted by
@@ -32,7 +33,7 @@ type families struct {
 	rtt, duration, size       *prometheus.HistogramVec
 	unlisted                  prometheus.Counter
 
-	packets [numPackets]*prometheus.CounterVec // one for each number of packetCounts
+	packets [numPackets]*prometheus.CounterVec // one metric for each entry of packetCounts
 }
 
 func newFamilies() families {
@@ -56,7 +57,7 @@ func newFamilies() families {
 		unlisted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "transfers_unlisted_total", Help: "Transfers for which the list of those under way had no room.",
 		}),
-		packets: [...]*prometheus.CounterVec{ // a missing counter does not compile
+		packets: [...]*prometheus.CounterVec{ // an array, so that the code does not compile if one is missing
 			packets("packets_sent_total", "Datagrams sent by transfers that have ended, those sent again included."),
 			packets("resends_total", "Datagrams of those sent that had been sent before."),
 			packets("duplicates_total", "Datagrams received that had come before."),
@@ -66,11 +67,11 @@ func newFamilies() families {
 	}
 }
 
-// packetCounts holds the numbers of datagrams of a transfer, in the order of families.packets.
+// packetCounts holds the numbers of datagrams of one transfer, in the order of families.packets.
 type packetCounts [numPackets]int64
 
 const (
-	received   = 4 // the index of the datagrams received, which not every server counts
+	received   = 4 // the index of the count of received datagrams, which not every server knows
 	numPackets = 5
 )
 
@@ -83,8 +84,8 @@ func (f *families) countPackets(c *directionCounts, counts packetCounts) {
 	}
 }
 
-// all returns the collectors that are registered directly. It leaves out bytes, which is part of
-// bytesCounter.
+// all returns the collectors that are registered directly. It leaves out bytes, because
+// bytesCounter registers and completes that one.
 func (f *families) all() []prometheus.Collector {
 	list := []prometheus.Collector{f.transfers, f.refused, f.live, f.rtt, f.duration, f.size, f.unlisted}
 	for _, p := range f.packets {
@@ -95,10 +96,10 @@ func (f *families) all() []prometheus.Collector {
 
 // protocolCounts holds the counters of one protocol.
 type protocolCounts struct {
-	once       sync.Once // the counters appear when the protocol is first used
+	once       sync.Once // guards the creation of the counters, at the first use of the protocol
 	refused    []prometheus.Counter
-	away       [len(allReasons) + 1]atomic.Int64 // the same counts as in refused
-	directions [2]directionCounts                // read and write
+	away       [len(allReasons) + 1]atomic.Int64 // the same counts as in refused, for Registry.Refused
+	directions [2]directionCounts                // index 0 for reads, 1 for writes
 }
 
 func (c *protocolCounts) direction(write bool) *directionCounts {
@@ -108,11 +109,11 @@ func (c *protocolCounts) direction(write bool) *directionCounts {
 	return &c.directions[0]
 }
 
-// directionCounts holds the counters of one protocol in one direction, which are looked up only
-// once.
+// directionCounts holds the counters of one protocol in one direction, so that they need not be
+// looked up for each transfer.
 type directionCounts struct {
 	protocol, direction string
-	results             []prometheus.Counter // one for each of results, and one for others
+	results             []prometheus.Counter // one for each entry of results, and one for other results
 	live                prometheus.Gauge
 	bytes               prometheus.Counter
 	rtt, duration, size prometheus.Observer

@@ -21,7 +21,7 @@ const (
 	noSlot = -1
 )
 
-// A table lists the transfers under way.
+// A table lists the transfers under way, distributed over several parts.
 type table struct {
 	ids    atomic.Uint64
 	listed atomic.Int64
@@ -34,8 +34,8 @@ type part struct {
 	live []*Transfer
 }
 
-// part returns the part that a transfer belongs to, whether the transfer is listed or not. IDs are
-// consecutive, so the parts fill evenly.
+// part returns the part of the table that a transfer is in, or would be in if it is not listed. IDs
+// are consecutive, so the parts fill evenly.
 func (b *table) part(t *Transfer) *part { return &b.parts[t.id%parts] }
 
 // add numbers a transfer and lists it. It returns false if there is no room.
@@ -53,8 +53,8 @@ func (b *table) add(t *Transfer) bool {
 	return true
 }
 
-// remove removes a transfer from the list, and counts the rest of its bytes. It returns false if it
-// was removed before.
+// remove removes a transfer from the list, and counts the bytes that are not counted yet. It
+// returns false if the transfer was removed before.
 func (b *table) remove(t *Transfer) bool {
 	p := b.part(t)
 	p.mu.Lock()
@@ -91,12 +91,12 @@ func (b *table) flush() {
 // A Snapshot is the state of a transfer under way at some moment.
 type Snapshot struct {
 	ID    uint64 // consecutive since the start; later transfers have higher IDs
-	Info         // Began is never zero
-	Bytes int64  // moved so far
+	Info         // its Began is never zero
+	Bytes int64  // number of bytes moved so far
 	Way          // zero unless the protocol measures it: see Transfer.Measure
 }
 
-// snapshot appends the transfers of the part.
+// snapshot appends to list the transfers in this part.
 func (p *part) snapshot(list []Snapshot) []Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +106,8 @@ func (p *part) snapshot(list []Snapshot) []Snapshot {
 	return list
 }
 
-// bytesCounter is the counter of bytes. Before it is read, it adds the bytes of transfers under
-// way.
+// bytesCounter is the counter of bytes moved. Before a scrape reads it, it adds the bytes of
+// transfers under way.
 type bytesCounter struct {
 	*prometheus.CounterVec
 	live *table

@@ -62,10 +62,10 @@ type Config struct {
 type Registry struct {
 	registry *prometheus.Registry
 	families families
-	counts   []protocolCounts // one for each of protocols, and one for others
+	counts   []protocolCounts // one for each entry of protocols, and one for other protocols
 	live     table
 	conns    conns
-	ended    func(Ended) // nil if it is not used
+	ended    func(Ended) // Config.Ended; nil if there is no such function
 }
 
 // New returns an empty Registry. A process may have several.
@@ -134,7 +134,7 @@ func (r *Registry) Begin(i Info) *Transfer {
 	return t
 }
 
-// End counts the transfer as ended. A second call does nothing, and neither does Add after it.
+// End counts the transfer as ended. After that, further calls of End and Add do nothing.
 func (t *Transfer) End(e End) {
 	if t == nil {
 		return
@@ -209,9 +209,9 @@ func (r *Registry) Live() iter.Seq[Snapshot] {
 	}
 }
 
-// Connections adds a server of connections: its counters appear under the label of its protocol,
-// and its connections in LiveConns. It stays registered as long as the Registry exists. Servers
-// with the same protocol are shown as one.
+// Connections adds a server of connections. Its counters appear under the label of its protocol,
+// and its connections in LiveConns. The server stays registered as long as the Registry exists.
+// Servers with the same protocol are shown as one.
 func (r *Registry) Connections(p Protocol, s ConnServer) {
 	if r == nil {
 		return
@@ -269,8 +269,8 @@ func labelsOf(pairs []string) prometheus.Labels {
 	return labels
 }
 
-// Gatherer returns the metrics for programs that show them in their own way, for example together
-// with other metrics by [prometheus.Gatherers]. A nil Registry returns an empty Gatherer.
+// Gatherer returns the metrics for programs that serve them in their own way, for example together
+// with other metrics by [prometheus.Gatherers]. For a nil Registry the Gatherer is empty.
 func (r *Registry) Gatherer() prometheus.Gatherer {
 	if r == nil {
 		return prometheus.Gatherers(nil)
@@ -282,9 +282,9 @@ func (r *Registry) Gatherer() prometheus.Gatherer {
 // server usually has one or two scrapers.
 const maxScrapes = 4
 
-// Handler answers a scrape, in the format that the client requests. The answer contains no peers
-// and no names of files, so everyone who may see figures of the server may see it. The Handler of a
-// nil Registry answers 404.
+// Handler answers scrapes, in the format that the client requests. The answer contains neither
+// peers nor names of files, so it may be shown to everyone who may see the server's totals. The
+// Handler of a nil Registry answers 404.
 func (r *Registry) Handler() http.Handler {
 	if r == nil {
 		return http.NotFoundHandler()

@@ -9,16 +9,16 @@ import (
 // Info describes a transfer when it begins. Only Live and Config.Ended use Peer, Name and User.
 type Info struct {
 	Protocol Protocol
-	Write    bool           // the client sends the file; otherwise the client reads it
-	Peer     netip.AddrPort // the other side
+	Write    bool           // true if the client sends the file, false if it receives the file
+	Peer     netip.AddrPort // the address of the client
 	Name     string         // name of the file, as the peer sent it; at most 256 bytes of it are kept
 	User     string         // the user who has logged in; "" without a login
 	Size     int64          // size of the file, in bytes; 0 if it is not known
-	Began    time.Time      // zero means now
+	Began    time.Time      // when the transfer began; zero means now
 }
 
-// maxName is how many bytes of a file's name are kept. Protocols allow longer names, but people
-// cannot read them.
+// maxName is how many bytes of a file's name are kept. Protocols allow longer names, but those are
+// too long to read.
 const maxName = 256
 
 // A Transfer is a transfer under way. A nil *Transfer counts nothing.
@@ -27,13 +27,13 @@ type Transfer struct {
 	counts   *directionCounts
 	id       uint64
 	info     Info
-	bytes    atomic.Int64 // moved so far
+	bytes    atomic.Int64 // bytes moved so far, as set by Add and Reached
 	moved    atomic.Pointer[func() int64]
 	way      atomic.Pointer[func() Way]
 
-	slot    int   // position in its part of the table, noSlot if not listed; under the part's lock
-	counted int64 // bytes that the counter already has; under the part's lock
-	ended   bool  // under the part's lock
+	slot    int   // position in its part of the table, or noSlot if not listed; guarded by part.mu
+	counted int64 // bytes that the counter contains already; guarded by part.mu
+	ended   bool  // guarded by part.mu
 }
 
 // Add counts n more bytes as moved. It ignores n if it is not above 0.
@@ -57,24 +57,24 @@ func (t *Transfer) Reached(total int64) {
 	}
 }
 
-// Follow sets a function that returns how many bytes have been moved since the beginning. It is
-// called when the number is needed and at the end. It replaces Add and Reached for a protocol that
-// counts bytes by itself. moved must not block.
+// Follow sets a function that returns how many bytes have been moved since the beginning. The
+// function is called whenever the number is needed, and when the transfer ends. It replaces Add and
+// Reached for a protocol that counts bytes by itself. moved must not block.
 func (t *Transfer) Follow(moved func() int64) {
 	if t != nil {
 		t.moved.Store(&moved)
 	}
 }
 
-// A Way holds a protocol's measurements of the path to its peer.
+// A Way holds measurements of the network path to a peer.
 type Way struct {
 	RTT    time.Duration // the smoothed round trip; 0 means not measured
 	Window int           // the largest number of blocks under way; 0 means that the protocol has no window
 	Resent int64         // datagrams sent again
 }
 
-// Measure sets a function that returns measurements of the path to the peer, for Live. way must not
-// block.
+// Measure sets a function that returns measurements of the path to the peer, which Live shows. way
+// must not block.
 func (t *Transfer) Measure(way func() Way) {
 	if t != nil {
 		t.way.Store(&way)
@@ -100,28 +100,28 @@ func (t *Transfer) progress() int64 {
 // End describes a transfer that has ended. Negative numbers count as 0.
 type End struct {
 	Result   Result
-	Bytes    int64         // bytes of the file that were moved; a number below that of Add and Reached is ignored
+	Bytes    int64         // bytes of the file that were moved; ignored if it is less than Add and Reached have counted
 	Duration time.Duration // 0 means the time since Began
-	RTT      time.Duration // the smoothed round trip; 0 means never measured
+	RTT      time.Duration // the smoothed round trip; 0 if it was never measured
 
-	// The next fields are only for protocols that use datagrams. TFTP's numbers are shown from the
-	// start, at 0. Received, which a server need not count, and the numbers of other protocols are
-	// shown once they have been above 0.
+	// The next fields are only for protocols that use datagrams. The metrics of TFTP are shown from
+	// the start, at 0. The metric of Received, which a server need not count, and the metrics of
+	// other protocols are shown once they have been above 0.
 	Sent       int64 // datagrams sent, including repeated ones
 	Received   int64 // datagrams received
 	Resent     int64 // datagrams sent again
 	Duplicates int64 // datagrams received again
-	Timeouts   int64 // times a timer ran out
+	Timeouts   int64 // how many times a timer ran out
 
 	// The next fields are only for Config.Ended.
 	File   string // the whole name, as the peer gave it; "" means Info.Name
 	Path   string // path of the file on disk; "" if it is not known
 	Stored string // the name that an upload got, if it differs from the peer's
 	Err    error  // why the transfer ended; nil if it succeeded
-	Detail any    // further data from the caller of End
+	Detail any    // further data for Config.Ended, from the caller of End
 
-	// Routine says that an end of this kind is normal and needs no attention. For example, clients
-	// often ask for a missing file.
+	// Routine says that it is normal for a transfer to end in this way, so nobody needs to look at
+	// it. For example, clients often ask for a missing file.
 	Routine bool
 }
 
@@ -129,7 +129,7 @@ func (e *End) packets() packetCounts {
 	return packetCounts{e.Sent, e.Resent, e.Duplicates, e.Timeouts, received: e.Received}
 }
 
-// Ended is a transfer that has ended.
+// Ended describes a transfer that has ended: how it began, and how it ended.
 type Ended struct {
 	ID uint64 // consecutive since the start
 	Info

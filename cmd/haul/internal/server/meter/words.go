@@ -23,12 +23,12 @@ type Result string
 const (
 	Done        Result = "done"
 	Unconfirmed Result = "unconfirmed"   // everything was sent, but the last acknowledgement did not arrive
-	Probe       Result = "probe"         // the peer only wanted the size
-	Refused     Result = "refused"       // refused by us before any data
-	PeerEnded   Result = "ended by peer" // the peer gave up, and reported it
-	PeerSilent  Result = "peer silent"   // the peer or the path to it failed
-	Replaced    Result = "replaced"      // the peer started again
-	Failed      Result = "failed"        // we could not continue
+	Probe       Result = "probe"         // the peer wanted only the size of the file
+	Refused     Result = "refused"       // we refused it before any data was sent
+	PeerEnded   Result = "ended by peer" // the peer aborted the transfer, and said so
+	PeerSilent  Result = "peer silent"   // the peer stopped answering, or the path to it failed
+	Replaced    Result = "replaced"      // the peer began the same transfer again
+	Failed      Result = "failed"        // an error on our side
 )
 
 var results = []Result{Done, Unconfirmed, Probe, Refused, PeerEnded, PeerSilent, Replaced, Failed}
@@ -42,13 +42,13 @@ type Reason string
 
 // The reasons.
 const (
-	Busy      Reason = "busy"      // the maximum number of transfers is under way
+	Busy      Reason = "busy"      // the maximum number of transfers is already under way
 	Rate      Reason = "rate"      // too many requests a second
 	Address   Reason = "address"   // too many requests from this address or its network
 	Denied    Reason = "denied"    // the rules exclude this peer
 	Malformed Reason = "malformed" // not a valid request of the protocol
-	Overload  Reason = "overload"  // too many requests at once to examine them
-	Stopping  Reason = "stopping"  // the server is ending
+	Overload  Reason = "overload"  // more requests at once than the server can examine
+	Stopping  Reason = "stopping"  // the server is shutting down
 )
 
 var (

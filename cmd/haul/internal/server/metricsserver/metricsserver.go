@@ -17,11 +17,11 @@ import (
 // metricsLimits bounds the resources that a client of the metrics can use. Each connection serves
 // one request, so it lasts at most header + answer.
 type metricsLimits struct {
-	header      time.Duration // from the complete request until the answer has been read
-	answer      time.Duration // from then on, until the answer has been read
-	grace       time.Duration // for answers under way when the server ends
-	headerBytes int           // of a request; net/http adds 4096
-	connections int           // connections at the same time; further ones are closed at once
+	header      time.Duration // from the beginning of the connection until the request is complete
+	answer      time.Duration // from then on, until the client has received the answer
+	grace       time.Duration // how long answers under way may continue when the server shuts down
+	headerBytes int           // length of a request's header; net/http adds 4096
+	connections int           // maximum number of open connections; further ones are closed at once
 }
 
 // metricsDefaults holds limits that are enough for one or two scrapers on a working network, at
@@ -40,15 +40,15 @@ type Server struct {
 	socket net.Listener
 	log    *slog.Logger
 	limits metricsLimits
-	open   atomic.Int64 // connections
+	open   atomic.Int64 // number of open connections
 
 	closing atomic.Bool
 	ended   chan struct{}
 }
 
-// New serves three paths on a socket until Close: /metrics by the handler, /healthz, and / with a
+// New serves three paths on a socket until Close: /metrics with the handler, /healthz, and / with a
 // line about the other two. When ctx ends, the status of /healthz changes from 200 to 503. The
-// other paths continue to work, so that the end of the transfers can be observed.
+// other paths continue to work, so that the last transfers can be observed.
 //
 // There is no encryption and no password, so only clients that may see the numbers should be able
 // to reach the socket.
@@ -84,7 +84,7 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, line+"\n") // the client may have left
+		_, _ = io.WriteString(w, line+"\n") // an error would mean that the client has left
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
@@ -104,7 +104,7 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 // Addr returns the address of the socket.
 func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 
-// run serves until Close. If the socket fails before that, the metrics are no longer served but the
+// run serves until Close. If the socket fails earlier, the metrics become unavailable, but the
 // transfers continue.
 func (s *Server) run() {
 	defer close(s.ended)
@@ -118,15 +118,15 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if s.open.Add(1) > int64(s.limits.connections) {
-			_ = c.Close() // the connection has not sent a request yet
+			_ = c.Close() // no request is lost: the connection has not sent one yet
 		}
 	case http.StateClosed, http.StateHijacked:
 		s.open.Add(-1)
 	}
 }
 
-// Close ends the server. It gives answers under way the grace period, and closes other connections.
-// It may be called again.
+// Close shuts down the server. Answers under way may continue for the grace period; other
+// connections are closed. Close may be called again.
 func (s *Server) Close() {
 	s.closing.Store(true)
 	httpend.Finish(&s.http, s.socket, s.ended, s.open.Load, s.limits.grace)

@@ -13,7 +13,7 @@ type Bucket struct {
 	*s3test.Server
 
 	mu     sync.Mutex
-	faults map[string]Fault // mu: by keys
+	faults map[string]Fault // by keys; guarded by mu
 }
 
 // A Fault answers a request for an object in place of the server, which it may call.

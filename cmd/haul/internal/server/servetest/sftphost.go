@@ -31,7 +31,7 @@ type SFTPHost struct {
 	config  *ssh.ServerConfig
 
 	mu   sync.Mutex
-	stop func() // mu; nil while it is stopped
+	stop func() // nil while it is stopped; guarded by mu
 }
 
 // NewSFTPHost starts a server that gives this account to everybody who has the key.

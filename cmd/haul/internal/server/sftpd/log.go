@@ -34,7 +34,7 @@ type log struct {
 	badConns ports.FailedConns     // connections without a valid PROXY header
 
 	mu    sync.Mutex
-	tries map[string]*tries // mu: tries of connections that have not logged in yet, by the addresses of both sides
+	tries map[string]*tries // tries of connections that have not logged in yet, by the addresses of both sides; guarded by mu
 }
 
 // tries records a connection's attempts to log in.

@@ -61,9 +61,9 @@ type neighbours struct {
 	sleep func(time.Duration)
 
 	mu     sync.Mutex
-	table  map[netip.Addr]MAC       // mu
-	begun  time.Time                // mu: when the reading of table began
-	missed map[netip.Addr]time.Time // mu: addresses that were not in the table, and the time of that lookup
+	table  map[netip.Addr]MAC       // guarded by mu
+	begun  time.Time                // when the reading of table began; guarded by mu
+	missed map[netip.Addr]time.Time // addresses that were not in the table, and the time of that lookup; guarded by mu
 }
 
 func newNeighbours(load func(int) (map[netip.Addr]MAC, error), now func() time.Time, sleep func(time.Duration)) *neighbours {

@@ -40,11 +40,11 @@ type file struct {
 	caller context.Context // of Open
 
 	mu     sync.RWMutex
-	span   *span       // mu
-	file   store.File  // mu
-	info   fs.FileInfo // mu: the description from the first open
-	opened time.Time   // mu
-	ended  bool        // mu
+	span   *span       // guarded by mu
+	file   store.File  // guarded by mu
+	info   fs.FileInfo // the description from the first open; guarded by mu
+	opened time.Time   // guarded by mu
+	ended  bool        // guarded by mu
 
 	slow atomic.Pointer[store.File] // the file that was closed because a read of it took too long
 }

@@ -64,16 +64,16 @@ type link struct {
 	counts counts
 
 	mu      sync.Mutex
-	conn    *conn     // mu: nil while no connection is open
-	dialing *dialing  // mu: nil if nothing is connecting
-	tries   int       // mu: failed tries to connect in a row
-	away    time.Time // mu: since when the upstream is unreachable; zero if it is reachable
-	probe   time.Time // mu: when the next try may begin, if the upstream has been unreachable for a long time
-	err     error     // mu: why it is unreachable
-	logged  time.Time // mu: when that was logged
-	faulty  time.Time // mu: when a failed request was last logged
-	warned  time.Time // mu: when a repeated request was last logged
-	reached bool      // mu: it has answered at least once
+	conn    *conn     // nil while no connection is open; guarded by mu
+	dialing *dialing  // nil if nothing is connecting; guarded by mu
+	tries   int       // failed tries to connect in a row; guarded by mu
+	away    time.Time // since when the upstream is unreachable; zero if it is reachable; guarded by mu
+	probe   time.Time // when the next try may begin, if the upstream has been unreachable for a long time; guarded by mu
+	err     error     // why it is unreachable; guarded by mu
+	logged  time.Time // when that was logged; guarded by mu
+	faulty  time.Time // when a failed request was last logged; guarded by mu
+	warned  time.Time // when a repeated request was last logged; guarded by mu
+	reached bool      // it has answered at least once; guarded by mu
 }
 
 // Stats holds the counters of a source since it was opened, and its state.

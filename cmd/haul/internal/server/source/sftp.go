@@ -44,7 +44,7 @@ type sftpTree struct {
 	root string             // its path with links resolved
 
 	mu   sync.Mutex
-	dirs map[string]time.Time // mu: directories known to be in root, and when that was found
+	dirs map[string]time.Time // directories known to be in root, and when that was found; guarded by mu
 }
 
 // errOutside is the error for a name that leads out of the directory, whether its target exists or

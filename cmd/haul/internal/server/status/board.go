@@ -49,9 +49,9 @@ type Board struct {
 	draining atomic.Bool
 
 	mu     sync.Mutex
-	series series // mu
+	series series // guarded by mu
 	marks  [2]marks
-	shown  *snapshot // mu; nil before the first snapshot
+	shown  *snapshot // nil before the first snapshot; guarded by mu
 }
 
 // counts holds the counts of one protocol since the start.

@@ -24,8 +24,8 @@ const (
 // failures keeps the latest failures.
 type failures struct {
 	mu   sync.Mutex
-	n    uint64               // mu: number of failures since the start, including those of earlier processes
-	last [maxFailures]Failure // mu
+	n    uint64               // number of failures since the start, including those of earlier processes; guarded by mu
+	last [maxFailures]Failure // guarded by mu
 }
 
 // add stores a failure in place of the oldest one.

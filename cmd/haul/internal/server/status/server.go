@@ -69,8 +69,8 @@ type Server struct {
 	ended    chan struct{}
 
 	mu   sync.Mutex
-	open int        // mu: connections
-	idle []net.Conn // mu: connections that wait for a request, the longest idle first
+	open int        // connections; guarded by mu
+	idle []net.Conn // connections that wait for a request, the longest idle first; guarded by mu
 }
 
 // Addr returns the address of the socket.

@@ -43,15 +43,15 @@ type Roots struct {
 	self    fs.FileInfo   // DIR itself
 
 	mu    sync.Mutex
-	open  map[place]*openRoot // mu
-	trees map[string]bool     // mu: roots outside DIR, without symbolic links; replaced as a whole
+	open  map[place]*openRoot // guarded by mu
+	trees map[string]bool     // roots outside DIR, without symbolic links; replaced as a whole; guarded by mu
 }
 
 // An openRoot is a directory in use.
 type openRoot struct {
 	root   *os.Root
 	files  *localdir.Dir
-	shared int // mu of Roots: number of connections that use it
+	shared int // number of connections that use it; guarded by Roots.mu
 }
 
 // Open opens DIR. remote is the upstream that DIR names, or nil if DIR is a directory of this

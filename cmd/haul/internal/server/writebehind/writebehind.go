@@ -92,15 +92,15 @@ type Conn struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // signals a change of any field below
-	filling *buffer   // mu: nil if filled is 0
-	filled  int       // mu: bytes
-	sending bool      // mu: data from before filling is being sent
-	started bool      // mu: run was started
-	closed  bool      // mu
-	late    bool      // mu: a header took too long
-	err     error     // mu: why nothing more can be sent
+	filling *buffer   // nil if filled is 0; guarded by mu
+	filled  int       // bytes; guarded by mu
+	sending bool      // data from before filling is being sent; guarded by mu
+	started bool      // run was started; guarded by mu
+	closed  bool      // guarded by mu
+	late    bool      // a header took too long; guarded by mu
+	err     error     // why nothing more can be sent; guarded by mu
 
-	discarded chan struct{} // mu: closed when discard ends; nil if Close did not start it
+	discarded chan struct{} // closed when discard ends; nil if Close did not start it; guarded by mu
 }
 
 // newConn returns a Conn for c, whose handshake is complete. It takes its buffers from b.

@@ -20,8 +20,8 @@ import (
 const MaxFile = 1 << 20
 
 const (
-	maxNotes = 200 // comments in a file
-	maxWords = 80  // characters of the old file in a comment
+	maxNotes = 200 // bounds the comments in the new file
+	maxWords = 80  // bounds how much of the old file one comment repeats, in characters
 )
 
 // A draft is a configuration that is being converted from an old file.
@@ -66,7 +66,7 @@ func (d *draft) drop(key, reason string) {
 	d.given = slices.DeleteFunc(d.given, func(a assignment) bool { return a.key == key })
 }
 
-// note adds a comment that consists of some words of the old file and why they are not converted.
+// note adds a comment that repeats some words of the old file and says why they are not converted.
 func (d *draft) note(line int, words, reason string) {
 	if line > 0 && len(d.notes) >= maxNotes {
 		d.more++
@@ -90,7 +90,7 @@ func brief(words string) string {
 	return string([]rune(words)[:maxWords]) + "..."
 }
 
-// fail ends the conversion because of a line.
+// fail makes the conversion fail because of this line. Only the first failure is kept.
 func (d *draft) fail(line int, format string, args ...any) {
 	if d.err == nil {
 		d.err = failure.Usage.Errorf("%s:%d: %w", d.file, line, fmt.Errorf(format, args...))
@@ -103,7 +103,7 @@ func (d *draft) finish() (string, error) {
 		return "", d.err
 	}
 	s, refused := d.settings()
-	for refused { // each round leaves fewer settings
+	for refused { // each round turns at least one setting into a comment, so the loop ends
 		s, refused = d.settings()
 	}
 	for _, a := range d.given {
@@ -130,9 +130,9 @@ func (d *draft) finish() (string, error) {
 	return b.String(), nil
 }
 
-// settings returns the settings of the new file. It turns settings that haul refuses into comments,
-// and reports whether there were any. If there were, the caller has to try the remaining settings
-// again.
+// settings returns the settings of the new file. It turns each setting that haul refuses into a
+// comment, and reports whether it refused any. If so, the caller has to call settings again,
+// because the remaining settings may now be refused too.
 func (d *draft) settings() (s *config.Settings, refused bool) {
 	s = config.New()
 	for _, a := range slices.Clone(d.given) {
@@ -158,7 +158,7 @@ func (d *draft) settings() (s *config.Settings, refused bool) {
 		whole = append(whole, err)
 	}
 	for _, err := range whole {
-		if !refused { // otherwise the mistake may be a consequence; if not, the next round finds it
+		if !refused { // after a refusal, err may be a mere consequence of it; if not, the next round finds it again
 			d.note(0, "", err.Error())
 		}
 	}

@@ -21,13 +21,13 @@ func Dnsmasq(file, text string) (string, error) {
 	return d.finish()
 }
 
-// A dnsmasq is the state of a conversion: the directives read so far.
+// A dnsmasq is the state of a conversion: the values of the directives read so far.
 type dnsmasq struct {
 	draft
 	enabled    bool
-	addresses  []string // of listen-address
+	addresses  []string // the addresses in listen-address
 	listenLine int
-	interfaces string // the line that restricts interfaces; "" if no line does
+	interfaces string // the text of the line that restricts the interfaces; "" without such a line
 	limitLine  int
 
 	account, group string
@@ -37,7 +37,7 @@ type dnsmasq struct {
 // A directive is a line of the form name, or name=part,part.
 type directive struct {
 	line  int
-	words string // as they appear in the file
+	words string // the text of the line, as it appears in the file
 	name  string
 	parts []string
 }
@@ -63,11 +63,11 @@ func (d *dnsmasq) line(number int, text string) {
 }
 
 // parseDirective reads a line as dnsmasq does. In double quotes a backslash begins an escape, and
-// comma, = and # are literal. closed is false if a quote is still open at the end.
+// comma, = and # are literal. closed is false if a quote is still open at the end of the line.
 func parseDirective(text string) (l directive, closed bool) {
 	text = strings.TrimSpace(text)
 	var part strings.Builder
-	var spaces string // spaces belong to a part only if more of it follows
+	var spaces string // kept back: trailing spaces do not belong to a part
 	named, quoted, blank := false, false, true
 	end := func() {
 		if named {
@@ -116,8 +116,8 @@ func parseDirective(text string) (l directive, closed bool) {
 	return l, !quoted
 }
 
-// foreign gives, for lines that concern TFTP but are not settings of a TFTP server, the reason why
-// they cannot be converted.
+// foreign maps directives that concern TFTP, but are not settings of a TFTP server, to the reason
+// why they cannot be converted.
 var foreign = map[string]string{
 	"dhcp-boot":    "haul has no DHCP; the DHCP server has to name haul's address and this file",
 	"pxe-service":  "haul has no DHCP, and so no PXE menu",
@@ -197,7 +197,8 @@ func (d *dnsmasq) ports(l *directive) {
 	d.set(ports, l.line, l.words, fmt.Sprintf("%d-%d", min(a, b), max(a, b)))
 }
 
-// limit converts a line that names interfaces.
+// limit handles a directive that restricts dnsmasq to some interfaces. haul cannot do that, so
+// limit only adds a note.
 func (d *dnsmasq) limit(l *directive) {
 	d.interfaces, d.limitLine = l.words, l.line
 	d.note(l.line, l.words, "haul listens on addresses, not on interfaces; name those that are meant in [tftp] listen")

@@ -2,7 +2,7 @@ package convert
 
 import "strings"
 
-// A variable is the assignment of a variable in a shell script.
+// A variable is an assignment to a variable in a shell script.
 type variable struct {
 	name    string
 	value   string
@@ -29,7 +29,7 @@ func (d *draft) readShell(text string) []variable {
 	return r.found
 }
 
-// command reads up to the next end of line or semicolon.
+// command reads one command, which ends at the next line feed or semicolon.
 func (r *shellReader) command() {
 	r.text = strings.TrimLeft(r.text, " \t\r;")
 	r.text = strings.TrimPrefix(r.text, "export ")
@@ -73,7 +73,7 @@ func (r *shellReader) rest() string {
 // backquote.
 func (r *shellReader) value() (text string, unknown bool) {
 	var b strings.Builder
-	var quote byte // ' or " inside of quotes
+	var quote byte // the quote that is open, ' or "; 0 outside of quotes
 	start := r.line
 	for r.text != "" {
 		c := r.text[0]

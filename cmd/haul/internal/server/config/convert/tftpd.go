@@ -39,16 +39,16 @@ func TFTPD(file, text string) (string, error) {
 	return t.finish()
 }
 
-// A tftpd is the state of a conversion: the command line of in.tftpd.
+// A tftpd is the state of a conversion: the values on the command line of in.tftpd.
 type tftpd struct {
 	draft
-	user, address *variable  // from an option, or otherwise from a variable
-	dirs          []variable // from the options; the directories in the variable directory follow them
+	user, address *variable  // from an option, or if there is none, from a variable of the file
+	dirs          []variable // the directories among the options; those in the variable directory follow them
 	directory     variable
 	family        byte // -4 or -6; 0 if neither is given
 
 	create, secure, permissive bool
-	refused                    []option // options of -r
+	refused                    []option // the -r options, which name TFTP options to refuse
 }
 
 // An option is an option of in.tftpd on its command line.
@@ -66,7 +66,7 @@ var optionNames = map[string]byte{
 	"verbosity": verbosity, "refuse": 'r', "blocksize": 'B', "port-range": 'R', "version": 'V', "map-steps": mapSteps,
 }
 
-// These options have no letter.
+// These long options have no letter.
 const (
 	verbosity = 1 + iota
 	mapSteps
@@ -81,7 +81,7 @@ func takesValue(letter byte) bool {
 
 // options reads TFTP_OPTIONS as getopt_long does.
 func (t *tftpd) options(v variable) {
-	words := strings.Fields(v.value) // the shell ignores quotes in the value of a variable
+	words := strings.Fields(v.value) // fields are enough: the shell does not interpret quotes in the value of a variable
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		o := option{words: word, line: v.line}
@@ -125,7 +125,7 @@ func (t *tftpd) addDirs(v variable, dirs []string) {
 	}
 }
 
-// letters applies the options of a word such as -svB1468.
+// letters applies the options of a word that joins several letters, such as -svB1468.
 func (t *tftpd) letters(word string, o option, next func() (string, bool)) {
 	for j := 1; j < len(word); j++ {
 		o.letter, o.words = word[j], "-"+word[j:j+1]
@@ -144,8 +144,8 @@ func (t *tftpd) letters(word string, o option, next func() (string, bool)) {
 	}
 }
 
-// longOption returns the letter of an option by its long name, or by a prefix of the name. It
-// returns 0 if no option has the prefix, or if several have it.
+// longOption returns the letter of the option with this long name, or with a long name that begins
+// with it. It returns 0 if no long name begins with it, or if several do.
 func longOption(name string) (letter byte) {
 	if letter, ok := optionNames[name]; ok {
 		return letter
@@ -162,7 +162,7 @@ func longOption(name string) (letter byte) {
 	return letter
 }
 
-// cannot gives, for some options, the reason why they cannot be converted.
+// cannot maps letters of options to the reason why these options cannot be converted.
 var cannot = map[byte]string{
 	't':      "haul ends when a signal asks for it, it has no idle timeout",
 	'T':      "haul measures the round trip, and derives its timeouts from it",
@@ -176,7 +176,7 @@ var cannot = map[byte]string{
 func (t *tftpd) apply(o option) {
 	v := &variable{name: o.words, value: o.value, line: o.line}
 	switch o.letter {
-	case 'l', 'L', 'v', verbosity: // haul does this anyway
+	case 'l', 'L', 'v', verbosity: // needs no setting: haul always does this
 	case '4', '6':
 		t.family = o.letter
 	case 'a':
@@ -241,7 +241,8 @@ func (t *tftpd) refusals() {
 	}
 }
 
-// rights sets which files clients may read and write, and explains the differences.
+// rights sets which files clients may read and write, and adds notes about the differences between
+// in.tftpd and haul.
 func (t *tftpd) rights() {
 	switch {
 	case t.create && t.permissive:
@@ -267,7 +268,7 @@ func (t *tftpd) listenOn(address string) string {
 		host, port = address[:i], address[i+1:]
 	}
 	if strings.Contains(host, ":") && host[0] != '[' {
-		return address // haul refuses it as well
+		return address // haul refuses such an address too, so leave it as it is
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if host == "" {
