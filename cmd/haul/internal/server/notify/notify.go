@@ -28,15 +28,15 @@ type Settings struct {
 	Hooks []hooks.Hook
 
 	// Audit is the file of the audit log; "" means that there is no audit log. If AuditHash is
-	// [SHA256], the log and the hooks get the hashes of uploads.
+	// [SHA256], the audit log and the hooks also receive the hashes of uploads.
 	Audit, AuditHash string
 }
 
 // Wanted reports whether the actions of clients are recorded or trigger hooks.
 func (s *Settings) Wanted() bool { return s.Audit != "" || len(s.Hooks) > 0 }
 
-// Check checks the settings without opening anything. For each check it calls when with the result,
-// the setting and a message.
+// Check checks the settings without opening anything. It calls when for each check, with the
+// result, the setting and a message.
 func (s *Settings) Check(when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	when(len(s.Hooks) > 0 && !hooks.Supported, "hook", "%s: this system has no hooks", failure.Flag("hook"))
 	when(len(s.Hooks) > hooks.MaxHooks, "hook", "%s: there are %d hooks, and %d are the most", failure.Flag("hook"), len(s.Hooks), hooks.MaxHooks)
@@ -44,8 +44,8 @@ func (s *Settings) Check(when func(wrong bool, setting failure.Flag, format stri
 	when(s.AuditHash != "" && !s.Wanted(), "audit-hash", "%s goes with %s or %s: without them nobody learns of the hashes", failure.Flag("audit-hash"), failure.Flag("audit"), failure.Flag("hook"))
 }
 
-// HideProcess keeps the programs of hooks, which run as the same user, from reading the secrets
-// of this process.
+// HideProcess prevents the programs of hooks from reading the secrets of this process. They run as
+// the same user, so they could do that otherwise.
 func (s *Settings) HideProcess() error {
 	if len(s.Hooks) == 0 {
 		return nil
@@ -61,8 +61,8 @@ func (s *Settings) CheckFiles() error {
 	return nil
 }
 
-// Secrets returns the files that no client may access. A client that can replace a hook's program
-// controls what haul runs.
+// Secrets returns the files that no client may access. They include the programs of hooks, because
+// a client that can replace such a program controls what haul runs.
 func (s *Settings) Secrets() (all []userroots.Secret) {
 	if s.Audit != "" {
 		all = append(all, userroots.Secret{Flag: "audit", What: "the audit log", Path: s.Audit})
@@ -97,16 +97,17 @@ func (s *Settings) SandboxPaths(c *privilege.Confinement) {
 	}
 }
 
-// mostKept bounds the uploads that stay open until they are hashed. A sixteenth of the descriptors
-// is another bound. Further files are hashed by name, if they still have their names.
+// mostKept is the maximum number of uploads that stay open until they are hashed. They may not use
+// more than a sixteenth of the descriptors either. Further uploads are hashed by name, if they
+// still have their names.
 const mostKept = 1024
 
 // A Notifier passes on reports about what clients do.
 type Notifier struct {
-	// Report receives the reports of the protocols; nil if nothing needs them.
+	// Report receives the reports of the protocols; nil if there are no hooks and no audit log.
 	Report *activity.Reporter
 
-	// Kept holds the uploads that wait for their hash; nil if no hashes are computed.
+	// Kept holds the uploads that wait to be hashed; nil if no hashes are computed.
 	Kept *localdir.KeptUploads
 
 	audit  *audit.Log
@@ -125,9 +126,10 @@ func (s *Settings) New() (n Notifier) {
 	return n
 }
 
-// Open opens the audit log, and starts the process that runs hooks, which must happen while this
-// process may still do so. That process gets the environment env, and becomes the given user; nil
-// means that the user does not change. The caller closes the Notifier, even after an error.
+// Open opens the audit log, and starts the process that runs hooks. Call it before this process is
+// confined, because then it can no longer start processes. The started process has the environment
+// env, and becomes the given user; nil means that the user does not change. The caller closes the
+// Notifier, even after an error.
 func (n *Notifier) Open(s *Settings, env []string, user *privilege.User, log *slog.Logger) (err error) {
 	if s.Audit != "" {
 		if n.audit, err = audit.Open(s.Audit, log); err != nil {
@@ -155,7 +157,8 @@ func (n *Notifier) RegisterMetrics(r *meter.Registry) {
 	n.hasher.RegisterMetrics(r)
 }
 
-// Close ends the Notifier. Call it when clients can no longer do anything.
+// Close computes the last hashes, and closes the hooks and the audit log. Call it when clients can
+// no longer do anything.
 func (n *Notifier) Close() {
 	if left := n.hasher.Close(); left > 0 && n.audit != nil {
 		n.audit.Add(activity.Event{Event: activity.Lost, Time: time.Now(), Lines: left})

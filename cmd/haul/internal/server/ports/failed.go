@@ -18,7 +18,7 @@ import (
 // FailedConns logs connections that fail before their first request.
 type FailedConns struct {
 	linequeue.RateLimited
-	Proxies failure.Flag // the setting that names the proxies
+	Proxies failure.Flag // the setting that lists the proxies, for advice
 }
 
 // These causes concern PROXY headers.
@@ -28,14 +28,14 @@ const (
 	HeaderAhead = "a PROXY header"
 )
 
-// proxyFlag stands for the flag that names the proxies, in adviceOn.
+// proxyFlag is a placeholder in adviceOn for the flag that lists the proxies.
 const proxyFlag = "--PROXIES"
 
-// maxHandshakeError is how many bytes of an error are logged. Strangers can determine parts of the
-// error.
+// maxHandshakeError is how many bytes of an error are logged. It is bounded because strangers can
+// influence the text.
 const maxHandshakeError = 200
 
-// Add logs a connection that failed for a cause.
+// Add logs a connection that failed, with the cause.
 func (f *FailedConns) Add(level slog.Level, cause string, c *tcp.Conn, err error) {
 	text := err.Error()
 	more := []slog.Attr{slog.String("error", text[:min(len(text), maxHandshakeError)])}
@@ -45,8 +45,9 @@ func (f *FailedConns) Add(level slog.Level, cause string, c *tcp.Conn, err error
 	f.RateLimited.Count(level, cause, Peer(c.RemoteAddr()), more...)
 }
 
-// Handshake logs a connection whose PROXY header or TLS handshake failed, and returns the cause. It
-// does not log port scans, for which it returns "".
+// Handshake logs a connection whose PROXY header or TLS handshake failed, and returns the cause.
+// For a connection that was closed without sending data, such as a port scan, it logs nothing and
+// returns "".
 func (f *FailedConns) Handshake(c *tcp.Conn, err error) (cause string) {
 	if errors.Is(err, io.EOF) {
 		return ""
@@ -83,8 +84,8 @@ var adviceOn = map[string]string{
 	HeaderAhead: "the peer sends a PROXY header, and is not in " + proxyFlag + ": add it if you trust this proxy; if it is there already, it sends two headers",
 }
 
-// causeOf returns the reason why a handshake failed, and the level for the log. On the internet,
-// some handshakes fail all the time.
+// causeOf returns the reason why a handshake failed, and the level for the log. Some failures are
+// not warnings, because on the internet they happen all the time.
 func causeOf(err error) (slog.Level, string) {
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	remote, isRemote := errors.AsType[*net.OpError](err)
@@ -100,7 +101,7 @@ func causeOf(err error) (slog.Level, string) {
 	case isRecord && LooksLikeProxy(record.RecordHeader):
 		return slog.LevelWarn, HeaderAhead
 	case isRemote && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate"):
-		return slog.LevelWarn, distrusted // an alert of RFC 8446 §6.2, which has no type of its own
+		return slog.LevelWarn, distrusted // an alert of RFC 8446 §6.2, for which package tls has no type
 	}
 	return slog.LevelInfo, badTLS
 }

@@ -30,9 +30,9 @@ var listenAdvice = map[string]struct {
 	handover.Status:  {free: "127.0.0.1:9070"},
 }
 
-// ListenError adds to an error the action that the administrator can take. name is the name of the
-// service, and of the setting for its addresses. If this server itself had the port before a
-// reload, rival is the address with that port; otherwise it is nil.
+// ListenError adds advice for the administrator to an error from opening a port. name is the name
+// of the service, and of the setting for its addresses. rival is the address of a socket of this
+// server itself that has the port since before a reload, or nil if there is no such socket.
 func ListenError(name string, err error, rival net.Addr) error {
 	if advice := adviceFor(name, err, rival); advice != nil {
 		err = failure.Text("%w: %w", err, advice)
@@ -43,8 +43,8 @@ func ListenError(name string, err error, rival net.Addr) error {
 	return failure.Listen.Errorf("%s: %w", name, err)
 }
 
-// adviceFor returns the action that the administrator can take about an error, or nil if nothing is
-// known.
+// adviceFor returns the advice for an error: what the administrator can do about it. It returns nil
+// if nothing is known.
 func adviceFor(name string, err error, rival net.Addr) error {
 	setting, of := failure.Flag(name), listenAdvice[name]
 	switch {
@@ -64,16 +64,17 @@ func adviceFor(name string, err error, rival net.Addr) error {
 	return nil
 }
 
-// A Fallback describes another address for a service.
+// A Fallback describes another address that a service can use if it cannot get its own.
 type Fallback struct {
 	Name  string   // name of the service
 	Asked []string // the addresses that the service cannot get
 	Other string   // the address to use instead; "" if no other address is known
-	Rival net.Addr // the address at which this server itself uses the port of one of them; nil if it does not
+	Rival net.Addr // the address of this server's own socket that has the port of one of Asked; nil if there is none
 }
 
-// After returns the other address, and logs that, if err says that this process may not use a port.
-// Otherwise, or if this server itself uses the port, it returns nil.
+// After returns the other address, and prints that it is used, if err says that this process may
+// not use the port, or that another server uses it. In all other cases it returns nil, also if this
+// server itself uses the port.
 func (f Fallback) After(err error, env *service.Env) []string {
 	why, advice := "", ""
 	switch {
@@ -91,8 +92,8 @@ func (f Fallback) After(err error, env *service.Env) []string {
 	return []string{f.Other}
 }
 
-// RivalAt returns the address at which the predecessor itself uses the port of one of addrs, or nil
-// if there is no such address.
+// RivalAt returns the address of a socket of the predecessor that has the port of one of addrs, or
+// nil if there is no such socket.
 func RivalAt(passed *handover.Inherited, network string, addrs ...string) net.Addr {
 	for _, addr := range addrs {
 		if rival := passed.Rival(network, addr); rival != nil {
@@ -120,10 +121,10 @@ func Listen(ctx context.Context, cfg *settings.Config, passed *handover.Inherite
 			sockets, asked = append(sockets, p.Socket), append(asked, p.Addr)
 		}
 	}
-	return sockets, asked, err // the service closes them
+	return sockets, asked, err // even after an error, the service closes the sockets
 }
 
-// congestionError turns an error about the congestion control into a mistake in its setting.
+// congestionError turns an error about the congestion control into an error that names its setting.
 func congestionError(name string, err error) error {
 	refused, ok := errors.AsType[*tcp.CongestionError](err)
 	if !ok {

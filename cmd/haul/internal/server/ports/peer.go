@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// unixProxy is the peer that the log shows if a proxy connects by a unix socket.
+// unixProxy stands in the log for the address of a proxy that connects by a unix socket.
 const unixProxy = "unix"
 
-// PeerText returns the address of a peer for the log. The address is invalid for a proxy on a unix
-// socket that has not named a client.
+// PeerText returns the address of a peer as text for the log. An invalid address means a proxy on a
+// unix socket that has not named a client.
 func PeerText[A interface {
 	IsValid() bool
 	String() string
@@ -27,7 +27,7 @@ func PeerText[A interface {
 	return a.String()
 }
 
-// Peer returns the address of a peer for the log: see [PeerText].
+// Peer returns the address of a peer as text for the log, like [PeerText].
 func Peer(a net.Addr) string {
 	if a.Network() == "unix" {
 		return unixProxy
@@ -36,9 +36,9 @@ func Peer(a net.Addr) string {
 }
 
 // ShownAddr returns the address of a server as text, and the address at which this machine reaches
-// it. asked is the address as configured.
+// the server. asked is the configured address.
 func ShownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {
-	// "[::]" stands for both families, unless the configured address names IPv6.
+	// "[::]" usually accepts both address families, but not if the configured address names IPv6.
 	only6 := strings.HasPrefix(asked, "[")
 	shown, host = a.String(), a.Addr()
 	switch {

@@ -28,7 +28,7 @@ var reasonOf = map[string]meter.Reason{
 // RefusedConns logs and counts refused connections.
 type RefusedConns struct {
 	linequeue.RateLimited
-	registry *meter.Registry // nil counts nothing
+	registry *meter.Registry // counts the connections; may be nil
 	protocol meter.Protocol
 }
 

@@ -1,5 +1,5 @@
-// Package publicfiles opens the directories for clients that do not log in, by TFTP and HTTP, and
-// reads the rules for them.
+// Package publicfiles opens the directories for clients that do not log in (over TFTP and HTTP),
+// and reads the rules for these clients.
 package publicfiles
 
 import (
@@ -29,8 +29,8 @@ type Files struct {
 	cfg     *settings.Config
 	sources *source.Set
 
-	Site          *site.Site // its files and rules
-	reads, writes []string   // absolute paths of directories
+	Site          *site.Site // combines the directories and the rules
+	reads, writes []string   // absolute paths of the directories to read from and to write to
 	roots         []*os.Root
 	uploads       []*localdir.Dir
 	small         *localdir.SmallFiles // may be nil
@@ -79,7 +79,7 @@ func (s *Files) openRoots() error {
 	return s.readRules()
 }
 
-// separate refuses an upload directory that contains served files.
+// separate returns an error if the upload directory contains served files.
 func separate(cfg *settings.Config) error {
 	if cfg.Files.UploadDir == "" {
 		return nil
@@ -104,7 +104,7 @@ func separate(cfg *settings.Config) error {
 	return nil
 }
 
-// readRules reads the rules for names and the neighbour table, and checks the site.
+// readRules reads the rules that rewrite names, prepares the neighbour table, and checks the site.
 func (s *Files) readRules() error {
 	if s.cfg.Files.Map != "" {
 		rules, err := ReadMap(s.cfg.Files.Map)
@@ -126,7 +126,7 @@ func (s *Files) readRules() error {
 	return nil
 }
 
-// ReadMap reads a file of rules for names.
+// ReadMap reads a file of rules that rewrite names.
 func ReadMap(path string) (*remap.Rules, error) {
 	text, err := smallfile.Read(path, remap.MaxFile)
 	if err != nil {
@@ -139,7 +139,7 @@ func ReadMap(path string) (*remap.Rules, error) {
 	return rules, nil
 }
 
-// openDirs opens directories to be searched in order.
+// openDirs opens directories, and joins them into one store that searches them in order.
 func (s *Files) openDirs(dirs []string) (store.Store, error) {
 	var layers []store.Store
 	for i, dir := range dirs {
@@ -231,7 +231,7 @@ func (s *Files) Close() {
 	}
 }
 
-// Maintain warns about directories in which uploads cannot be written, and then removes the
+// Maintain warns about directories in which uploads cannot be written. After that it removes the
 // leftovers of interrupted uploads from time to time, until ctx ends. Call it when the process runs
 // as its final user.
 func (s *Files) Maintain(ctx context.Context, protocol string, say service.SayFunc) {

@@ -11,9 +11,9 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// A call to a disk that hangs occupies a thread. An SFTP session and an HTTP request make at most
-// one such call at a time. The Go runtime ends a process with more than 10,000 threads, unless the
-// limit is raised.
+// Each call to a disk that hangs occupies a thread. An SFTP session and an HTTP request each make
+// at most one such call at a time. The Go runtime aborts a process that has more than 10,000
+// threads, unless the limit is raised.
 const (
 	usualThreads = 10_000
 	spareThreads = 1000 // for everything other than sessions and requests
@@ -34,16 +34,19 @@ func boundThreads(cfg *settings.Config) {
 // fixedMemory is the memory that every server needs, in bytes.
 const fixedMemory = 24 << 20
 
-// heapGrowth is how far the heap of an SFTP or HTTP server may grow before a garbage collection, in
-// percent. These servers keep so little memory live that with Go's default a collection would run
-// for every 4 MB. That would cost a fifth of an upload over SFTP, and a twentieth of a download of
-// a small file over HTTP. heapGrowth is not used with a cache of upstreams, because the cache's
-// blocks in memory are live. There, the default lets garbage take as much memory as live data,
-// which is enough, and heapGrowth would allow hundreds of megabytes.
+// heapGrowth is the growth of the heap of an SFTP or HTTP server between two garbage collections,
+// in percent of the live heap. These servers keep so little memory live that with Go's default a
+// collection would run for every 4 MB. That would cost a fifth of an upload over SFTP, and a
+// twentieth of a download of a small file over HTTP.
+//
+// heapGrowth is not used with a cache of upstreams, because the cache's blocks in memory are live.
+// Go's default is enough there: it lets garbage take as much memory as live data. With heapGrowth,
+// garbage could take hundreds of megabytes.
 const heapGrowth = 400
 
-// boundHeap makes the garbage collector run more often when the process approaches its documented
-// size, and less often before that. If GOMEMLIMIT and GOGC are set, they have precedence.
+// boundHeap makes the garbage collector run more often when the process approaches the size that
+// the documentation states, and less often before that. If GOMEMLIMIT and GOGC are set, they have
+// precedence.
 func boundHeap(cfg *settings.Config) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		limit := int64(fixedMemory)

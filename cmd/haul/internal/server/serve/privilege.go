@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// userToBecome looks up the user of --user, or returns nil if the user does not change. It is
+// userToBecome looks up the user of --user. It returns nil if the user does not change. It is
 // called with the other checks, before any socket is open.
 func userToBecome(spec string) (*privilege.User, error) {
 	if spec == "" {
@@ -23,8 +23,8 @@ func userToBecome(spec string) (*privilege.User, error) {
 	return &u, nil
 }
 
-// mayBecome returns an error if this process cannot become the user. "haul config check" does not
-// call it, because another user runs that command.
+// mayBecome returns an error if this process lacks the right to become the user. "haul config
+// check" does not call it, because it may run as another user than the server.
 func mayBecome(user *privilege.User, cfg *settings.Config) error {
 	if user == nil || cfg.Unconfined {
 		return nil
@@ -46,8 +46,8 @@ func ownUsers(become *privilege.User) []int {
 }
 
 // dropPrivileges drops the rights that the server no longer needs once everything is open: first
-// access to files outside its directories, then root or capabilities. It cannot be undone. After an
-// error the process must end.
+// access to files outside its directories, then root or capabilities. That cannot be undone, so
+// after an error the process must exit.
 //
 // Confine is called first because it finds the directories by name, and the new user may not be
 // able to reach them. If the system cannot confine a process, the server runs unconfined.

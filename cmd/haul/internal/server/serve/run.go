@@ -38,28 +38,28 @@ import (
 // A protocol is one service of a server. Its methods are called in this order.
 type protocol interface {
 	Secrets() []userroots.Secret                                  // files of the service that no client may access
-	KeepSecret(all []userroots.Secret) error                      // refuses to serve a secret of any service
+	KeepSecret(all []userroots.Secret) error                      // refuses to serve a file that is secret for any service
 	Listen(ctx context.Context, passed *handover.Inherited) error // opens the sockets, or takes over those passed to the process
 	RegisterMetrics(counts *meter.Registry)                       // registers the counters of the service
 	Announce()                                                    // prints the addresses, and how to use them
 	SandboxPaths(c *privilege.Confinement)                        // adds the parts of the file system that the service needs
 	StartBackground(ctx context.Context)                          // starts background work, once privileges are dropped
-	Serve(ctx context.Context) error                              // serves until ctx and the transfers have ended
+	Serve(ctx context.Context) error                              // serves until ctx has ended and the transfers are done
 	Sockets() ([]handover.Socket, error)                          // returns duplicates of the sockets, for a successor
-	Retire(limit time.Duration)                                   // a successor has the sockets: Serve returns after the transfers under way, or after limit
+	Retire(limit time.Duration)                                   // a successor has the sockets: makes Serve return once the transfers are done, or after limit
 	Alive() bool                                                  // reports whether the service works, for the watchdog
-	Name() string                                                 // names the sockets in a handover
-	String() string                                               // "TFTP on [127.0.0.1:69]"
+	Name() string                                                 // returns the name of the service in a handover
+	String() string                                               // returns a description such as "TFTP on [127.0.0.1:69]"
 	Close()
 }
 
-// A server is a server that is being set up, and later runs.
+// A server holds the parts of a server, while it is set up and while it runs.
 type server struct {
 	cfg      settings.Config
 	env      service.Env
 	user     *privilege.User // the user that the process becomes; nil means no change
 	services []protocol
-	boot     *bootd.Service // also one of services; nil if the server does not answer boot clients
+	boot     *bootd.Service // the boot service, which is also in services; nil if the server does not answer boot clients
 	admin    *admin.Server
 	board    *status.Board // nil without a status page
 }
@@ -74,8 +74,8 @@ func newServer(cfg settings.Config, out io.Writer) *server {
 	return &server{cfg: cfg, env: service.Env{Out: out, JSON: json, Log: console.NewLogger(out, json, level)}}
 }
 
-// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of the end of
-// ctx has a method Signal() os.Signal, the log names the signal.
+// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of ctx has a
+// method Signal() os.Signal, the log names the signal.
 //
 // A mistake in the configuration is a [failure.Usage]. If a socket cannot be opened, the error is a
 // [failure.Listen]; if the reason is a file of this machine, the error is a [failure.Local].
@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg settings.Config, out io.Writer) error {
 }
 
 func (s *server) run(ctx context.Context) error {
-	requests := handover.NewRequests(s.cfg.Reload) // keeps the requests until the server can handle them
+	requests := handover.NewRequests(s.cfg.Reload) // collects requests from now on; they are handled once the server serves
 	defer requests.Close()
 	before, err := handover.FindPredecessor()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *server) start(ctx context.Context, requests *handover.Requests) error {
 	if err := cfg.Notify.HideProcess(); err != nil {
 		return err
 	}
-	environ := os.Environ() // the calls below remove variables that are meant for this process only
+	environ := os.Environ() // a copy, because the calls below remove variables that are meant for this process only
 	env.Notifier = cfg.Notify.New()
 	env.Counts, s.board = newCounts(cfg, env.Notifier.Report)
 	err = s.open()
@@ -193,8 +193,9 @@ func (s *server) open() (err error) {
 }
 
 // openServices opens everything that the protocols need except their sockets. The boot service is
-// opened first, because it observes the files that clients fetch. It is the last service in the
-// list, because it sends clients to the other services.
+// opened first, because it has to be notified of the files that clients fetch from the other
+// services. It is the last one in the list, because it sends clients to the other services, which
+// have to listen by then.
 func (s *server) openServices() (err error) {
 	cfg, env := &s.cfg, &s.env
 	if cfg.Boot.Answer {
@@ -237,8 +238,8 @@ func (s *server) openServices() (err error) {
 	return nil
 }
 
-// keepSecrets makes sure that the server serves no file that clients must not access. Such files
-// belong to the services, or are in all.
+// keepSecrets returns an error if the server would serve a file that clients must not access. These
+// files are the secrets of the services and those in all.
 func (s *server) keepSecrets(all []userroots.Secret) error {
 	for _, p := range s.services {
 		all = append(all, p.Secrets()...)
@@ -292,8 +293,8 @@ func (s *server) announce() privilege.Confinement {
 	return sandbox
 }
 
-// serve runs the services, and keeps the service manager informed. If one service fails, all end.
-// After a successor has taken over, each service finishes its transfers.
+// serve runs the services, and keeps the service manager informed. If one service fails, serve
+// stops all of them. After a successor has taken over, each service finishes its transfers.
 func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handover.Restarter) error {
 	log := s.env.Log
 	var names []string
@@ -310,7 +311,7 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 		p.StartBackground(running)
 	}
 	s.admin.WarnUnreadable()
-	watched, unwatch := context.WithCancel(running) // ends when the service manager no longer watches this process
+	watched, unwatch := context.WithCancel(running) // cancelled when the service manager no longer watches this process
 	defer unwatch()
 	restart.Sockets = func() ([]handover.Socket, error) { return s.sockets() }
 	restart.HandOver = func(pid int) {
@@ -338,15 +339,15 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 		}
 		<-running.Done()
 		if !restart.Retired() {
-			_ = m.Stopping("waiting for transfers to finish") // the manager notices the end in any case
+			_ = m.Stopping("waiting for transfers to finish") // if this fails, the manager still notices that the process exits
 		}
 	})
 	errs := make([]error, len(s.services))
 	for i, p := range s.services {
 		served.Go(func() {
 			errs[i] = p.Serve(running)
-			// The service has failed, has ended because ctx has ended, or has retired while the
-			// other services still run.
+			// Serve returns in three cases: the service has failed, ctx has ended, or the service
+			// has retired while other services still run.
 			if restart.Ended(p.Name()); !restart.Retired() {
 				end()
 			}
@@ -354,12 +355,12 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 	}
 	served.Wait()
 	end()
-	reported.Wait() // otherwise the process might end before the last report
+	reported.Wait() // otherwise the process might exit before the last report
 	return errors.Join(errs...)
 }
 
 // startSpawner starts the process that can start a successor. On systems without spawners it
-// returns nil, or an error if --restartable was set.
+// returns nil, or an error if --restartable is set.
 func startSpawner(cfg *settings.Config, env []string) (*handover.Spawner, error) {
 	s, err := handover.StartSpawner(env)
 	switch {
@@ -373,13 +374,13 @@ func startSpawner(cfg *settings.Config, env []string) (*handover.Spawner, error)
 	return s, nil
 }
 
-// A signalError is the cause of a context's end, and names a signal.
+// A signalError is a cause for which a context was cancelled. It names a signal.
 type signalError interface {
 	error
 	Signal() os.Signal
 }
 
-// logSignal logs the signal that ends ctx. It returns a function that waits until the line is
+// logSignal logs the signal that cancels ctx. It returns a function that waits until the line is
 // written.
 func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait func()) {
 	logged := make(chan struct{})

@@ -19,8 +19,8 @@ func sourceSecrets(cfg *settings.Config, sources *source.Set) (all []userroots.S
 	return all
 }
 
-// sandboxSources adds the resources needed to log in again, to look up names, and to fill the
-// cache.
+// sandboxSources adds the resources that upstreams need while the server runs: to log in again, to
+// look up names, and to fill the cache.
 func sandboxSources(c *privilege.Confinement, cfg *settings.Config, sources *source.Set) {
 	n := sources.Needs()
 	c.Read, c.Sockets, c.Connect = append(c.Read, n.Read...), append(c.Sockets, n.Sockets...), append(c.Connect, n.Ports...)

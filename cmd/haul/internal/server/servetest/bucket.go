@@ -13,7 +13,7 @@ type Bucket struct {
 	*s3test.Server
 
 	mu     sync.Mutex
-	faults map[string]Fault // by keys; guarded by mu
+	faults map[string]Fault // by the keys of objects; guarded by mu
 }
 
 // A Fault answers a request for an object in place of the server, which it may call.
@@ -34,13 +34,14 @@ func NewBucket(t testing.TB) *Bucket {
 	return b
 }
 
-// Env returns the environment in which haul finds the server and has keys for it.
+// Env returns the environment variables with which haul finds the server, and keys that the server
+// accepts.
 func (b *Bucket) Env() []string {
 	return []string{"AWS_ENDPOINT_URL=" + b.URL, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_PROFILE=", "AWS_SESSION_TOKEN="}
 }
 
-// Break makes a fault answer all requests for an object; nil removes the fault. The key "" stands
-// for listings.
+// Break makes a fault answer all requests for an object. A nil fault makes the server answer again.
+// The key "" stands for requests that list objects.
 func (b *Bucket) Break(key string, f Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// TFTP runs a server on loopback until the test ends. It returns the server's address.
+// TFTP runs a TFTP server on loopback until the test ends. It returns the server's address.
 func TFTP(t testing.TB, s tftp.Config) netip.AddrPort {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -26,8 +26,8 @@ func TFTP(t testing.TB, s tftp.Config) netip.AddrPort {
 	return l.Addr()
 }
 
-// SSHConfig returns a hook that configures each connection of a server, with this host key and the
-// users who may log in.
+// SSHConfig returns an [sftp.Server].SSH hook. It configures each connection with this host key,
+// and with the users who may log in.
 func SSHConfig(host ssh.Signer, who *users.Directory) func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 	return func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 		c := &ssh.ServerConfig{}
@@ -37,7 +37,7 @@ func SSHConfig(host ssh.Signer, who *users.Directory) func(context.Context, net.
 	}
 }
 
-// SFTP runs a server on loopback until the test ends. It returns the server's address.
+// SFTP runs an SFTP server on loopback until the test ends. It returns the server's address.
 func SFTP(t testing.TB, s *sftp.Server) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

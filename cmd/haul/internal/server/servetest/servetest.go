@@ -17,7 +17,8 @@ import (
 // that long.
 const Patience = time.Minute
 
-// Eventually waits until is returns true.
+// Eventually waits until the function is returns true. what describes that condition, for the
+// failure.
 func Eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	pause := time.Millisecond
@@ -85,9 +86,9 @@ func (l *Buffer) String() string {
 	return l.b.String()
 }
 
-// WriteProgram writes a program that a test runs. Meanwhile it prevents the start of other
-// processes. A process that another test starts at the same time would have the file open for
-// writing until it executes its own program, and a file that is open for writing cannot be run.
+// WriteProgram writes a program that a test runs. It keeps other processes from being started
+// meanwhile. A process that another test starts at that time would inherit the open file until it
+// executes its own program, and a file that is open for writing cannot be executed.
 func WriteProgram(t *testing.T, file, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// An SFTPHost is an SFTP server that can be stopped and started, with a home directory. The
-// ssh_config, keys and known_hosts of the directory let a client log in to the server as "boot"
+// An SFTPHost is an SFTP server that can be stopped and started again, and a home directory for its
+// clients. The ssh_config, keys and known_hosts in Home let a client log in to the server as "boot"
 // with a key.
 type SFTPHost struct {
 	Home string
@@ -34,7 +34,7 @@ type SFTPHost struct {
 	stop func() // nil while it is stopped; guarded by mu
 }
 
-// NewSFTPHost starts a server that gives this account to everybody who has the key.
+// NewSFTPHost starts a server. Everybody who has the key in Home gets the account a.
 func NewSFTPHost(t testing.TB, a sftp.Account) *SFTPHost {
 	t.Helper()
 	h := &SFTPHost{Home: t.TempDir(), t: t, account: a}
@@ -62,7 +62,7 @@ func NewSFTPHost(t testing.TB, a sftp.Account) *SFTPHost {
 	return h
 }
 
-// NewKey creates a key. It returns the key also as a private key file.
+// NewKey creates a key. It returns the key as a signer, and as the content of a private key file.
 func NewKey(t testing.TB) (ssh.Signer, *pem.Block) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
@@ -80,7 +80,7 @@ func NewKey(t testing.TB) (ssh.Signer, *pem.Block) {
 	return signer, private
 }
 
-// Start starts the server, at the port that it has had before. Any goroutine may call it.
+// Start starts the server, at the same port as before. Any goroutine may call it.
 func (h *SFTPHost) Start() {
 	h.t.Helper()
 	h.mu.Lock()
@@ -103,7 +103,7 @@ func (h *SFTPHost) Start() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = s.Serve(ctx, l) // connections are cut off, which the test intends
+		_ = s.Serve(ctx, l) // returns nil after Stop; a failed Accept or a hanging store shows in the test itself
 	}()
 	h.stop = func() {
 		cancel()
@@ -111,7 +111,7 @@ func (h *SFTPHost) Start() {
 	}
 }
 
-// Stop ends the server and its connections.
+// Stop stops the server and cuts its connections.
 func (h *SFTPHost) Stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenTerminal opens a terminal. The master is the side at which somebody types and sees the
-// output. Both sides are closed when the test ends.
+// OpenTerminal opens a terminal. The test uses the master in place of a person: what it writes
+// there is typed, and it reads the output there. Both sides are closed when the test ends.
 func OpenTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// LogCertificate makes a Set log faults of its certificates, and log when a new certificate takes
-// effect.
+// LogCertificate makes a Set log two kinds of events: faults of its certificates, and the use of a
+// new certificate.
 func LogCertificate(set *certs.Set, name string, say SayFunc) {
 	set.Report = func(err error) {
 		say(slog.LevelWarn, name+" certificate", slog.String("error", err.Error()))

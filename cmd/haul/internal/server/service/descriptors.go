@@ -10,12 +10,13 @@ import (
 // sockets, directories, files that are being opened, and metrics.
 const SpareDescriptors = 128
 
-// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader. An eighth of
-// the service's descriptors is another bound.
+// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader. They may not
+// use more than an eighth of the service's descriptors either.
 const SmallFiles = 256
 
-// FewFiles is the number of open files below which a limit that follows from the number of
-// descriptors is always logged. From this number on, it is logged only if a setting asks for more.
+// FewFiles decides when a service logs how many files it can have open, if descriptors are the
+// limit. Below this number it always logs that. Otherwise it logs it only if a setting asks for
+// more.
 const FewFiles = 1000
 
 // Share returns each service's share of the descriptors of the process.

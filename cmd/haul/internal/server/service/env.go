@@ -18,16 +18,16 @@ import (
 
 // An Env holds the data that all services of a server share. Package serve creates it.
 type Env struct {
-	Out  io.Writer // messages outside the log
-	JSON bool      // messages are also lines of JSON
+	Out  io.Writer // receives the messages that are not part of the log
+	JSON bool      // those messages are lines of JSON too
 	Log  *slog.Logger
 
-	Counts   *meter.Registry // nil counts nothing
+	Counts   *meter.Registry // counts transfers; nil means that nothing is counted
 	Sources  source.Set      // the upstreams
-	Notifier notify.Notifier // reports to hooks and the audit log
+	Notifier notify.Notifier // passes reports to the hooks and the audit log
 
-	// Owners are the users that the server runs as, now and later. Files that authentication
-	// depends on must belong to one of them or to root.
+	// Owners are the IDs of the users that the server runs as, at first and later. Files that
+	// authentication depends on must belong to one of them or to root.
 	Owners []int
 
 	// Predecessor is the process whose sockets this one takes over; nil if no server ran before.
@@ -38,7 +38,7 @@ type Env struct {
 	Requested func(site.Client, string)
 }
 
-// Say prints a message outside the log.
+// Say prints a message that is not part of the log.
 func (e *Env) Say(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); e.JSON {
 		slog.New(slog.NewJSONHandler(e.Out, nil)).Info(text)

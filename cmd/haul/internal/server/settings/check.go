@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A flag names a setting in a message.
+// A flag is the name of a setting, for messages.
 type flag = failure.Flag
 
 // mistakes holds the mistakes in a configuration.
@@ -93,8 +93,8 @@ func (m *mistakes) checkAddrs(setting flag, network string, addrs []string) {
 	}
 }
 
-// checkDistinct refuses an address that two TCP services have. Otherwise the system would report
-// that another server uses the address.
+// checkDistinct reports an address that is configured for two TCP services. Without this check, the
+// system would report that another server uses the address.
 func (cfg *Config) checkDistinct(m *mistakes) {
 	has := map[string]flag{}
 	for _, p := range []struct {
@@ -134,10 +134,10 @@ func (cfg *Config) checkNumbers(m *mistakes) {
 	m.between("http-conns-per-source", cfg.HTTP.MaxConnsPerSource, 0, mostConns)
 	m.when(cfg.Trace.HexBytes < 0 || cfg.Trace.HexBytes > trace.MaxDatagram, "trace-hex", "%s %d: it is 0 to %d bytes", flag("trace-hex"), cfg.Trace.HexBytes, trace.MaxDatagram)
 	m.when(cfg.Trace.HexBytes > 0 && !cfg.Trace.Text, "trace-hex", "%s needs %s: it shows the bytes of the packets that %s shows", flag("trace-hex"), flag("trace"), flag("trace"))
-	if t.WindowSize == 0 { // Options would replace 0 with a default
+	if t.WindowSize == 0 { // check this here, because Options would replace 0 with a default
 		m.add("windowsize", "%s 0: it is 1 to 65535 blocks", flag("windowsize"))
 	} else if err := (transfer.Options{BlockSize: t.BlockSize, Window: t.WindowSize}).Check(); err != nil {
-		option, text, _ := strings.Cut(err.Error(), " ") // the error begins with the name of the option, which is the name of the setting too
+		option, text, _ := strings.Cut(err.Error(), " ") // begins with the option's name, which is also the setting's
 		m.add(flag(option), "%s %s", flag(option), text)
 	}
 }
@@ -145,7 +145,8 @@ func (cfg *Config) checkNumbers(m *mistakes) {
 // congestionName matches the name of a congestion control algorithm.
 var congestionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,15}$`)
 
-// checkCongestion checks what can be checked without asking the kernel.
+// checkCongestion checks the name of the congestion control, as far as that is possible without the
+// kernel.
 func (cfg *Config) checkCongestion(m *mistakes) {
 	switch name := cfg.Congestion; {
 	case name == "":
@@ -159,15 +160,15 @@ func (cfg *Config) checkCongestion(m *mistakes) {
 }
 
 const (
-	leastMemory = 1 << 20 // bytes: enough for some transfers with any block size
+	leastMemory = 1 << 20 // in bytes; enough for some transfers with any block size
 	mostMemory  = 1 << 40
 
-	leastRate = 1 << 10 // bytes a second: a slower transfer would look as if it hung
+	leastRate = 1 << 10 // in bytes a second; a slower transfer would look as if it hung
 	mostRate  = 1 << 40
 
 	mostTransfers = 1 << 20
-	mostRequests  = 1 << 20 // a second, of TFTP
-	// MaxLoops bounds [TFTP.Loops].
+	mostRequests  = 1 << 20 // TFTP requests a second
+	// MaxLoops is the maximum of [TFTP.Loops].
 	MaxLoops = 1024
 )
 
@@ -181,7 +182,7 @@ func (cfg *TFTP) check(m *mistakes) {
 	m.when(cfg.MTU > MaxMTU || cfg.MTU < MinMTU && cfg.MTU != 0 && cfg.MTU != -1, "mtu", "%s %d: %w", flag("mtu"), cfg.MTU, ErrMTU)
 }
 
-// ports returns the range of ports in the form that the flag takes.
+// ports returns the range of ports in the syntax of the flag.
 func (cfg *TFTP) ports() string {
 	if cfg.FirstPort == cfg.LastPort {
 		return fmt.Sprint(cfg.FirstPort)
@@ -189,7 +190,7 @@ func (cfg *TFTP) ports() string {
 	return fmt.Sprintf("%d-%d", cfg.FirstPort, cfg.LastPort)
 }
 
-// checkHTTP checks what can be checked without opening anything.
+// checkHTTP checks the settings of HTTP, without opening anything.
 func (cfg *Config) checkHTTP(m *mistakes) {
 	h := &cfg.HTTP
 	plain, secure := AnyAddr(h.Listen), AnyAddr(h.ListenTLS)
@@ -213,7 +214,7 @@ func (cfg *Config) checkHTTP(m *mistakes) {
 	cfg.checkPrecompressed(m)
 }
 
-// checkFiles checks the rules for clients that do not log in. Its errors do not show a faulty URL,
+// checkFiles checks the rules for clients that do not log in. Its errors never repeat a faulty URL,
 // because the URL may contain a password.
 func (cfg *Config) checkFiles(m *mistakes) {
 	f := &cfg.Files
@@ -226,8 +227,9 @@ func (cfg *Config) checkFiles(m *mistakes) {
 	}
 }
 
-// checkPrecompressed refuses precompressed variants if a client could upload a variant of another
-// client's file, or if rules map a name and its variant to different directories.
+// checkPrecompressed checks the setting for precompressed variants of files. It refuses that
+// setting in two cases: if a client could upload a variant of another client's file, or if rules
+// map a name and its variant to different directories.
 func (cfg *Config) checkPrecompressed(m *mistakes) {
 	switch {
 	case !cfg.HTTP.Precompressed:

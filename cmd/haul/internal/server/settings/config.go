@@ -31,33 +31,33 @@ type Config struct {
 	// TFTP, and HTTP without users, search them in order. Users who log in get the first directory.
 	Dirs []string
 
-	Cache source.Caching // of upstreams
+	Cache source.Caching // keeps data that was read from upstreams
 
 	TFTP  TFTP
 	SFTP  SFTP
 	HTTP  HTTP
 	Files Files
 	Boot  proxydhcp.Settings
-	Trace trace.Setup // of TFTP packets, as text on the server's output
+	Trace trace.Setup // records TFTP packets, for example as text on the server's output
 
 	// Allow and Deny are the networks that are served and not served. An empty Allow allows all
 	// networks.
 	Allow, Deny []netip.Prefix
 
-	// NoFsync publishes uploads without waiting for the disk, except at the checkpoints of uploads
-	// that can be resumed. It applies to uploads of users too. If the machine crashes shortly
-	// after, files may be lost or incomplete although clients have seen their uploads succeed.
+	// NoFsync publishes uploads without waiting for the disk, also for users who log in. Only the
+	// checkpoints of resumable uploads still wait for it. If the machine crashes soon after an
+	// upload, the file may be lost or incomplete, although the client was informed of success.
 	NoFsync bool
 
 	// Congestion names the TCP congestion control for SFTP and HTTP, such as "bbr"; "" means the
 	// system's default. Only Linux supports this.
 	Congestion string
 
-	// Grace is how long transfers may continue once the server ends. It must be above 0. Its
+	// Grace is how long transfers may continue when the server shuts down. It must be above 0. Its
 	// default is in [tftp.Defaults].
 	Grace time.Duration
 
-	// User is the user that the process changes to once its files and sockets are open: NAME,
+	// User is the user that the process becomes once its files and sockets are open: NAME,
 	// NAME:GROUP or UID:GID. By default the user does not change.
 	User string
 
@@ -68,9 +68,9 @@ type Config struct {
 	// Restartable allows restarts without downtime, by SIGUSR2.
 	Restartable bool
 
-	// Reload makes SIGHUP restart this server as well, so that it reads its configuration file
-	// again. Set it if the settings come from a file. Without it, SIGHUP ends the server. It
-	// implies Restartable.
+	// Reload makes SIGHUP restart this server, so that it reads its configuration file again. Set
+	// it if the settings come from a file. Without it, SIGHUP stops the server. It implies
+	// Restartable.
 	Reload bool
 
 	// Metrics is the address at which Prometheus reads metrics; "" means that there are no metrics.
@@ -84,7 +84,7 @@ type Config struct {
 	// LogFormat is "text", the default, or "json".
 	LogFormat string
 
-	// Quiet logs only failures.
+	// Quiet restricts the log to failures.
 	Quiet bool
 
 	// Notify holds the settings for hooks and for the audit log.
@@ -94,11 +94,11 @@ type Config struct {
 // Files holds the rules for clients that do not log in, by TFTP and HTTP.
 type Files struct {
 	Roots     []Root         // directories for some clients; the first match applies
-	PerClient site.PerClient // whether clients have their own directories below the others
-	Shared    bool           // with PerClient: files that are missing in a client's directory come from the directory above it
+	PerClient site.PerClient // says whether each client gets its own directory below the others
+	Shared    bool           // with PerClient: a file that is missing in a client's own directory is read from the directory above it
 	Map       string         // the file of rules that rewrite names
 	FoldCase  bool           // names match files in any case
-	Hidden    bool           // serves names that begin with a dot, and accepts them
+	Hidden    bool           // also serves and accepts names that begin with a dot
 	Access    []site.Rule    // which clients may read or write which files; the first match applies
 
 	// Upload lets clients write files; by default they may not. UploadDir is the directory for
@@ -107,12 +107,12 @@ type Files struct {
 	Upload    site.Policy
 	UploadDir string
 
-	// MaxUpload limits the size of an upload by TFTP or HTTP, also for users. It must be above 0.
-	// Its default is in [tftp.Defaults].
+	// MaxUpload is the maximum size of an upload by TFTP or HTTP, also for users who log in. It
+	// must be above 0. Its default is in [tftp.Defaults].
 	MaxUpload int64
 }
 
-// A Root is a directory for some clients.
+// A Root is a directory that only some clients get.
 type Root struct {
 	For site.Match
 	Dir string
@@ -120,37 +120,36 @@ type Root struct {
 
 // TFTP holds the settings of TFTP.
 type TFTP struct {
-	// Listen lists the addresses; the default is ":69". Fallback is used if the process is not
-	// permitted to use them; "" means that there is no fallback.
+	// Listen lists the addresses; the default is ":69". Fallback is used in place of them if the
+	// process is not permitted to use them; "" means that there is no fallback.
 	Listen   []string
 	Fallback string
 
-	// SinglePort makes the server answer from the port that received the request. Otherwise each
-	// transfer gets a port from FirstPort to LastPort, or a port that the kernel chooses if they
-	// are 0.
+	// SinglePort makes the server answer from the port that received the request. Without it, each
+	// transfer gets a port from FirstPort to LastPort. If these are 0, the kernel chooses a port.
 	SinglePort          bool
 	FirstPort, LastPort uint16
 
-	// MTU is the maximum size of the IP packets sent: MinMTU to MaxMTU bytes; 0, the default, means
-	// the MTU that the kernel reports; -1 means any size that clients choose.
+	// MTU is the maximum size of the IP packets that are sent, MinMTU to MaxMTU bytes. 0, the
+	// default, means the MTU that the kernel reports, and -1 means any size that clients choose.
 	MTU int
 
 	MaxTransfers int   // transfers at a time, 1 to 1,048,576; the default is in tftp.Defaults
 	MaxPerClient int   // transfers at a time for one address; 0 means no limit
 	Rate         int   // requests a second from one address; 0 means the default of tftp.Defaults, -1 no limit
 	Loops        int   // event loops for each address, up to 1024; 0 means one for every two CPUs
-	Memory       int64 // for the buffers of all transfers, 1 MiB to 1 TiB; the default is in tftp.Defaults
+	Memory       int64 // memory for the buffers of all transfers, 1 MiB to 1 TiB; the default is in tftp.Defaults
 	BlockSize    int   // the largest block, in bytes; 0 means any size
 	WindowSize   int   // the largest window, 1 to 65535 blocks; the default is in tftp.Defaults
 
-	// Bandwidth and BandwidthPerClient limit the bytes a second in each direction, for all
-	// transfers together and for one address; 0 means no limit.
+	// Bandwidth limits all transfers together, and BandwidthPerClient the transfers of one address.
+	// Both are in bytes a second for each direction; 0 means no limit.
 	Bandwidth, BandwidthPerClient int64
 
-	Refuse   []tftp.ClientRule // each rule sets Refuse
-	Rollover []tftp.ClientRule // each rule sets Rollover
+	Refuse   []tftp.ClientRule // options to refuse for some clients: rules that set ClientRule.Refuse
+	Rollover []tftp.ClientRule // block number after 65535 for some clients: rules that set ClientRule.Rollover
 
-	NoOffload     bool // disables splitting and joining of datagrams by the kernel
+	NoOffload     bool // keeps the kernel from splitting and joining datagrams
 	UploadParents bool // uploads create missing directories
 }
 
@@ -172,13 +171,13 @@ type SFTP struct {
 	// Otherwise there is a single user, with a password for this run.
 	Users string
 
-	// HostKeys is the directory of the host keys; "" means the default. With [NoHostKeys], a new
-	// key is used for this run only.
+	// HostKeys is the directory of the host keys; "" means the default. With [NoHostKeys], the
+	// server uses a new key for this run, and keeps it in memory only.
 	HostKeys string
 
-	Rate              int64 // in each direction, for all users together; 0 means no limit
-	MaxConns          int   // connections at a time, 1 to 65,536; the default is 1024
-	MaxConnsPerSource int   // from one address (IPv6: one /64), 1 to 65,536; the default is penalty.DefaultMaxConnsPerSource
+	Rate              int64 // limits all users together, in each direction; 0 means no limit
+	MaxConns          int   // maximum number of connections, 1 to 65,536; the default is 1024
+	MaxConnsPerSource int   // maximum for one address (IPv6: one /64), 1 to 65,536; the default is penalty.DefaultMaxConnsPerSource
 
 	// Connections from the networks of Proxies begin with a PROXY header. With UnixProxies, so do
 	// all connections by a unix socket.
@@ -187,36 +186,36 @@ type SFTP struct {
 
 	InPlace     bool           // shows an upload under its final name from its first byte
 	SpecialBits bool           // users may set setuid, setgid and sticky bits
-	Exempt      []netip.Prefix // networks that are never locked out, and to which the limit for one address does not apply
+	Exempt      []netip.Prefix // networks that are never locked out, and that MaxConnsPerSource does not apply to
 }
 
-// NoHostKeys is the value of [SFTP.HostKeys] for a key in memory. For example, it allows serving a
-// tree that contains all default directories of host keys.
+// NoHostKeys is the value of [SFTP.HostKeys] that keeps the host key in memory only. It is needed,
+// for example, to serve a tree that contains all default directories of host keys.
 const NoHostKeys = "none"
 
 // HTTP holds the settings of HTTP and HTTPS.
 type HTTP struct {
 	Listen    []string // the addresses of HTTP; the default is ":80"
-	Fallback  string   // the address if the process is not permitted to use those; "" means that there is no fallback
+	Fallback  string   // the address to use if the process may not use those of Listen; "" means that there is no fallback
 	ListenTLS []string // the addresses of HTTPS; none by default
 
 	// Cert and Key are PEM files: the certificate with its intermediates, and its private key. Key
 	// is Cert by default. Without Cert, HTTPS uses a self-signed certificate.
 	Cert, Key string
 
-	Listing       bool   // shows the entries of directories
+	Listing       bool   // a directory is answered with a list of its entries
 	Index         string // the file that is served for a directory, if it exists; "" means no file; the default is index.html
-	Precompressed bool   // sends NAME.br, NAME.zst or NAME.gz for NAME
+	Precompressed bool   // sends NAME.br, NAME.zst or NAME.gz in place of NAME to clients that accept it
 
-	// Users is the users file; with "" no login is needed. Without HTTPS, Users requires
+	// Users is the users file; "" means that nobody has to log in. Without HTTPS, Users requires
 	// PlainPasswords, and a proxy in front of the server that provides TLS.
 	Users          string
 	PlainPasswords bool
 	Exempt         []netip.Prefix // networks that are never locked out for wrong passwords
 
-	Rate              int64 // in each direction, for all of HTTP together; 0 means no limit
-	RatePerSource     int64 // in each direction, for one address (IPv6: one /64), without users; 0 means no limit
-	MaxConnsPerSource int   // connections to a port from one address (IPv6: one /64), up to 65,536; 0 means half of all connections
+	Rate              int64 // limits all of HTTP together, in each direction; 0 means no limit
+	RatePerSource     int64 // limits one address (IPv6: one /64), in each direction; only without Users; 0 means no limit
+	MaxConnsPerSource int   // connections to a port from one address (IPv6: one /64), up to 65,536; 0 means half of all
 
 	// Connections from the networks of Proxies begin with a PROXY header. With UnixProxies, so do
 	// all connections by a unix socket.
@@ -230,10 +229,10 @@ type Status struct {
 	// the address, Users and Cert are required.
 	Listen string
 
-	Users     string   // the users file for access to the page; "" lets everybody see it
-	Cert, Key string   // as for HTTPS
-	Hosts     []string // names by which browsers reach the page without Users
-	Profiles  bool     // also shows profiles of the process
+	Users     string   // the users file for logins to the page; "" means that everybody may see the page
+	Cert, Key string   // the certificate and its key, as for HTTPS
+	Hosts     []string // without Users: names by which browsers may reach the page
+	Profiles  bool     // the page also offers profiles of the process
 }
 
 // DefaultSFTPConns is the default of [SFTP.MaxConns].
@@ -265,7 +264,8 @@ func (cfg *Config) ServesSFTP() bool { return AnyAddr(cfg.SFTP.Listen) }
 // ServesHTTP reports whether HTTP or HTTPS is served.
 func (cfg *Config) ServesHTTP() bool { return AnyAddr(cfg.HTTP.Listen) || AnyAddr(cfg.HTTP.ListenTLS) }
 
-// ServesAnybody reports whether clients that do not log in are served files, by the rules of Files.
+// ServesAnybody reports whether the server serves files to clients that do not log in, by the rules
+// of Files.
 func (cfg *Config) ServesAnybody() bool {
 	return cfg.ServesTFTP() || cfg.ServesHTTP() && cfg.HTTP.Users == ""
 }
@@ -285,8 +285,8 @@ func (cfg *Config) Directories() []string {
 	return append(all, cfg.Files.UploadDir)
 }
 
-// Simple reports whether all clients get the same directory unchanged. In that case no [site.Site]
-// is needed, which is an advantage because the listings of a Site have to fit in memory.
+// Simple reports whether all clients get the same directory unchanged. If so, no [site.Site] is
+// needed. That is an advantage, because a Site has to keep a whole listing in memory.
 func (cfg *Config) Simple() bool {
 	return len(cfg.Dirs) == 1 && len(cfg.Files.Roots) == 0 && cfg.Files.PerClient == site.NotPerClient && cfg.Files.Map == "" && len(cfg.Files.Access) == 0 &&
 		!cfg.Files.FoldCase && cfg.Files.UploadDir == "" && cfg.Files.Upload != site.UploadUnique && !cfg.Boot.Answer

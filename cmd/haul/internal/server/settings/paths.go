@@ -26,8 +26,8 @@ func DefaultUsersFile() (string, error) {
 }
 
 // StateDir returns the default directory of host keys and certificates. If the system has no such
-// directory, the error asks the user to name one: what describes the content of the directory, and
-// value is a placeholder such as DIR for the setting's value.
+// directory, the error asks for a value of setting: what describes the content of the directory,
+// and value is a placeholder for the value, such as DIR.
 func StateDir(setting failure.Flag, what, value string) (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
@@ -46,7 +46,7 @@ func ownDir(systemd, root, xdg, below string) (string, error) {
 	if os.Geteuid() == 0 {
 		return root, nil
 	}
-	// The specification requires relative paths to be ignored.
+	// The specification says that relative paths must be ignored.
 	if dir := os.Getenv(xdg); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "haul"), nil
 	}
@@ -64,10 +64,10 @@ func (cfg *SFTP) UsersFile() (string, error) {
 	}
 	file, err := DefaultUsersFile()
 	if err != nil {
-		return "", nil // without a default directory there is no users file
+		return "", nil // not an error: the system just has no default directory
 	}
-	// If the file exists but cannot be read, that is an error, because the administrator relies on
-	// the file.
+	// Only a missing file means that there are no users. If the file exists but cannot be read,
+	// return the path, so that opening it fails: the administrator relies on the file.
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

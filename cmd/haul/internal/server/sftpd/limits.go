@@ -10,15 +10,15 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// These constants describe the memory that SFTP needs, in bytes. Most connections are idle. A
+// These constants estimate the memory that SFTP needs, in bytes. Most connections are idle. A
 // connection that transfers a file may have an SSH window in memory (2 MiB), and requests and
-// replies (272 KiB each). The sum does not assume that all connections are busy at once. It limits
-// garbage, and does not delay any connection.
+// replies (272 KiB each). The sum assumes that only some connections are busy at once. It limits
+// the garbage in memory, and does not delay any connection.
 const (
 	memoryPerConn    = 96 << 10
 	memoryPerSession = 3 << 20
-	busySessions     = 64       // sessions that transfer files at the same time
-	memoryPerHash    = 20 << 20 // for checking a password (argon2id)
+	busySessions     = 64       // how many sessions are assumed to transfer files at the same time
+	memoryPerHash    = 20 << 20 // needed to check a password (argon2id)
 )
 
 // Memory returns the memory that the service needs, in bytes.
@@ -26,19 +26,19 @@ func Memory(cfg *settings.SFTP) int64 {
 	return int64(cfg.MaxConns)*memoryPerConn + busySessions*memoryPerSession + int64(runtime.GOMAXPROCS(0))*memoryPerHash
 }
 
-// Threads returns how many threads the service may need: each session may wait for a disk that
-// hangs.
+// Threads returns how many threads the service may need at most: each session may occupy one while
+// it waits for a disk that hangs.
 func Threads(cfg *settings.SFTP) int { return cfg.MaxConns * sftp.DefaultMaxChannels }
 
-// An SSH connection needs descriptors for its socket and its open files. Users decide how many
-// files they open; the calculation assumes filesPerConn. One more descriptor is needed for the
-// user's directory.
+// These constants estimate how many descriptors an SSH connection needs: for its socket, for its
+// open files and, if perVisit is 1, for the user's directory. Users decide how many files they
+// open; filesPerConn is an assumption.
 const (
 	filesPerConn   = 4
 	handlesPerUser = sftp.DefaultMaxHandles
 
-	// fewConns: a limit that follows from the number of descriptors is logged if it is below the
-	// setting, or below this number.
+	// fewConns decides when a limit that follows from the number of descriptors is logged: if the
+	// limit is below the setting, or below fewConns.
 	fewConns = 100
 )
 

@@ -27,22 +27,22 @@ import (
 // A log writes the log of SFTP, and counts transfers for the metrics.
 type log struct {
 	*linequeue.Log
-	counts   *meter.Registry    // nil counts nothing
-	report   *activity.Reporter // nil reports nothing
+	counts   *meter.Registry    // nil means that transfers are not counted
+	report   *activity.Reporter // nil means that there are no hooks and no audit log
 	away     ports.RefusedConns
-	locked   linequeue.RateLimited // networks that are refused for some time
-	badConns ports.FailedConns     // connections without a valid PROXY header
+	locked   linequeue.RateLimited // logs networks that are locked out for some time
+	badConns ports.FailedConns     // logs connections without a valid PROXY header
 
 	mu    sync.Mutex
-	tries map[string]*tries // tries of connections that have not logged in yet, by the addresses of both sides; guarded by mu
+	tries map[string]*tries // login attempts of connections without a login so far, by connKey; guarded by mu
 }
 
-// tries records a connection's attempts to log in.
+// tries records the attempts of one connection to log in.
 type tries struct {
-	logged bool   // whether the failure has been logged
+	logged bool   // the failed login has been logged already
 	keys   int    // number of keys that were offered and refused
-	key    string // the last key
-	reason string // why the last key was refused
+	key    string // the last key that was refused
+	reason string // why that key was refused
 }
 
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
@@ -70,7 +70,7 @@ func (l *log) observe(s *sftp.Server) {
 	}
 }
 
-// lockedOut logs that a network is blocked for some time.
+// lockedOut logs that a network is locked out for some time.
 func (l *log) lockedOut(from net.Addr, o sftp.Lockout) {
 	cause, refused := "connections without a login", "connections"
 	if o.Passwords {
@@ -79,12 +79,13 @@ func (l *log) lockedOut(from net.Addr, o sftp.Lockout) {
 	l.locked.Count(slog.LevelWarn, cause, ports.Peer(from), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
 }
 
-// refusedUntil returns the blocked network, and the end of the block.
+// refusedUntil returns two attributes for the log: the network that is locked out, and the time
+// until which that lasts.
 func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
 	return []slog.Attr{slog.String("network", network.String()), slog.String("until", time.Now().Add(left).Format(time.RFC3339))}
 }
 
-// connKey identifies a connection.
+// connKey identifies a connection by the addresses of both sides.
 func connKey(peer, local net.Addr) string { return peer.String() + " " + local.String() }
 
 // begin returns the hook for login attempts of a connection.
@@ -96,11 +97,12 @@ func (l *log) begin(c net.Conn) func(users.Event) {
 	return func(e users.Event) { l.attempt(t, c.RemoteAddr(), e) }
 }
 
-// attempt logs a refused password. Keys are logged together at the end, because clients offer all
-// their keys, and the last key may be right.
+// attempt logs a refused password. For a refused key it only records the key. Clients offer all
+// their keys, and the last one may be accepted, so refused keys are logged together when the
+// connection ends.
 func (l *log) attempt(t *tries, peer net.Addr, e users.Event) {
 	switch {
-	case e.Outcome == users.Accepted, e.Outcome == users.Partial: // see accepted
+	case e.Outcome == users.Accepted, e.Outcome == users.Partial: // the function accepted logs these
 	case e.Key != "" && e.Method == "publickey":
 		l.mu.Lock()
 		t.keys, t.key, t.reason = t.keys+1, e.Key, e.Reason
@@ -135,7 +137,7 @@ func (l *log) accepted(c *ssh.ServerConn, u *users.Login) {
 		slog.String("client", string(c.ClientVersion())))...)
 }
 
-// failed logs a login with correct credentials that failed for another reason.
+// failed logs a login that failed although the credentials were correct.
 func (l *log) failed(c *ssh.ServerConn, user string, err error) {
 	l.mu.Lock()
 	if t := l.tries[connKey(c.RemoteAddr(), c.LocalAddr())]; t != nil {
@@ -150,8 +152,8 @@ func (l *log) failed(c *ssh.ServerConn, user string, err error) {
 // maxShown is how many bytes of a name that a stranger sent are logged.
 const maxShown = 64
 
-// disconnected logs the end of a connection: a logout or, unless it has been logged, the reason why
-// there was no login.
+// disconnected logs that a connection has ended: as a logout or, if nobody logged in and that has
+// not been logged yet, with the reason.
 func (l *log) disconnected(c *sftp.Conn) {
 	l.mu.Lock()
 	key := connKey(c.Peer, c.Local)
@@ -179,14 +181,14 @@ func (l *log) disconnected(c *sftp.Conn) {
 		l.Say(slog.LevelWarn, "sftp login", attrs...)
 		l.report.Login(meter.SFTP, ports.Peer(c.Peer), users.Event{Outcome: users.Refused, User: c.User, Method: "publickey", Key: t.key, Reason: t.reason})
 	case t.logged:
-	default: // such as a port scanner
+	default: // a client that did not try to log in, such as a port scanner
 		attrs[0] = slog.String("result", "none")
 		l.Say(slog.LevelInfo, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
 	}
 }
 
-// shortError returns the reason for the end of a connection, without x/crypto's list of all login
-// attempts.
+// shortError returns the reason why a connection ended. It leaves out the list of all login
+// attempts that x/crypto adds.
 func shortError(err error) string {
 	if _, ok := errors.AsType[*ssh.ServerAuthError](err); ok || err == nil {
 		return "the client left"
@@ -264,8 +266,8 @@ func (l *log) ended(t *sftp.Transfer) {
 	l.Say(level, "sftp", attrs...)
 }
 
-// direction returns the purpose for which a file was opened, from the client's side. For a file
-// that was opened for reading and writing, it returns what was actually done.
+// direction returns the purpose for which a client opened a file. For a file that was opened for
+// both reading and writing, it returns what the client then did.
 func direction(t *sftp.Transfer) string {
 	switch {
 	case t.Read && t.Write && t.Sent() > 0 && t.Received() > 0:
@@ -276,12 +278,12 @@ func direction(t *sftp.Transfer) string {
 	return "read"
 }
 
-// operation logs a change, or a refused attempt to change something.
+// operation logs a change of files or directories, or a failed or refused attempt to make one.
 func (l *log) operation(o *sftp.Operation) {
 	level, result := slog.LevelInfo, meter.Done
 	switch {
 	case o.Err == nil:
-	case errors.Is(o.Err, fs.ErrNotExist): // a normal event: clients often ask for missing files
+	case errors.Is(o.Err, fs.ErrNotExist): // not a warning: clients often ask for missing files
 		result = meter.Failed
 	case errors.Is(o.Err, fs.ErrPermission):
 		level, result = slog.LevelWarn, meter.Refused

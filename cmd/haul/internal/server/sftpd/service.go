@@ -31,7 +31,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxRootsLogged is how many roots that cannot be opened are logged, each in a separate line.
+// maxRootsLogged limits the roots that are logged, one line each, because they cannot be opened.
 const maxRootsLogged = 20
 
 // sharedDirs are directories that hold many unrelated files.
@@ -43,12 +43,12 @@ type Service struct {
 	env      *service.Env
 	srv      *sftp.Server
 	sessions *logins.Sessions
-	oneTime  *oneTimeUser // the only user; nil if there is a users file
+	oneTime  *oneTimeUser // the only user, if there is no users file; otherwise nil
 	roots    *userroots.Roots
 	keys     []users.HostKey
-	hostKeys string // the directory of the keys, or settings.NoHostKeys
+	hostKeys string // the directory of the host keys, or settings.NoHostKeys
 	log      *log
-	config   ssh.ServerConfig // without the authentication
+	config   ssh.ServerConfig // the part of the configuration that is the same for all connections, without the authentication
 	accept   tcp.Server
 	at       []*tcp.Socket
 	asked    []string // the configured addresses
@@ -83,9 +83,9 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 	s.srv = &sftp.Server{
 		SSH: s.configure, Login: s.login,
 		Grace: cfg.Grace, Rate: cfg.SFTP.Rate, MaxConns: cfg.SFTP.MaxConns, MaxConnsPerSource: cfg.SFTP.MaxConnsPerSource,
-		Exempt: slices.Concat(cfg.SFTP.Exempt, cfg.SFTP.Proxies), // a proxy's own connections are health checks
+		Exempt: slices.Concat(cfg.SFTP.Exempt, cfg.SFTP.Proxies), // a proxy's own connections are health checks, so they are exempt too
 	}
-	s.srv.Prepare() // must be done before the confinement
+	s.srv.Prepare() // reads system settings, which a confined process cannot read
 	s.log.observe(s.srv)
 	return s, nil
 }
@@ -141,14 +141,14 @@ func (s *Service) Close() {
 	s.roots.Close()
 }
 
-// configure is the server's hook for a new connection.
+// configure is the sftp.Server's hook for a new connection.
 func (s *Service) configure(_ context.Context, c net.Conn) (*ssh.ServerConfig, error) {
 	config := s.config
 	s.sessions.Users.Configure(&config, users.Options{Audit: s.log.begin(c)})
 	return &config, nil
 }
 
-// login is the server's hook for a user who has authenticated.
+// login is the sftp.Server's hook for a user who has authenticated.
 func (s *Service) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 	l, ok := users.LoginOf(c.Permissions)
 	if !ok {
@@ -188,7 +188,8 @@ func (s *Service) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, err
 	}, nil
 }
 
-// Listen loads the host keys, and opens the sockets, unless systemd has opened them.
+// Listen loads the host keys and opens the sockets, unless systemd or a predecessor has opened
+// them.
 func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	if err := s.openKeys(); err != nil {
 		return err
@@ -203,7 +204,7 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err e
 	return err
 }
 
-// expectProxies sets the fields for PROXY headers.
+// expectProxies sets the fields of the servers that concern PROXY headers.
 func (s *Service) expectProxies() {
 	s.accept.Proxies, s.accept.UnixProxies = s.cfg.SFTP.Proxies, s.cfg.SFTP.UnixProxies
 	s.accept.BadHandshake = func(c *tcp.Conn, err error) { s.log.badConns.Handshake(c, err) }
@@ -214,7 +215,7 @@ func (s *Service) expectProxies() {
 		}
 	}
 	if len(s.accept.Proxies) > 0 || s.accept.UnixProxies {
-		s.accept.MaxConns = 2 * s.srv.MaxConns // twice as many, because as many connections again may wait for their header
+		s.accept.MaxConns = 2 * s.srv.MaxConns // as many connections again may wait for their PROXY header
 	}
 }
 
@@ -253,7 +254,7 @@ func (s *Service) Announce() {
 	}
 	for _, k := range s.keys {
 		if _, ok := k.Signer.PublicKey().(*ssh.Certificate); ok {
-			continue // its key is listed as well
+			continue // the plain key of the certificate is in the list as well
 		}
 		say("host key %s %s", k.Signer.PublicKey().Type(), k.Fingerprint())
 		switch {
@@ -275,8 +276,7 @@ func (s *Service) Announce() {
 	}
 }
 
-// warn logs faults of the users file and of the files that it names. These faults do not keep
-// anybody from logging in.
+// warn logs faults of the users file, and of the files that it names, that do not prevent logins.
 func (s *Service) warn() {
 	for _, err := range s.sessions.Users.Warnings() {
 		s.log.Say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
@@ -286,7 +286,7 @@ func (s *Service) warn() {
 // SandboxPaths adds the directories of users, and the files that authentication depends on.
 func (s *Service) SandboxPaths(c *privilege.Confinement) {
 	c.Trees = append(c.Trees, s.roots.MainDir()...)
-	c.Trees = append(c.Trees, service.Existing(s.roots.Outside(s.sessions.Users))...) // checkRoots logs the others
+	c.Trees = append(c.Trees, service.Existing(s.roots.Outside(s.sessions.Users))...) // checkRoots logs those that do not exist
 	c.Read = append(c.Read, s.sessions.Reads()...)
 }
 
@@ -320,8 +320,8 @@ func (s *Service) checkRoots() {
 	}
 }
 
-// reloaded is called when the users file has changed. It ends connections whose login is no longer
-// valid.
+// reloaded is called when the users file has changed. It closes connections whose login is no
+// longer valid.
 func (s *Service) reloaded() {
 	s.warn()
 	s.roots.Learn(s.sessions.Users)
@@ -332,7 +332,7 @@ func (s *Service) reloaded() {
 	})
 }
 
-// Serve serves until ctx ends, or until a successor serves and the last connection has ended.
+// Serve serves until ctx ends. After Retire, it also returns once the last connection is closed.
 func (s *Service) Serve(ctx context.Context) error {
 	s.log.away.Restrict(&s.accept, s.cfg)
 	l, err := s.accept.Listener(s.at...)
@@ -364,14 +364,14 @@ func (s *Service) Sockets() ([]handover.Socket, error) {
 	return handover.FromTCP(handover.SFTP, s.at, s.asked)
 }
 
-// Retire makes Serve return once the open connections have ended, or after limit.
+// Retire makes Serve return once the open connections are closed, or after limit.
 func (s *Service) Retire(limit time.Duration) { s.retired <- limit }
 
 // Name returns the name of the service in a handover.
 func (s *Service) Name() string { return handover.SFTP }
 
-// Alive acquires a lock that every new connection needs. If the lock is never released, Alive
-// hangs, and the watchdog ends the process.
+// Alive acquires a lock that every new connection needs. If nobody releases the lock, Alive never
+// returns, and the watchdog ends the process.
 func (s *Service) Alive() bool {
 	_ = s.srv.Counters()
 	return true

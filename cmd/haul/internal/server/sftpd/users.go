@@ -13,14 +13,14 @@ import (
 type oneTimeUser struct {
 	password   string
 	access     users.Access
-	createOnly bool // the user may add files, but must not change existing ones
+	createOnly bool // the user may add files, but must not replace or change existing ones
 }
 
 // mayOnlyCreate reports whether a user may add files, but must not change existing ones. u is nil
 // for users from a users file, which defines their access.
 func (u *oneTimeUser) mayOnlyCreate() bool { return u != nil && u.createOnly }
 
-// mayDo describes the user's rights.
+// mayDo describes the user's rights in words.
 func (u *oneTimeUser) mayDo() string {
 	switch {
 	case u.access == users.ReadOnly:

@@ -28,7 +28,7 @@ func newLog(level Level, to Facility, socket string, stderr io.Writer) *log {
 	switch {
 	case level == levelQuiet:
 	case stderr != nil:
-		l.write = func(_ Level, text string) { fmt.Fprintf(stderr, "%s\r\n", text) } // sshd's standard error may be a terminal
+		l.write = func(_ Level, text string) { fmt.Fprintf(stderr, "%s\r\n", text) } // \r\n, because sshd's standard error may be a terminal
 	default:
 		if w, closeLog, err := openSyslog(to, socket); err == nil {
 			l.write, l.close = w, closeLog
@@ -37,7 +37,7 @@ func newLog(level Level, to Facility, socket string, stderr io.Writer) *log {
 	return l
 }
 
-// printf logs a message. The message stays on one line, whatever names it contains.
+// printf logs a message. Line breaks in names do not begin a new line.
 func (l *log) printf(level Level, format string, args ...any) {
 	if level > l.level {
 		return

@@ -34,7 +34,7 @@ func (u *Umask) String() string {
 // Type returns the name of the value in the help.
 func (*Umask) Type() string { return "UMASK" }
 
-// A Level selects the messages to log: the messages of this level and of the levels before it.
+// A Level says which messages are logged: those of this level and of the levels before it.
 type Level int
 
 // The levels of sshd_config(5).

@@ -23,25 +23,25 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A Config holds the options.
+// A Config holds the options of the command.
 type Config struct {
-	Root     string   // the directory that the client sees as /, which may contain the tokens of expand; "" means the whole machine
-	Start    string   // the initial directory, with the same tokens; "" means the working directory, or Root
+	Root     string   // the directory that the client sees as /; may contain the tokens of expand; "" means the whole machine
+	Start    string   // the initial directory, with the same tokens; "" means the working directory or, if it is set, Root
 	ReadOnly bool     // refuse all changes
-	Allow    []string // accept only these requests; nil accepts all
+	Allow    []string // the only requests to accept; nil means all requests
 	Deny     []string // requests to refuse
 	Umask    Umask    // umask of new files and directories
-	InPlace  bool     // show uploads while they arrive
-	NoFsync  bool     // do not wait for the disk
+	InPlace  bool     // show uploads under their final names while they arrive
+	NoFsync  bool     // publish uploads without waiting for the disk
 	Level    Level    // level of the messages to log
-	Facility Facility // of syslog
-	Stderr   bool     // log to the standard error instead
+	Facility Facility // syslog facility of the messages
+	Stderr   bool     // log to standard error in place of syslog
 
-	syslog string // the socket of a syslog; "" means this machine's
+	syslog string // the socket of the syslog, for tests; "" means this machine's
 }
 
-// Run serves one session on in and out, until ctx ends or the client ends the session. The latter
-// is not an error.
+// Run serves one session on in and out, until ctx ends or the client ends the session. A session
+// that the client ends is not an error.
 func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) error {
 	self, err := user.Current()
 	if err != nil {
@@ -69,7 +69,7 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 		return err
 	}
 	defer closeFiles()
-	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // -1, because the process already has the umask
+	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // -1 keeps the umask of the process, which is set already
 	log.observe(s, self.Username)
 	in, out, err = openStdio(in, out)
 	if err != nil {
@@ -81,9 +81,10 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 // Requests returns the names of the requests that Allow and Deny can name.
 func Requests() []string { return sftp.Requests() }
 
-// hashing lists requests that only haul supports and that reveal the result of another request. For
-// example, the hash of a range of one byte reveals the byte. A list of requests that was written
-// for OpenSSH's server cannot contain them.
+// hashing maps a request to the hash requests that reveal the same data. For example, the hash of a
+// one-byte range reveals the byte. If the request is denied, its hash requests are denied too. A
+// list of denied requests that was written for OpenSSH's server cannot contain them, because only
+// haul supports them.
 var hashing = map[string][]string{
 	"open": {"check-file-name"},
 	"read": {"check-file", "check-file-handle", "check-file-name"},
@@ -113,7 +114,8 @@ func (c *Config) refused() ([]string, error) {
 	return refused, nil
 }
 
-// open sets an account's files and initial directory. It returns a function that closes them.
+// open sets the files and the initial directory of an account. It returns a function that closes
+// the files.
 func (c *Config) open(a *sftp.Account, self *user.User, log *log) (closeFiles func(), err error) {
 	root, err := expand(c.Root, self)
 	if err != nil {
@@ -158,7 +160,7 @@ func (c *Config) open(a *sftp.Account, self *user.User, log *log) (closeFiles fu
 	return closeFiles, nil
 }
 
-// nameOf returns the name of an absolute path in a store.
+// nameOf converts an absolute path to the name of the same file in a store.
 func nameOf(p string) string {
 	if p = strings.TrimPrefix(p, "/"); p == "" {
 		return "."

@@ -17,8 +17,9 @@ func (u *Umask) set() error {
 	return nil
 }
 
-// openStdio returns duplicates of standard input and output. Closing them ends pending calls. If
-// the client leaves, the next write fails, and no signal ends the process before it has cleaned up.
+// openStdio returns duplicates of standard input and output. Closing a duplicate interrupts pending
+// calls. openStdio also makes this process ignore SIGPIPE: when the client has left, the next write
+// fails, and the process can clean up before it exits.
 func openStdio(in, out *os.File) (_, _ *os.File, err error) {
 	signal.Ignore(syscall.SIGPIPE)
 	var all [2]*os.File
@@ -36,10 +37,11 @@ func openStdio(in, out *os.File) (_, _ *os.File, err error) {
 	return all[0], all[1], nil
 }
 
-// logName is the prefix of messages, so that log rules for OpenSSH's sftp-server match.
+// logName is the prefix of messages. It is the name of OpenSSH's sftp-server, so that rules for its
+// log apply to haul too.
 const logName = "sftp-server"
 
-// openSyslog connects to the syslog at a socket, or to the syslog of this machine.
+// openSyslog connects to the syslog that listens at socket; "" means the syslog of this machine.
 func openSyslog(f Facility, socket string) (write func(l Level, text string), closeLog func(), err error) {
 	network := ""
 	if socket != "" {

@@ -8,10 +8,10 @@ import (
 
 // A Rule allows or denies some requests, and leaves others undecided.
 type Rule struct {
-	Deny        bool // otherwise allow
-	Read, Write bool // which requests the rule applies to
+	Deny        bool // the rule denies the requests; otherwise it allows them
+	Read, Write bool // the rule applies to reads, to writes, or to both
 	Who         Match
-	Name        Pattern // zero means every name
+	Name        Pattern // the zero Pattern matches every name
 }
 
 func (r *Rule) covers(write bool) bool { return r.Write && write || r.Read && !write }

@@ -53,7 +53,7 @@ func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntr
 	var kept []fs.DirEntry
 	for _, e := range entries {
 		if name == "." && root.PerClient.names(e.Name()) {
-			continue // a client's own directory: see ownPlace
+			continue // a client's own directory is not shown: see ownPlace
 		}
 		if !e.IsDir() && q.allowed(path.Join(name, e.Name())) != nil {
 			continue

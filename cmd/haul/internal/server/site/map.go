@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// MapQuery returns the query with which the map rewrites the name of a request.
+// MapQuery returns the query for a [remap.Rules] to rewrite the name of a request.
 func MapQuery(name string, write bool, client netip.Addr, exists func(name string) bool) remap.Query {
 	text := ""
 	if client.IsValid() {

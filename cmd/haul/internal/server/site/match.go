@@ -14,10 +14,10 @@ import (
 // A Client identifies the sender of a request, and our address that received it.
 type Client struct {
 	Peer  netip.Addr     // the client's address; a zone or an IPv4-in-IPv6 form is ignored
-	Local netip.AddrPort // our address and port that received the request
+	Local netip.AddrPort // the address and port of ours that received the request
 }
 
-// maxAlternatives is how many alternatives a match may have.
+// maxAlternatives is the maximum number of alternatives in a match.
 const maxAlternatives = 1024
 
 // A MAC is a hardware address of 48 bits, as used by Ethernet and Wi-Fi.
@@ -29,29 +29,30 @@ func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 // dashed returns the address like "52-54-00-12-34-56".
 func (m MAC) dashed() string { return strings.ReplaceAll(m.String(), ":", "-") }
 
-// A Match selects clients. A client fits if it fits any element of any list. The zero Match fits
-// every client.
+// A Match selects clients. It has several lists, and a client fits the Match if it fits any element
+// of any list. The zero Match fits every client.
 type Match struct {
-	Nets []netip.Prefix // the client's address is in one of them
+	Nets []netip.Prefix // fits a client whose address is in one of these networks
 
-	// MACs are hardware addresses, of which the client has one. A client's hardware address can be
+	// MACs fits a client that has one of these hardware addresses. A client's hardware address is
 	// known only if the client is on the same link, and the client can forge it. So it
 	// distinguishes clients, but does not protect files.
 	MACs []MAC
 
-	Listeners []Listener // the client's request arrived at one of them
+	Listeners []Listener // fits a client whose request arrived at one of these
 }
 
-// A Listener is an address and a port of ours.
+// A Listener is an address of ours, a port of ours, or both.
 type Listener struct {
-	Addr netip.Addr // invalid (zero) means any
-	Port uint16     // 0 means any
+	Addr netip.Addr // the zero Addr means any address
+	Port uint16     // 0 means any port
 }
 
 // IsZero reports whether m fits every client.
 func (m Match) IsZero() bool { return len(m.Nets)+len(m.MACs)+len(m.Listeners) == 0 }
 
-// plain returns c with its addresses in the form that matches use.
+// plain returns c with its addresses in the form that Match compares: without zones and without
+// IPv4-in-IPv6.
 func (c Client) plain() Client {
 	c.Peer = c.Peer.Unmap().WithZone("")
 	c.Local = netip.AddrPortFrom(c.Local.Addr().Unmap().WithZone(""), c.Local.Port())
@@ -193,8 +194,8 @@ func parseMAC(s string) (MAC, bool) {
 	return mac, err == nil
 }
 
-// parsePrefix reads a network or an address. It returns false for a string that looks like neither
-// of them.
+// parsePrefix reads a network or an address. ok is false if the string does not look like either of
+// them.
 func parsePrefix(s string) (p netip.Prefix, ok bool, err error) {
 	if strings.Contains(s, "/") {
 		p, err = netip.ParsePrefix(s)

@@ -10,23 +10,24 @@ import (
 
 // Neighbours looks up the hardware addresses of hosts on the same link. Any goroutine may call it.
 type Neighbours interface {
-	// MAC returns the hardware address of the host with address addr, which has no zone. ok reports
-	// whether the hardware address is known; err says that the lookup failed.
+	// MAC returns the hardware address of the host with the address addr, which has no zone. ok is
+	// false if the hardware address is not known. err is set if the lookup failed.
 	MAC(addr netip.Addr) (mac MAC, ok bool, err error)
 }
 
 // These constants bound the copy of the neighbour table.
 const (
-	// neighbourLife is how long an entry is valid. During this time, a host may be mistaken for
-	// another one that had its address before.
+	// neighbourLife is how long an entry of the copy is used. If another host takes over the
+	// address during this time, it is mistaken for the host that had the address before.
 	neighbourLife = 5 * time.Second
 
-	// neighbourPause is the minimum time between two readings of the table, and so the longest wait
-	// for a reading. It keeps each request of an unknown host from causing a reading.
+	// neighbourPause is the minimum time between two readings of the table, so that requests of
+	// unknown hosts do not each cause a reading. It is also the longest time that a reading is
+	// delayed.
 	neighbourPause = 10 * time.Millisecond
 
-	// maxNeighbours bounds the entries that are kept, and also the remembered addresses without an
-	// entry. Further entries of a larger table are ignored.
+	// maxNeighbours is the maximum number of entries that are kept, and of addresses that are
+	// remembered because they have no entry. Further entries of a larger table are ignored.
 	maxNeighbours = 1 << 14
 )
 
@@ -51,7 +52,7 @@ func KernelNeighbours() (Neighbours, error) {
 	return n, nil
 }
 
-// missLife is how long a host that is not in the table counts as unknown.
+// missLife is how long an address that was not in the table is not looked up again.
 const missLife = time.Second
 
 // A neighbours is a recent copy of a neighbour table.
@@ -62,8 +63,8 @@ type neighbours struct {
 
 	mu     sync.Mutex
 	table  map[netip.Addr]MAC       // guarded by mu
-	begun  time.Time                // when the reading of table began; guarded by mu
-	missed map[netip.Addr]time.Time // addresses that were not in the table, and the time of that lookup; guarded by mu
+	begun  time.Time                // when the latest reading of the table began; guarded by mu
+	missed map[netip.Addr]time.Time // addresses that were not in the table, with the time of the lookup; guarded by mu
 }
 
 func newNeighbours(load func(int) (map[netip.Addr]MAC, error), now func() time.Time, sleep func(time.Duration)) *neighbours {
@@ -75,7 +76,8 @@ func (n *neighbours) MAC(addr netip.Addr) (MAC, bool, error) {
 	asked := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	// A reading of the table that began after the call is recent enough, whatever its result.
+	// If another goroutine began to read the table after this call began, that reading is recent
+	// enough, whatever its result.
 	if n.begun.Before(asked) || n.begun.IsZero() {
 		if mac, ok := n.table[addr]; ok && asked.Sub(n.begun) < neighbourLife {
 			return mac, true, nil
@@ -94,7 +96,7 @@ func (n *neighbours) MAC(addr netip.Addr) (MAC, bool, error) {
 	return mac, ok, nil
 }
 
-// read reads the table. It waits until neighbourPause has passed since the last time.
+// read reads the table, but not until neighbourPause has passed since the previous reading.
 func (n *neighbours) read() error {
 	if wait := neighbourPause - n.now().Sub(n.begun); wait > 0 {
 		n.sleep(min(wait, neighbourPause))

@@ -13,22 +13,22 @@ const NeighboursSupported = true
 
 // These constants are from linux/neighbour.h. Package syscall lacks them.
 const (
-	ndmsgLen      = 12 // struct ndmsg
-	ndmsgState    = 8  // offset of its ndm_state
-	ndaDst        = 1  // attribute: the protocol address
-	ndaLladdr     = 2  // attribute: the hardware address
+	ndmsgLen      = 12 // size of struct ndmsg
+	ndmsgState    = 8  // offset of ndm_state in struct ndmsg
+	ndaDst        = 1  // attribute for the protocol address
+	ndaLladdr     = 2  // attribute for the hardware address
 	nudIncomplete = 0x01
 	nudFailed     = 0x20
-	nudNoARP      = 0x40 // multicast and loopback: no host was asked
+	nudNoARP      = 0x40 // for multicast and loopback, where the kernel sends no query
 )
 
 var errNetlink = errors.New("a message from the kernel is cut off")
 
-// readNeighbours asks the kernel for the neighbours of both address families, and keeps at most
-// most of them.
+// readNeighbours asks the kernel for the neighbours of both address families. It returns at most
+// `most` of them.
 func readNeighbours(most int) (map[netip.Addr]MAC, error) {
 	table := map[netip.Addr]MAC{}
-	twice := map[netip.Addr]bool{} // addresses with different hardware addresses
+	twice := map[netip.Addr]bool{} // addresses that have more than one hardware address
 	for _, family := range []int{syscall.AF_INET, syscall.AF_INET6} {
 		b, err := syscall.NetlinkRIB(syscall.RTM_GETNEIGH, family)
 		if err != nil {
@@ -42,7 +42,7 @@ func readNeighbours(most int) (map[netip.Addr]MAC, error) {
 }
 
 // addNeighbours adds the neighbours in the netlink messages b to table. If an address has two
-// hardware addresses, addNeighbours records it in twice instead.
+// different hardware addresses, addNeighbours removes it from table, and records it in twice.
 func addNeighbours(table map[netip.Addr]MAC, twice map[netip.Addr]bool, b []byte, most int) error {
 	messages, err := syscall.ParseNetlinkMessage(b)
 	if err != nil {
@@ -91,7 +91,7 @@ func parseNeighbour(b []byte) (addr netip.Addr, mac MAC, ok bool) {
 				copy(mac[:], value)
 			}
 		}
-		b = b[min((size+3)&^3, len(b)):] // each attribute begins at a multiple of 4
+		b = b[min((size+3)&^3, len(b)):] // skip the padding: each attribute begins at a multiple of 4
 	}
 	return addr, mac, addr.IsValid() && mac != MAC{}
 }

@@ -10,17 +10,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// longestSpelling is the largest number of characters that the form spelled of one character has.
+// longestSpelling is the maximum number of characters into which the form spelled turns one
+// character.
 const longestSpelling = 4
 
-// A part of an element of a pattern is *, or matches one character of a name in any of its
-// spellings. The spellings matter because a file system may open straße under the name strasse, so
-// a rule that denies stra?e must deny that name too.
+// A part is a piece of an element of a pattern. It is either *, or matches one character of a name
+// in any of its spellings. The spellings matter because a file system may open straße under the
+// name strasse, so a rule that denies stra?e must deny that name too.
 type part struct {
 	star    bool
-	not     bool     // matches characters that are not listed; ? is such a part with an empty list
-	listed  []string // in the form spelled
-	low, up []rune   // ends of ranges, folded
+	not     bool     // the part matches the characters that are not listed; ? is such a part with an empty list
+	listed  []string // the characters of the part, each in the form spelled
+	low, up []rune   // first and last characters of the ranges, folded
 }
 
 // parseParts reads an element that path.Match accepts.
@@ -58,7 +59,8 @@ func parseParts(element string) []part {
 	return parts
 }
 
-// parseClass reads a class after its [, and returns the rest of the element.
+// parseClass reads a class such as [a-z]. s begins after the [. It returns the text after the class
+// as rest.
 func parseClass(s string) (p part, rest string) {
 	s, p.not = strings.CutPrefix(s, "^")
 	for s[0] != ']' {
@@ -69,7 +71,7 @@ func parseClass(s string) (p part, rest string) {
 			continue
 		}
 		up, s = cutCharacter(s[1:])
-		p.low = append(p.low, rune(fold(low)[0])) // plainRanges has checked that these are ASCII
+		p.low = append(p.low, rune(fold(low)[0])) // takes one byte, because plainRanges has checked that low and up are ASCII
 		p.up = append(p.up, rune(fold(up)[0]))
 	}
 	return p, s[1:]
@@ -82,7 +84,8 @@ func cutCharacter(s string) (c, rest string) {
 	return s[:n], s[n:]
 }
 
-// takes reports whether p, which is not *, matches a character of a name in the form spelled.
+// takes reports whether p matches one character of a name, which is in the form spelled. p must not
+// be *.
 func (p *part) takes(s []rune) bool {
 	switch {
 	case !p.not:
@@ -92,11 +95,11 @@ func (p *part) takes(s []rune) bool {
 	case len(s) == 1 || !unicode.IsLetter(s[1]):
 		return true
 	}
-	// The character ﬁ has the spelling fi, but [^a-z] must not match it for that reason.
+	// The character ﬁ has the spelling fi, but that alone must not make [^a-z] match it.
 	return !slices.ContainsFunc(s, func(r rune) bool { return p.lists([]rune{r}) })
 }
 
-// lists reports whether a class contains a character.
+// lists reports whether a part lists a character, by itself or in a range.
 func (p *part) lists(s []rune) bool {
 	if slices.ContainsFunc(p.listed, func(l string) bool { return l == string(s) }) {
 		return true
@@ -109,10 +112,10 @@ func (p *part) lists(s []rune) bool {
 	return false
 }
 
-// matchParts matches parts with an element of a name. Its cost is at most the product of their
-// lengths.
+// matchParts reports whether parts match an element of a name. Its cost is at most the product of
+// the two lengths.
 func matchParts(parts []part, name []rune) bool {
-	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // the positions in name where the characters matched so far may end
+	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // at[i]: the parts so far match name[:i]
 	at[0] = true
 	for i := range parts {
 		clear(next)
@@ -133,18 +136,17 @@ func matchParts(parts []part, name []rune) bool {
 	return at[len(name)]
 }
 
-// isCharacter reports whether several characters in the form spelled are the spelling of one
-// character.
+// isCharacter reports whether a sequence of characters is the form spelled of a single character.
 func isCharacter(s []rune) bool {
 	const firstJamo, lastJamo = 0x1100, 0x11ff
-	if firstJamo <= s[0] && s[0] <= lastJamo { // Hangul has more syllables than the table can hold
+	if firstJamo <= s[0] && s[0] <= lastJamo { // Hangul has too many syllables for the table, so compose them
 		return utf8.RuneCountInString(norm.NFC.String(string(s))) == 1
 	}
 	return spellings()[string(s)]
 }
 
-// spellings holds the forms spelled of single characters, if they consist of more than one
-// character, except for Hangul.
+// spellings contains the form spelled of each single character for which it consists of several
+// characters. Hangul is left out.
 var spellings = sync.OnceValue(func() map[string]bool {
 	const firstSyllable, lastSyllable, last = 0xac00, 0xd7a3, 0x1d1ff
 	all := make(map[string]bool)

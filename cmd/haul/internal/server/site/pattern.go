@@ -9,10 +9,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// These constants bound a pattern. Matching a name costs at most the product of their lengths.
+// These constants bound a pattern, because matching costs as much as the product of the lengths of
+// pattern and name.
 const (
-	maxPattern  = 1024 // bytes
-	maxElements = 64   // between slashes
+	maxPattern  = 1024 // maximum length, in bytes
+	maxElements = 64   // maximum number of elements between slashes
 )
 
 // A Pattern describes file names. The zero Pattern matches every name. See
@@ -21,8 +22,8 @@ type Pattern struct {
 	text     string
 	elements []string
 	folded   []string
-	parts    [][]part // the parts of each element, for the form spelled
-	plain    bool     // the pattern needs no form spelled for names in ASCII
+	parts    [][]part // the parts of each element, for comparison in the form spelled
+	plain    bool     // a name in ASCII need not be compared in the form spelled
 }
 
 // ParsePattern reads a pattern for clean names, which have no leading slash.
@@ -69,8 +70,8 @@ func ParsePattern(s string) (Pattern, error) {
 	return p, nil
 }
 
-// plainRanges reports whether all ranges of an element can be folded by folding their ends. The
-// element must be valid for path.Match.
+// plainRanges reports whether all ranges of an element consist of ASCII characters such that
+// folding both ends folds the range. The element must be valid for path.Match.
 func plainRanges(element string) bool {
 	inside := false
 	var low byte
@@ -116,17 +117,18 @@ func (p Pattern) String() string {
 	return p.text
 }
 
-// A subject is a name to be matched.
+// A subject is a name to match with patterns. It keeps the forms of the name that were computed
+// already.
 type subject struct {
 	name  string
-	forms [forms][]string // its elements; filled when needed
-	runes [][]rune        // the elements in the form spelled; filled when needed
+	forms [forms][]string // the elements of the name in each form; nil until needed
+	runes [][]rune        // the elements in the form spelled; nil until needed
 }
 
 func newSubject(name string) *subject { return &subject{name: name} }
 
-// in returns the elements of the name in a form. In all forms but exact, dots and spaces at the end
-// of an element are dropped, because Windows drops them.
+// in returns the elements of the name in the form f. In all forms but exact, it drops dots and
+// spaces at the end of an element, because Windows drops them.
 func (n *subject) in(f form) []string {
 	if n.forms[f] == nil {
 		elements := strings.Split(n.name, "/")
@@ -150,7 +152,7 @@ func (n *subject) spelled() [][]rune {
 	return n.runes
 }
 
-// matches reports whether p matches n in one of the forms up to last.
+// matches reports whether p matches n in the form last or in one of the forms before it.
 func (p Pattern) matches(n *subject, last form) bool {
 	return p.text == "" ||
 		p.matchElements(n, func(i, j int) bool { return matchElement(p.elements[i], n.in(exact)[j]) }) ||
@@ -158,12 +160,13 @@ func (p Pattern) matches(n *subject, last form) bool {
 		last >= spelled && (!p.plain || !isASCII(n.name)) && p.matchElements(n, func(i, j int) bool { return matchParts(p.parts[i], n.spelled()[j]) })
 }
 
-// matchElements reports whether the elements of p match the elements of a name. After a mismatch,
-// only the latest ** takes one more element. So the number of comparisons is at most the number of
-// elements of p times the number of elements of the name. match compares an element of p other than ** with an element of the name.
+// matchElements reports whether the elements of p match the elements of a name. match compares an
+// element of p other than ** with an element of the name. After a mismatch, only the latest **
+// takes one more element. So the number of comparisons is at most the number of elements of p times
+// the number of elements of the name.
 func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 	i, j, length := 0, 0, len(of.in(exact))
-	star, taken := -1, 0 // the index of the latest **, and where the elements after it were last tried
+	star, taken := -1, 0 // the index of the latest **, and the element at which the elements after it were last tried
 	for j < length {
 		switch {
 		case i < len(p.elements) && p.elements[i] == "**":
@@ -187,5 +190,5 @@ func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 
 func matchElement(pattern, element string) bool {
 	ok, err := path.Match(pattern, element)
-	return ok && err == nil // ParsePattern has checked that no error can occur
+	return ok && err == nil // err is always nil, because ParsePattern has checked the pattern
 }

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A PerClient says whether the clients of a root have their own directories in it, as with
-// tftp-unique-root of dnsmasq. If the directory of a client exists, it is that client's root;
-// otherwise the client gets the root itself. A client cannot name another client's directory.
+// A PerClient says whether clients have their own directories below a root, as with
+// tftp-unique-root of dnsmasq. If a client's directory exists, it is that client's root. Otherwise
+// the client gets the common root. A client cannot access another client's directory.
 type PerClient uint8
 
-// These constants say how the directories of clients are named.
+// These constants say whether clients have directories, and how those are named.
 const (
-	NotPerClient PerClient = iota // no directories for clients
-	ByIP                          // 192.0.2.7, 2001:db8::7
-	ByMAC                         // 52-54-00-12-34-56: see [Site.Neighbours]
+	NotPerClient PerClient = iota // clients have no directories of their own
+	ByIP                          // named by the IP address: 192.0.2.7, 2001:db8::7
+	ByMAC                         // named by the hardware address: 52-54-00-12-34-56; see Site.Neighbours
 )
 
 var perClient = [...]string{NotPerClient: "none", ByIP: "ip", ByMAC: "mac"}
@@ -37,7 +37,7 @@ func ParsePerClient(s string) (PerClient, error) {
 	return 0, fmt.Errorf("per-client directories %q: write one of %s", s, strings.Join(perClient[:], ", "))
 }
 
-// names reports whether dir has the form of the name of a client's directory.
+// names reports whether dir looks like the name of a client's directory.
 func (p PerClient) names(dir string) bool {
 	switch p {
 	case ByIP:

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 )
 
-// maxMessage is the longest text for a client, in bytes.
+// maxMessage is the maximum length of a message for a client, in bytes.
 const maxMessage = 128
 
-// A Refusal is the error of a request that the site refuses. For errors.Is it matches
-// [fs.ErrPermission] as well as its Reason.
+// A Refusal is the error for a request that the site refuses. errors.Is matches it with
+// [fs.ErrPermission] and with its Reason.
 type Refusal struct {
 	// Message is for the client: at most 128 bytes of printable ASCII. It reveals only facts that
 	// the client knows or may know.
@@ -19,8 +19,8 @@ type Refusal struct {
 	Reason error
 }
 
-// Error returns the message and the reason. It is for the log, which already says that this is a
-// refusal.
+// Error returns the message and the reason, for the log. It does not say "refused", because the log
+// line says that already.
 func (r *Refusal) Error() string {
 	if r.Reason == nil {
 		return r.Message
@@ -28,8 +28,8 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: %v", r.Message, r.Reason)
 }
 
-// ForClient returns the message. Packages that do not import this one find it by errors.As with an
-// interface.
+// ForClient returns the message. Other packages need not import this one to call it: they look for
+// an interface with this method by errors.As.
 func (r *Refusal) ForClient() string { return r.Message }
 
 // Unwrap returns fs.ErrPermission and the reason.
@@ -40,8 +40,8 @@ func (r *Refusal) Unwrap() []error {
 	return []error{fs.ErrPermission, r.Reason}
 }
 
-// presentable turns a message into a form that a client may see. The message may contain parts of a
-// name that a client has invented.
+// presentable turns a message into a text that is safe to send to a client. The message may contain
+// parts of a name that a client has chosen.
 func presentable(s string) string {
 	b := []byte(s)
 	if len(b) > maxMessage {

@@ -11,15 +11,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A request is a client's request for one name, with the known facts about the
-// client. Only one goroutine uses it.
+// A request holds one name that a client requests, and the facts about the client that are known so
+// far. Only one goroutine uses it.
 type request struct {
 	ctx    context.Context
 	site   *Site
 	client Client
 	write  bool
 
-	looked bool // mac, has and macErr hold the result of the neighbour table
+	looked bool // the hardware address was looked up; the result is in mac, has and macErr
 	mac    MAC
 	has    bool
 	macErr error
@@ -29,12 +29,12 @@ func (s *Site) request(ctx context.Context, c Client, write bool) *request {
 	return &request{ctx: ctx, site: s, client: c.plain(), write: write}
 }
 
-// A place is the target of a request: a name in a store, and a fallback for reads if the name does
-// not exist there.
+// A place is the location of a requested file: a name in a store. If the name does not exist there,
+// reads try the name fallback.
 type place struct {
 	store          store.Store
 	name, fallback string
-	claims         bool // the name would be in the client's own directory, if that existed
+	claims         bool // the client has no own directory yet, and name would be in it
 }
 
 func (p place) stat(ctx context.Context) (fs.FileInfo, error) {
@@ -45,7 +45,7 @@ func (p place) stat(ctx context.Context) (fs.FileInfo, error) {
 	return fi, err
 }
 
-// place resolves a name as the client sent it.
+// place returns the location for a name that a client has sent.
 func (q *request) place(name string) (place, error) {
 	name, err := q.mapped(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func (q *request) place(name string) (place, error) {
 	return q.locate(name)
 }
 
-// locate resolves a name that the map has rewritten.
+// locate returns the location for a name that the map has rewritten already.
 func (q *request) locate(name string) (place, error) {
 	clean, err := store.CleanName(name)
 	if err != nil {
@@ -84,7 +84,7 @@ func refuseName(err error) error {
 	return &Refusal{Message: "access violation", Reason: err}
 }
 
-// mapped applies the map to a name.
+// mapped returns the name as the map rewrites it.
 func (q *request) mapped(name string) (string, error) {
 	if q.site.Map == nil {
 		return name, nil
@@ -102,7 +102,7 @@ func (q *request) mapped(name string) (string, error) {
 	return "", &Refusal{Message: message, Reason: err}
 }
 
-// exists reports whether a name leads to a file. The map uses it.
+// exists reports whether a name leads to a file. Rules of the map may ask for that.
 func (q *request) exists(name string) bool {
 	p, err := q.locate(name)
 	if err != nil {
@@ -203,8 +203,8 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	// A client that asks for another client's directory must learn nothing, not even that it is
-	// refused.
+	// A client that asks for another client's directory must not even find out that it was refused,
+	// so report that the file does not exist.
 	first, _, _ := strings.Cut(p.name, "/")
 	if first != own && root.PerClient.names(first) {
 		op := "open"
@@ -219,10 +219,10 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	p.claims = first == own
 	fi, err := p.store.Stat(q.ctx, own)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid): // on Windows no name has a colon
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid): // on Windows no name may contain a colon
 		return p, nil
 	case err != nil:
-		// The client may have a directory of its own, so the root may be the wrong place.
+		// The client may have its own directory, so using the common root could be wrong.
 		return place{}, err
 	case !fi.IsDir():
 		return p, nil

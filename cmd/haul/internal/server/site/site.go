@@ -40,8 +40,8 @@ import (
 // A Site says which files are served to which clients. Its fields must not change once it is in
 // use. Any goroutine may then call its methods. It must not be copied.
 type Site struct {
-	// Roots are tried in order. A client gets only the first root whose Match it fits. A client
-	// that fits no root is refused.
+	// Roots are tried in order. A client gets the first root whose Match it fits, and no other
+	// root. A client that fits no root is refused.
 	Roots []Root
 
 	// Map rewrites the names that clients send; nil leaves them as they are.
@@ -52,49 +52,49 @@ type Site struct {
 	// in "deny all *".
 	Access []Rule
 
-	// FoldCase says that the stores ignore case, so that an allowing rule has to ignore it as well.
-	// A denying rule always ignores case. It also matches all spellings that some file system
-	// treats as the same name: Unicode's normal forms, invisible characters, and two letters for
-	// one, such as ss for ß.
+	// FoldCase says that the stores ignore case in names, so that rules that allow have to ignore
+	// it as well. Rules that deny always ignore case. They also match all spellings that some file
+	// system treats as the same name: Unicode's normal forms, invisible characters, and two letters
+	// for one, such as ss for ß.
 	FoldCase bool
 
 	// Upload says which uploads are accepted; zero means that no upload is accepted.
 	Upload Policy
 
-	// Neighbours looks up the hardware addresses for [Match] and [ByMAC]; nil means that no
-	// hardware addresses are known. See [KernelNeighbours].
+	// Neighbours looks up the hardware addresses that [Match] and [ByMAC] need; nil means that no
+	// hardware address is known. See [KernelNeighbours].
 	Neighbours Neighbours
 
-	// Now is the clock for the names of [UploadUnique]; nil means time.Now.
+	// Now returns the time for the names of [UploadUnique]; nil means time.Now.
 	Now func() time.Time
 
 	// Opened, if it is set, is called after a client has opened a file for reading. name is the
 	// file's name in the store.
 	Opened func(c Client, name string)
 
-	stamp atomic.Int64 // the latest time in a unique name, Unix milliseconds
+	stamp atomic.Int64 // the latest time that was used in a unique name, in Unix milliseconds
 }
 
-// A Root is a tree of files, with a Match for the clients that it is served to.
+// A Root is a tree of files, and the clients that it is served to.
 type Root struct {
-	Match Match // zero means all clients
+	Match Match // the clients; the zero Match means all clients
 
-	// Files are the files for reading; nil means that clients cannot read.
+	// Files holds the files for reading; nil means that clients cannot read.
 	Files store.Store
 
-	// Uploads is the store for uploads; nil means Files. Clients cannot read files in another
-	// store, nor find out that they exist.
+	// Uploads is the store that uploads are written to; nil means Files. If it is another store,
+	// clients can neither read its files nor find out whether they exist.
 	Uploads store.Store
 
-	// PerClient gives each client the client's own directory as its root, if that directory exists.
+	// PerClient says whether a client's own directory, if it exists, is the client's root.
 	PerClient PerClient
 
-	// Shared lets a client with its own directory read files that are missing there from the root.
-	// dnsmasq does not do this.
+	// Shared applies to clients with their own directory: if a file is missing there, they read it
+	// from the common root. dnsmasq does not do this.
 	Shared bool
 }
 
-// Check returns an error if the site cannot work as intended.
+// Check returns an error if the site cannot work as intended, for example because it has no root.
 func (s *Site) Check() error {
 	if len(s.Roots) == 0 {
 		return errors.New("site: no root, so there is nothing to serve")
@@ -131,10 +131,10 @@ type Policy uint8
 
 // The policies.
 const (
-	UploadNone      Policy = iota // no uploads
-	UploadCreate                  // new files: an existing name is refused
-	UploadOverwrite               // new files, and files that replace others
-	UploadUnique                  // each upload gets a unique name: the client's name and the time
+	UploadNone      Policy = iota // accepts no uploads
+	UploadCreate                  // accepts only uploads under names that do not exist yet
+	UploadOverwrite               // accepts all uploads, which may replace existing files
+	UploadUnique                  // stores each upload under a unique name: the client's name and the time
 )
 
 var policies = [...]string{UploadNone: "none", UploadCreate: "create", UploadOverwrite: "overwrite", UploadUnique: "unique"}

@@ -9,9 +9,10 @@ import (
 )
 
 // A form is a form in which names and patterns are compared. Many file systems find a file by
-// several spellings of its name, so a rule that denies one spelling has to deny all. Each form
-// treats more names as the same than the form before it. There is one exception, the form spelled
-// in a class that begins with ^, so all forms up to the last one are tried.
+// several spellings of its name, so a rule that denies one spelling has to deny all of them. Each
+// form treats more names as equal than the form before it. A class that begins with ^ is an
+// exception, because it may match in an earlier form but not in the form spelled. So a name is
+// compared in all forms up to the last one.
 type form int
 
 const (
@@ -30,7 +31,7 @@ func (f form) of(s string) string {
 		return fold(s)
 	}
 	s = fold(norm.NFD.String(expansions.Replace(strings.Map(visible, s))))
-	return strings.ReplaceAll(s, "\u0345", "\u0399") // the iota subscript is a letter here, not a mark that could change places
+	return strings.ReplaceAll(s, "\u0345", "\u0399") // here the iota subscript is a letter, not a mark that could change places
 }
 
 // fold maps all strings that are equal to s by strings.EqualFold to the same string.
@@ -44,7 +45,8 @@ func fold(s string) string {
 	}, s)
 }
 
-// visible drops characters that some file systems ignore (Default_Ignorable_Code_Point).
+// visible returns r, or -1 for a character that some file systems ignore
+// (Default_Ignorable_Code_Point).
 func visible(r rune) rune {
 	if r >= utf8.RuneSelf && unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 		return -1

@@ -12,10 +12,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Create begins the upload of a file under the name that the client's name refers to, by the policy
-// [Site.Upload]. A client that may write a file may also create its missing parent directories
-// ([store.Create].Parents), but not its own directory ([Root].PerClient). The result is an
-// [*Upload], which contains the final name.
+// Create begins an upload. The policy [Site.Upload] decides whether that is allowed, and under
+// which name the file is stored. A client that may write a file may also create its missing parent
+// directories ([store.Create].Parents), but not its own directory ([Root].PerClient). The result is
+// an [*Upload], which contains the final name.
 func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create) (store.Upload, error) {
 	if s.Upload == UploadNone {
 		return nil, &Refusal{Message: "uploads are not allowed"}
@@ -27,7 +27,7 @@ func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create
 	if s.Upload == UploadUnique {
 		return s.createUnique(ctx, p, o)
 	}
-	// The administrator decides which clients have directories of their own.
+	// Do not create the client's own directory: the administrator decides which clients have one.
 	o.Parents = o.Parents && !p.claims
 	o.Exclusive = o.Exclusive || s.Upload == UploadCreate
 	u, err := p.store.Create(ctx, p.name, o)
@@ -40,10 +40,10 @@ func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create
 // An Upload is a file that a client is sending.
 type Upload struct {
 	store.Upload
-	Name string // its name in the store after Commit
+	Name string // the name that the file gets in the store at Commit
 }
 
-// Unwrap returns the upload below, for [store.As].
+// Unwrap returns the upload of the store, for [store.As].
 func (u *Upload) Unwrap() any { return u.Upload }
 
 // Location returns the final location of the file, with Name, for a server's log.
@@ -53,7 +53,7 @@ func (u *Upload) Location() store.Location {
 	return l
 }
 
-// maxUnique bounds the number of names that are tried, because earlier ones may exist.
+// maxUnique is how many names are tried at most, because the first ones may exist already.
 const maxUnique = 100
 
 // stampFormat is the format of the time in a unique name: ISO 8601 without colons, which Windows
@@ -76,9 +76,9 @@ func (s *Site) createUnique(ctx context.Context, p place, o store.Create) (store
 	}
 }
 
-// nextStamp returns the time, but never the same millisecond twice. Otherwise two simultaneous
-// uploads with the same name would both find the name free, and the upload that ends second would
-// be lost.
+// nextStamp returns the current time, but never the same millisecond twice. With the same time, two
+// simultaneous uploads under the same name would both find the name free, and the upload that
+// finishes second would be lost.
 func (s *Site) nextStamp() time.Time {
 	now := time.Now
 	if s.Now != nil {
@@ -93,8 +93,9 @@ func (s *Site) nextStamp() time.Time {
 	}
 }
 
-// uniqueName inserts a time before the extension of a name, and from the second try on also a
-// number: config.txt becomes config.20261122T101500.123Z.txt or config.20261122T101500.123Z-2.txt.
+// uniqueName inserts a time before the extension of a name. From the second try on, it also inserts
+// the number of the try: config.txt becomes config.20261122T101500.123Z.txt, and then
+// config.20261122T101500.123Z-2.txt.
 func uniqueName(name string, stamp time.Time, try int) string {
 	dir, base := path.Split(name)
 	ext := path.Ext(base)
@@ -107,10 +108,10 @@ func uniqueName(name string, stamp time.Time, try int) string {
 	}
 	stem := strings.TrimSuffix(base, ext)
 	if room := maxElement - len(mark) - len(ext) - 1; len(stem) > room && room > 0 {
-		stem = strings.ToValidUTF8(stem[:room], "") // no partial character at the end
+		stem = strings.ToValidUTF8(stem[:room], "") // removes a character that was cut in the middle
 	}
 	return dir + stem + "." + mark + ext
 }
 
-// maxElement is the longest element of a name on most file systems, in bytes.
+// maxElement is the maximum length of an element of a name on most file systems, in bytes.
 const maxElement = 255

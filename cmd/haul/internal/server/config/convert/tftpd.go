@@ -42,7 +42,7 @@ func TFTPD(file, text string) (string, error) {
 // A tftpd is the state of a conversion: the values on the command line of in.tftpd.
 type tftpd struct {
 	draft
-	user, address *variable  // from an option, or if there is none, from a variable of the file
+	user, address *variable  // from an option or, without that option, from a variable of the file
 	dirs          []variable // the directories among the options; those in the variable directory follow them
 	directory     variable
 	family        byte // -4 or -6; 0 if neither is given
