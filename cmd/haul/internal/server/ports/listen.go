@@ -69,7 +69,7 @@ type Fallback struct {
 	Name  string   // name of the service
 	Asked []string // the addresses that the service cannot get
 	Other string   // the address to use instead; "" if no other address is known
-	Rival net.Addr // the address of this server's own socket that has the port of one of Asked; nil if there is none
+	Rival net.Addr // the address of this server's own socket that has the port of one of Asked; otherwise nil
 }
 
 // After returns the other address, and prints that it is used, if err says that this process may

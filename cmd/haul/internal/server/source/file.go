@@ -14,39 +14,39 @@ import (
 )
 
 const (
-	// maxReopens is how often in a row a file is opened again without a further byte being
+	// maxReopens is how many times in a row a file is opened again without another byte being
 	// received.
 	maxReopens = 3
 
-	// settled is the minimum age of an SFTP server's file when it is opened. If the file later has
-	// the same size and time, it is then certainly the same file. Times there are in whole seconds,
-	// and clocks differ.
+	// settled decides whether a file of an SFTP server can be identified by size and time: only if,
+	// when it was opened, it had not changed for this long. Times on such a server are in whole
+	// seconds, and clocks differ.
 	settled = time.Minute
 
-	// A read may take readTime, since the upstream may be unreachable or may ask for a retry later,
-	// plus leastTime for each leastBytes. Without this bound, an upstream that sends a byte now and
-	// then would block its readers forever.
+	// A read may take readTime, because the upstream may be unreachable or may ask for a retry
+	// later. It may also take leastTime for each leastBytes. Without this bound, an upstream that
+	// sends a byte now and then would block its readers forever.
 	readTime   = time.Minute
 	leastBytes = 16 << 10
 )
 
 var errTrickle = fmt.Errorf("the source sends less than %d KiB in %v", leastBytes>>10, leastTime)
 
-// A file is a file of an upstream, open for reading. If the connection to the upstream can be lost
-// for good, the file is opened again on the next connection.
+// A file is a file of an upstream that is open for reading. If its connection is lost and cannot
+// recover by itself, the file is opened again on the next connection.
 type file struct {
 	link   *link
 	name   string
-	caller context.Context // of Open
+	caller context.Context // the context that was passed to Open
 
 	mu     sync.RWMutex
 	span   *span       // guarded by mu
 	file   store.File  // guarded by mu
-	info   fs.FileInfo // the description from the first open; guarded by mu
+	info   fs.FileInfo // the description from the first time the file was opened; guarded by mu
 	opened time.Time   // guarded by mu
 	ended  bool        // guarded by mu
 
-	slow atomic.Pointer[store.File] // the file that was closed because a read of it took too long
+	slow atomic.Pointer[store.File] // the last file that was closed because a read took too long
 }
 
 // open opens the file on the current connection.
@@ -77,7 +77,7 @@ func (f *file) open() error {
 	return err
 }
 
-// isSame reports whether the file that now has the name is certainly the file that had it before.
+// isSame reports whether the name certainly still leads to the file that was opened first.
 func (f *file) isSame(now fs.FileInfo) bool {
 	return now.Size() == f.info.Size() && now.ModTime().Equal(f.info.ModTime()) && f.opened.Sub(now.ModTime()) >= settled
 }
@@ -91,7 +91,7 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// ReadAt reads on the connection on which the file was opened, or on a later one.
+// ReadAt reads on the connection on which the file was opened or, if that is lost, on a later one.
 func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	defer store.BeginWait(f.caller)()
 	for reopens := 0; ; {
@@ -127,7 +127,7 @@ func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
 		_ = now.Close()
 	})
 	n, err := now.ReadAt(p, off)
-	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // slow for this read, or for another one
+	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // this read was too slow, or another read was and has closed the file
 		err = &fs.PathError{Op: "read", Path: f.name, Err: errTrickle}
 	}
 	return n, err
@@ -159,7 +159,7 @@ func (f *file) reopen(was store.File) error {
 	if err := f.open(); err != nil {
 		return err
 	}
-	_ = was.Close() // its connection is gone
+	_ = was.Close() // an error does not matter, because the file's connection is gone
 	old.end()
 	return nil
 }
@@ -191,7 +191,7 @@ func (v versioned) Version() string {
 	return ""
 }
 
-// An upload reports its result to the link.
+// An upload passes its result on to the link, which records failures of the upstream.
 type upload struct {
 	store.Upload
 	span   *span
@@ -199,7 +199,7 @@ type upload struct {
 	caller context.Context // of Create
 }
 
-// Unwrap returns the upload below, for [store.As].
+// Unwrap returns the upload of the upstream's store, for [store.As].
 func (u *upload) Unwrap() any { return u.Upload }
 
 func (u *upload) WriteAt(p []byte, off int64) (int, error) {
@@ -238,7 +238,7 @@ func (u *upload) noted(err error) error {
 // Location is empty, because the file is not on a disk of this machine.
 func (*upload) Location() store.Location { return store.Location{} }
 
-// A handle reports the end of a file that is open in place.
+// A handle is an open file of the upstream. When it is closed, it ends the span of its call.
 type handle struct {
 	store.Handle
 	span *span

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// While an upstream is unreachable, each call keeps trying to reach it, for as long as a call
-	// may take. A server that restarts is soon reachable again, and a waiting client need not start
-	// again. When the upstream has been unreachable for the time patience, calls fail at once,
-	// except for one call every probeEvery.
+	// While an upstream is unreachable, each call keeps trying to reach it for as long as a call
+	// may take. If a server restarts, it is soon reachable again, and a waiting client need not
+	// start again. After an upstream has been unreachable for the time patience, only one call
+	// every probeEvery tries to reach it, and all others fail at once.
 	patience   = 30 * time.Second
 	probeEvery = 5 * time.Second
 
@@ -38,7 +38,7 @@ const (
 	// wait until one of these ends.
 	maxCalls = 256
 
-	// leastTime is how long a file may take for leastBytes.
+	// leastTime is the time that a file may take to deliver leastBytes.
 	leastTime = 10 * time.Second
 )
 
@@ -47,13 +47,13 @@ var (
 	errClosed = fmt.Errorf("the source was closed: %w", fs.ErrClosed)
 )
 
-// A link gives access to an upstream. It holds the connection, the bound on the number of calls,
-// and what is known about the state of the upstream.
+// A link gives access to an upstream. It holds the connection, limits the number of calls, and
+// records whether the upstream is reachable.
 type link struct {
 	text    string
 	connect func(context.Context) (store.Tree, func(), error)
-	renews  func(error) bool // reports whether a new connection may help
-	reopens bool             // open files are reopened on a new connection
+	renews  func(error) bool // reports whether a new connection may help after this error
+	reopens bool             // open files are opened again on a new connection
 	log     func(slog.Level, string, ...slog.Attr)
 	wait    time.Duration // how long a call may take
 	least   time.Duration // leastTime, except in tests
@@ -66,24 +66,24 @@ type link struct {
 	mu      sync.Mutex
 	conn    *conn     // nil while no connection is open; guarded by mu
 	dialing *dialing  // nil if nothing is connecting; guarded by mu
-	tries   int       // failed tries to connect in a row; guarded by mu
-	away    time.Time // since when the upstream is unreachable; zero if it is reachable; guarded by mu
+	tries   int       // number of failed tries to connect since the last success; guarded by mu
+	away    time.Time // since when the upstream has been unreachable; zero if it is reachable; guarded by mu
 	probe   time.Time // when the next try may begin, if the upstream has been unreachable for a long time; guarded by mu
-	err     error     // why it is unreachable; guarded by mu
-	logged  time.Time // when that was logged; guarded by mu
+	err     error     // why the upstream is unreachable; guarded by mu
+	logged  time.Time // when it was last logged that the upstream is unreachable; guarded by mu
 	faulty  time.Time // when a failed request was last logged; guarded by mu
 	warned  time.Time // when a repeated request was last logged; guarded by mu
-	reached bool      // it has answered at least once; guarded by mu
+	reached bool      // the upstream has answered at least once; guarded by mu
 }
 
-// Stats holds the counters of a source since it was opened, and its state.
+// Stats holds the counters of a source since it was opened, and whether it is reachable.
 type Stats struct {
 	Calls    uint64 // requests for files, directories and descriptions that were answered or failed
 	Failures uint64 // calls and reads that failed because of the server or the path to it
 	Again    uint64 // HTTP and S3 requests that were repeated because the server was busy or a connection was lost
 	Connects uint64 // SFTP connections made
-	Read     uint64 // bytes of files
-	Away     bool   // the last call failed because of the server or the path to it
+	Read     uint64 // bytes of files that were read
+	Away     bool   // the source is away: the last call failed because of the server or the path to it
 }
 
 // counts holds the counters of a link.
@@ -137,18 +137,19 @@ func (l *link) stats() Stats {
 	return st
 }
 
-// A span is the lifetime of a call, and of the file that the call has opened.
+// A span is the time from the beginning of a call until the file that it has opened is closed.
 type span struct {
-	ctx    context.Context // ends when the caller's context ends, when the link is closed, when the call takes too long, or by end
+	ctx    context.Context // cancelled with the caller's context, by the close of the link, by end, or when the call takes too long
 	end    func()
 	conn   *conn
-	tree   store.Tree // of conn
-	opened io.Closer  // the file that the call has opened; nil if it has opened no file
+	tree   store.Tree // the tree of conn
+	opened io.Closer  // the file that the call has opened; nil if it has opened none
 }
 
 // call runs do on a connection to the upstream, within the time limit of a call. If do succeeds,
-// the file that it has opened stays open until the caller ends the span. If it fails, call ends the
-// span. A call that changes nothing, or that was not sent, is repeated while there is time.
+// the file that it has opened stays open until the caller calls end of the returned span. If do
+// fails, call ends the span. While there is time, call repeats do after a failure, if changes is
+// false or nothing was sent.
 func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*span, error) {
 	defer store.BeginWait(ctx)()
 	if err := l.admit(); err != nil {
@@ -179,7 +180,7 @@ func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*s
 	return s, l.note(s.conn, err)
 }
 
-// enter waits until a further call may run and there is a connection, and then makes the call.
+// enter waits until one more call may run and there is a connection, and then makes the call.
 func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	select {
 	case l.places <- struct{}{}:
@@ -194,7 +195,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 			err = do(s)
 		}
 		if s.ctx.Err() != nil && last != nil {
-			return last // it says more than a timeout would
+			return last // more informative than a timeout
 		}
 		if cause := context.Cause(s.ctx); cause != nil && !errors.Is(err, cause) {
 			return cause
@@ -215,7 +216,8 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	}
 }
 
-// admit returns an error if the upstream has been unreachable for a long time.
+// admit returns an error if the upstream has been unreachable for so long that the call must fail
+// at once.
 func (l *link) admit() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,7 +232,8 @@ func (l *link) admit() error {
 	return nil
 }
 
-// connection returns the current connection, or makes a new one. It retries until ctx ends.
+// connection returns the current connection, or waits until a new one is made. It retries until ctx
+// ends.
 func (l *link) connection(ctx context.Context) (*conn, error) {
 	var last error
 	for {
@@ -257,7 +260,7 @@ func (l *link) connection(ctx context.Context) (*conn, error) {
 			return d.conn, nil
 		}
 		if last = d.err; remote.IsRefusal(last) || errors.Is(last, fs.ErrNotExist) {
-			return nil, last // this error will not change within the next ten seconds
+			return nil, last // retrying is useless: this error will still occur ten seconds later
 		}
 	}
 }
@@ -269,7 +272,7 @@ func (l *link) dial(d *dialing, tries int) {
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // short enough for each call to see the beginning of a try
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // at most a third of a call's time, so that each call lives until a new try begins
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
@@ -299,19 +302,19 @@ func (l *link) dial(d *dialing, tries int) {
 	l.counts.connects.Add(1)
 }
 
-// renew drops a connection if a new one may help.
+// renew drops the connection c after err, if a new connection may help.
 func (l *link) renew(c *conn, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c == l.conn && l.renews(err) {
 		l.conn = nil
-		l.tries++ // so that the next connection is not made at once, only to be lost in the same way
+		l.tries++ // wait before the next connection, because it may be lost in the same way
 		go c.close()
 	}
 }
 
 // early logs that an upstream that has never answered is unreachable, although the call is still
-// retrying. An administrator who has just started the server looks at the log.
+// retrying. It does so for administrators who have just started the server and look at the log.
 func (l *link) early(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,8 +323,8 @@ func (l *link) early(err error) {
 	}
 }
 
-// lost records that the upstream is unreachable. It also logs that, unless it was logged recently.
-// The caller holds mu.
+// lost records that the upstream is unreachable, and logs that unless it was logged recently. The
+// caller holds mu.
 func (l *link) lost(err error) {
 	now := time.Now()
 	if l.away.IsZero() {
@@ -335,7 +338,7 @@ func (l *link) lost(err error) {
 }
 
 // note records the result of a call or a read, and returns its error for the caller. c is the
-// connection, or nil without one.
+// connection that was used, or nil if there was none.
 func (l *link) note(c *conn, err error) error {
 	if errors.Is(err, errClosed) || errors.Is(err, context.Canceled) {
 		return err
@@ -361,7 +364,7 @@ func (l *link) note(c *conn, err error) error {
 	return unavailable{err}
 }
 
-// again counts and logs a repeated request. Often the reason is temporary.
+// again counts and logs that a request was repeated.
 func (l *link) again(why error) {
 	n := l.counts.repeats.Add(1)
 	l.mu.Lock()
@@ -372,12 +375,13 @@ func (l *link) again(why error) {
 	}
 }
 
-// isAway reports whether an error concerns the server, and not one of its files.
+// isAway reports whether an error means that the server is unreachable. Errors that concern only
+// one of its files do not count.
 func isAway(err error) bool {
 	return errors.Is(err, errSlow) || errors.Is(err, store.ErrUnavailable) || remote.IsAway(err)
 }
 
-// isUnsent reports whether the error is a failure to connect, so that nothing was sent.
+// isUnsent reports whether the error is a failed attempt to connect, so that no request was sent.
 func isUnsent(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
@@ -390,12 +394,12 @@ func (l *link) hasAnswered() bool {
 	return l.reached
 }
 
-// answers are the errors with which a working server refuses a request.
+// answers are the errors by which a server refuses a request although the server works.
 var answers = []error{
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled, store.ErrNoSpace, store.ErrBusy, errors.ErrUnsupported, io.EOF,
 }
 
-// isFault reports whether an error was caused by the server, or by the path to it.
+// isFault reports whether an error was caused by a fault of the server, or of the path to it.
 func isFault(err error) bool {
 	return isAway(err) || err != nil && !slices.ContainsFunc(answers, func(e error) bool { return errors.Is(err, e) })
 }
@@ -403,6 +407,6 @@ func isFault(err error) bool {
 // An unavailable error says why an upstream cannot be reached.
 type unavailable struct{ error }
 
-// Unwrap returns only store.ErrUnavailable. The reason could look like an error of the file, for
-// instance as if the file were missing.
+// Unwrap returns only store.ErrUnavailable, and not the reason. The reason could look like an error
+// of the file, for instance as if the file were missing.
 func (unavailable) Unwrap() error { return store.ErrUnavailable }

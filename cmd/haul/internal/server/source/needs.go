@@ -12,10 +12,10 @@ import (
 // Needs lists the system resources that a confined process needs for upstreams: the files that it
 // reads each time it connects, and the ports that it connects to.
 type Needs struct {
-	Read    []string // existing directories and files
-	Sockets []string // existing unix sockets
-	Ports   []uint16 // TCP ports of other machines
-	Secrets []string // files that are in Read, or below an entry of Read, and hold keys and passwords
+	Read    []string // existing directories and files to read
+	Sockets []string // existing unix sockets to connect to
+	Ports   []uint16 // TCP ports of other machines to connect to
+	Secrets []string // files with keys and passwords; each is in Read or below an entry of Read
 }
 
 // Add adds the needs of another source.
@@ -31,10 +31,10 @@ const dnsPort = 53 // over TCP, for answers that do not fit into a datagram
 // names are the files that are needed to look up host names.
 var names = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}
 
-// needsOf returns the resources needed to reach a server and to log in. It loads the system's
-// certificates once, before the confinement.
+// needsOf returns the resources needed to reach a server and to log in. It makes the process load
+// the system's certificates now, because it cannot do that after the confinement.
 func needsOf(login openssh.Needs) (n Needs) {
-	_, _ = x509.SystemCertPool() // without system certificates, connections fail and the error says why
+	_, _ = x509.SystemCertPool() // ignore the error: without system certificates, connections fail and say why
 	n.Ports = []uint16{dnsPort}
 	for _, port := range login.Ports {
 		n.Ports = append(n.Ports, uint16(port))
@@ -60,9 +60,10 @@ func existing(name string) []string {
 	return []string{name}
 }
 
-// readable returns the path that has to be readable so that a file can be read again after it was
-// replaced. If the file's directory is meant for such files, as ~/.ssh is, that is the directory.
-// Otherwise it is the file alone, which must then be rewritten in place and not replaced.
+// readable returns the path that a confined process must be able to read, so that it can read the
+// file name again after the file was replaced. If the file's directory is meant for such files, as
+// ~/.ssh is, that is the directory. Otherwise it is only the file, which must then be rewritten in
+// place and not replaced.
 func readable(name string) []string {
 	absolute, err := filepath.Abs(name)
 	if err != nil {
@@ -86,9 +87,9 @@ func readable(name string) []string {
 	return all
 }
 
-// isOwn reports whether a directory holds only files of this kind: it belongs to ssh or AWS, or to
-// a service below /run. Kubernetes keeps tokens below /var/run, in a directory that it replaces
-// each time it renews them.
+// isOwn reports whether a directory holds only files of one program: of ssh, of AWS tools, or of a
+// service below /run. Kubernetes keeps tokens below /var/run, in a directory that it replaces each
+// time it renews them.
 func isOwn(dir string) bool {
 	parent, base := filepath.Split(dir)
 	return base == ".ssh" || base == ".aws" || strings.HasPrefix(parent, "/run/") || strings.HasPrefix(parent, "/var/run/")

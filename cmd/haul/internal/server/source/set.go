@@ -19,12 +19,12 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// Caching says how files that were read from upstreams are kept on disk.
+// Caching says how data that was read from upstreams is kept on disk.
 type Caching struct {
-	Dir   string        // "" means no cache
+	Dir   string        // the directory of the cache; "" means no cache
 	Size  int64         // the maximum size of the cache, in bytes
 	Fresh time.Duration // how long cached data is used without asking the upstream; 0 means that the upstream is asked each time
-	Stale time.Duration // how much longer it is used while the upstream cannot be reached
+	Stale time.Duration // how much longer cached data is used while the upstream cannot be reached
 }
 
 // Check returns an error if the settings are wrong. remote says whether there is an upstream to
@@ -59,14 +59,14 @@ type Set struct {
 	// Patience is how long a call may take; 0 means 10 s.
 	Patience time.Duration
 
-	all   map[string]*Source // by their URLs
+	all   map[string]*Source // the upstreams, by their URLs
 	cache *cache.Cache       // nil means no cache
 	lines *linequeue.Log
 }
 
-// Open opens the names that are URLs. become is the user that the process will become; nil means
-// that the user does not change. takesOver says that another process may hold the cache until it
-// calls [Set.Release]. The caller closes the set, even after an error.
+// Open opens those names that are URLs, and ignores the others. become is the user that the process
+// will become; nil means that the user does not change. takesOver says that another process may
+// hold the cache until it calls [Set.Release]. The caller closes the set, even after an error.
 func (s *Set) Open(ctx context.Context, names []string, c Caching, become *privilege.User, takesOver bool, log *slog.Logger) error {
 	s.all = map[string]*Source{}
 	s.lines = linequeue.NewLog(log)
@@ -145,7 +145,8 @@ func (s *Set) Needs() (n Needs) {
 	return n
 }
 
-// Probe asks each upstream for its root, so that the log shows its state. It does not wait.
+// Probe lists the root of each upstream in the background, so that the log shows whether the
+// upstream can be reached.
 func (s *Set) Probe(ctx context.Context) {
 	for _, one := range s.all {
 		go one.Probe(ctx)
@@ -155,7 +156,7 @@ func (s *Set) Probe(ctx context.Context) {
 // Release hands the cache over to a successor.
 func (s *Set) Release() {
 	if s.cache != nil {
-		_ = s.cache.Release() // the cache itself logs data that it could not write
+		_ = s.cache.Release() // ignore the error: the cache itself logs data that it could not write
 	}
 }
 

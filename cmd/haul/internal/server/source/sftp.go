@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// dirTime is how long a directory of an SFTP server, once checked, is assumed to be inside the
-	// served directory. maxDirs is how many directories are remembered.
+	// dirTime is how long the result is used after a check that a directory of an SFTP server is
+	// inside the served directory. maxDirs is how many results are kept.
 	dirTime = 10 * time.Second
 	maxDirs = 1024
 )
@@ -35,23 +35,24 @@ func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), erro
 	return t, closeIt, nil
 }
 
-// An sftpTree is a directory of an SFTP server without the files outside it that symbolic links
-// lead to. The server itself would follow such links, to everything that its user may read. Clients
-// of haul cannot create links in an upstream, so a check just before each use is enough.
+// An sftpTree is a directory of an SFTP server. It hides files outside the directory to which
+// symbolic links lead. The server itself would follow such links, to everything that its user may
+// read. Clients of haul cannot create links in an upstream, so a check just before each use is
+// enough.
 type sftpTree struct {
 	store.Tree
 	of   store.Capabilities // the capabilities of Tree
-	root string             // its path with links resolved
+	root string             // the path of Tree on the server, with links resolved
 
 	mu   sync.Mutex
-	dirs map[string]time.Time // directories known to be in root, and when that was found; guarded by mu
+	dirs map[string]time.Time // directories that were found to be in root, and when; guarded by mu
 }
 
-// errOutside is the error for a name that leads out of the directory, whether its target exists or
-// not.
+// errOutside is the error for a name that leads out of the directory. It is the same whether or not
+// the target exists, so that clients cannot find that out.
 var errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
 
-// within returns an error unless a symbolic link leads to root or to something below it.
+// within returns an error if a symbolic link leads to a path that is neither root nor below it.
 func (t *sftpTree) within(ctx context.Context, link string) error {
 	real, err := t.of.RealPath(ctx, link) // resolves links that the server has left unresolved
 	if err == nil && real != t.root && !strings.HasPrefix(real, strings.TrimSuffix(t.root, "/")+"/") {
@@ -72,7 +73,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	if ok && now.Sub(found) < dirTime {
 		return nil
 	}
-	fi, err := t.Lstat(ctx, name) // this checks the directories above as well
+	fi, err := t.Lstat(ctx, name) // Lstat also checks the directories above the name
 	if err == nil && fi.Mode().Type() == fs.ModeSymlink {
 		err = t.within(ctx, name)
 	}
@@ -82,7 +83,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if above, ok := t.dirs[path.Dir(name)]; ok && above.Before(now) {
-		now = above // the result must not be used longer than the result for the directory above
+		now = above // this result depends on the result for the directory above, so it must not be used longer
 	}
 	if len(t.dirs) >= maxDirs {
 		clear(t.dirs)
@@ -91,7 +92,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	return nil
 }
 
-// look describes a name, and the target of a link if the target is inside the directory.
+// look describes a name. It follows a symbolic link if the target is inside the directory.
 func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, error) {
 	fi, err := t.Lstat(ctx, name)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -106,7 +107,7 @@ func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, erro
 	return t.Tree.Stat(ctx, name)
 }
 
-// failed adds the operation and the name to an error that does not contain them yet.
+// failed adds the operation and the name to an error, unless the error contains them already.
 func failed(op, name string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return err
@@ -176,12 +177,12 @@ func (t *sftpTree) OpenDir(ctx context.Context, name string) (store.Entries, err
 	return t.Tree.OpenDir(ctx, name)
 }
 
-// target returns an error if a name to be written leads out of the served directory. The file may
-// be missing.
+// target returns an error if writing to a name would write outside the served directory. The file
+// need not exist.
 func (t *sftpTree) target(ctx context.Context, op, name string) error {
 	switch _, err := t.look(ctx, op, name); {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return nil // the server reports any other fault of the name
+		return nil // any other fault of the name is reported by the server
 	default:
 		return err
 	}
@@ -208,7 +209,8 @@ func (t *sftpTree) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 	return t.Tree.Mkdir(ctx, name, perm)
 }
 
-// moved forgets the known directories, because their names may belong to other directories now.
+// moved forgets which directories were checked, because their names may lead to other directories
+// now.
 func (t *sftpTree) moved() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

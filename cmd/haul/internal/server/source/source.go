@@ -2,9 +2,9 @@
 // of an SFTP server, or the objects below a prefix of a bucket.
 //
 // A [Source] is a [store.Tree]. It connects when it is first needed, and again after the connection
-// is lost. Operations that its server lacks fail with errors.ErrUnsupported. No call lasts longer
-// than its bound, however the server behaves. If the upstream cannot be reached, calls fail with
-// [store.ErrUnavailable], and the log and [Source.Stats] show it.
+// is lost. Operations that its server does not support fail with errors.ErrUnsupported. Each call
+// has a time limit, however the server behaves. If the upstream cannot be reached, calls fail with
+// [store.ErrUnavailable], and the log and [Source.Stats] show that.
 //
 // Keys and passwords come from the places where ssh, curl and the AWS tools look for them, and are
 // read again each time they are needed. The package never prompts for them, and never logs them.
@@ -26,11 +26,11 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// These constants bound the waits for an upstream.
+// These constants limit how long haul waits for an upstream, and how many connections it makes.
 const (
-	callTime  = 10 * time.Second // for an answer, including the login and the wait for an earlier call to end
-	stallTime = 10 * time.Second // for the next byte of a file
-	awayTime  = 20 * time.Second // how long a transfer under way waits until a web server is reachable again
+	callTime  = 10 * time.Second // limit for an answer, including the login and the wait for other calls
+	stallTime = 10 * time.Second // limit for the wait until the next byte of a file arrives
+	awayTime  = 20 * time.Second // how long a running transfer waits for an unreachable web server
 
 	// maxConns is how many HTTP connections an upstream may have. An open file holds one until it
 	// has been read completely.
@@ -43,7 +43,7 @@ type Config struct {
 	// program.
 	Account *user.User
 
-	// Say writes a line of the log. It does not block.
+	// Say writes a line to the log. It must not block.
 	Say func(level slog.Level, text string, attrs ...slog.Attr)
 
 	Cache *cache.Cache // keeps data that was read; nil means no cache
@@ -94,7 +94,7 @@ func parse(text string) (remote.Location, error) {
 
 // A Source is a tree of files on another machine. Any goroutine may use it.
 type Source struct {
-	store.Tree // all capabilities of its server, with the cache in front
+	store.Tree // the files of the upstream, with the cache in front; has all capabilities of the server
 
 	text  string
 	link  *link
@@ -106,8 +106,8 @@ type Source struct {
 func (s *Source) Capabilities() store.Capabilities { return store.CapabilitiesOf(s.Tree) }
 
 // Open returns the source that a URL names. It reads the configuration of ssh and of other tools,
-// but does not connect, so that a file server can start while its upstream is unreachable. Its
-// errors are usage errors, or name the part of a configuration that cannot be used.
+// but does not connect, so that a file server can start while its upstream is unreachable. An error
+// is a usage error, or names the part of a configuration that cannot be used.
 func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	l, err := parse(text)
 	if err != nil {
@@ -125,7 +125,7 @@ func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// mount finds out how to reach the upstream.
+// mount finds out from the configuration how to reach the upstream. It does not connect.
 func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error {
 	m, err := remote.NewMount(ctx, l, remote.Config{
 		Account: cfg.Account, Conns: maxConns, UserAgent: "haul",
@@ -151,23 +151,24 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 	return nil
 }
 
-// String returns the URL of the source, which holds no secret.
+// String returns the URL of the source. The URL contains no secret.
 func (s *Source) String() string { return s.text }
 
-// Needs returns the system resources that the source needs in a confined process.
+// Needs returns the system resources that a confined process needs for the source.
 func (s *Source) Needs() Needs { return s.needs }
 
-// Probe asks the upstream for its root, so that the log shows early whether it can be reached.
+// Probe lists the root of the upstream, so that the log shows early whether the upstream can be
+// reached.
 func (s *Source) Probe(ctx context.Context) {
 	switch _, err := (&tree{link: s.link}).ReadDir(ctx, "."); {
 	case err == nil:
 		s.link.say(slog.LevelInfo, "source: connected")
-	case ctx.Err() == nil && !isFault(err): // faults are logged already
+	case ctx.Err() == nil && !isFault(err): // the link logs faults itself
 		s.link.say(slog.LevelInfo, "source: connected; its directory cannot be listed", slog.String("error", err.Error()))
 	}
 }
 
-// Close ends the connections. Open files then fail.
+// Close closes the connections. Reads of open files then fail.
 func (s *Source) Close() { s.link.close() }
 
 // Stats returns the counters.

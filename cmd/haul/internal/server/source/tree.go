@@ -18,7 +18,7 @@ type tree struct{ link *link }
 
 var _ store.Tree = (*tree)(nil)
 
-// ask makes a call that changes nothing and opens nothing.
+// ask makes a call that changes nothing and opens no file, and returns its answer.
 func ask[T any](ctx context.Context, t *tree, do func(context.Context, store.Tree) (T, error)) (answer T, err error) {
 	s, err := t.link.call(ctx, false, func(s *span) (err error) {
 		answer, err = do(s.ctx, s.tree)
@@ -39,8 +39,9 @@ func (t *tree) change(ctx context.Context, do func(context.Context, store.Tree) 
 	return err
 }
 
-// errNoSize says that the size of a file is unknown until the file has been read, as with a page
-// that a web server generates. No protocol of the server could announce such a size.
+// errNoSize says that the server does not announce the size of a file, as with a page that a web
+// server generates. haul cannot serve such a file, because it has to announce the size to its
+// clients.
 var errNoSize = fmt.Errorf("%w: the server does not say how large the file is", errors.ErrUnsupported)
 
 func (t *tree) Open(ctx context.Context, name string) (store.File, error) {
@@ -66,7 +67,7 @@ func (t *tree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (fs.FileInfo, error) { return sized(s.Lstat(ctx, name)) })
 }
 
-// sized returns an error for a description without a size.
+// sized returns the description fi, or an error if it does not contain the size.
 func sized(fi fs.FileInfo, err error) (fs.FileInfo, error) {
 	if err == nil && fi.Size() < 0 {
 		return nil, &fs.PathError{Op: "stat", Path: fi.Name(), Err: errNoSize}
@@ -87,12 +88,13 @@ func (t *tree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) 
 	})
 }
 
-// isEntry reports whether a name can be the name of an entry. A server may send any name.
+// isEntry reports whether a name can be the name of a directory entry. The check is needed because
+// a server may send any name.
 func isEntry(name string) bool {
 	return store.ValidName(name) && name != "." && !strings.Contains(name, "/")
 }
 
-// An entry is a directory entry whose description may lack the size. If it does, Info asks the
+// An entry is a directory entry whose description may lack the size. In that case, Info asks the
 // server for the description.
 type entry struct {
 	fs.DirEntry
@@ -156,16 +158,16 @@ func (e *entries) Close() error {
 	return e.Entries.Close()
 }
 
-// obscure describes an entry of which only the name is known: see [store.Entries].
+// obscure describes an entry about which nothing but the name is known: see [store.Entries].
 type obscure struct{ fs.FileInfo }
 
 func (obscure) Size() int64       { return 0 }
 func (obscure) Mode() fs.FileMode { return fs.ModeIrregular }
 func (obscure) IsDir() bool       { return false }
 
-// Create begins a file. Clients of HTTP and S3 connect only when data is written, and fail at once
-// if nothing listens. So Create first asks for the name, which waits for an upstream that is not
-// reachable yet, as readers do.
+// Create begins an upload. Clients of HTTP and S3 connect only when data is written, and fail at
+// once if nothing listens. So if the upstream has not answered yet, Create first asks for a
+// description of the name. That waits until the upstream is reachable, as reading does.
 func (t *tree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	if !t.link.hasAnswered() {
 		if _, err := t.Stat(ctx, name); errors.Is(err, store.ErrUnavailable) {
@@ -219,8 +221,8 @@ func (t *tree) Link(ctx context.Context, from, to string) error {
 	return t.change(ctx, func(ctx context.Context, s store.Tree) error { return s.Link(ctx, from, to) })
 }
 
-// Symlink returns an error, because the upstream's server would follow the link wherever it leads,
-// not only below the served directory.
+// Symlink always returns an error. The upstream's server would follow a link wherever it leads,
+// also out of the served directory.
 func (t *tree) Symlink(_ context.Context, _, name string) error {
 	return &os.PathError{Op: "symlink", Path: name, Err: fmt.Errorf("%w: no symbolic links are made in a source", errors.ErrUnsupported)}
 }
@@ -237,8 +239,8 @@ func (t *tree) Space(ctx context.Context, name string) (store.Space, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (store.Space, error) { return s.Space(ctx, name) })
 }
 
-// Capabilities keeps the features of the connection, if a connection exists. It
-// drops the functions, because the bounds of a link would not apply to calls of them.
+// Capabilities returns the features of the current connection, if there is one. It leaves out the
+// functions, because calls of them would bypass the limits of the link.
 func (t *tree) Capabilities() store.Capabilities {
 	t.link.mu.Lock()
 	defer t.link.mu.Unlock()

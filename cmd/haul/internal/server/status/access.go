@@ -21,7 +21,7 @@ func isLoopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// admit passes on the requests that may be answered, and bounds the time of each.
+// admit passes on the requests that may be answered, and limits the time of each.
 func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.answer)) // the connection has deadlines
@@ -45,8 +45,8 @@ func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	})
 }
 
-// admitsHost reports whether a Host header is safe, that is, does not name a host that may belong
-// to a stranger.
+// admitsHost reports whether a Host header names this server. Any other name may belong to a
+// stranger's page: see Config.Hosts.
 func admitsHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

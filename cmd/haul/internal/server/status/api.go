@@ -21,7 +21,7 @@ type Info struct {
 	Host      string    `json:"host,omitempty"`
 	Time      time.Time `json:"time"`
 	Started   time.Time `json:"started"`
-	Draining  bool      `json:"draining"` // the server is ending, and waits for transfers
+	Draining  bool      `json:"draining"` // the server is shutting down, and waits for transfers
 	Protocols []Totals  `json:"protocols"`
 }
 
@@ -29,12 +29,12 @@ type Info struct {
 type Totals struct {
 	Protocol string `json:"protocol"`
 	Live     int64  `json:"live"`  // transfers under way
-	Rate     int64  `json:"rate"`  // of all live transfers together
-	Bytes    int64  `json:"bytes"` // bytes moved
+	Rate     int64  `json:"rate"`  // rate of all transfers under way together
+	Bytes    int64  `json:"bytes"` // bytes moved by all transfers
 	Ended    int64  `json:"ended"` // transfers that have ended
 	Failed   int64  `json:"failed"`
 
-	TurnedAway map[meter.Reason]int64 `json:"turned_away"` // requests refused because of a limit, by reason
+	TurnedAway map[meter.Reason]int64 `json:"turned_away"` // number of requests refused because of a limit, by reason
 }
 
 // Transfers is the answer to /api/v1/transfers.
@@ -52,15 +52,15 @@ type Transfer struct {
 	Peer      string    `json:"peer"`
 	User      string    `json:"user,omitempty"`
 	File      string    `json:"file"`
-	FileBytes []byte    `json:"file_bytes,omitempty"` // if the name is not UTF-8
+	FileBytes []byte    `json:"file_bytes,omitempty"` // the bytes of the name, if it is not UTF-8
 	Started   time.Time `json:"started"`
 	Bytes     int64     `json:"bytes"` // bytes moved
 	Size      *int64    `json:"size,omitempty"`
-	Rate      int64     `json:"rate"` // recent rate
+	Rate      int64     `json:"rate"` // rate of the last seconds
 
 	// These fields are only for TFTP.
-	Window    int     `json:"window,omitempty"`     // in blocks
-	RoundTrip float64 `json:"round_trip,omitempty"` // smoothed round trip
+	Window    int     `json:"window,omitempty"`     // the window, in blocks
+	RoundTrip float64 `json:"round_trip,omitempty"` // the smoothed round trip
 	Resent    int64   `json:"resent,omitempty"`     // packets sent again
 }
 
@@ -76,10 +76,10 @@ type ProtocolSeries struct {
 	Protocol string  `json:"protocol"`
 	Bytes    []int64 `json:"bytes"`  // bytes moved in this step
 	Live     []int64 `json:"live"`   // transfers under way at the end of the step
-	Ended    []int64 `json:"ended"`  // transfers that have ended
-	Failed   []int64 `json:"failed"` // transfers that have failed
-	Sent     []int64 `json:"sent"`   // packets sent by transfers that have ended
-	Resent   []int64 `json:"resent"` // packets sent again by transfers that have ended
+	Ended    []int64 `json:"ended"`  // transfers that ended in this step
+	Failed   []int64 `json:"failed"` // transfers that failed in this step
+	Sent     []int64 `json:"sent"`   // packets sent, counted when a transfer ends
+	Resent   []int64 `json:"resent"` // packets sent again, counted when a transfer ends
 }
 
 // Failures is the answer to /api/v1/failures.
@@ -98,7 +98,7 @@ type Failure struct {
 	User      string    `json:"user,omitempty"`
 	File      string    `json:"file"`
 	FileBytes []byte    `json:"file_bytes,omitempty"`
-	Result    string    `json:"result"` // with the same meaning as in the log
+	Result    string    `json:"result"` // the same word as in the log
 	Cause     string    `json:"cause,omitempty"`
 	Advice    string    `json:"advice,omitempty"`
 	Bytes     int64     `json:"bytes"`
@@ -119,7 +119,7 @@ type Machine struct {
 	Client  string    `json:"client"` // the program that sent the last request: "PXE", "iPXE"
 	Arch    string    `json:"arch"`
 	Stage   string    `json:"stage"`
-	Before  string    `json:"before,omitempty"` // the stage before "stuck" or "quiet"
+	Before  string    `json:"before,omitempty"` // the stage before the present one, if that is "stuck" or "quiet"
 	File    string    `json:"file,omitempty"`   // the file that was offered to the machine
 	Last    time.Time `json:"last"`             // time of its latest request
 	Age     float64   `json:"age"`              // time since that request
@@ -179,8 +179,8 @@ func direction(write bool) string {
 	return "read"
 }
 
-// peerText returns an address as text, or "" if the address is not known. It writes an IPv4 address
-// in its own form instead of the form that IPv6 sockets give it.
+// peerText returns an address as text, or "" if the address is not known. IPv6 sockets report an
+// IPv4 address in an IPv6 form; peerText writes it as an IPv4 address.
 func peerText(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return ""

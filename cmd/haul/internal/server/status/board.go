@@ -1,14 +1,15 @@
 // Package status shows what a server is doing: to people on a page, and to programs as JSON.
 //
-// A [Board] collects the data. [Board.Ended] is called for each transfer that ends. The board gets
-// the transfers under way from package meter, and keeps the sums of the last hour. A [Server]
-// serves it over HTTP: api.go defines the answers for programs, and view.go and page.go define the
-// answers for people.
+// A [Board] collects the data. The server calls [Board.Ended] for each transfer that ends. The
+// board reads the transfers under way from package meter, and keeps the sums of the last hour. A
+// [Server] serves the board over HTTP: api.go defines the answers for programs, and view.go and
+// page.go define the answers for people.
 //
 // # Cost
 //
-// While nobody watches, a Board sums up the transfers under way every five seconds. A viewer gets
-// data that is at most a second old, and a thousand viewers cost no more than one.
+// While nobody watches, a Board only sums up the transfers under way every five seconds. The data
+// for viewers is at most a second old. It is collected once for all viewers, so a thousand of them
+// cost no more than one.
 package status
 
 import (
@@ -26,14 +27,14 @@ import (
 )
 
 const (
-	// freshFor is how long a snapshot is used before a new snapshot is made.
+	// freshFor is how long a snapshot is used before a new one is made.
 	freshFor = time.Second
 
 	// maxMachines is how many machines are shown.
 	maxMachines = 1 << 14
 )
 
-// A Board collects data about what a server is doing. Set its fields before [Serve]. Any goroutine
+// A Board collects data about the work of a server. Set its fields before [Serve]. Any goroutine
 // may call its methods.
 type Board struct {
 	Version   string
@@ -44,7 +45,7 @@ type Board struct {
 	once     sync.Once
 	began    time.Time
 	host     string
-	counts   []counts // one for each of Protocols
+	counts   []counts // one entry for each of Protocols
 	failures failures
 	draining atomic.Bool
 
@@ -57,10 +58,11 @@ type Board struct {
 // counts holds the counts of one protocol since the start.
 type counts struct {
 	ended, failed, bytes, sent, resent atomic.Int64
-	most                               int64 // the largest number of bytes seen, including those of transfers under way; under the board's lock
+	most                               int64 // largest number of bytes so far, including transfers under way, so that the sum never decreases; guarded by Board.mu
 }
 
-// marks records how many bytes each transfer had moved at a time.
+// A marks records how many bytes each transfer had moved at one point in time, by the transfer's
+// ID.
 type marks struct {
 	at    time.Time
 	bytes map[uint64]int64
@@ -76,8 +78,8 @@ func (b *Board) init() {
 	})
 }
 
-// Ended records a transfer that has ended. It waits only for a lock that is held for some
-// microseconds.
+// Ended records a transfer that has ended. It does not block, except for a lock that is held for
+// some microseconds.
 func (b *Board) Ended(e meter.Ended) {
 	b.init()
 	at := slices.Index(b.Protocols, e.Protocol)
@@ -110,7 +112,7 @@ func (b *Board) run(ctx context.Context) {
 	}
 }
 
-// sample adds a sample to the series, and records how far each transfer is.
+// sample adds a sample to the series, and records how many bytes each transfer has moved.
 func (b *Board) sample(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,9 +125,9 @@ func (b *Board) sample(now time.Time) {
 	b.series.add(now, b.totals(func(t *meter.Snapshot, _ int) { oldest[t.ID] = t.Bytes }))
 }
 
-// totals returns the counts of each of Protocols, including transfers under way. It calls each for
-// every transfer under way, with the index of its protocol, or -1 if the protocol is not in
-// Protocols. The caller holds mu.
+// totals returns the counts of each of Protocols, including transfers under way. It calls the
+// function each for every transfer under way. at is the index of the transfer's protocol, or -1 if
+// the protocol is not in Protocols. The caller holds mu.
 func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 	totals := b.ended()
 	for t := range b.Transfers.Live() {
@@ -136,7 +138,8 @@ func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 		}
 	}
 	for at := range totals {
-		// A transfer that ends meanwhile may be missing in both sums. It will be in the next one.
+		// A transfer that ends while the sums are taken may be missing in both. The next sums will
+		// contain it.
 		c := &b.counts[at]
 		c.most = max(c.most, totals[at].bytes)
 		totals[at].bytes = c.most
@@ -149,14 +152,14 @@ func (b *Board) ended() []sample {
 	totals := make([]sample, len(b.counts))
 	for at := range b.counts {
 		c := &b.counts[at]
-		// A failure is counted after the end of its transfer, so failures are read first. So there
-		// are never more failures than ends.
+		// A failed transfer is counted as ended first, and then as failed. So read failed first:
+		// then there are never more failed transfers than ended ones.
 		totals[at] = sample{failed: c.failed.Load(), resent: c.resent.Load(), sent: c.sent.Load(), bytes: c.bytes.Load(), ended: c.ended.Load()}
 	}
 	return totals
 }
 
-// A snapshot holds the data that a board shows at a time. It never changes.
+// A snapshot holds the data that a board shows for one point in time. It never changes.
 type snapshot struct {
 	at        time.Time
 	totals    []Totals
@@ -211,8 +214,8 @@ func (b *Board) look(now time.Time) *snapshot {
 	return s
 }
 
-// rate returns how many bytes a second a transfer has moved in the last five to ten seconds, or
-// since it began. The caller holds mu.
+// rate returns how many bytes a second a transfer has moved: in the last five to ten seconds or, if
+// it is younger, since it began. The caller holds mu.
 func (b *Board) rate(t *meter.Snapshot, now time.Time) int64 {
 	since, from := t.Began, int64(0)
 	for _, m := range b.marks {

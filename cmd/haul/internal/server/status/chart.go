@@ -7,16 +7,17 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// The size of the chart is in its own units. The page stretches the chart to its width.
+// These are the dimensions of the chart, in units of its own. The page stretches the chart to the
+// page's width.
 const (
 	chartWidth  = samples
 	chartHeight = 160
 )
 
-// A chart has a line for each protocol.
+// A chart shows the rate of each protocol over the last hour as a line.
 type chart struct {
-	Text  string `json:"text"` // a description for people who cannot see the chart
-	Most  string `json:"most"` // the rate at its top
+	Text  string `json:"text"` // a description for readers who cannot see the chart
+	Most  string `json:"most"` // the rate at the top of the chart, as text
 	Lines []line `json:"lines"`
 }
 
@@ -24,7 +25,7 @@ type chart struct {
 type line struct {
 	Name string `json:"-"`
 	Text string `json:"text"`
-	Path string `json:"path"` // an SVG path
+	Path string `json:"path"` // the line as an SVG path
 }
 
 func newChart(s Series) chart {

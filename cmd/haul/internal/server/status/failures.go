@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxFailures is how many of the latest failures are kept.
+	// maxFailures is how many failures are kept: the latest ones.
 	maxFailures = 256
 
 	// maxName and maxCause are how many bytes of a file's name and of a cause are kept.
@@ -44,7 +44,7 @@ func (f *failures) list() []Failure {
 	return f.kept()
 }
 
-// kept does the same as list, for a caller that holds mu.
+// kept does the same as list. The caller holds mu.
 func (f *failures) kept() []Failure {
 	list := make([]Failure, 0, min(f.n, maxFailures))
 	for i := range min(f.n, maxFailures) {
@@ -53,8 +53,8 @@ func (f *failures) kept() []Failure {
 	return list
 }
 
-// isFailure reports whether the end of a transfer needs attention. Clients often ask for the size
-// only, start again, or look for missing files; that is normal.
+// isFailure reports whether a transfer ended in a way that needs attention. It is normal that
+// clients ask only for the size, start again, or look for missing files.
 func isFailure(e meter.Ended) bool {
 	switch e.Result {
 	case meter.Done, meter.Unconfirmed, meter.Probe, meter.Replaced:
@@ -74,7 +74,7 @@ func newFailure(e meter.Ended, now time.Time) Failure {
 	return f
 }
 
-// adviceOn returns what the administrator can do about a failure, or "" if nothing is known.
+// adviceOn returns advice for the administrator about a failure, or "" if there is no advice.
 func adviceOn(e meter.Ended) string {
 	switch is := func(errs ...error) bool {
 		return slices.ContainsFunc(errs, func(one error) bool { return errors.Is(e.Err, one) })

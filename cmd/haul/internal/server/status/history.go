@@ -18,18 +18,18 @@ type history struct {
 	Failures []Failure `json:"failures"`
 }
 
-// History returns the history for the board of the next process. The numbers of samples and
-// failures bound its size to less than 2 MB.
+// History returns the history for the board of the next process. It has less than 2 MB, because the
+// numbers of samples and failures are bounded.
 func (b *Board) History() []byte {
 	text, err := json.Marshal(history{historyVersion, b.hour(), b.failures.list()})
 	if err != nil {
-		panic(err) // encoding fails only for values that have no JSON form
+		panic(err) // impossible: encoding fails only for values that have no JSON form
 	}
 	return text
 }
 
-// Remember inserts a history that the board of an earlier process returned from History. It puts
-// the history before the data of this board, and leaves out protocols that are no longer served.
+// Remember adds the history that History of an earlier process's board has returned. It puts that
+// history before the data of this board, and leaves out protocols that are no longer served.
 func (b *Board) Remember(text []byte) error {
 	var h history
 	if err := json.Unmarshal(text, &h); err != nil {
@@ -78,7 +78,7 @@ func (p *ProtocolSeries) samples() (list []sample, ok bool) {
 }
 
 // putBefore inserts length samples of each protocol before the present samples. If a protocol has
-// fewer samples, the missing earlier ones count as 0.
+// fewer samples, zeros stand for the missing earlier ones.
 func (s *series) putBefore(past [][]sample, length int) {
 	n := min(s.n+length, samples)
 	for i := range s.protocols {
@@ -88,8 +88,8 @@ func (s *series) putBefore(past [][]sample, length int) {
 	s.n, s.next = n, n%samples
 }
 
-// putBefore inserts failures of an earlier process, the latest first, before the present failures.
-// The present failures are renumbered to follow them.
+// putBefore inserts the failures of an earlier process before the present failures, which it
+// renumbers to follow them. past begins with the latest failure.
 func (f *failures) putBefore(past []Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

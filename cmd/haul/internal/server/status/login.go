@@ -17,8 +17,8 @@ import (
 // maxUser is how many bytes of a user's name are logged. A client may send any name.
 const maxUser = 64
 
-// A Login lets the users of a directory see the board, by name and password (RFC 7617), whatever
-// their rights to files are.
+// A Login restricts the board to the users of a directory. They log in by name and password (RFC
+// 7617). Their rights to files do not matter.
 type Login struct {
 	passwords passwords.Checker
 	log       *slog.Logger
@@ -31,7 +31,7 @@ func NewLogin(d *users.Directory, log *slog.Logger) *Login {
 	return l
 }
 
-// checked logs a password that was checked.
+// checked logs the result after a password was checked.
 func (l *Login) checked(name string, from netip.Addr, err error) {
 	attrs := []any{"user", clip(name, maxUser), "peer", from.Unmap().String()}
 	if refusal, wrong := errors.AsType[*users.Refusal](err); wrong {
@@ -44,8 +44,8 @@ func (l *Login) checked(name string, from netip.Addr, err error) {
 // loginKey is the key of the login in a request's context.
 type loginKey struct{}
 
-// admit returns a request whose context holds its login. If it returns false, it has already
-// answered the request.
+// admit checks the login of a request. It returns the request with the login in its context. If it
+// returns false, the login was refused, and admit has answered the request.
 func (l *Login) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	name, password, ok := r.BasicAuth()
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
@@ -72,7 +72,7 @@ func (l *Login) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bo
 	return r.WithContext(context.WithValue(r.Context(), loginKey{}, login)), true
 }
 
-// holds reports whether the login of a long request is still valid. With a nil Login, it always
+// holds reports whether the login of a long request is still valid. For a nil Login it always
 // returns true.
 func (l *Login) holds(r *http.Request) bool {
 	if l == nil {

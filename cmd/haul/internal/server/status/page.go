@@ -14,8 +14,8 @@ var pageFiles embed.FS
 
 var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
 
-// These are the style and the script of the page, and the policy that allows only these. So nothing
-// else in the page can run, whatever names of files the page contains.
+// These are the style and the script of the page, and a policy that allows no other style or
+// script. So names of files in the page cannot inject any.
 var (
 	pageStyle  = webpage.Part(pageFiles, "page/page.css")
 	pageScript = webpage.Part(pageFiles, "page/page.js")
@@ -23,11 +23,12 @@ var (
 		"; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-// servePage answers with the page. In a browser without scripts, the page is not updated.
+// servePage answers with the page. Without scripts, the browser shows the page, but does not update
+// it.
 func (b *Board) servePage(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pagePolicy)
-	_ = pageTemplate.ExecuteTemplate(w, "page", struct { // the client may have left
+	_ = pageTemplate.ExecuteTemplate(w, "page", struct { // an error would mean that the client has left
 		*view
 		Style  template.CSS
 		Script template.JS

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// usualTransfers is how many transfers /api/v1/transfers returns without ?limit=.
+	// usualTransfers is how many transfers /api/v1/transfers returns if the request has no ?limit=.
 	usualTransfers = 1000
 
-	// eventEvery is the time between two events.
+	// eventEvery is the time between two events for a browser.
 	eventEvery = time.Second
 )
 
@@ -38,7 +38,8 @@ func (s *Server) routes(b *Board, c Config) http.Handler {
 	return mux
 }
 
-// addProfiles adds the profiles of the process. The client chooses how long each profile takes.
+// addProfiles adds the paths of the process's profiles. The client chooses how long a profile
+// takes.
 func (s *Server) addProfiles(mux *http.ServeMux) {
 	for path, serve := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
@@ -49,7 +50,7 @@ func (s *Server) addProfiles(mux *http.ServeMux) {
 				return
 			}
 			control := http.NewResponseController(w)
-			_ = control.SetReadDeadline(time.Time{}) // the request's deadline would end its context
+			_ = control.SetReadDeadline(time.Time{}) // otherwise the read deadline would cancel the request's context
 			_ = control.SetWriteDeadline(time.Now().Add(s.limits.profile + s.limits.answer))
 			serve(w, r)
 		})
@@ -59,7 +60,7 @@ func (s *Server) addProfiles(mux *http.ServeMux) {
 // answer writes a value as JSON.
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client may have left
+	_ = json.NewEncoder(w).Encode(v) // an error would mean that the client has left
 }
 
 // serveTransfers answers with the fastest transfers under way.
@@ -77,7 +78,7 @@ func (b *Board) serveTransfers(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveEvents sends the changes of the page once a second, until the client leaves or the server
-// ends.
+// shuts down.
 func (s *Server) serveEvents(b *Board, l *Login, w http.ResponseWriter, r *http.Request) {
 	defer s.watchers.Add(-1)
 	if s.watchers.Add(1) > int64(s.limits.watchers) {
@@ -90,7 +91,7 @@ func (s *Server) serveEvents(b *Board, l *Login, w http.ResponseWriter, r *http.
 	if r.Method == http.MethodHead {
 		return
 	}
-	_ = control.SetReadDeadline(time.Time{}) // as for a profile
+	_ = control.SetReadDeadline(time.Time{}) // for the same reason as for a profile
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	var known sections

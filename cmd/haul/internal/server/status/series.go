@@ -3,21 +3,21 @@ package status
 import "time"
 
 const (
-	// sampleEvery is the time between two samples. samples is how many samples are kept: those of
-	// an hour.
+	// sampleEvery is the time between two samples. samples is how many samples are kept, which is
+	// an hour's worth.
 	sampleEvery = 5 * time.Second
 	samples     = 720
 )
 
-// A sample describes the work of one protocol in a step: the differences of its counts, and the
-// number of transfers at the end of the step.
+// A sample describes the work of one protocol in one step: by how much each count has grown, and
+// live, the number of transfers under way at the end of the step.
 type sample struct{ bytes, ended, failed, sent, resent, live int64 }
 
 // A series holds the latest samples of each protocol.
 type series struct {
-	next, n   int // the index of the next sample, and the number of samples
+	next, n   int // the index at which the next sample is stored, and the number of samples
 	at        time.Time
-	before    []sample // the counts at the latest sample
+	before    []sample // the counts since the start, as they were at the latest sample
 	protocols [][samples]sample
 }
 

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// Serve serves a board on a socket until Close, and takes the board's samples. When the context
-// serving has ended, the board shows that the server only waits for its transfers.
+// Serve serves a board on a socket until Close, and takes the board's samples. Once the context
+// serving has ended, the board shows that the server waits only for its last transfers.
 func Serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
 	return usual.serve(serving, socket, b, c)
 }
@@ -25,7 +25,7 @@ func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c 
 		IdleTimeout:                  l.idle,
 		MaxHeaderBytes:               l.headerBytes,
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // most of these errors are caused by strangers
+		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // only at debug level, because strangers cause most of these errors
 		ConnState:                    s.count,
 		Protocols:                    new(http.Protocols),
 	}

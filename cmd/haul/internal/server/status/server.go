@@ -14,20 +14,20 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/httpend"
 )
 
-// limits bound the resources that a client can use.
+// limits bounds the resources that a client can use.
 type limits struct {
-	header      time.Duration // until a request is complete
-	answer      time.Duration // from the complete request until the answer has been read
-	event       time.Duration // until an event has been read
-	idle        time.Duration // between requests on a connection
-	grace       time.Duration // for answers under way when the server ends
-	profile     time.Duration // the longest profile
-	headerBytes int           // of a request; net/http adds 4096
-	connections int           // at the same time; see count
-	watchers    int           // clients that get events, at the same time
+	header      time.Duration // from the beginning of a request until it is complete
+	answer      time.Duration // from the complete request until the client has received the answer
+	event       time.Duration // until the client has received an event
+	idle        time.Duration // how long a connection may wait for the next request
+	grace       time.Duration // how long answers under way may continue when the server shuts down
+	profile     time.Duration // the maximum duration of a profile
+	headerBytes int           // length of a request's header; net/http adds 4096
+	connections int           // maximum number of connections at the same time; see count
+	watchers    int           // maximum number of clients that receive events at the same time
 }
 
-// usual holds the limits that are used. They are enough for a few people with browsers, and some
+// usual holds the limits of a real server. They are enough for a few people with browsers, and some
 // programs.
 var usual = limits{
 	header:      5 * time.Second,
@@ -43,16 +43,16 @@ var usual = limits{
 
 // A Config says which clients may see a board, and which other pages the server has.
 type Config struct {
-	// Hosts are the names by which browsers may reach a server without Login, besides localhost and
-	// addresses. A request with another name comes from a page that tries to read the board through
-	// the browser of somebody with access (DNS rebinding).
+	// Hosts lists the names by which browsers may reach a server without Login, besides localhost
+	// and addresses. A request with another name comes from a page that tries to read the board
+	// through the browser of somebody with access (DNS rebinding).
 	Hosts []string
 
 	// Login, if it is set, authenticates clients. It requires TLS.
 	Login *Login
 	TLS   *tls.Config // nil means no TLS
 
-	Profiles bool // shows profiles of the process, of package net/http/pprof
+	Profiles bool // serves profiles of the process, by package net/http/pprof
 	Log      *slog.Logger
 }
 
@@ -64,22 +64,22 @@ type Server struct {
 	limits   limits
 	watchers atomic.Int64
 	end      context.CancelFunc // stops the sampling and the event streams to browsers
-	over     <-chan struct{}    // closed by end
+	over     <-chan struct{}    // closed when end was called
 	closing  atomic.Bool
 	ended    chan struct{}
 
 	mu   sync.Mutex
-	open int        // connections; guarded by mu
+	open int        // number of open connections; guarded by mu
 	idle []net.Conn // connections that wait for a request, the longest idle first; guarded by mu
 }
 
 // Addr returns the address of the socket.
 func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 
-// Watchers returns how many clients get events.
+// Watchers returns how many clients currently receive events.
 func (s *Server) Watchers() int64 { return s.watchers.Load() }
 
-// run serves until Close. If the socket fails before that, the page is no longer served but the
+// run serves until Close. If the socket fails earlier, the page becomes unavailable, but the
 // transfers continue.
 func (s *Server) run(listen net.Listener) {
 	defer close(s.ended)
@@ -88,8 +88,8 @@ func (s *Server) run(listen net.Listener) {
 	}
 }
 
-// count makes room for a new connection if there are too many. It closes the connection that has
-// been idle for the longest time, so that clients that keep connections do not lock others out. If
+// count makes room for a new connection if there are too many: it closes the connection that has
+// been idle for the longest time. So clients that keep connections open do not lock others out. If
 // no connection is idle, it closes the new one.
 func (s *Server) count(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
@@ -111,14 +111,14 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 			s.idle = slices.Delete(s.idle, 0, 1)
 		}
 		if t, ok := c.(*tls.Conn); ok {
-			c = t.NetConn() // closing TLS in the regular way may take seconds
+			c = t.NetConn() // close the TCP connection, because closing TLS in the regular way may take seconds
 		}
 		_ = c.Close()
 	}
 }
 
-// Close ends the server. It ends events, gives answers under way the grace period, and closes other
-// connections. It may be called again.
+// Close shuts down the server. It stops the events, lets answers under way continue for the grace
+// period, and closes all other connections. Close may be called again.
 func (s *Server) Close() {
 	s.closing.Store(true)
 	s.end()

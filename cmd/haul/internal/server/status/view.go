@@ -15,11 +15,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 )
 
-// These constants bound the content of the page. Programs get everything.
+// These constants bound the content of the page. The answers for programs have no such bounds.
 const (
-	maxRows        = 200 // of transfers, and of machines
+	maxRows        = 200 // maximum rows of the table of transfers, and of the table of machines
 	maxFailureRows = 100
-	maxShownName   = 80 // characters
+	maxShownName   = 80 // in characters
 
 	// slots is the number of parts that the table splits the hour into, and slotSamples is the
 	// number of samples in each part.
@@ -27,8 +27,8 @@ const (
 	slotSamples = samples / slots
 )
 
-// A view is a snapshot as text for people. The template inserts it into the page, and
-// the script updates the page with it, so no value is formatted in two places.
+// A view is a snapshot as text for people. The template inserts this text into the page, and the
+// script updates the page with it. So each value is formatted in one place only.
 type view struct {
 	Title, Host, Version string
 	Server               string // identifies the process; if it changes, the script loads the page again
@@ -52,21 +52,21 @@ type table struct {
 	Rows    []row    `json:"rows"`
 }
 
-// A row has a key that stays the same as long as the row is about the same thing.
+// A row is a row of a table. Its key stays the same as long as the row is about the same thing.
 type row struct {
 	Key   string `json:"k"`
-	Bad   bool   `json:"b,omitempty"` // needs attention
+	Bad   bool   `json:"b,omitempty"` // the row needs attention
 	Cells []cell `json:"c"`
 }
 
-// A cell holds text, and the progress in percent. A negative percentage means that there is no
+// A cell holds a text and a progress in percent. A negative percentage means that there is no
 // progress to show.
 type cell struct {
 	Text    string
 	Percent int
 }
 
-// MarshalJSON writes the text, or the text and the percentage.
+// MarshalJSON encodes the text or, if there is a percentage, the text and the percentage.
 func (c cell) MarshalJSON() ([]byte, error) {
 	if c.Percent < 0 {
 		return json.Marshal(c.Text)
@@ -157,7 +157,7 @@ func transfersTable(all []Transfer) table {
 	return t
 }
 
-// limitOf names the limit that was the reason for refusing requests, and the setting for it.
+// limitOf names the limit because of which requests were refused, and the setting for that limit.
 func limitOf(protocol string, why meter.Reason) string {
 	flags := map[meter.Reason]map[string]string{
 		meter.Busy:    {"tftp": "--max-transfers", "sftp": "--sftp-conns"},
@@ -181,7 +181,7 @@ func limitOf(protocol string, why meter.Reason) string {
 	return text
 }
 
-// hourTable sums up the last hour for people who cannot see the chart.
+// hourTable returns a table that sums up the last hour, for readers who cannot see the chart.
 func hourTable(s Series) table {
 	t := table{ID: "hour", Caption: "The last hour", Heads: []string{"Minutes ago", "Protocol", "Moved", "Ended", "Failed", "Packets sent", "Resends"}, Note: "Nothing happened in the last hour."}
 	for slot := range slots {
@@ -272,7 +272,8 @@ func newSections(all []section) (s sections) {
 	return s
 }
 
-// event returns an event with the sections that differ from known (HTML standard, 9.2.6).
+// event returns an event for the browser (HTML standard, 9.2.6). It contains the sections that
+// differ from known.
 func (s sections) event(known sections) []byte {
 	out := []byte("data: {")
 	for i, text := range s.values {
@@ -304,7 +305,7 @@ func known(text string) string {
 	return text
 }
 
-// who returns a peer and, if a user has logged in, the user.
+// who returns the address of a peer, with the name of the user if one has logged in.
 func who(peer, user string) string {
 	if user == "" {
 		return known(peer)

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// These constants describe the memory that TFTP needs besides --memory, in bytes: docs/tftp.md,
-// "Memory".
+// These constants describe the memory that TFTP needs in addition to --memory, in bytes: see
+// "Memory" in docs/tftp.md.
 const (
 	memoryPerCPU      = 20 << 20
 	memoryPerTransfer = 16 << 10
@@ -22,15 +22,15 @@ func Memory(cfg *settings.TFTP) int64 {
 	return int64(runtime.GOMAXPROCS(0))*memoryPerCPU + int64(cfg.MaxTransfers)*memoryPerTransfer + cfg.Memory
 }
 
-// These are the numbers of descriptors that TFTP needs for a file that any number of clients read,
-// and for an upload.
+// These are the numbers of descriptors that TFTP needs: one for each file that is read, however
+// many clients read it, and two for each upload.
 const (
 	filesPerRead  = 1
 	filesPerWrite = 2
 )
 
-// fitDescriptors limits the open files if there are not enough descriptors for a file of each
-// transfer.
+// fitDescriptors limits the number of open files, if there are not enough descriptors for the
+// maximum number of transfers.
 func fitDescriptors(srv *tftp.Config, upload site.Policy, limit int) {
 	each := filesPerRead
 	if upload != site.UploadNone {

@@ -5,7 +5,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// countTransfers sets the hooks that count a server's transfers.
+// countTransfers sets the hooks by which counts learns of a server's transfers.
 func countTransfers(srv *tftp.Config, counts *meter.Registry) {
 	begin := func(t *tftp.Transfer) *meter.Transfer {
 		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Size: t.Size, Began: t.Began})
@@ -44,7 +44,7 @@ func countTransfers(srv *tftp.Config, counts *meter.Registry) {
 	srv.Hooks.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
 }
 
-// registerMetrics registers the counters of a listener.
+// registerMetrics registers the counters of a TFTP server.
 func registerMetrics(counts *meter.Registry, l *tftp.Server) {
 	for _, c := range []struct {
 		name, help string

@@ -40,10 +40,10 @@ type Service struct {
 	files    *publicfiles.Files
 	small    localdir.SmallFiles
 	tracer   *trace.Recorder // nil without --trace and --pcap
-	listener *tftp.Server    // nil before listen
-	asked    []string        // the configured addresses of listener; "" is for a socket from systemd
+	listener *tftp.Server    // nil before Listen
+	asked    []string        // the configured addresses of listener; "" for a socket from systemd
 	shared   bool            // transfers of the predecessor still use the sockets
-	waits    atomic.Bool     // whether Serve waits for the predecessor
+	waits    atomic.Bool     // Serve waits until the transfers of the predecessor have ended
 }
 
 // New opens everything that TFTP needs except its sockets.
@@ -72,7 +72,7 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 	return t, nil
 }
 
-// server returns a server with the settings of TFTP.
+// server returns a tftp.Config with the settings of TFTP.
 func server(cfg *settings.Config) *tftp.Config {
 	return &tftp.Config{
 		SinglePort:   cfg.TFTP.SinglePort,
@@ -180,11 +180,11 @@ func (t *Service) StartBackground(ctx context.Context) {
 	go t.files.Maintain(ctx, handover.TFTP, service.SayTo(t.srv.Log)) // in the background, because a disk may hang
 }
 
-// Serve serves until ctx and the transfers have ended.
+// Serve serves until ctx has ended and the transfers are done.
 func (t *Service) Serve(ctx context.Context) error {
 	if t.shared {
-		// Until the predecessor's transfers have ended, the predecessor receives the datagrams.
-		// Clients repeat their requests until then.
+		// While the predecessor's transfers last, the predecessor receives all datagrams of the
+		// shared sockets. Clients repeat their requests until this process receives them.
 		t.waits.Store(true)
 		t.env.Predecessor.Wait(ctx, handover.TFTP)
 		t.waits.Store(false)
@@ -203,8 +203,8 @@ func (t *Service) Sockets() (all []handover.Socket, err error) {
 	return all, err
 }
 
-// Retire limits transfers on a single port to the grace period, because no new transfer can begin
-// until they have ended.
+// Retire makes Serve return once the transfers under way are done, or after limit. With a single
+// port, no new transfer can begin until then, so the limit is at most the grace period.
 func (t *Service) Retire(limit time.Duration) {
 	if t.cfg.TFTP.SinglePort {
 		limit = min(limit, t.cfg.Grace)
@@ -224,7 +224,7 @@ func (t *Service) String() string { return fmt.Sprintf("TFTP on %v", t.listener.
 // sampleName returns the name of a file that can be fetched, for the example that Announce prints.
 func (t *Service) sampleName(at netip.AddrPort) string {
 	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
-	entries, _ := os.ReadDir(t.cfg.Dirs[0]) // after an error the example has no name
+	entries, _ := os.ReadDir(t.cfg.Dirs[0]) // after an error, the example has no file name
 	for _, e := range entries[:min(len(entries), maxSamples)] {
 		info, err := t.files.Site.Stat(context.Background(), here, e.Name())
 		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && e.Name()[0] != '.' {
@@ -234,10 +234,10 @@ func (t *Service) sampleName(at netip.AddrPort) string {
 	return "FILE"
 }
 
-const maxSamples = 1000 // names tried for the example
+const maxSamples = 1000 // how many names of a directory are tried for the example
 
-// answerFrom makes a server answer by the rules of a site. With parents, uploads create missing
-// directories.
+// answerFrom makes a server answer requests by the rules of a site. With parents, uploads create
+// missing directories.
 func answerFrom(srv *tftp.Config, s *site.Site, parents bool) {
 	client := func(r *tftp.Request) site.Client {
 		return site.Client{Peer: r.Peer.Addr(), Local: r.Local}

@@ -8,14 +8,14 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
 )
 
-// A tracedLog waits for the trace before it writes a line. So lines follow the packets that they
-// are about, if both are written to the same place.
+// A tracedLog delays each log line until the trace has written its packets. So if both are written
+// to the same place, a line follows the packets that it is about.
 type tracedLog struct {
 	slog.Handler
 	tracer *trace.Recorder
 }
 
-// maxTraceWait is how long a line waits for the trace.
+// maxTraceWait is how long a log line waits for the trace at most.
 const maxTraceWait = time.Second
 
 func (l tracedLog) Handle(ctx context.Context, r slog.Record) error {

@@ -11,11 +11,12 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A place is the location of a user's root. Symbolic links are followed on the way to the tree, but
-// not below it, where another user may have created them.
+// A place is the location of a user's root. It has two parts, because symbolic links are followed
+// only on the way to the tree. Below the tree another user may have created links, so none is
+// followed there.
 type place struct {
-	tree string // absolute path without symbolic links; "" means DIR
-	path string // path below the tree, slash-separated; "." is the tree itself
+	tree string // absolute path without symbolic links; "" means DIR, the served directory
+	path string // path in the tree, slash-separated; "." is the tree itself
 }
 
 // wholeDir is the place of users whose root is all of DIR.
@@ -40,11 +41,12 @@ func (r *Roots) place(root string) (place, error) {
 	return place{path: filepath.ToSlash(root)}, nil
 }
 
-// maxRootLinks is how many symbolic links are followed on the way to a root, as in Linux.
+// maxRootLinks is how many symbolic links are followed on the way to a root. Linux has the same
+// limit for a path.
 const maxRootLinks = 40
 
 // resolve returns the place of an absolute path. It follows symbolic links until it reaches DIR or
-// another user's tree. After that it follows no links.
+// a tree in trees, and no links after that.
 func (r *Roots) resolve(path string, trees map[string]bool) place {
 	at, rest := splitRoot(path)
 	for links := 0; ; {
@@ -89,11 +91,12 @@ func relative(names []string) string {
 	return strings.Join(names, "/")
 }
 
-// Learn records which trees belong to users, so that a link in one of them cannot decide the
-// location of another user's root. Call it whenever the users change.
+// Learn records which trees belong to users, so that a link that a user has created in such a tree
+// cannot change where another user's root is. Call it whenever the users change.
 func (r *Roots) Learn(dir *users.Directory) {
 	roots := absoluteRoots(dir)
-	// Resolve outer roots first, because an inner root cannot change the location of an outer one.
+	// Begin with outer roots: their location decides how an inner root is resolved, but not the
+	// reverse.
 	slices.SortFunc(roots, func(a, b string) int { return len(a) - len(b) })
 	trees := map[string]bool{}
 	for _, root := range roots {

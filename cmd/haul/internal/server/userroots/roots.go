@@ -20,42 +20,42 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// rootPerm holds the permissions of a user's directory that is created at the first login. They
-// keep other users of the machine out.
+// rootPerm holds the permissions of a user's directory that is created at the first login. They do
+// not allow access by other users of the machine.
 const rootPerm = 0o750
 
-// Options say how the files of users are read and written.
+// Options says how the files of users are read and written.
 type Options struct {
 	SpecialBits bool                  // users may set setuid, setgid and sticky bits
-	NoSync      bool                  // uploads do not wait for the disk
-	Small       *localdir.SmallFiles  // small files that stay open; may be nil
-	Kept        *localdir.KeptUploads // uploads that stay open; may be nil
+	NoSync      bool                  // uploads are published without waiting for the disk
+	Small       *localdir.SmallFiles  // keeps small files open for the next reader; may be nil
+	Kept        *localdir.KeptUploads // keeps uploads open until they are hashed; may be nil
 }
 
-// Roots holds the directories of users. Each stays open while a connection uses it.
+// Roots opens the directories of users. A directory stays open while a connection uses it.
 type Roots struct {
 	options Options
-	main    *os.Root      // of DIR; nil if DIR is an upstream
+	main    *os.Root      // DIR, the served directory; nil if DIR is an upstream
 	dir     string        // DIR without symbolic links, or the URL of the upstream
-	files   store.Tree    // of DIR
-	local   *localdir.Dir // the same; nil if DIR is an upstream
+	files   store.Tree    // the files of DIR
+	local   *localdir.Dir // the same as files; nil if DIR is an upstream
 	secrets []Secret      // files that no root may contain
-	self    fs.FileInfo   // DIR itself
+	self    fs.FileInfo   // describes DIR
 
 	mu    sync.Mutex
 	open  map[place]*openRoot // guarded by mu
-	trees map[string]bool     // roots outside DIR, without symbolic links; replaced as a whole; guarded by mu
+	trees map[string]bool     // resolved roots outside DIR; the map is never changed, only replaced; guarded by mu
 }
 
-// An openRoot is a directory in use.
+// An openRoot is a user's directory that connections are using.
 type openRoot struct {
 	root   *os.Root
 	files  *localdir.Dir
-	shared int // number of connections that use it; guarded by Roots.mu
+	shared int // number of connections that are using it; guarded by Roots.mu
 }
 
-// Open opens DIR. remote is the upstream that DIR names, or nil if DIR is a directory of this
-// machine.
+// Open opens DIR, the served directory. remote is the upstream that DIR names, or nil if DIR is a
+// directory of this machine.
 func Open(dir string, remote store.Tree, o Options) (*Roots, error) {
 	if remote != nil {
 		return &Roots{options: o, dir: dir, files: remote, open: map[place]*openRoot{}}, nil
@@ -78,7 +78,7 @@ func Open(dir string, remote store.Tree, o Options) (*Roots, error) {
 	return r, nil
 }
 
-// filesIn returns the files of a root that was opened for a place.
+// filesIn returns the files below root, which was opened for the place p.
 func (r *Roots) filesIn(root *os.Root, p place) *localdir.Dir {
 	files := localdir.New(root)
 	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
@@ -104,7 +104,7 @@ func (r *Roots) Close() {
 	}
 }
 
-// Enter returns a user's files, and a function to call when the user has left. If the user's
+// Enter returns a user's files, and a function to call when the session ends. If the user's
 // directory below DIR is missing, Enter creates it.
 func (r *Roots) Enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
 	p, err := r.place(u.Root)
@@ -132,7 +132,7 @@ func (r *Roots) take(p place, root *os.Root) *openRoot {
 	defer r.mu.Unlock()
 	o := r.open[p]
 	switch {
-	case o != nil && root != nil: // another connection opened it first
+	case o != nil && root != nil: // another connection has opened the directory meanwhile
 		_ = root.Close()
 	case o == nil && root == nil:
 		return nil
@@ -154,7 +154,7 @@ func (r *Roots) give(p place) {
 	}
 }
 
-// openPlace opens the directory of a user. A missing directory below DIR is created.
+// openPlace opens the directory at a place. It creates a missing directory below DIR.
 func (r *Roots) openPlace(p place) (_ *os.Root, created bool, err error) {
 	base := r.main
 	if p.tree == "" && base == nil {
@@ -180,8 +180,8 @@ func (r *Roots) openPlace(p place) (_ *os.Root, created bool, err error) {
 	return root, created, err
 }
 
-// Unopenable returns an error for each root of a user that is not below DIR and cannot be opened.
-// Roots below DIR are created when they are needed.
+// Unopenable returns an error for each root outside DIR that cannot be opened. It ignores roots
+// below DIR, because they are created when they are needed.
 func (r *Roots) Unopenable(dir *users.Directory) (all []error) {
 	for _, p := range r.places(dir) {
 		root, _, err := r.openPlace(p)
@@ -194,8 +194,9 @@ func (r *Roots) Unopenable(dir *users.Directory) (all []error) {
 	return all
 }
 
-// noRootBelow returns the error for a root below an upstream. There, nothing could keep the user
-// from the files of others, because symbolic links lead wherever the upstream's server allows.
+// noRootBelow returns the error for a user's root below an upstream. Such roots are not supported,
+// because haul could not keep users from each other's files: symbolic links lead wherever the
+// upstream's server allows.
 func (r *Roots) noRootBelow(root string) error {
 	return fmt.Errorf("the root %s is below %s, which is a source on another machine: there users can have all of it only; leave out the root, or give an absolute path on this machine", root, r.dir)
 }
@@ -223,7 +224,7 @@ func explainRoot(err error) error {
 	return err
 }
 
-// checkApart returns an error if a directory contains a secret.
+// checkApart returns an error if a directory contains a secret of the server.
 func (r *Roots) checkApart(path string) error {
 	for _, s := range r.secrets {
 		if s.isIn(path) {
@@ -245,8 +246,8 @@ func (r *Roots) KeepSecret(dir *users.Directory, all []Secret) error {
 }
 
 // openBelow opens a directory below another one, and creates it if create is set. It follows no
-// symbolic links. Otherwise, if one root is inside another, the user of the outer root could choose
-// the location of the inner one.
+// symbolic links. If it did, and one root was inside another, the user of the outer root could
+// choose the location of the inner one.
 func openBelow(main *os.Root, name string, create bool) (_ *os.Root, created bool, err error) {
 	dir, err := main.OpenRoot(".")
 	for part := range strings.SplitSeq(name, "/") {
@@ -296,8 +297,8 @@ func openChild(dir *os.Root, name string, create bool) (_ *os.Root, created bool
 }
 
 // FilesPerVisit returns how many descriptors a connection or a request needs in addition to its
-// own: one for its user's directory, unless all users share DIR. Connections may all belong to
-// different users, now or after a change of the users file.
+// own: none if all users share DIR, otherwise one for the directory of its user. In the worst case,
+// all connections belong to different users.
 func (r *Roots) FilesPerVisit(dir *users.Directory) int {
 	for _, name := range dir.Names() {
 		u, ok := dir.User(name)
@@ -311,8 +312,8 @@ func (r *Roots) FilesPerVisit(dir *users.Directory) int {
 	return 0
 }
 
-// Sweep removes leftovers of uploads that a killed server left in DIR and in the directories in
-// others.
+// Sweep removes the leftovers of uploads that a killed server has left in DIR and in the
+// directories others.
 func (r *Roots) Sweep(ctx context.Context, others []string) (removed int, err error) {
 	if r.local != nil {
 		removed, err = r.local.Sweep(ctx)

@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// A Secret is a file or a directory of the server that clients must not read or change, by any
-// protocol.
+// A Secret is a file or a directory of the server that clients must neither read nor change, over
+// any protocol.
 type Secret struct {
-	Flag    failure.Flag // the setting that names it
+	Flag    failure.Flag // the setting that names the file
 	What    string
 	Path    string
 	Instead error // how to run without the file; nil if there is no way
@@ -39,16 +39,16 @@ func (s Secret) refuse(dir string) error {
 	return failure.Mistake(s.Flag, text+"; %w", s.Flag, s.Path, s.What, dir, s.Instead)
 }
 
-// isIn reports whether a secret is in a directory, or is reached through a link in that directory:
-// a client that replaced the link could choose another secret. The path of the directory must not
+// isIn reports whether a secret is in dir, or is reached through a symbolic link in dir. Such a
+// link counts because a client that replaced it could choose another secret. The path dir must not
 // contain symbolic links.
 func (s Secret) isIn(dir string) bool {
 	return Within(RealPath(s.Path), dir) ||
 		slices.ContainsFunc(linksTo(s.Path), func(link string) bool { return Within(link, dir) })
 }
 
-// linksTo returns the locations of the symbolic links on the way to a path. It follows as many
-// links as are followed for a root.
+// linksTo returns the locations of the symbolic links on the way to a path. It follows at most
+// maxRootLinks links.
 func linksTo(path string) (links []string) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func linksTo(path string) (links []string) {
 		links = append(links, next)
 		more := strings.Split(filepath.ToSlash(target), "/")
 		if filepath.IsAbs(target) {
-			// Do not clean the path, because the meaning of ".." depends on the links before it.
+			// Do not clean the target: which directory ".." means depends on the links before it.
 			volume := filepath.VolumeName(target)
 			at = volume + string(filepath.Separator)
 			more = strings.Split(filepath.ToSlash(target[len(volume):]), "/")

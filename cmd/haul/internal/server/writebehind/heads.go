@@ -12,18 +12,18 @@ const (
 	endHeaders        = 4 // a flag of both frame types
 )
 
-// heads follows the frames that a client sends, and detects whether a request header has begun and
-// has not ended. It does not check anything else about the frames.
+// heads parses the frames that a client sends, to detect whether a request header has begun and is
+// not complete yet. It does not check anything else about the frames.
 type heads struct {
-	skip  int // bytes of the preface or of a frame that have not arrived yet
+	skip  int // bytes of the preface or of a frame that have still to arrive
 	frame [frameHead]byte
-	have  int  // bytes of frame that have arrived
-	ends  bool // whether the header ends with this frame
-	open  bool // whether a header has begun and has not ended
-	begun int  // number of headers that have begun
+	have  int  // number of bytes of frame that have arrived
+	ends  bool // the header is complete at the end of this frame
+	open  bool // a header has begun and is not complete
+	begun int  // number of headers that have begun so far
 }
 
-// take processes bytes that were read.
+// take parses the next bytes that the client has sent.
 func (h *heads) take(b []byte) {
 	for {
 		n := min(h.skip, len(b))

@@ -6,8 +6,8 @@
 // frame. Because of the frame's header, that takes two TLS records and two system calls. A [Conn]
 // accepts a frame at the cost of a copy, and sends full records.
 //
-// A Conn also ends a connection if the client does not finish a request header in time. The HTTP/2
-// server of net/http lacks such a limit; only its HTTP/1 server has one.
+// A Conn also closes a connection if the client does not finish a request header in time. The
+// HTTP/2 server of net/http lacks such a limit; only its HTTP/1 server has one.
 package writebehind
 
 import (
@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// recordSize is the content of a full TLS record (RFC 8446 §5.1).
+	// recordSize is the size of the content of a full TLS record (RFC 8446 §5.1).
 	recordSize = 16 << 10
 
-	// bufferSize is the size of a buffer. With a quarter of this size, the sending goroutine waits
-	// for the next frame more often.
+	// bufferSize is the size of a buffer. With buffers of a quarter of this size, the sending
+	// goroutine would wait for the next frame more often.
 	bufferSize = 8 * recordSize
 
 	// MaxBuffered is the maximum number of bytes that are buffered for one connection: one buffer
@@ -32,23 +32,23 @@ const (
 	MaxBuffered = 2 * bufferSize
 
 	// MaxTotal is the maximum number of bytes that are buffered for all connections of a
-	// [Listener]. A connection that gets no buffer sends without one.
+	// [Listener]. If no buffer is left for a connection, the connection sends its data unbuffered.
 	MaxTotal = maxBuffers * bufferSize
 
 	maxBuffers = 1024
 
-	// direct is the minimum size of writes that are always buffered. A smaller write is sent at
-	// once if nothing is queued before it, because using another goroutine would cost more than it
-	// saves.
+	// direct is the size from which writes are always buffered. If nothing waits to be sent, a
+	// smaller write is sent at once, because using another goroutine would cost more than it saves.
 	direct = 8 << 10
 )
 
-// A buffer is filled or sent by one connection at a time.
+// A buffer holds data that one connection has written. Either that connection fills it, or its
+// goroutine sends it.
 type buffer [bufferSize]byte
 
 // A budget holds the buffers for all connections of a [Listener].
 type budget struct {
-	left atomic.Int64 // number of buffers that may be taken
+	left atomic.Int64 // number of buffers that connections may still take
 	idle sync.Pool
 }
 
@@ -73,11 +73,12 @@ func (b *budget) put(full *buffer) {
 	b.left.Add(1)
 }
 
-// A Conn is a TLS connection. Its Write waits for the peer only if no buffer has room. If sending
-// fails, later writes return the error. Write deadlines have no effect.
+// A Conn is a TLS connection whose Write usually returns before the data is sent. Write waits for
+// the peer only if no buffer has room. If sending fails, later calls of Write return the error.
+// Write deadlines have no effect.
 //
-// A Conn must not look like a TLS connection to net/http's server, because the server would use
-// HTTP/1 on a TLS connection.
+// A Conn must not be a [tls.Conn] for net/http's server, because the server would speak HTTP/1 on
+// such a connection.
 type Conn struct {
 	net.Conn
 	state  *tls.ConnectionState
@@ -85,22 +86,22 @@ type Conn struct {
 	budget *budget
 
 	reading  sync.Mutex // held while reading
-	heads    heads      // reading
+	heads    heads      // guarded by reading
 	headTime time.Duration
-	headEnd  *time.Timer // reading: ends the connection if a header takes too long; nil before the first header
-	timed    bool        // reading: headEnd is running
+	headEnd  *time.Timer // ends the connection if a header takes too long; nil before the first header; guarded by reading
+	timed    bool        // headEnd is running; guarded by reading
 
 	mu      sync.Mutex
-	changed sync.Cond // signals a change of any field below
+	changed sync.Cond // signals a change of any of the fields below
 	filling *buffer   // nil if filled is 0; guarded by mu
-	filled  int       // bytes; guarded by mu
-	sending bool      // data from before filling is being sent; guarded by mu
-	started bool      // run was started; guarded by mu
+	filled  int       // number of bytes in filling; guarded by mu
+	sending bool      // older data than filling is being sent; guarded by mu
+	started bool      // the goroutine run was started; guarded by mu
 	closed  bool      // guarded by mu
-	late    bool      // a header took too long; guarded by mu
-	err     error     // why nothing more can be sent; guarded by mu
+	late    bool      // the connection is closed because a header took too long; guarded by mu
+	err     error     // the error after which nothing more can be sent; guarded by mu
 
-	discarded chan struct{} // closed when discard ends; nil if Close did not start it; guarded by mu
+	discarded chan struct{} // closed when discard returns; nil if Close did not start discard; guarded by mu
 }
 
 // newConn returns a Conn for c, whose handshake is complete. It takes its buffers from b.
@@ -120,8 +121,8 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 // SetWriteDeadline has no effect.
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
 
-// Read reads from the connection. If a request header takes too long, Read returns an error, as if
-// the client had left.
+// Read reads from the connection. If a request header takes too long, Read returns an error, and
+// the connection looks as if the client had left.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -147,7 +148,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// endReading ends the connection from the reader's point of view.
+// endReading makes reads fail, as if the client had left.
 func (c *Conn) endReading() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +183,8 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	}
 }
 
-// reserve reports whether there is a buffer to fill, and takes one from the budget if necessary.
-// The caller holds mu.
+// reserve ensures that c.filling is a buffer, by taking one from the budget if necessary. It
+// returns false if no buffer is left. The caller holds mu.
 func (c *Conn) reserve() bool {
 	if c.filling == nil {
 		c.filling = c.budget.take()
@@ -235,8 +236,8 @@ func (c *Conn) run() {
 	_ = c.Conn.Close()
 }
 
-// finish announces the end of the data to the peer, so that the peer can close the connection as
-// well.
+// finish announces to the peer that no more data follows, so that the peer closes the connection
+// too.
 func (c *Conn) finish() {
 	secure := c.Conn.(*tls.Conn)
 	_ = secure.CloseWrite()
@@ -245,11 +246,11 @@ func (c *Conn) finish() {
 	}
 }
 
-// discard reads the data that a peer sends after Close, until the peer ends the connection or the
-// time until. If some data remained unread, the kernel would reset the connection, and drop the
-// data that it still has to send.
+// discard reads and drops the data that the peer sends after Close, until the peer closes the
+// connection or the deadline until has passed. If data remained unread, the kernel would reset the
+// connection, and drop data that it still has to send.
 func (c *Conn) discard(until time.Time) {
-	c.reading.Lock() // Close has woken the reader
+	c.reading.Lock() // gets the lock soon, because Close has interrupted the reader
 	defer c.reading.Unlock()
 	below := c.Conn.(*tls.Conn).NetConn()
 	_ = below.SetReadDeadline(until)
@@ -257,7 +258,7 @@ func (c *Conn) discard(until time.Time) {
 	close(c.discarded)
 }
 
-// send sends b. It releases mu while it does so.
+// send sends b. It releases mu meanwhile.
 func (c *Conn) send(b []byte) {
 	c.sending = true
 	c.changed.Broadcast()
@@ -274,8 +275,8 @@ func (c *Conn) send(b []byte) {
 	c.changed.Broadcast()
 }
 
-// Close ends the connection. Buffered bytes are still sent, as with a kernel's buffers, but for at
-// most stall. If there are any, the peer may take as long to end the connection.
+// Close closes the connection. Buffered data is still sent, as by the kernel, but for at most the
+// time stall. If there is such data, the peer then has the same time to close the connection.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,7 +291,7 @@ func (c *Conn) Close() error {
 	c.changed.Broadcast()
 	end := time.Now().Add(c.stall)
 	_ = c.Conn.SetWriteDeadline(end)
-	err := c.Conn.SetReadDeadline(time.Unix(1, 0)) // wakes the reader
+	err := c.Conn.SetReadDeadline(time.Unix(1, 0)) // interrupts the reader
 	if c.filled > 0 || c.sending {
 		c.discarded = make(chan struct{})
 		go c.discard(end)
@@ -298,9 +299,10 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// Listener returns a listener for the connections of l, which are TLS connections after their
-// handshake. Each connection that it returns is a [Conn]. A Conn closes the connection if its peer
-// does not accept 16 KiB within stall, or does not complete a request header within headTime.
+// Listener returns a listener for the connections that l accepts. l must return TLS connections
+// whose handshake is complete. The new listener returns each of them as a [Conn]. A Conn closes the
+// connection if the peer does not accept 16 KiB within stall, or does not complete a request header
+// within headTime.
 func Listener(l net.Listener, stall, headTime time.Duration) net.Listener {
 	return listener{l, stall, headTime, newBudget(maxBuffers)}
 }
