@@ -272,7 +272,7 @@ func (l *link) dial(d *dialing, tries int) {
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // at most a third of a call's time, so that each call lives until a new try begins
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // a try begins during each call
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
@@ -338,7 +338,7 @@ func (l *link) lost(err error) {
 }
 
 // note records the result of a call or a read, and returns its error for the caller. c is the
-// connection that was used, or nil if there was none.
+// connection that was used; it may be nil.
 func (l *link) note(c *conn, err error) error {
 	if errors.Is(err, errClosed) || errors.Is(err, context.Canceled) {
 		return err

@@ -53,7 +53,7 @@ func (c Caching) Check(remote bool) error {
 // A Set holds the upstreams of a server, each opened once for all protocols, and the cache in front
 // of them. The zero value has no upstreams.
 type Set struct {
-	// Account is as in [Config]. By default it is the user passed to Open.
+	// Account has the same meaning as in [Config]. By default it is the user passed to Open.
 	Account *user.User
 
 	// Patience is how long a call may take; 0 means 10 s.

@@ -58,7 +58,7 @@ type Board struct {
 // counts holds the counts of one protocol since the start.
 type counts struct {
 	ended, failed, bytes, sent, resent atomic.Int64
-	most                               int64 // largest number of bytes so far, including transfers under way, so that the sum never decreases; guarded by Board.mu
+	most                               int64 // largest number of bytes so far, with transfers under way; guarded by Board.mu
 }
 
 // A marks records how many bytes each transfer had moved at one point in time, by the transfer's

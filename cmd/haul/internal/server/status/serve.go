@@ -25,7 +25,7 @@ func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c 
 		IdleTimeout:                  l.idle,
 		MaxHeaderBytes:               l.headerBytes,
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // only at debug level, because strangers cause most of these errors
+		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // strangers cause most of these errors
 		ConnState:                    s.count,
 		Protocols:                    new(http.Protocols),
 	}

@@ -125,8 +125,9 @@ func (r *Roots) Enter(u users.User) (files store.Tree, created bool, leave func(
 	return o.files, created, func() { r.give(p) }, nil
 }
 
-// take counts one more connection that uses a root. If the root is not open yet, take keeps root,
-// the directory that was opened for it. If root is nil, take only looks the root up.
+// take returns the open root of a place, and counts one more connection that uses it. If the place
+// has no open root yet, take keeps root, which the caller has just opened. If root is nil too, take
+// returns nil.
 func (r *Roots) take(p place, root *os.Root) *openRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
