@@ -9,24 +9,28 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// staleWait is how long a source may take to answer if a cached answer can be used instead.
+// staleWait is how long a caller waits for the source's answer if a cached answer can be used
+// instead.
 const staleWait = 2 * time.Second
 
 var errSlow = fmt.Errorf("the source has not answered within %v", staleWait)
 
-// An ask is a question to the source. All callers that need its answer at the same time share it.
+// An ask is a request to the source to open or describe a file. All callers that need its answer at
+// the same time share it.
 type ask struct {
-	done    chan struct{} // closed after the fields below are set
-	object  *object       // the answer; it counts as one reader until the last waiting caller has left
-	file    *origin       // the answer if it cannot be cached: only one waiting caller gets it
+	done chan struct{} // closed after the fields below are set
+	// object is the answer if it can be cached. The ask counts as a reader of the object until the
+	// last waiting caller has left.
+	object  *object
+	file    *origin // the answer, if it cannot be cached; only one of the waiting callers gets it
 	info    fs.FileInfo
 	err     error
-	waiting int // guarded by state.mu: number of waiting callers
+	waiting int // how many callers wait; guarded by state.mu
 	cancel  context.CancelFunc
 }
 
-// join joins a question under way, or begins it with run. The caller holds mu, and must call leave
-// later.
+// join joins the request at *at, or starts one with run if *at is nil. The caller holds mu, and
+// must call leave later.
 func (s *front) join(at **ask, run func(ctx context.Context, a *ask)) *ask {
 	a := *at
 	if a == nil {
@@ -42,7 +46,8 @@ func (s *front) join(at **ask, run func(ctx context.Context, a *ask)) *ask {
 	return a
 }
 
-// wait waits for the answer to a question.
+// wait waits for the answer to a request. If a cached answer can be used instead, it waits at most
+// staleWait.
 func (s *front) wait(ctx context.Context, n *entry, a *ask) error {
 	var late <-chan time.Time
 	s.c.mu.Lock()
@@ -65,8 +70,8 @@ func (s *front) wait(ctx context.Context, n *entry, a *ask) error {
 	}
 }
 
-// leave ends one caller's wait for a question. When the last caller leaves, the question is
-// cancelled.
+// leave ends one caller's wait for a request. When the last caller leaves, the request is cancelled
+// and its answer is discarded.
 func (s *front) leave(at **ask, a *ask) {
 	c := s.c
 	c.mu.Lock()
@@ -76,7 +81,7 @@ func (s *front) leave(at **ask, a *ask) {
 		return
 	}
 	if *at == a {
-		*at = nil // no other caller may join it
+		*at = nil // so that no other caller can join the cancelled request
 	}
 	o, src := a.object, a.file
 	a.file = nil
@@ -90,8 +95,8 @@ func (s *front) leave(at **ask, a *ask) {
 	}
 }
 
-// finish stores the answer to a question. If no caller waits any more, it discards the answer. The
-// caller holds mu.
+// finish stores the answer to a request, or discards it if no caller waits any more. The caller
+// holds mu.
 func (c *state) finish(a *ask, o *object, file *origin, err error) {
 	a.err = err
 	if a.waiting > 0 {

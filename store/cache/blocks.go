@@ -11,23 +11,24 @@ import (
 )
 
 const (
-	maxBlocks = 1 << 22 // blocks in the directory
-	maxOpen   = 256     // open files of blocks
+	maxBlocks = 1 << 22 // most blocks in the directory
+	maxOpen   = 256     // most blocks whose files are open
 
-	// openReleased is how many files of blocks stay open after Release. A file that is open takes
-	// space even after the successor has removed its block, and the successor does not know that.
+	// openReleased is the largest number of block files that stay open after Release. While a file
+	// is open, it uses disk space even if the successor has removed its block, and the successor
+	// does not count that space.
 	openReleased = 16
 )
 
 var errNotStored = errors.New("the cache has no room for it")
 
-// add adds a block to the object's and the cache's list of stored blocks. The caller holds mu.
+// add adds a stored block to the lists of its object and of the cache. The caller holds mu.
 func (o *object) add(b *block) {
 	o.blocks[b.index] = b
 	b.place = o.c.blocks.PushFront(b)
 }
 
-// use records that a block is used. The caller holds mu.
+// use moves a block to the front of the lists, as the most recently used one. The caller holds mu.
 func (c *state) use(b *block) {
 	if b.place != nil && c.blocks.Front() != b.place {
 		c.blocks.MoveToFront(b.place)
@@ -37,8 +38,8 @@ func (c *state) use(b *block) {
 	}
 }
 
-// detach removes a block from all lists. The caller holds mu, and then closes and removes the file.
-// The room is free only after that.
+// detach removes a block from all lists. The caller holds mu, and afterwards closes and removes the
+// block's file. Only then the block's space is free.
 func (c *state) detach(b *block) {
 	if b.place != nil {
 		c.blocks.Remove(b.place)
@@ -50,7 +51,8 @@ func (c *state) detach(b *block) {
 	b.dropped.Store(true)
 }
 
-// closeFile closes the file of a block that has no readers. The caller holds mu.
+// closeFile closes the file of a block, if it is open. The block must not have readers. The caller
+// holds mu.
 func (c *state) closeFile(b *block) {
 	if b.opened != nil {
 		c.open.Remove(b.opened)
@@ -62,7 +64,7 @@ func (c *state) closeFile(b *block) {
 	}
 }
 
-// keepOpen records the open file of a block, and closes other files if there are too many. The
+// keepOpen stores f as the open file of block b, and closes other files if too many are open. The
 // caller holds mu.
 func (c *state) keepOpen(b *block, f store.File) {
 	b.file = f
@@ -71,8 +73,8 @@ func (c *state) keepOpen(b *block, f store.File) {
 	c.closeSome()
 }
 
-// closeSome closes open files if there are too many, the least recently used first. The caller
-// holds mu.
+// closeSome closes block files until no more than the limit are open, beginning with the least
+// recently used. The caller holds mu.
 func (c *state) closeSome() {
 	most := maxOpen
 	if !c.writing {
@@ -86,7 +88,7 @@ func (c *state) closeSome() {
 	}
 }
 
-// done ends one use of a block. The last user of a block that was dropped meanwhile removes it. The
+// done ends one use of a block. If the block was dropped meanwhile, its last user removes it. The
 // caller does not hold mu.
 func (c *state) done(b *block) {
 	switch {
@@ -96,14 +98,14 @@ func (c *state) done(b *block) {
 	case c.isClosed.Load():
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if b.refs.Load() == 0 { // otherwise its last reader closes it
+		if b.refs.Load() == 0 { // if it is used again, its last reader closes it
 			c.closeFile(b)
 		}
 	}
 }
 
-// drop hides a block that cannot be used from later readers. The caller is using the block, and
-// calls done afterwards.
+// drop hides a block that turned out to be unusable from later readers, because of err. The caller
+// is using the block, and calls done afterwards.
 func (c *state) drop(b *block, err error) {
 	c.mu.Lock()
 	first := b.place != nil
@@ -121,10 +123,12 @@ func (c *state) drop(b *block, err error) {
 	}
 }
 
-// delete removes a detached block without users from the disk, and frees its room. With the last
-// block it removes the directory of the object. The caller holds neither mu nor saving.
+// delete removes the file of a detached block that has no users, and frees the block's space. If it
+// was the last block of its object, delete removes the object's directory too. The caller holds
+// neither mu nor saving.
 func (c *state) delete(b *block) {
-	if b.deleted.Swap(true) { // the last reader left at the moment when the block was dropped
+	// The last reader may leave just when the block is dropped. Then both call delete.
+	if b.deleted.Swap(true) {
 		return
 	}
 	o := b.o
@@ -134,14 +138,14 @@ func (c *state) delete(b *block) {
 	c.closeFile(b)
 	dir, writing := o.dir, c.writing
 	now := o.blocks[b.index]
-	replaced := now != nil && now.sum == b.sum // another block uses the same file now
+	replaced := now != nil && now.sum == b.sum // another block with the same content uses the same file now
 	c.mu.Unlock()
 	if !writing {
-		return // the directory belongs to another process
+		return // the directory belongs to another process now
 	}
 	if !replaced {
 		if err := c.disk.remove(dir, b.name()); err != nil {
-			// The block is still counted, as its file still takes space.
+			// The block stays counted, because its file still uses space.
 			c.count.diskErrors.Add(1)
 			c.trouble("a block in the cache cannot be removed", err, "path", path.Join(dir, b.name()))
 			return
@@ -159,7 +163,7 @@ func (c *state) delete(b *block) {
 	c.mu.Unlock()
 }
 
-// removeDir removes the directory of an object without blocks. The caller holds saving.
+// removeDir removes the directory of an object that has no blocks. The caller holds saving.
 func (o *object) removeDir(dir string) {
 	c := o.c
 	err := c.disk.removeObject(dir)
@@ -169,14 +173,16 @@ func (o *object) removeDir(dir string) {
 		o.onDisk = false
 		c.held -= objectCost
 		c.mu.Unlock()
-	case !errors.Is(err, fs.ErrExist): // ErrExist means that the directory holds a block that will be removed soon
+	// ErrExist means that the directory still contains a block, which will be removed soon.
+	case !errors.Is(err, fs.ErrExist):
 		c.count.diskErrors.Add(1)
 		c.trouble("a directory in the cache cannot be removed", err, "path", dir)
 	}
 }
 
-// reserve reserves n bytes of the directory. To make room, it removes the least recently used
-// blocks. It returns false if it cannot free enough room. The caller does not hold mu.
+// reserve reserves n bytes of the directory's size. To make room, it removes blocks, beginning with
+// the least recently used. It returns false if it cannot make enough room. The caller does not hold
+// mu.
 func (c *state) reserve(n int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +203,8 @@ func (c *state) reserve(n int64) bool {
 	return c.writing
 }
 
-// victim returns the block to remove next, or nil if all are in use. The caller holds mu.
+// victim returns the block that should be removed next: the least recently used one that has no
+// users, or nil. The caller holds mu.
 func (c *state) victim() *block {
 	for e := c.blocks.Back(); e != nil; e = e.Prev() {
 		if b := e.Value.(*block); b.refs.Load() == 0 {
@@ -207,14 +214,14 @@ func (c *state) victim() *block {
 	return nil
 }
 
-// unreserve frees n reserved bytes that were not used.
+// unreserve returns n reserved bytes that were not used.
 func (c *state) unreserve(n int64) {
 	c.mu.Lock()
 	c.held -= n
 	c.mu.Unlock()
 }
 
-// store reserves room for a block that was fetched from the source, and saves it.
+// store reserves space for a block that was fetched from the source, and saves the block.
 func (o *object) store(t *fetch) error {
 	c := o.c
 	c.mu.Lock()
@@ -228,9 +235,9 @@ func (o *object) store(t *fetch) error {
 	return err
 }
 
-// save stores a fetched block on the disk. With the first block it creates the directory of the
-// object. room is the number of bytes reserved for both; save returns how many of them it has not
-// used.
+// save writes a fetched block to the disk. For an object's first block it also creates the object's
+// directory. room is the number of bytes that are reserved for both. save returns how many of them
+// it did not need.
 func (o *object) save(index int64, data []byte, sum uint32, room int64) (left int64, err error) {
 	c := o.c
 	c.storing.RLock()
@@ -260,7 +267,7 @@ func (o *object) save(index int64, data []byte, sum uint32, room int64) (left in
 		c.mu.Lock()
 		empty := len(o.blocks) == 0
 		c.mu.Unlock()
-		if empty { // a full disk may have room for info, but not for blocks
+		if empty { // a full disk may have had room for the info file, but not for the block
 			o.removeDir(o.dir)
 		}
 		return left + b.cost(), err
@@ -275,7 +282,7 @@ func (o *object) save(index int64, data []byte, sum uint32, room int64) (left in
 	return left, nil
 }
 
-// roomFor returns how many bytes to reserve for a block. The caller holds mu.
+// roomFor returns how many bytes to reserve for a block of n bytes. The caller holds mu.
 func (o *object) roomFor(n int) int64 {
 	if o.onDisk {
 		return blockCost(n)
@@ -283,8 +290,9 @@ func (o *object) roomFor(n int) int64 {
 	return blockCost(n) + objectCost
 }
 
-// replace hides an object from later readers. Readers that have it open keep its blocks. Its
-// directory gets another name, because a new object may have the same identity.
+// replace hides an object that is outdated from later readers. Readers that have it open keep its
+// blocks. The object's directory is renamed, because a new object with the same identity may need
+// the name.
 func (c *state) replace(o *object) {
 	c.storing.Lock()
 	c.mu.Lock()
@@ -310,7 +318,7 @@ func (c *state) replace(o *object) {
 	c.clearGone(o)
 }
 
-// clearGone removes the blocks of a replaced object that has no more readers.
+// clearGone removes the blocks of a replaced object, if the object has no readers any more.
 func (c *state) clearGone(o *object) {
 	c.mu.Lock()
 	var all []*block
@@ -328,8 +336,8 @@ func (c *state) clearGone(o *object) {
 	}
 }
 
-// isIntact reports whether the file of a block is unchanged since its checksum was verified. The
-// file is open, so isIntact never waits for the disk.
+// isIntact reports whether block b is verified, and its file f has not changed since. f is open, so
+// isIntact does not wait for the disk.
 func (c *state) isIntact(b *block, f store.File) bool {
 	id := identityOf(f)
 	c.mu.Lock()
@@ -338,8 +346,8 @@ func (c *state) isIntact(b *block, f store.File) bool {
 	return b.checked
 }
 
-// verify returns errBadBlock if the file of a block does not have the stored content. It reads the
-// file only if its content or its attributes have changed since it was last read.
+// verify returns errBadBlock if the file of a block does not have the block's content. It reads the
+// file only if the content or the attributes have changed since they were last verified.
 func (c *state) verify(b *block, f store.File) error {
 	if c.isIntact(b, f) {
 		return nil
@@ -354,7 +362,8 @@ func (c *state) verify(b *block, f store.File) error {
 	return nil
 }
 
-// identityOf returns the present identity of a file.
+// identityOf returns the current identity of an open file, or the zero Identity if the system
+// provides none.
 func identityOf(f store.File) (id store.Identity) {
 	if fi, err := f.Stat(); err == nil {
 		id, _ = localdir.IdentityOf(fi)
@@ -362,7 +371,8 @@ func identityOf(f store.File) (id store.Identity) {
 	return id
 }
 
-// put writes a block and opens it. If too many files are open, it returns no file.
+// put writes a block to the disk and opens it. If too many files are open, it returns no file and
+// no error.
 func (c *state) put(dir string, b *block, data []byte) (store.File, error) {
 	if err := c.disk.write(path.Join(dir, b.name()), data); err != nil {
 		return nil, err
@@ -379,8 +389,9 @@ func (c *state) put(dir string, b *block, data []byte) (store.File, error) {
 	return f, nil
 }
 
-// openFile opens the file of a block, and verifies its checksum if necessary. A block that cannot
-// be used is dropped. The directory may have been renamed meanwhile.
+// openFile opens the file of a block, and verifies its checksum if necessary. If the block is
+// unusable, it is dropped. dir is the name of the object's directory, which may have been renamed
+// meanwhile.
 func (c *state) openFile(b *block, dir string) (store.File, error) {
 	f, err := c.disk.openBlock(dir, b.index, b.sum)
 	for errors.Is(err, fs.ErrNotExist) {
@@ -405,8 +416,8 @@ func (c *state) openFile(b *block, dir string) (store.File, error) {
 	return nil, err
 }
 
-// isOutOfFiles reports whether an error means that too many files are open. Such an error says
-// nothing about the file itself.
+// isOutOfFiles reports whether an error means that too many files are open. Such an error does not
+// mean that the file itself is bad.
 func isOutOfFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

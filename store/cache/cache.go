@@ -1,5 +1,5 @@
 // Package cache provides a store in front of another one, such as a web server or an SFTP server.
-// It keeps the data that was read in a local directory of limited size.
+// It keeps data that clients have read in a local directory of limited size.
 //
 //	c, err := cache.Open(cache.Config{Dir: "/var/cache/haul", Size: 20 << 30})
 //	if err != nil {
@@ -8,9 +8,10 @@
 //	defer c.Close()
 //	files := c.Store("https://mirror.example/boot/", source)
 //
-// One Cache serves several sources. Readers that need the same bytes at the same time share one
-// fetch, and get each byte as soon as it arrives. See [Cache.Store] for the promises of the store,
-// and [Config] for its bounds. The example of the package reads a file twice, and fetches it once.
+// One Cache can serve several sources. Readers that need the same bytes at the same time share one
+// fetch, and get each byte as soon as it arrives. [Cache.Store] documents what the store
+// guarantees, and [Config] the limits. The package example reads a file twice, while it is fetched
+// only once.
 //
 // # Stability
 //
@@ -29,7 +30,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The defaults and minimums of [Config].
+// These are the defaults and the minimums of [Config].
 const (
 	DefaultFresh  = 10 * time.Second
 	defaultAbsent = 5 * time.Second
@@ -40,47 +41,49 @@ const (
 	minMemory = 8 << 20
 )
 
-// A Config says where a [Cache] stores its blocks, and how long it uses what it knows of files.
+// A Config says where a [Cache] stores its blocks, and for how long the cache may use information
+// about files without asking the source again.
 type Config struct {
 	// Dir is the directory of the cache. Open creates it if it is missing; its parent must exist.
 	// Open refuses a directory that is not empty and is not a cache.
 	Dir string
 
-	// Size is the most bytes that the directory ever takes on the disk, including blocks that are
+	// Size is the most bytes that the directory may use on the disk, including blocks that are
 	// being stored. It must be at least MinSize.
 	Size int64
 
-	// Fresh is how long the cache uses what it knows of a file without asking the source whether
+	// Fresh is how long the cache uses information about a file before it asks the source whether
 	// the file has changed. 0 means DefaultFresh. With a negative value, the cache asks the source
 	// at each Open.
 	Fresh time.Duration
 
-	// Stale is how much longer the cache uses what it knows of a file if the source cannot be
-	// reached. 0 means that it does not.
+	// Stale is for how long after Fresh the cache still uses information about a file if the source
+	// cannot be reached. 0 means not at all.
 	Stale time.Duration
 
-	// Absent is how long the cache remembers that a name does not exist. 0 means 5 s. With a
-	// negative value, the cache does not remember it.
+	// Absent is how long the cache remembers that a name does not exist. 0 means 5 s. A negative
+	// value means not at all.
 	Absent time.Duration
 
-	// Memory is the most bytes of blocks that are held in memory while they are fetched, or because
-	// they could not be stored. 0 means DefaultMemory; the minimum is 8 MiB.
+	// Memory is the most bytes of memory for blocks that are being fetched, or that could not be
+	// stored. 0 means DefaultMemory. The minimum is 8 MiB.
 	Memory int64
 
-	// Wait is for a server that takes over from another process, which may still hold the
-	// directory. With Wait, Open succeeds at once; until the other process calls [Cache.Release] or
-	// ends, the cache does not read or write the directory, and fetches everything. Without Wait,
-	// Open fails with ErrInUse.
+	// Wait is for a server that takes over from another process, which may still use the directory.
+	// With Wait, Open does not wait for that process. Until the other process exits or calls
+	// [Cache.Release], the cache neither reads nor writes the directory, and fetches everything
+	// from the sources. Without Wait, Open fails with ErrInUse.
 	Wait bool
 
-	// Log receives warnings, at most one of each kind in ten seconds. nil means no log.
+	// Log receives warnings, at most one of each kind every ten seconds. nil means that nothing is
+	// logged.
 	Log *slog.Logger
 }
 
-// Stats holds counters since [Open], and the present state.
+// Stats holds counts since [Open], and the current state.
 type Stats struct {
-	// Hits and Misses count each reader that reaches a block once: as a hit if the block was stored
-	// or in memory, and as a miss otherwise.
+	// Hits and Misses count how often a reader begins to read a block: it is a hit if the block is
+	// stored or in memory, otherwise a miss.
 	Hits, Misses uint64
 
 	BytesServed  uint64 // bytes read by readers
@@ -88,26 +91,27 @@ type Stats struct {
 
 	Asks         uint64 // requests to open or describe a file at a source
 	Fetches      uint64 // fetches of blocks that have begun
-	FetchErrors  uint64 // failed fetches, except those that no reader waited for any more
-	SourceErrors uint64 // failed asks, except those for names that do not exist
-	Stale        uint64 // files opened or described although the source could not be asked
+	FetchErrors  uint64 // failed fetches, unless no reader waited any more
+	SourceErrors uint64 // failed asks, except for names that do not exist
+	Stale        uint64 // files opened or described from the cache because the source could not be asked
 
 	Corrupt    uint64 // blocks with a wrong checksum or size
 	DiskErrors uint64 // failures to read or write the directory
 	Unstored   uint64 // blocks that were not stored, for lack of room or because of a disk error
 	Evictions  uint64 // blocks removed to make room
 
-	Size     int64         // the setting Config.Size
-	Held     int64         // bytes used in the directory, including room reserved for blocks
+	Size     int64         // Config.Size
+	Held     int64         // bytes of the directory that are used, or reserved for blocks
 	Memory   int64         // bytes of blocks in memory
-	Objects  int           // versions of files that have blocks, or to which a name leads
+	Objects  int           // versions of files that have blocks or a name
 	Blocks   int           // number of blocks in the directory
 	Fetching int           // number of blocks that are being fetched
-	Oldest   time.Duration // time since the last use of the block that will be removed next
-	Writing  bool          // this process holds the directory
+	Oldest   time.Duration // time since the last use of the block that is the next to be removed
+	Writing  bool          // this process has locked the directory
 }
 
-// waitEvery is the interval at which Open retries to lock a directory that another process holds.
+// waitEvery is the interval at which a waiting cache tries to lock a directory that another process
+// has locked.
 const waitEvery = 250 * time.Millisecond
 
 // ErrInUse means that another process holds the directory of a cache.
@@ -116,11 +120,11 @@ var ErrInUse = errors.New("another process uses this cache: give each server a d
 // A Cache stores blocks of files in a directory. Any goroutine may call its methods.
 type Cache struct {
 	*state
-	fronts []*front // guarded by state.mu: one for each call of Store
+	fronts []*front // one for each call of Store; guarded by state.mu
 }
 
-// Open opens the cache in cfg.Dir, and locks it for this process. It uses complete blocks of
-// earlier processes, and removes unfinished ones.
+// Open opens the cache in cfg.Dir, and locks it for this process. Complete blocks of earlier
+// processes are used again, and incomplete ones are removed.
 func Open(cfg Config) (*Cache, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -165,7 +169,8 @@ func (cfg Config) complete() (Config, error) {
 	return cfg, nil
 }
 
-// begin locks and loads the directory. If another process holds it, begin waits in the background.
+// begin locks and loads the directory. If another process has locked it, and Config.Wait is set,
+// begin starts to wait in the background.
 func (c *Cache) begin() error {
 	locked, err := c.disk.lock()
 	switch {
@@ -180,7 +185,7 @@ func (c *Cache) begin() error {
 	return nil
 }
 
-// takeOver waits until the previous process releases the directory, and then loads it.
+// takeOver waits until the other process releases the directory, and then loads it.
 func (c *Cache) takeOver() {
 	ticker := time.NewTicker(waitEvery)
 	defer ticker.Stop()
@@ -206,19 +211,20 @@ func (c *Cache) takeOver() {
 }
 
 // Store returns a store that caches source. location identifies the source, for example by its URL
-// without a password; if the server depends on a configuration, location must include it. Another
-// process that uses the same location finds the cached data again. Log lines contain it.
+// without a password; if what the server returns depends on a configuration, location must include
+// that. Another process that uses the same location finds the cached data again. location appears
+// in log lines.
 //
-// The result is a [store.Tree] if source is a tree; otherwise its [store.Capabilities] include
+// The result is a [store.Tree] if source is a tree. Otherwise its [store.Capabilities] include
 // listing and removing if those of source do. Files are [store.TryReader]s and [store.Versioned],
-// unless they cannot be cached: because their size is unknown, nothing distinguishes their
-// versions, they have changed just now, or they are being written in place. The cache passes
-// uploads and other changes to source, and callers that open the file through this store see them
-// at once.
+// unless they cannot be cached. A file cannot be cached if its size is unknown, if nothing
+// distinguishes its versions, if it has changed just now, or while it is being written in place.
+// The cache passes uploads and other changes on to source. Callers that open the file through this
+// store then see the change at once.
 //
-// A change that is made in another way becomes visible after [Config.Fresh] at the latest. The same
-// holds for a change through another name of the file, such as a link. If a file is replaced, its
-// readers read the content that it had when they opened it, or get an error, but never a mixture.
+// A change that is made in another way becomes visible after at most [Config.Fresh]. The same
+// applies to a change through another name of the file, such as a link. If a file is replaced, its
+// readers get either the content that it had when they opened it, or an error, but never a mixture.
 func (c *Cache) Store(location string, source store.Store) store.Store {
 	up := &upstream{location: location, source: source, life: c.ctx, asks: &c.count.asks, times: &c.times}
 	s := &front{c: c.state, upstream: up, names: map[string]*entry{}}
@@ -233,10 +239,10 @@ func (c *Cache) Store(location string, source store.Store) store.Store {
 	return s
 }
 
-// Release unlocks the directory for a successor that waits for it. Readers can continue with their
-// open files, but no more blocks are stored. A second Release does nothing.
+// Release unlocks the directory for a successor that waits for it. Readers can continue with the
+// files that they have open, but no more blocks are stored. A second Release does nothing.
 func (c *Cache) Release() error {
-	c.storing.Lock() // wait for blocks that are being stored
+	c.storing.Lock() // wait until the blocks that are being stored are complete
 	defer c.storing.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,7 +254,8 @@ func (c *Cache) Release() error {
 	return c.disk.unlock()
 }
 
-// Close releases the directory and ends all fetches. Reading open files fails afterwards.
+// Close releases the directory and cancels all fetches. Reading a file that is still open fails
+// afterwards.
 func (c *Cache) Close() error {
 	if c.isClosed.Swap(true) {
 		return nil
@@ -278,7 +285,7 @@ func (c *Cache) Close() error {
 	return err
 }
 
-// Stats returns the counters.
+// Stats returns the current counts and state.
 func (c *Cache) Stats() Stats {
 	n := &c.count
 	s := Stats{

@@ -16,7 +16,8 @@ func (s *front) Create(ctx context.Context, name string, c store.Create) (store.
 	return &changingUpload{u, s, name}, nil
 }
 
-// A changingUpload is an upload to a name of which the cache may have an older version.
+// A changingUpload is an upload to the source. When it is committed, the cache forgets the older
+// version of the file.
 type changingUpload struct {
 	store.Upload
 	s    *front
@@ -31,8 +32,8 @@ func (u *changingUpload) Commit() error {
 	return u.Upload.Commit()
 }
 
-// Capabilities returns the capabilities of source that a cache can offer: listing, removing, birth
-// times, and reading uploads under way.
+// Capabilities returns those capabilities of the source that also work through a cache: listing,
+// removing, birth times, and reading uploads in progress.
 func (s *front) Capabilities() store.Capabilities {
 	of := store.CapabilitiesOf(s.source)
 	c := store.Capabilities{Features: of.Features, ReadDir: of.ReadDir, Birth: of.Birth, OpenUpload: of.OpenUpload}

@@ -23,15 +23,15 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// The layout of a cache. The directory has two entries:
+// These are names and sizes in a cache. Its directory has two entries:
 //
-//	haul-cache                      identifies a cache; locked by the process that writes
-//	objects/ID/info                 of one version of a file: source, name, version, size
-//	objects/ID/INDEX-CHECKSUM       one block of it, which contains only bytes of the file
+//		haul-cache                      identifies a cache; locked by the process that writes
+//	   objects/ID/info                 describes one version of a file: source, name, version, size
+//	   objects/ID/INDEX-CHECKSUM       one block of that version, which contains only bytes of the file
 //
 // ID is a hash of the content of info. If a version is replaced while readers have it open, its
-// directory gets a name that begins with doomedPrefix, and is removed with the last reader. When a
-// process begins to write, it removes everything else in objects.
+// directory is renamed to a name that begins with doomedPrefix, and is removed when the last reader
+// closes it. When a process locks the cache, it removes everything else from objects.
 const (
 	blockSize = 1 << 20
 
@@ -42,16 +42,16 @@ const (
 	doomedPrefix = "replaced-"
 	idLen        = 16 // bytes of the hash in an ID
 
-	// pageSize is the unit in which the space of files is counted.
+	// pageSize is the unit, in bytes, in which the disk space of files is counted.
 	pageSize = 4096
 
-	// objectCost is the space counted for an object: its directory, its info, and its entry.
-	// baseCost is the space counted for the directories above.
+	// objectCost is the disk space, in bytes, that is counted for an object: its directory, its
+	// info file, and its entry in objects. baseCost is the space counted for the directories above.
 	objectCost = 3 * pageSize
 	baseCost   = 4 * pageSize
 
-	maxInfo    = pageSize // the largest size of an info file in bytes, which objectCost includes
-	checkPiece = 64 << 10 // bytes read at once to compute a checksum
+	maxInfo    = pageSize // largest size of an info file, in bytes; objectCost includes it
+	checkPiece = 64 << 10 // bytes that are read at once when a checksum is computed
 )
 
 var (
@@ -63,11 +63,11 @@ var checkBuffers = sync.Pool{New: func() any { return new([checkPiece]byte) }}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// blockCost returns the number of bytes of the disk that are counted for a block of n bytes: its
-// pages, and its entry in the directory.
+// blockCost returns the disk space, in bytes, that is counted for a block of n bytes: its pages,
+// and its entry in the directory.
 func blockCost(n int) int64 { return (int64(n)/pageSize + 2) * pageSize }
 
-// blocksOf returns the number of blocks of a file.
+// blocksOf returns the number of blocks of a file of size bytes.
 func blocksOf(size int64) int64 {
 	n := size / blockSize
 	if size%blockSize > 0 {
@@ -76,16 +76,17 @@ func blocksOf(size int64) int64 {
 	return n
 }
 
-// blockLen returns the length of a block in bytes.
+// blockLen returns the length, in bytes, of a block. Only the last block of a file may be shorter
+// than blockSize.
 func blockLen(size, index int64) int { return int(min(size-index*blockSize, blockSize)) }
 
-// An identity distinguishes one version of a file from all others.
+// An identity distinguishes a version of a file from all other versions and files.
 type identity struct {
 	source, name, version string
 	size                  int64
 }
 
-// id returns the name of the directory for the blocks.
+// id returns the name of the directory in which the blocks of this version are stored.
 func (i identity) id() string {
 	h := sha256.New()
 	for _, s := range []string{i.source, i.name, i.version} {
@@ -95,7 +96,7 @@ func (i identity) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:idLen])
 }
 
-// isObjectName reports whether an entry of objects may have been created by the cache.
+// isObjectName reports whether the cache may have created the entry dir of objects.
 func isObjectName(dir string) bool {
 	sum, err := hex.DecodeString(dir)
 	return err == nil && len(sum) == idLen || strings.HasPrefix(dir, doomedPrefix)
@@ -105,7 +106,7 @@ func (i identity) String() string {
 	return fmt.Sprintf("source %q\nname %q\nversion %q\nsize %d\n", i.source, i.name, i.version, i.size)
 }
 
-// parseIdentity parses the result of String.
+// parseIdentity parses a text that String returned.
 func parseIdentity(text string) (i identity, err error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 5 || lines[4] != "" {
@@ -127,10 +128,10 @@ func parseIdentity(text string) (i identity, err error) {
 	return i, nil
 }
 
-// blockName returns the file name of a block.
+// blockName returns the name of the file that stores a block.
 func blockName(index int64, sum uint32) string { return fmt.Sprintf("%d-%08x", index, sum) }
 
-// parseBlockName parses the result of blockName.
+// parseBlockName parses a name that blockName returned.
 func parseBlockName(name string) (index int64, sum uint32, ok bool) {
 	first, second, _ := strings.Cut(name, "-")
 	index, err := strconv.ParseInt(first, 10, 64)
@@ -141,16 +142,18 @@ func parseBlockName(name string) (index int64, sum uint32, ok bool) {
 	return index, uint32(n), err == nil && name == blockName(index, uint32(n))
 }
 
-// A disk is the directory of a cache. It knows the layout, but not which blocks are in use.
+// A disk is the directory of a cache. It knows the layout of the directory, but not which blocks
+// are in use.
 type disk struct {
 	root    *os.Root
 	marker  *os.File
 	objects *os.Root
-	local   *localdir.Dir // the directory objects
-	files   store.Tree    // the same as local, except in tests that inject faults
+	local   *localdir.Dir // store of the directory objects
+	files   store.Tree    // equal to local, except in tests that inject faults
 }
 
-// openDisk opens the directory of a cache. It creates a new cache if create is set.
+// openDisk opens the directory of a cache. If there is no cache yet and create is set, it creates
+// one.
 func openDisk(dir string, create bool) (*disk, error) {
 	d := &disk{}
 	err := d.open(dir, create)
@@ -183,7 +186,7 @@ func (d *disk) open(dir string, create bool) (err error) {
 	if err != nil {
 		return err
 	}
-	// If a process was killed when it began, the marker is empty.
+	// The marker is empty if a process was killed just after it created the marker.
 	if len(text) == 0 && create {
 		_, err = d.marker.WriteAt([]byte(markerText), 0)
 	} else if string(text) != markerText {
@@ -205,7 +208,7 @@ func (d *disk) open(dir string, create bool) (err error) {
 	return nil
 }
 
-// begin creates the marker of a new cache. The directory must be empty.
+// begin creates the marker of a new cache. The directory must be empty, and create must be set.
 func (d *disk) begin(create bool) error {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -221,10 +224,10 @@ func (d *disk) begin(create bool) error {
 	return err
 }
 
-// lock tries to lock the cache for this process, and reports whether it succeeded.
+// lock tries to lock the cache for this process, and reports whether that succeeded.
 func (d *disk) lock() (bool, error) { return filelock.Try(d.marker) }
 
-// unlock releases the lock.
+// unlock releases the lock of the cache.
 func (d *disk) unlock() error { return d.marker.Close() }
 
 func (d *disk) close() {
@@ -239,7 +242,7 @@ func (d *disk) close() {
 	}
 }
 
-// write stores a complete file, or nothing.
+// write stores a file in one step: if it fails, there is no file of that name.
 func (d *disk) write(name string, p []byte) error {
 	u, err := d.files.Create(context.Background(), name, store.Create{Size: int64(len(p)), Perm: 0o600, Parents: true, NoSync: true})
 	if err != nil {
@@ -252,12 +255,12 @@ func (d *disk) write(name string, p []byte) error {
 	return u.Commit()
 }
 
-// putInfo stores the identity of the object in a directory.
+// putInfo writes the info file of an object's directory.
 func (d *disk) putInfo(dir string, i identity) error {
 	return d.write(path.Join(dir, infoName), []byte(i.String()))
 }
 
-// info returns the identity of the object in a directory.
+// info reads the info file of an object's directory.
 func (d *disk) info(dir string) (identity, error) {
 	f, err := d.files.Open(context.Background(), path.Join(dir, infoName))
 	if err != nil {
@@ -275,12 +278,12 @@ func (d *disk) info(dir string) (identity, error) {
 	return i, err
 }
 
-// openBlock opens the file of a block.
+// openBlock opens the file in which a block is stored.
 func (d *disk) openBlock(dir string, index int64, sum uint32) (store.File, error) {
 	return d.files.Open(context.Background(), path.Join(dir, blockName(index, sum)))
 }
 
-// checkBlock reads a block. It returns errBadBlock if the content is not what was stored.
+// checkBlock reads a block. It returns errBadBlock if the size or the checksum is wrong.
 func checkBlock(f store.File, size int, sum uint32) error {
 	fi, err := f.Stat()
 	if err != nil {
@@ -305,7 +308,7 @@ func checkBlock(f store.File, size int, sum uint32) error {
 	return nil
 }
 
-// remove removes the file of a block. It returns no error if the file does not exist.
+// remove removes a file of an object's directory. It returns no error if the file does not exist.
 func (d *disk) remove(dir, name string) error {
 	err := d.files.Remove(context.Background(), path.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -314,7 +317,7 @@ func (d *disk) remove(dir, name string) error {
 	return err
 }
 
-// removeObject removes the directory of an object without blocks.
+// removeObject removes the directory of an object that has no blocks.
 func (d *disk) removeObject(dir string) error {
 	if err := d.remove(dir, infoName); err != nil {
 		return err
@@ -326,7 +329,8 @@ func (d *disk) removeObject(dir string) error {
 	return err
 }
 
-// setAside renames the directory of an object, so that a new version can use its name.
+// setAside renames an object's directory, so that a new version can use its name. It returns the
+// new name.
 func (d *disk) setAside(dir string) (string, error) {
 	to := doomedPrefix + rand.Text()
 	return to, d.files.Rename(context.Background(), dir, to, false)
@@ -336,13 +340,14 @@ func (d *disk) setAside(dir string) (string, error) {
 type foundBlock struct {
 	index int64
 	sum   uint32
-	at    time.Time // the time when it was stored
-	size  int64     // the size of its file
+	at    time.Time // when it was stored
+	size  int64     // size of its file in bytes
 }
 
 func (b foundBlock) name() string { return blockName(b.index, b.sum) }
 
-// foreign calls f with the names of all entries except the two of a cache.
+// foreign calls f with the names of all entries in the cache's directory, except for the two of the
+// cache.
 func (d *disk) foreign(f func(name string)) error {
 	dir, err := d.root.Open(".")
 	if err != nil {
@@ -365,8 +370,8 @@ func (d *disk) foreign(f func(name string)) error {
 	}
 }
 
-// eachObject calls f for the directory of each object, in no order, with the content of info. It
-// calls foreign for entries that are not directories.
+// eachObject calls f for each object's directory, in no particular order, with the result of
+// reading its info file. It calls foreign for entries of objects that are not directories.
 func (d *disk) eachObject(ctx context.Context, f func(dir string, i identity, err error) error, foreign func(name string) error) error {
 	return d.each(ctx, ".", func(fi fs.FileInfo) error {
 		if !fi.IsDir() {
@@ -377,8 +382,8 @@ func (d *disk) eachObject(ctx context.Context, f func(dir string, i identity, er
 	})
 }
 
-// blocks returns the blocks in the directory of an object, and the names of all other files except
-// info.
+// blocks returns the blocks in an object's directory, and the names of all other files except for
+// the info file.
 func (d *disk) blocks(ctx context.Context, dir string) (found []foundBlock, others []string, err error) {
 	err = d.each(ctx, dir, func(fi fs.FileInfo) error {
 		index, sum, ok := parseBlockName(fi.Name())

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Bounds of the number of bytes that a stream reads from a source at once. It starts small,
-	// because a reader waits for the first bytes. The number doubles while a read takes less than
-	// quickPiece, and is halved when a read takes more than slowPiece.
+	// minPiece and maxPiece bound the number of bytes that a stream reads from a source at once. A
+	// stream begins with few, because a reader waits for the first bytes. If a read takes less than
+	// quickPiece, the number is doubled; if it takes more than slowPiece, the number is halved.
 	minPiece   = 8 << 10
 	maxPiece   = 256 << 10
 	quickPiece = 5 * time.Millisecond
@@ -23,13 +23,13 @@ const (
 )
 
 const (
-	maxStreams = 4  // positions at which one file is fetched at the same time
-	maxAhead   = 16 // blocks that are fetched ahead of a reader
-	maxQueue   = 64 // length of a file's queue above which nothing is fetched ahead
-	maxTries   = 2  // attempts to fetch a block before its readers get the error
+	maxStreams = 4  // most positions at which one file is fetched at the same time
+	maxAhead   = 16 // most blocks that are fetched ahead of a reader
+	maxQueue   = 64 // if so many blocks of a file are queued, no more are fetched ahead
+	maxTries   = 2  // how many times a block is tried before its readers get the error
 
-	// retryWithin is the time within which a source must fail for another attempt to be made: a
-	// source that takes longer has already retried.
+	// retryWithin is how quickly a source must fail for the fetch to be tried again. A source that
+	// takes longer has probably retried by itself.
 	retryWithin = 2 * time.Second
 )
 
@@ -37,8 +37,8 @@ var (
 	errShort = fmt.Errorf("%w: the source ends before its size", io.ErrUnexpectedEOF)
 )
 
-// request returns the fetch of a block that is not on the disk, and begins the fetch if it is not under way.
-// The caller holds mu.
+// request returns the fetch of a block that is not on the disk, and queues a new one if there is no
+// such fetch. ahead means that no reader waits for it yet. The caller holds mu.
 func (o *object) request(index int64, ahead bool) *fetch {
 	t := o.fetches[index]
 	if t == nil {
@@ -48,15 +48,15 @@ func (o *object) request(index int64, ahead bool) *fetch {
 		o.startStream(t)
 	} else if t.ahead && !ahead {
 		t.ahead = false
-		if t.refs == 0 { // no stream is fetching it yet
+		if t.refs == 0 { // no stream has taken it yet
 			o.startStream(t)
 		}
 	}
 	return t
 }
 
-// startStream starts a stream for a fetch, unless existing streams will fetch it. The caller holds
-// mu.
+// startStream starts another stream for a fetch, unless the existing streams will soon reach it or
+// their number is at its limit. The caller holds mu.
 func (o *object) startStream(t *fetch) {
 	near := func(s *stream) bool { return t.index > s.at && t.index-s.at <= maxAhead }
 	if n := len(o.streams); n > 0 && (t.ahead || o.single || n >= maxStreams || slices.ContainsFunc(o.streams, near)) {
@@ -70,7 +70,7 @@ func (o *object) startStream(t *fetch) {
 	o.c.start(func() { o.stream(ctx, s) })
 }
 
-// stream fetches queued blocks.
+// stream fetches queued blocks until no more are left for stream s.
 func (o *object) stream(ctx context.Context, s *stream) {
 	c := o.c
 	for {
@@ -94,14 +94,14 @@ func (o *object) stream(ctx context.Context, s *stream) {
 	}
 }
 
-// next removes the next fetch from the queue and returns it: the block after the previous one,
-// unless readers wait only for other blocks. The caller holds mu.
+// next removes a fetch from the queue and returns it. It prefers fetches that readers wait for, and
+// among those the block after the one that the stream fetched last. The caller holds mu.
 func (o *object) next(ctx context.Context, s *stream) *fetch {
 	if ctx.Err() != nil || !slices.Contains(o.streams, s) {
 		return nil
 	}
 	for i := 0; i < len(o.queue); i++ {
-		if t := o.queue[i]; !t.ahead && t.waiting == 0 { // its readers have left
+		if t := o.queue[i]; !t.ahead && t.waiting == 0 { // the readers that requested it have left
 			o.queue = slices.Delete(o.queue, i, i+1)
 			o.lose(t)
 			i--
@@ -111,7 +111,7 @@ func (o *object) next(ctx context.Context, s *stream) *fetch {
 	for i, t := range o.queue {
 		behind := t.index == s.at+1
 		switch {
-		case t.ahead && !behind && len(o.streams) > 1: // left for another stream
+		case t.ahead && !behind && len(o.streams) > 1: // leave it to another stream
 		case best < 0, o.queue[best].ahead && !t.ahead,
 			o.queue[best].ahead == t.ahead && behind:
 			best = i
@@ -127,7 +127,8 @@ func (o *object) next(ctx context.Context, s *stream) *fetch {
 	return t
 }
 
-// fetch fetches one block. The stream continues with the next block while this one is being stored.
+// fetch fetches one block. The stream does not wait until the block is stored: it continues with
+// the next one.
 func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	c := o.c
 	c.mu.Lock()
@@ -169,9 +170,9 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	o.end(t, err)
 }
 
-// leaveTo leaves a fetch to the other streams of the object if stream s has no source, because the
-// version that they read may no longer exist at the source. It returns false if there are no other
-// streams.
+// leaveTo leaves a fetch to the other streams of the object if stream s could not open the source.
+// The version that the other streams are still reading may no longer exist there. It returns false
+// if there are no other streams, or if s did open the source.
 func (o *object) leaveTo(s *stream, t *fetch) bool {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
@@ -185,8 +186,8 @@ func (o *object) leaveTo(s *stream, t *fetch) bool {
 	return true
 }
 
-// end passes the result of a fetch to its readers, and stores the block if there is room. Blocks
-// are removed to make room only here, where no reader waits for the disk.
+// end passes the result of a fetch to its readers, and stores the block if there is room. Only here
+// other blocks are removed to make room, because no reader waits for the disk at this point.
 func (o *object) end(t *fetch, err error) {
 	c := o.c
 	stored := false
@@ -216,8 +217,9 @@ func (o *object) end(t *fetch, err error) {
 	o.forget()
 }
 
-// leave ends all fetches of an object whose last reader has left. A block that has arrived
-// completely is stored nevertheless. leave returns the files to close. The caller holds mu.
+// leave is called when the last reader of an object has left, and cancels its fetches. A block that
+// has already arrived completely is stored anyway. leave returns the files of the source that the
+// caller must close. The caller holds mu.
 func (o *object) leave() []*origin {
 	if o.cancel != nil {
 		o.cancel()
@@ -241,7 +243,7 @@ func (o *object) leave() []*origin {
 	return open
 }
 
-// fill reads the missing bytes of a fetch.
+// fill reads the bytes that a fetch still lacks, up to n.
 func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
 	if s.asked = time.Now(); s.src == nil {
 		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))
@@ -256,12 +258,13 @@ func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err erro
 			o.setSource(ctx, s, nil)
 		}
 	}()
-	for at := t.filled; at < n; { // only this stream changes filled
+	for at := t.filled; at < n; { // only this stream changes filled, so reading it needs no lock
 		s.asked = time.Now()
 		got, err := s.src.file.ReadAt(t.buf[at:min(at+s.piece, n)], t.index*blockSize+int64(at))
 		s.pace(time.Since(s.asked))
 		o.c.count.bytesFetched.Add(uint64(got))
-		sum := crc32.Update(t.sum, castagnoli, t.buf[at:at+got]) // while the bytes are in the processor's cache
+		// Compute the checksum now, while the bytes are still in the processor's cache.
+		sum := crc32.Update(t.sum, castagnoli, t.buf[at:at+got])
 		at += got
 		s.src.at = t.index*blockSize + int64(at)
 		switch {
@@ -287,7 +290,7 @@ func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err erro
 	return nil
 }
 
-// pace adapts the size of reads to the time that the last one took.
+// pace adjusts the number of bytes per read to the duration of the last read.
 func (s *stream) pace(took time.Duration) {
 	switch {
 	case took < quickPiece:
@@ -297,8 +300,8 @@ func (s *stream) pace(took time.Duration) {
 	}
 }
 
-// setSource sets the source from which a stream reads. If the last reader has left meanwhile, it
-// closes src.
+// setSource sets the file that a stream reads from. If the object's last reader has left meanwhile,
+// setSource closes src.
 func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
 	o.c.mu.Lock()
 	s.src = src
@@ -308,8 +311,8 @@ func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
 	}
 }
 
-// unchanged returns store.ErrChanged if the file at the source was written in place. A store whose
-// files have versions detects that itself, so it is not checked here.
+// unchanged returns store.ErrChanged if the file at the source was written in place since it was
+// opened. It does not check files with versions, because their store detects such changes itself.
 func (o *object) unchanged(src *origin) error {
 	if _, ok := store.As[store.Versioned](src.file); ok {
 		return nil
@@ -321,7 +324,8 @@ func (o *object) unchanged(src *origin) error {
 	return err
 }
 
-// openOrigin opens the object's version of the file at the source.
+// openOrigin opens the object's version of the file at the source, or returns an idle open one. It
+// prefers one whose last read ended at offset at.
 func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
 	c := o.c
 	c.mu.Lock()
@@ -345,7 +349,8 @@ func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
 	return src, nil
 }
 
-// release ends a reader's use of an object. The last reader ends all fetches.
+// release ends one reader's use of an object. After the last reader has left, all fetches are
+// cancelled.
 func (o *object) release() {
 	c := o.c
 	c.mu.Lock()

@@ -16,18 +16,18 @@ var (
 	_ store.Versioned = (*file)(nil)
 )
 
-// A file is an object that is open for reading.
+// A file is an open cached file: one reader of an object.
 type file struct {
 	o      *object
 	ctx    context.Context // the context of Open
 	closed chan struct{}
 	once   sync.Once
 
-	at   int64 // guarded by state.mu: the block that was last read; -1 before the first
-	span int64 // guarded by state.mu: how many blocks after that one are fetched ahead
+	at   int64 // index of the block that was read last; -1 before the first read; guarded by state.mu
+	span int64 // how many blocks after that one are fetched ahead; guarded by state.mu
 }
 
-// newFile opens an object. The caller holds mu.
+// newFile returns a new reader of an object. The caller holds mu.
 func (o *object) newFile(ctx context.Context) *file {
 	o.readers++
 	return &file{o: o, ctx: ctx, closed: make(chan struct{}), at: -1}
@@ -47,7 +47,7 @@ func (f *file) fail(op string, err error) error {
 	return &fs.PathError{Op: op, Path: f.o.name, Err: err}
 }
 
-// ended returns the reason why the file cannot be read any more, or nil.
+// ended returns the reason why the file can no longer be read, or nil if it can.
 func (f *file) ended() error {
 	select {
 	case <-f.closed:
@@ -60,7 +60,7 @@ func (f *file) ended() error {
 	return f.ctx.Err()
 }
 
-// still returns an error for op if the file cannot be used any more.
+// still returns an error for operation op if the file can no longer be used.
 func (f *file) still(op string) error {
 	if err := f.ended(); err != nil {
 		return f.fail(op, err)
@@ -68,8 +68,8 @@ func (f *file) still(op string) error {
 	return nil
 }
 
-// live returns the file at the source, after the file was written in place through the cache. Its
-// readers then see each write, like readers of a file in a directory.
+// live returns an open file of the source. It is used after the file was written in place through
+// the cache: from then on, readers get each write, like readers of a file in a directory.
 func (f *file) live() (store.File, error) {
 	o, c := f.o, f.o.c
 	o.opening.Lock()
@@ -94,13 +94,13 @@ func (f *file) live() (store.File, error) {
 		o.live = src
 	}
 	c.mu.Unlock()
-	if left { // the file was closed meanwhile
+	if left { // the last reader has left meanwhile
 		src.close()
 	}
 	return src.file, nil
 }
 
-// Stat returns the description that the source gave.
+// Stat returns the source's description of the file.
 func (f *file) Stat() (fs.FileInfo, error) {
 	if err := f.still("stat"); err != nil {
 		return nil, err
@@ -117,11 +117,11 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.o.info, nil
 }
 
-// Version returns a string that distinguishes this version of the file from all others.
+// Version returns a string that distinguishes this version of the file from all other versions.
 func (f *file) Version() string { return f.o.version }
 
-// ReadAt reads at off, and waits for the source if necessary. Close, and the end of Open's context,
-// end the wait.
+// ReadAt reads at off. If the bytes are not cached, it waits for the source, until the file is
+// closed or the context of Open ends.
 func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, f.fail("read", fs.ErrInvalid)
@@ -156,7 +156,8 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	}
 }
 
-// readBlock reads a part of a block. It may return fewer bytes than p can hold.
+// readBlock reads from one block, beginning at its byte from. It may return fewer bytes than p can
+// hold.
 func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 	c := f.o.c
 	for {
@@ -200,12 +201,12 @@ func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 	}
 }
 
-// readFetched reads the bytes of a block that have arrived, if the block is not on the disk. If
-// none have arrived, it waits for more. It returns 0 bytes if the caller should look for the block
-// again. The caller holds mu, which is unlocked afterwards.
+// readFetched reads bytes of a block that is not on the disk but is being fetched. If no byte at
+// from has arrived yet, it waits. It returns 0 bytes if the caller must look for the block again.
+// The caller holds mu, and readFetched unlocks it.
 func (f *file) readFetched(p []byte, index int64, from int) (n int, err error) {
 	c, t := f.o.c, f.o.request(index, false)
-	t.refs++ // keeps the bytes that have arrived, even if the rest fails
+	t.refs++ // keeps the bytes that have arrived in memory, even if the rest fails
 	for err == nil && t.filled <= from && t.err == nil && !t.lost {
 		t.waiting++
 		more := t.progress()
@@ -227,7 +228,7 @@ func (f *file) readFetched(p []byte, index int64, from int) (n int, err error) {
 	return n, err
 }
 
-// await waits until done is closed, or until the file cannot be read any more.
+// await waits until done is closed. It returns an error if the file can no longer be read.
 func (f *file) await(done <-chan struct{}) error {
 	defer store.BeginWait(f.ctx)()
 	select {
@@ -242,7 +243,8 @@ func (f *file) await(done <-chan struct{}) error {
 	}
 }
 
-// copyFetched copies bytes that have arrived. The caller holds mu, and counts as a user of t.
+// copyFetched copies bytes of a fetch that have arrived. The caller holds mu, and is counted in
+// t.refs.
 func (c *state) copyFetched(t *fetch, p []byte, from int) int {
 	data := t.buf[from:t.filled]
 	if t.kept != nil {
@@ -255,10 +257,10 @@ func (c *state) copyFetched(t *fetch, p []byte, from int) int {
 	return n
 }
 
-// reach records that a reader is at a block. If the reader reads in order, reach fetches the
-// following blocks ahead, more each time. If the next block's checksum must be verified, or the
-// reader cannot wait for the block to be opened, reach also opens it. It reports whether the reader
-// was at another block before. The caller holds mu.
+// reach records that the reader is at a block. As long as the reader reads in order, reach requests
+// the following blocks ahead, twice as many each time. It opens the next stored block in the
+// background if that block's checksum must be verified, or if the reader cannot wait (waits is
+// false). It reports whether the reader has moved to another block. The caller holds mu.
 func (f *file) reach(index int64, waits bool) bool {
 	if index == f.at {
 		return false
@@ -284,7 +286,7 @@ func (f *file) reach(index int64, waits bool) bool {
 		c.start(func() { _ = f.open(next) })
 	}
 	if b == nil && index < last {
-		o.request(index, true) // before the blocks after it
+		o.request(index, true) // queued before the blocks that are fetched ahead
 	}
 	for i := index + 1; i <= last && len(o.queue) < maxQueue && c.memory < c.cfg.Memory/2; i++ {
 		if o.blocks[i] == nil {
@@ -294,9 +296,9 @@ func (f *file) reach(index int64, waits bool) bool {
 	return true
 }
 
-// open opens the file of a block and verifies its checksum if necessary, or waits until another
-// reader has done so. A block that cannot be used is dropped. If too many files are open, open
-// returns an error.
+// open opens the file of a block and verifies its checksum if necessary. If another reader is doing
+// that already, open waits for it. If the block is unusable, it is dropped. If too many files are
+// open, open returns an error.
 func (f *file) open(b *block) error {
 	c := f.o.c
 	c.mu.Lock()
@@ -334,14 +336,14 @@ func (f *file) open(b *block) error {
 	return nil
 }
 
-// A crossing holds the buffers for the part of a TryReadAt that is in the next block. Crossings are
-// reused.
+// A crossing holds the buffers of a TryReadAt that are to be filled from the next block. Crossings
+// are reused, to avoid allocations.
 type crossing struct{ bufs [][]byte }
 
 var crossings = sync.Pool{New: func() any { return new(crossing) }}
 
-// TryReadAt reads from memory, and from files of blocks that are open. It allocates memory only
-// when a reader reaches a block, for the fstat.
+// TryReadAt reads from memory, and from block files that are open. It allocates memory only when
+// the reader moves to another block, for the call of fstat.
 func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail("read", fs.ErrInvalid)
@@ -366,7 +368,7 @@ func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if n == 0 || at%blockSize != 0 || at == f.o.size {
 		return n, err
 	}
-	// The remaining bytes are in the next block.
+	// The remaining buffers are filled from the next block.
 	x := crossings.Get().(*crossing)
 	defer crossings.Put(x)
 	rest := n
@@ -382,7 +384,7 @@ func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// tryBlock reads bytes of one block.
+// tryBlock reads from one block without waiting, like TryReadAt.
 func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	c, index, from := f.o.c, off/blockSize, off%blockSize
 	c.mu.Lock()
@@ -403,7 +405,7 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	b.refs.Add(1)
 	c.use(b)
 	c.mu.Unlock()
-	if first && !c.isIntact(b, file) { // the checksum is not verified yet; ReadAt does that, as it may wait
+	if first && !c.isIntact(b, file) { // not verified yet: left to ReadAt, which may wait for the disk
 		c.done(b)
 		return 0, store.ErrWouldBlock
 	}
@@ -411,7 +413,7 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	if err == errors.ErrUnsupported {
 		c.noTries.Store(true)
 	} else if err != nil && err != store.ErrWouldBlock {
-		// ReadAt fetches it again, or returns the error.
+		// ReadAt will fetch the block again, or return the error.
 		c.drop(b, errBadBlock)
 		err = store.ErrWouldBlock
 	}
@@ -420,8 +422,8 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	return n, err
 }
 
-// scatter copies bytes of a block that have arrived to bufs. The caller holds mu, which is unlocked
-// afterwards.
+// scatter copies bytes of a fetch that have arrived to bufs. The caller holds mu, and scatter
+// unlocks it.
 func (c *state) scatter(t *fetch, bufs [][]byte, from int) int {
 	data := t.buf[from:t.filled]
 	t.refs++

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	maxNameLen = 4096 // longest name that is remembered, in bytes
+	maxNameLen = 4096 // longest name, in bytes, that the cache handles
 
-	// staleRetry is how long a source is not asked again after a failure, if a cached answer may be
+	// staleRetry is how long after a failure a source is not asked again, if a cached answer can be
 	// used instead.
 	staleRetry = time.Second
 )
 
-// enter starts to open or describe a name. It returns the entry of the name, with mu held. If the
-// file is being written in place, the source itself has to answer; then enter returns nil, and mu
-// is not held.
+// enter is called before a name is opened or described. It returns the entry of the name, and
+// leaves mu locked. If the file is being written in place, only the source can answer: then enter
+// returns nil, with mu unlocked.
 func (s *front) enter(ctx context.Context, op, name string) (*entry, error) {
 	if err := s.check(ctx, op, name); err != nil {
 		return nil, err
@@ -37,7 +37,8 @@ func (s *front) enter(ctx context.Context, op, name string) (*entry, error) {
 	return n, nil
 }
 
-// Open opens a file of the source, or the cached version of it.
+// Open opens the cached version of a file or, if that is missing or outdated, the file at the
+// source.
 func (s *front) Open(ctx context.Context, name string) (store.File, error) {
 	c := s.c
 	n, err := s.enter(ctx, "open", name)
@@ -76,7 +77,7 @@ func (s *front) Open(ctx context.Context, name string) (store.File, error) {
 	return s.source.Open(ctx, name)
 }
 
-// askOpen opens a file at the source.
+// askOpen opens a file at the source. It runs as the function of ask a.
 func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 	c := s.c
 	src, o, err := s.look(ctx, n, name)
@@ -85,7 +86,7 @@ func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 		src, version, err = s.openSource(ctx, name)
 	}
 	c.mu.Lock()
-	valid := n.open == a // false if the name has changed meanwhile
+	valid := n.open == a // false if the name was changed meanwhile, so that the answer may be outdated
 	if valid {
 		n.open = nil
 	}
@@ -124,9 +125,9 @@ func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 	// If no caller waits any more, leave discards the answer.
 }
 
-// look avoids opening the file at the source if the cached file can be read without that. If a
-// description shows whether the version is still the same, look only asks the source for one. It
-// returns nothing if the file has to be opened.
+// look tries to avoid opening the file at the source. If the cached version can be read, and a
+// description of the file shows whether that version is still current, look asks the source only
+// for a description. It returns neither a file nor an object if the file has to be opened.
 func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *object, error) {
 	c := s.c
 	c.mu.Lock()
@@ -150,7 +151,8 @@ func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *obje
 	return nil, nil, nil
 }
 
-// openStale opens the cached version of a file because the source could not be asked.
+// openStale opens the cached version of a file when the source could not be asked. Otherwise it
+// returns err.
 func (s *front) openStale(ctx context.Context, n *entry, name string, err error) (store.File, error) {
 	c := s.c
 	if isAnswer(err) || ctx.Err() != nil {
@@ -169,7 +171,7 @@ func (s *front) openStale(ctx context.Context, n *entry, name string, err error)
 	return n.object.newFile(ctx), nil
 }
 
-// Stat describes a name of the source.
+// Stat describes a name, from the cache or by asking the source.
 func (s *front) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	c := s.c
 	n, err := s.enter(ctx, "stat", name)
@@ -199,7 +201,7 @@ func (s *front) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return nil, err
 }
 
-// askStat requests a description of a name from the source.
+// askStat asks the source to describe a name. It runs as the function of ask a.
 func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 	c := s.c
 	c.count.asks.Add(1)
@@ -220,7 +222,7 @@ func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 		s.failed(n, valid, err, name)
 	case valid && fi.Mode().IsRegular() && ok:
 		if o := n.object; o != nil && (o.version != version || o.size != fi.Size()) {
-			break // it is reopened to check whether it has changed
+			break // opening the file will show whether it has changed
 		}
 		n.info, n.checked = fi, c.now()
 		if n.object != nil {
@@ -230,11 +232,12 @@ func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 	c.finish(a, nil, nil, err)
 }
 
-// failed records an error from the source. The caller holds mu.
+// failed records that the source returned an error for a name. valid says that the name has not
+// changed meanwhile. The caller holds mu.
 func (s *front) failed(n *entry, valid bool, err error, name string) {
 	c := s.c
 	if errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
-		return // no caller waits any more
+		return // the request was cancelled because no caller waits any more
 	}
 	if isAnswer(err) {
 		if valid {
@@ -252,8 +255,8 @@ func (s *front) failed(n *entry, valid bool, err error, name string) {
 	c.start(func() { c.trouble("a source cannot be reached", err, "source", s.location, "file", name) })
 }
 
-// isAnswer reports whether an error is an answer about the name. Otherwise the source could not be
-// asked.
+// isAnswer reports whether an error is the source's answer about the name. Any other error means
+// that the source could not be asked.
 func isAnswer(err error) bool {
 	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled} {
 		if errors.Is(err, kind) {
@@ -263,7 +266,7 @@ func isAnswer(err error) bool {
 	return false
 }
 
-// check returns an error for an impossible name, or if nothing can be opened any more.
+// check returns an error if the name is invalid, ctx has ended, or the cache is closed.
 func (s *front) check(ctx context.Context, op, name string) error {
 	err := ctx.Err()
 	switch {

@@ -11,7 +11,7 @@ import (
 
 var errNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
 
-// A writtenHandle is a file of the source that is being written in place.
+// A writtenHandle is a file of the source that is open to be written in place.
 type writtenHandle struct {
 	store.Handle
 	s    *front
@@ -23,7 +23,8 @@ type writtenHandle struct {
 // Unwrap is for [store.As].
 func (h *writtenHandle) Unwrap() any { return h.Handle }
 
-// Close closes the file. From then on the cache may store the file again.
+// Close closes the file. When no writtenHandle of the file is open any more, the cache may store
+// the file again.
 func (h *writtenHandle) Close() error {
 	err := h.Handle.Close()
 	h.once.Do(func() {
@@ -33,7 +34,7 @@ func (h *writtenHandle) Close() error {
 	return err
 }
 
-// A readHandle is a cached file that was opened by [store.Tree].OpenFile.
+// A readHandle is a cached file that was opened by [store.Tree].OpenFile for reading only.
 type readHandle struct {
 	*file
 	t    treeFront
@@ -44,10 +45,10 @@ type readHandle struct {
 func (h *readHandle) WriteAt([]byte, int64) (int, error) { return 0, h.fail("write", errNotWriting) }
 func (h *readHandle) Truncate(int64) error               { return h.fail("truncate", errNotWriting) }
 
-// Sync does nothing because nothing was written.
+// Sync only checks that the file is open: it cannot have been written to.
 func (h *readHandle) Sync() error { return h.still("sync") }
 
-// SetAttr changes the file that has the name now.
+// SetAttr changes the attributes of the file that has the name now.
 func (h *readHandle) SetAttr(a store.Attr) error {
 	if err := h.still("setattr"); err != nil {
 		return err
@@ -58,8 +59,8 @@ func (h *readHandle) SetAttr(a store.Attr) error {
 	return h.t.SetAttr(h.ctx, h.name, a, true)
 }
 
-// OpenFile opens a file of the source for writing in place. Until the file is closed, the cache
-// does not store it. For reading only, OpenFile opens the file as Open does.
+// OpenFile opens a file of the source to be written in place. Until the handle is closed, the cache
+// does not store the file. If a is for reading only, OpenFile opens the cached file, as Open does.
 func (t treeFront) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	if !a.Writes() {
 		return t.openToRead(ctx, name, a)
@@ -81,17 +82,17 @@ func (t treeFront) OpenFile(ctx context.Context, name string, a store.Access) (s
 	return &writtenHandle{Handle: h, s: s, name: name, n: n}, nil
 }
 
-// unwritten records that a handle for writing in place was closed.
+// unwritten records that a writtenHandle of the entry was closed.
 func (s *front) unwritten(n *entry) {
 	s.c.mu.Lock()
 	n.writers--
 	s.c.mu.Unlock()
 }
 
-// openToRead opens a file for reading only.
+// openToRead opens a cached file for reading only.
 func (t treeFront) openToRead(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	if err := a.Check(); err != nil {
-		return t.tree.OpenFile(ctx, name, a) // it returns the right error
+		return t.tree.OpenFile(ctx, name, a) // returns the right error
 	}
 	f, err := t.Open(ctx, name)
 	if err != nil {

@@ -10,27 +10,28 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An Object describes the cached part of one version of a file.
+// An Object describes one version of a file, and the part of it that is cached.
 type Object struct {
-	Source  string // as given to [Cache.Store]
+	Source  string // the location given to [Cache.Store]
 	Name    string
-	Version string // the string that distinguishes the version
-	Size    int64  // of the file, in bytes
+	Version string // string that distinguishes this version of the file
+	Size    int64  // size of the file in bytes
 	Blocks  int    // number of stored blocks
 	Of      int64  // number of blocks in the whole file
 	Bytes   int64  // number of stored bytes
 }
 
-// List calls each for every object of the cache in dir, in no order. It calls foreign with the
-// name, within dir, of every file or directory that the cache did not create. A server that uses the
-// cache removes those that are swept when it starts: they are among the blocks, and do not count
-// against the size. List, [Verify] and [Clear] never remove them. The cache may be in use.
+// List calls each for every object of the cache in dir, in no particular order. It calls foreign
+// for every file and directory in dir that the cache did not create, with its name relative to dir.
+// swept means that it is among the blocks, so a server that uses the cache removes it when it
+// starts; until then it does not count toward the size. List, [Verify] and [Clear] never remove
+// such files. The cache may be in use.
 func List(ctx context.Context, dir string, each func(Object) error, foreign func(name string, swept bool)) error {
 	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) }, foreign)
 }
 
-// walk calls f for each object of the cache in dir that has blocks. It calls foreign with the names
-// in dir that the cache did not create.
+// walk calls f for each object of the cache in dir that has blocks. It calls foreign for files and
+// directories that the cache did not create, as List does.
 func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error, foreign func(name string, swept bool)) error {
 	d, err := openDisk(dir, false)
 	if err != nil {
@@ -47,7 +48,7 @@ func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, 
 		case !isObjectName(at):
 			foreign(path.Join(objectsName, at), true)
 			return nil
-		case err != nil || strings.HasPrefix(at, doomedPrefix): // being created or removed
+		case err != nil || strings.HasPrefix(at, doomedPrefix): // the directory is being created or removed
 			return nil
 		}
 		blocks, others, err := d.blocks(ctx, at)
@@ -71,17 +72,17 @@ func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, 
 	})
 }
 
-// A Result holds what [Verify] or [Clear] has counted.
+// A Result holds the counts of [Verify] or [Clear].
 type Result struct {
 	Objects int64
 	Blocks  int64
 	Bytes   int64
-	Corrupt int64 // blocks with wrong content, which were removed
+	Corrupt int64 // blocks with wrong content; Verify has removed them
 	Foreign int64 // files and directories that the cache did not create
 }
 
-// Verify reads all blocks of the cache in dir and removes those that are corrupt. It calls bad for
-// each of them, and foreign like List. The cache may be in use.
+// Verify reads all blocks of the cache in dir and removes corrupt ones. It calls bad for each
+// corrupt block, and foreign as List does. The cache may be in use.
 func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error), foreign func(name string, swept bool)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, o Object, blocks []foundBlock) error {
 		r.Objects++
@@ -90,7 +91,7 @@ func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err
 				return err
 			}
 			err := d.verify(at, o, b)
-			if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
+			if errors.Is(err, fs.ErrNotExist) { // the block was removed meanwhile
 				continue
 			}
 			r.Blocks++
@@ -112,7 +113,8 @@ func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err
 	return r, err
 }
 
-// verify reads a block. It returns an error if the content is not what was stored.
+// verify reads a block. It returns an error if the content is wrong, or if the block cannot belong
+// to object o.
 func (d *disk) verify(at string, o Object, b foundBlock) error {
 	if b.index >= o.Of {
 		return errBadBlock
@@ -126,10 +128,10 @@ func (d *disk) verify(at string, o Object, b foundBlock) error {
 	return checkBlock(f, blockLen(o.Size, b.index), b.sum)
 }
 
-// Clear removes everything that the cache in dir has stored, and calls foreign like List for files
-// that remain. The cache may be in use: then the server continues with the blocks that it has open,
-// and fetches the others again. It still counts the removed blocks until it would have removed them
-// itself.
+// Clear removes everything that the cache in dir has stored. It calls foreign as List does, for the
+// files that remain. The cache may be in use: then the server continues to use the blocks that it
+// has open, and fetches the others again. The server keeps counting the removed blocks until it
+// notices that they are missing, or would have removed them to make room.
 func Clear(ctx context.Context, dir string, foreign func(name string, swept bool)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, _ Object, blocks []foundBlock) error {
 		r.Objects++
@@ -154,7 +156,7 @@ func Clear(ctx context.Context, dir string, foreign func(name string, swept bool
 	}
 	defer d.close()
 	if mine, err := d.lock(); err != nil || !mine {
-		return r, err // a server is using the directories
+		return r, err // a server is using the directories, so leave them
 	}
 	if _, err := d.local.Sweep(ctx); err != nil {
 		return r, err
@@ -167,7 +169,8 @@ func Clear(ctx context.Context, dir string, foreign func(name string, swept bool
 	}, func(string) error { return nil })
 }
 
-// empty removes the directory of an object, except files that the cache did not create.
+// empty removes an object's directory with everything in it, unless it contains files that the
+// cache did not create.
 func (d *disk) empty(ctx context.Context, at string) error {
 	blocks, others, err := d.blocks(ctx, at)
 	if err != nil {

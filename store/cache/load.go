@@ -10,7 +10,8 @@ import (
 
 var errNoRoom = errors.New("its size cannot be brought below the bound")
 
-// load reads the state of the directory, which this process has locked.
+// load reads which blocks are in the directory, which this process has locked, and removes what
+// does not belong there.
 func (c *Cache) load(ctx context.Context) error {
 	if _, err := c.disk.local.Sweep(ctx); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (c *Cache) load(ctx context.Context) error {
 	}
 	c.held = held
 	c.writing = true
-	for _, s := range c.fronts { // existing fronts of a process that takes over from another one
+	for _, s := range c.fronts { // fronts exist already if this process has waited for another one
 		s.leadToFound()
 	}
 	c.mu.Unlock()
@@ -60,8 +61,9 @@ func (c *Cache) load(ctx context.Context) error {
 	return nil
 }
 
-// take returns the blocks in the directory of an object. i and infoErr are the results of reading
-// its info. It removes everything invalid.
+// take returns the valid blocks in an object's directory, and removes everything else. i and
+// infoErr are the results of reading the info file. If no valid block is left, it removes the
+// directory.
 func (d *disk) take(ctx context.Context, dir string, i identity, infoErr error) ([]foundBlock, error) {
 	found, others, err := d.blocks(ctx, dir)
 	if err != nil {

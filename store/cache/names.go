@@ -10,33 +10,34 @@ import (
 )
 
 const (
-	maxNames     = 1 << 16  // names of one source that are remembered, including absent names
-	maxNameBytes = 16 << 20 // total length of these names: clients choose names of up to 4 kB
-	maxInUse     = 64       // names in use that tidy examines before it gives up
+	maxNames     = 1 << 16  // most names of one source that are remembered, including names that do not exist
+	maxNameBytes = 16 << 20 // most bytes of these names together: a client can choose names of up to 4 kB
+	maxInUse     = 64       // number of names in use after which tidy gives up
 )
 
-// A front is the cache of one source.
+// A front is the cached store for one source.
 type front struct {
 	c *state
 	*upstream
 	names map[string]*entry // guarded by state.mu
-	bytes int               // guarded by state.mu: total length of the names
+	bytes int               // total length of the names in bytes; guarded by state.mu
 }
 
-// An entry holds what the cache knows of a name. All fields are guarded by state.mu.
+// An entry holds the information that the cache has about a name. All fields are guarded by
+// state.mu.
 type entry struct {
-	object  *object     // the current version, if it is cached
-	info    fs.FileInfo // a description of the file by the source
-	checked time.Time   // when the source confirmed that; zero to ask again
-	known   time.Time   // the same, but never reset: for Config.Stale
-	failed  time.Time   // when asking the source last failed
-	absent  time.Time   // the name does not exist until then
-	writers int         // handles that are writing in place
+	object  *object     // the current version of the file, if it is cached
+	info    fs.FileInfo // the source's description of the file
+	checked time.Time   // when the source last confirmed object and info; zero if it must be asked again
+	known   time.Time   // like checked, but not reset to zero when the source must be asked again; for Config.Stale
+	failed  time.Time   // when a request to the source last failed
+	absent  time.Time   // until then, the cache takes it that the name does not exist
+	writers int         // how many handles are writing to the file in place
 	open    *ask
 	stat    *ask
 }
 
-// entry returns the entry of a name. It creates an empty entry for a new name. The caller holds mu.
+// entry returns the entry of a name. For a new name it creates an empty entry. The caller holds mu.
 func (s *front) entry(name string) *entry {
 	n := s.names[name]
 	if n == nil {
@@ -48,8 +49,8 @@ func (s *front) entry(name string) *entry {
 	return n
 }
 
-// tidy forgets some names if there are too many or if they are too long, but never the name but. It
-// gives up after maxInUse names that are in use. The caller holds mu.
+// tidy forgets some names if there are too many, or if they are too long in total, but never the
+// name `but`. It gives up after it has met maxInUse names that are in use. The caller holds mu.
 func (s *front) tidy(but string) {
 	inUse := 0
 	for other, n := range s.names {
@@ -66,9 +67,9 @@ func (s *front) tidy(but string) {
 	}
 }
 
-// leadToFound links names to objects of an earlier process. If there are several versions, it
-// chooses the one that was used last. Before a version is used, the source is asked whether it is
-// still current. The caller holds mu.
+// leadToFound links names to objects that an earlier process stored. If there are several versions
+// of a file, it chooses the one that was used last. Before such a version is used, the source is
+// asked whether it is still current. The caller holds mu.
 func (s *front) leadToFound() {
 	latest := map[string]*object{}
 	for _, o := range s.c.objects {
@@ -86,7 +87,7 @@ func (s *front) leadToFound() {
 	}
 }
 
-// lead links a name to an object, or to no object if o is nil. The caller holds mu.
+// lead links a name's entry to an object, or to no object if o is nil. The caller holds mu.
 func (s *front) lead(n *entry, o *object) {
 	if n.object == o {
 		return
@@ -106,14 +107,15 @@ func (s *front) fresh(n *entry) bool {
 	return !n.checked.IsZero() && !suspect && s.c.now().Sub(n.checked) < s.c.cfg.Fresh
 }
 
-// mayStale reports whether the entry may be used if the source cannot be asked. The caller holds
+// mayStale reports whether the entry can be used if the source cannot be asked. The caller holds
 // mu.
 func (s *front) mayStale(n *entry) bool {
 	return s.c.cfg.Stale > 0 && n.object != nil && !n.known.IsZero() &&
 		s.c.now().Sub(n.known) < max(s.c.cfg.Fresh, 0)+s.c.cfg.Stale
 }
 
-// described returns the known description of a file. The caller holds mu.
+// described returns the newest description of the file that the source has given. The caller holds
+// mu.
 func (n *entry) described() fs.FileInfo {
 	if n.object != nil && n.object.info != nil {
 		return n.object.info
@@ -121,8 +123,9 @@ func (n *entry) described() fs.FileInfo {
 	return n.info
 }
 
-// forgetName forgets everything about a name that has changed, and also forgets that the names
-// above it do not exist. It returns the object to which the name has led. The caller holds mu.
+// forgetName forgets all information about a name that has changed. It also forgets that
+// directories above the name do not exist, as they may have been made. It returns the object that
+// the name was linked to. The caller holds mu.
 func (s *front) forgetName(name string) *object {
 	if !store.ValidName(name) {
 		return nil
@@ -141,14 +144,14 @@ func (s *front) forgetName(name string) *object {
 	return was
 }
 
-// clear forgets everything. Questions under way are forgotten too, because their answers may be
+// clear forgets all information. It forgets requests in progress too, because their answers may be
 // outdated. The caller holds mu.
 func (n *entry) clear() {
 	n.info, n.open, n.stat = nil, nil, nil
 	n.checked, n.known, n.failed, n.absent = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-// changed records that the content of a name has changed, or may have changed.
+// changed records that the file of a name has changed, or may have changed.
 func (s *front) changed(name string) {
 	s.c.mu.Lock()
 	was := s.forgetName(name)

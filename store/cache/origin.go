@@ -13,27 +13,28 @@ import (
 )
 
 const (
-	maxVersion = 1 << 10 // longest version that is remembered, in bytes: a server may send an ETag of any length
+	maxVersion = 1 << 10 // longest version that is used, in bytes: a server may send an ETag of any length
 
-	// A file that has just changed is not cached, because another change could leave its version the
-	// same. tickTime, some ticks of the system's clock, applies where files have identities, and
-	// secondTime where they have only modification times.
+	// A file that has just changed is not cached, because another change could leave its version
+	// the same. The last change must be older than tickTime, which is some ticks of the system's
+	// clock, if files have identities. It must be older than secondTime if they have only
+	// modification times.
 	tickTime   = 50 * time.Millisecond
 	secondTime = 2 * time.Second
 )
 
-// An upstream is a store whose files are cached.
+// An upstream is a source, whose files are cached.
 type upstream struct {
 	location string
 	source   store.Store
-	life     context.Context // ends with the cache
-	asks     *atomic.Uint64  // points to counters.asks
+	life     context.Context // context that ends when the cache is closed
+	asks     *atomic.Uint64  // counters.asks
 	times    *times
-	running  int // guarded by state.mu: fetches under way
+	running  int // number of fetches in progress; guarded by state.mu
 }
 
-// versionOf returns a string that distinguishes versions of the file f, or of the description f. ok
-// is false if nothing distinguishes them.
+// versionOf returns a string that distinguishes the versions of a file. f is the open file or its
+// description fi. ok is false if nothing distinguishes the versions.
 func (s *upstream) versionOf(f any, fi fs.FileInfo) (string, bool) {
 	if v, ok := store.As[store.Versioned](f); ok {
 		version := v.Version()
@@ -49,8 +50,8 @@ func (s *upstream) versionOf(f any, fi fs.FileInfo) (string, bool) {
 	return "t " + strconv.FormatInt(t.UnixNano(), 10), !t.IsZero() && s.times.settled(t, secondTime)
 }
 
-// openSource opens a file of the source. Once it is open, it stays open until the cache is closed,
-// whatever happens to ctx. version is "" if the file cannot be cached.
+// openSource opens a file of the source. ctx bounds only the call: once open, the file stays open
+// until it or the cache is closed. version is "" if the file cannot be cached.
 func (s *upstream) openSource(ctx context.Context, name string) (o *origin, version string, err error) {
 	s.asks.Add(1)
 	own, cancel := context.WithCancel(s.life)
@@ -78,28 +79,29 @@ func (s *upstream) openSource(ctx context.Context, name string) (o *origin, vers
 	return &origin{file: f, info: fi, cancel: cancel}, version, nil
 }
 
-// times provides the current time, and decides whether two versions of a file may have the same
-// time.
+// times provides the current time, and decides whether a file's time can be trusted to change with
+// its content.
 type times struct {
 	now  func() time.Time
-	racy bool // for tests: assume that no file changes twice at one time
+	racy bool // only tests set it: assume that no file changes twice within a tick
 }
 
-// settled reports whether the time of a file will be different if the file changes again.
+// settled reports whether a file that was last changed at `changed` would get a different time if
+// it changed again now. That is so if the change was longer ago than within.
 func (t *times) settled(changed time.Time, within time.Duration) bool {
 	return t.racy || t.now().Sub(changed) > within
 }
 
-// An origin is a file that is open at the source.
+// An origin is an open file of the source.
 type origin struct {
 	file   store.File
 	info   fs.FileInfo
-	at     int64 // offset after the last read
+	at     int64 // offset after the last byte that was read
 	cancel context.CancelFunc
 	once   sync.Once
 }
 
-// close closes the file, and interrupts its readers.
+// close closes the file, and interrupts reads that are waiting.
 func (s *origin) close() {
 	s.once.Do(func() {
 		s.cancel()
@@ -107,13 +109,13 @@ func (s *origin) close() {
 	})
 }
 
-// A direct is an open file of the source that is not cached.
+// A direct is an open file of the source that cannot be cached, so readers read it directly.
 type direct struct {
 	src  *origin
 	stop func() bool
 }
 
-// newDirect returns a direct file for src, which fails when ctx ends.
+// newDirect returns a direct for src. Its reads fail after ctx has ended.
 func newDirect(ctx context.Context, src *origin) *direct {
 	return &direct{src, context.AfterFunc(ctx, src.cancel)}
 }
@@ -122,7 +124,7 @@ func (d *direct) ReadAt(p []byte, off int64) (int, error) { return d.src.file.Re
 
 func (d *direct) Stat() (fs.FileInfo, error) { return d.src.file.Stat() }
 
-// Location returns the location of the file at the source.
+// Location returns where the source has the file.
 func (d *direct) Location() store.Location { return store.LocationOf(d.src.file) }
 
 func (d *direct) Close() error {

@@ -8,9 +8,9 @@ import (
 
 var _ store.PartOpener = (*file)(nil)
 
-// OpenPart returns the file of a block. Only one reader at a time can use the offset of an open
-// file, so for other readers the file is opened again. The block keeps its room until end is
-// called.
+// OpenPart returns the file that stores the block with offset off. Only one reader at a time can
+// use the offset of an open file, so for further readers the block's file is opened again. The
+// block is not removed before end is called.
 func (f *file) OpenPart(off, n int64) (part *os.File, length int64, end func(), ok bool) {
 	if off < 0 || n <= 0 || off >= f.o.size || f.o.written.Load() || f.ended() != nil {
 		return nil, 0, nil, false
@@ -28,11 +28,11 @@ func (f *file) OpenPart(off, n int64) (part *os.File, length int64, end func(), 
 	c.mu.Unlock()
 	opened, end, err := f.borrow(b)
 	if err != nil {
-		return nil, 0, nil, false // ReadAt fetches the block again, or returns the error
+		return nil, 0, nil, false // ReadAt will fetch the block again, or return the error
 	}
 	parts, ok := store.As[store.PartOpener](opened)
 	if ok {
-		part, length, _, ok = parts.OpenPart(from, min(n, int64(b.size)-from)) // files on the disk need no end
+		part, length, _, ok = parts.OpenPart(from, min(n, int64(b.size)-from)) // for files on the disk, end does nothing
 	}
 	if !ok {
 		end()
@@ -42,12 +42,13 @@ func (f *file) OpenPart(off, n int64) (part *os.File, length int64, end func(), 
 	return part, length, end, true
 }
 
-// borrow returns the file of a block. The caller owns the file's offset until it calls end, which
-// also ends its use of the block. If borrow returns an error, it has ended the use.
+// borrow returns the open file of block b, which the caller is using. The caller may use the file's
+// offset until it calls end, which also ends its use of the block. If borrow fails, it has ended
+// that use already.
 func (f *file) borrow(b *block) (opened store.File, end func(), err error) {
 	c := f.o.c
 	c.mu.Lock()
-	before := b.file // it stays open while b is in use
+	before := b.file // stays open while b is in use
 	c.mu.Unlock()
 	if before != nil {
 		_ = c.isIntact(b, before)

@@ -11,35 +11,36 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A state holds everything that the readers of a cache share: the fetches from sources and the
-// blocks on the disk, under one lock.
+// A state is everything that the readers of a cache share: fetches from the sources, and blocks on
+// the disk. One lock, mu, guards most of it.
 type state struct {
 	cfg      Config
 	disk     *disk
-	ctx      context.Context // ends with Close
+	ctx      context.Context // context that ends when the cache is closed
 	cancel   context.CancelFunc
-	tasks    sync.WaitGroup // all goroutines
+	tasks    sync.WaitGroup // all goroutines that the cache has started
 	isClosed atomic.Bool
 	noTries  atomic.Bool // the file system cannot report which data is in memory
 	count    counters
 	troubles
 	times
 
-	// storing is read-locked while a block is stored. It is locked while a directory is renamed,
-	// and while the cache is released. It is taken before object.saving, which is taken before mu.
+	// storing is read-locked while a block is stored. It is locked while an object's directory is
+	// renamed, and while the cache is released. Lock order: storing, then object.saving, then mu.
 	storing sync.RWMutex
 
-	mu        sync.Mutex
-	room      *sync.Cond         // uses mu: signals that memory is free
-	writing   bool               // mu: this process holds the directory; see load and Release
-	objects   map[string]*object // mu: by id
-	blocks    *list.List         // mu: *block, the most recently used first
-	open      *list.List         // mu: *block, those with an open file
-	kept      *list.List         // mu: keptFetch, the oldest first
-	held      int64              // mu: bytes used or reserved in the directory
-	memory    int64              // mu: bytes of fetches
-	running   int                // mu: fetches under way
-	upstreams int                // mu: number of calls of Store
+	mu sync.Mutex
+	// The fields below are guarded by mu. room is signalled when memory becomes free.
+	room      *sync.Cond
+	writing   bool               // this process has locked and loaded the directory; see load and Release
+	objects   map[string]*object // all objects, by id
+	blocks    *list.List         // *block values that are stored, the most recently used first
+	open      *list.List         // *block values whose file is open, the most recently used first
+	kept      *list.List         // keptFetch values, the oldest first
+	held      int64              // bytes of the directory that are used or reserved
+	memory    int64              // bytes of memory used by fetches
+	running   int                // number of fetches in progress
+	upstreams int                // number of calls of Store
 }
 
 // newState returns the state of an empty cache.
@@ -52,25 +53,25 @@ func newState(cfg Config, d *disk) *state {
 	return c
 }
 
-// An object is one version of a file. It is in state.objects as long as it has blocks or readers,
-// or a name leads to it.
+// An object is one version of a file. It stays in state.objects as long as it has blocks or
+// readers, or a name is linked to it.
 type object struct {
 	identity
 	c    *state
 	from *upstream
 
-	saving  sync.Mutex  // held while the directory is created or removed; taken before state.mu
+	saving  sync.Mutex  // held while the object's directory is created or removed; taken before state.mu
 	opening sync.Mutex  // held while live is opened; taken before state.mu
-	written atomic.Bool // the file was written in place through the cache: readers now read the source
+	written atomic.Bool // the file was written in place through the cache, so readers now read from the source
 
 	// All fields below are guarded by state.mu.
 
-	info    fs.FileInfo // the source's description; nil before the source was asked
-	dir     string      // name of its directory on the disk, if onDisk
-	onDisk  bool        // the directory exists
-	gone    bool        // it was replaced: its blocks are removed with its last reader
-	named   bool        // a name leads to it
-	suspect bool        // the source failed to provide it: the source is asked again before the next reader
+	info    fs.FileInfo // description by the source; nil until the source is asked
+	dir     string      // name of the object's directory, which exists if onDisk is set
+	onDisk  bool        // dir exists
+	gone    bool        // it was replaced: when its last reader leaves, its blocks are removed
+	named   bool        // a name is linked to it
+	suspect bool        // a fetch of it failed: before the next reader uses it, the source is asked again
 	readers int
 	blocks  map[int64]*block
 	fetching
@@ -83,29 +84,29 @@ type block struct {
 	sum   uint32
 	size  int
 
-	refs    atomic.Int32 // its readers, and the goroutine that opens it; increased only with mu held
-	dropped atomic.Bool  // whether it has been removed from all lists; set with mu held
+	refs    atomic.Int32 // how many readers use it, including a goroutine that opens it; increased only with mu held
+	dropped atomic.Bool  // it was removed from all lists; set with mu held
 	deleted atomic.Bool
 
 	// All fields below are guarded by state.mu.
 
-	file    store.File // nil if it is not open
+	file    store.File // nil if the file is not open
 	try     store.TryReader
 	lent    bool           // a reader is using the offset of file
-	checked bool           // its checksum was verified, or this process has written it
-	seen    store.Identity // identity of its file when it was verified or written; zero if the system has no identities
-	opening chan struct{}  // closed when file is ready, or when the block cannot be used
+	checked bool           // the checksum was verified, or this process has written the block
+	seen    store.Identity // identity of the block's file when it was verified or written; zero if the system provides none
+	opening chan struct{}  // closed when file is open, or the block turns out to be unusable
 	used    time.Time
-	place   *list.Element // in state.blocks
-	opened  *list.Element // in state.open
+	place   *list.Element // this block's element in state.blocks
+	opened  *list.Element // this block's element in state.open
 }
 
 func (b *block) cost() int64 { return blockCost(b.size) }
 
 func (b *block) name() string { return blockName(b.index, b.sum) }
 
-// ready reports whether the file of a block can be read: it is open, and its checksum was right
-// when it was last verified. The caller holds state.mu.
+// ready reports whether the block can be read: its file is open, and its checksum was right when it
+// was last verified. The caller holds state.mu.
 func (b *block) ready() bool { return b.file != nil && b.checked }
 
 // newObject returns an object without blocks. The caller holds mu.
@@ -113,7 +114,8 @@ func (c *state) newObject(i identity) *object {
 	return &object{identity: i, c: c, dir: i.id(), blocks: map[int64]*block{}, fetching: newFetching()}
 }
 
-// object returns the object with an identity. It creates one if necessary. The caller holds mu.
+// object returns the object with the given identity, and creates it if necessary. The caller holds
+// mu.
 func (c *state) object(i identity) *object {
 	id := i.id()
 	o := c.objects[id]
@@ -124,7 +126,7 @@ func (c *state) object(i identity) *object {
 	return o
 }
 
-// forget removes an object to which nothing leads. The caller holds mu.
+// forget removes an object that has no blocks, no readers and no name. The caller holds mu.
 func (o *object) forget() {
 	if len(o.blocks) == 0 && !o.onDisk && o.readers == 0 && !o.named && o.c.objects[o.id()] == o {
 		delete(o.c.objects, o.id())
@@ -136,8 +138,8 @@ func (o *object) forget() {
 	}
 }
 
-// complete reports whether all blocks are on the disk or in memory: blocks in memory are being
-// stored, or could not be stored. The caller holds mu.
+// complete reports whether all blocks are on the disk or in memory. Blocks in memory are about to
+// be stored, or could not be stored. The caller holds mu.
 func (o *object) complete() bool {
 	there := int64(len(o.blocks))
 	for _, t := range o.fetches {
@@ -148,41 +150,42 @@ func (o *object) complete() bool {
 	return there == blocksOf(o.size)
 }
 
-// fetching is the part of an object that concerns its source. It is guarded by state.mu.
+// fetching is the part of an object that deals with its source. It is guarded by state.mu.
 type fetching struct {
-	fetches map[int64]*fetch // queued, under way, and kept in memory
+	fetches map[int64]*fetch // by block: fetches that are queued or in progress, or whose data is kept in memory
 	queue   []*fetch
 	streams []*stream
 	idle    []*origin
-	live    *origin         // the source for readers after the file was written in place
-	single  bool            // the source delivers this version only once
-	ctx     context.Context // ends when the last reader leaves
+	live    *origin         // open file of the source for readers, after the file was written in place
+	single  bool            // the source could not open this version again, so no further streams are started
+	ctx     context.Context // context that ends when the last reader leaves
 	cancel  context.CancelFunc
 }
 
 func newFetching() fetching { return fetching{fetches: map[int64]*fetch{}} }
 
-// A fetch is a block that is read from the source. Readers copy the bytes that have arrived. If the
-// block cannot be stored, it is kept until others need the memory.
+// A fetch is a block that is being read from the source. Readers copy bytes from it as they arrive.
+// If the block cannot be stored, the fetch stays in memory until others need the memory.
 //
-// All fields are guarded by state.mu, except sum, which belongs to the stream that fetches the
-// block. The first filled bytes of buf do not change any more.
+// All fields are guarded by state.mu, except for sum, which only the fetching stream uses. The
+// first `filled` bytes of buf do not change any more.
 type fetch struct {
 	index   int64
-	buf     []byte // allocated when the fetch starts
+	buf     []byte // data of the block; allocated when the fetch starts
 	filled  int
-	sum     uint32 // the checksum of the first filled bytes
+	sum     uint32 // checksum of the bytes that have arrived
 	err     error
-	ended   bool // it has failed with err, or all bytes have arrived
-	lost    bool // whether it no longer belongs to an object
-	ahead   bool // no reader has requested it yet
-	waiting int  // waiting readers
-	refs    int  // readers that are copying, and the stream
+	ended   bool // it failed with err, or all bytes have arrived
+	lost    bool // it was removed from its object
+	ahead   bool // no reader has requested the block yet
+	waiting int  // how many readers wait
+	refs    int  // how many readers are copying, plus one for the stream
 	wake    chan struct{}
-	kept    *list.Element // in state.kept
+	kept    *list.Element // this fetch's element in state.kept
 }
 
-// progress returns a channel that is closed when more bytes have arrived. The caller holds mu.
+// progress returns a channel that will be closed when more bytes arrive, or the fetch ends. The
+// caller holds mu.
 func (t *fetch) progress() chan struct{} {
 	if t.wake == nil {
 		t.wake = make(chan struct{})
@@ -190,7 +193,7 @@ func (t *fetch) progress() chan struct{} {
 	return t.wake
 }
 
-// advance wakes the waiting readers. The caller holds mu.
+// advance wakes the readers that wait for this fetch. The caller holds mu.
 func (t *fetch) advance() {
 	if t.wake != nil {
 		close(t.wake)
@@ -198,15 +201,16 @@ func (t *fetch) advance() {
 	}
 }
 
-// A stream fetches blocks of an object one after the other.
+// A stream is a goroutine that fetches blocks of an object, one after the other.
 type stream struct {
-	at    int64     // mu: the block that it is fetching; at the beginning, the block before its first
-	src   *origin   // set only by the stream itself; other goroutines read it with mu held
-	piece int       // number of bytes that it reads at once
-	asked time.Time // time of its last request to the source
+	at    int64     // index of the block that it fetches; before the first, the index before it; guarded by mu
+	src   *origin   // open file of the source; only the stream itself sets it; other goroutines read it with mu held
+	piece int       // number of bytes to read at once
+	asked time.Time // when it last began to read from, or open, the source
 }
 
-// lose removes a fetch from its object. The caller holds mu.
+// lose removes a fetch from its object, and frees its memory if nobody uses it. The caller holds
+// mu.
 func (o *object) lose(t *fetch) {
 	if o.fetches[t.index] == t {
 		delete(o.fetches, t.index)
@@ -219,7 +223,8 @@ func (o *object) lose(t *fetch) {
 	o.c.recycle(t)
 }
 
-// recycle frees the memory of a fetch that nobody needs. The caller holds mu.
+// recycle frees the memory of a fetch if it was removed from its object and nobody uses it. The
+// caller holds mu.
 func (c *state) recycle(t *fetch) {
 	if t.buf == nil || t.refs > 0 {
 		return
@@ -240,18 +245,18 @@ func (c *state) recycle(t *fetch) {
 
 var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
 
-// maxFetches is how many blocks of all files are fetched at the same time. Each source may use its
-// share of them.
+// maxFetches is the largest number of blocks, of all files, that are fetched at the same time. Each
+// source may use an equal share of this number.
 const maxFetches = 64
 
-// share returns how many blocks of one source may be fetched at the same time, so that a source
-// that does not answer leaves memory for the others. The caller holds mu.
+// share returns how many blocks of one source may be fetched at the same time. It is limited so
+// that a source that does not answer leaves memory for the others. The caller holds mu.
 func (c *state) share() int {
 	return max(1, min(maxFetches, int(c.cfg.Memory/blockSize))/max(1, c.upstreams))
 }
 
-// takeMemory waits until there is memory for a fetch and its source has not used up its share. Then
-// it takes both. It returns false if ctx ends first.
+// takeMemory waits until there is memory for fetch t, and until its source may fetch another block.
+// It then allocates the memory and counts the fetch. It returns false if ctx ends first.
 func (c *state) takeMemory(ctx context.Context, up *upstream, t *fetch, n int) bool {
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
@@ -270,7 +275,7 @@ func (c *state) takeMemory(ctx context.Context, up *upstream, t *fetch, n int) b
 	}
 	up.running++
 	c.running++
-	if t.buf != nil { // another stream had begun the fetch and left it
+	if t.buf != nil { // another stream began the fetch and left it to this one
 		return true
 	}
 	c.memory += int64(n)
@@ -282,7 +287,8 @@ func (c *state) takeMemory(ctx context.Context, up *upstream, t *fetch, n int) b
 	return true
 }
 
-// dropKept drops the block that was kept in memory for the longest time. The caller holds mu.
+// dropKept frees the oldest fetch in state.kept that nobody uses, and reports whether there was
+// one. The caller holds mu.
 func (c *state) dropKept() bool {
 	for e := c.kept.Front(); e != nil; e = e.Next() {
 		k := e.Value.(keptFetch)
@@ -295,19 +301,19 @@ func (c *state) dropKept() bool {
 	return false
 }
 
-// A keptFetch is a block in memory that could not be stored.
+// A keptFetch is a fetched block that stays in memory because it could not be stored.
 type keptFetch struct {
 	o *object
 	t *fetch
 }
 
-// readable reports whether the object can be read without opening it at the source first. The
+// readable reports whether the object can be read without first opening the file at the source. The
 // caller holds mu.
 func (o *object) readable() bool {
 	return o.complete() || len(o.idle) > 0 || len(o.streams) > 0
 }
 
-// lastUse returns when one of the blocks was last used. The caller holds mu.
+// lastUse returns the time at which a block of the object was last used. The caller holds mu.
 func (o *object) lastUse() (last time.Time) {
 	for _, b := range o.blocks {
 		if b.used.After(last) {
@@ -317,7 +323,7 @@ func (o *object) lastUse() (last time.Time) {
 	return last
 }
 
-// start starts a goroutine, unless the cache is closed. The caller holds mu.
+// start runs task in a goroutine, unless the cache is closed. The caller holds mu.
 func (c *state) start(task func()) {
 	if !c.isClosed.Load() {
 		c.tasks.Go(task)

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// counters holds the counters of Stats.
+// counters holds the counts of Stats.
 type counters struct {
 	hits, misses, bytesServed, bytesFetched         atomic.Uint64
 	asks, fetches, fetchErrors, sourceErrors, stale atomic.Uint64
 	corrupt, diskErrors, unstored, evictions        atomic.Uint64
 }
 
-// logEvery is the time between two lines of one kind in the log.
+// logEvery is the shortest time between two log lines of the same kind.
 const logEvery = 10 * time.Second
 
-// troubles records recent log lines, to limit their number.
+// troubles logs warnings, and remembers them to limit their number.
 type troubles struct {
 	log   *slog.Logger
 	times *times
 	mu    sync.Mutex
-	last  map[string]*trouble // mu: by message; the package has only a few messages
+	last  map[string]*trouble // by message, of which the package has only a few; guarded by mu
 }
 
-// A trouble is the state of one kind of log line.
+// A trouble says when a message was last logged.
 type trouble struct {
 	at    time.Time
-	since int // number of lines omitted since
+	since int // number of lines omitted since then
 }
 
-// trouble logs a warning, unless one with the same message was logged a moment ago.
+// trouble logs a warning, unless one with the same message was logged less than logEvery ago.
 func (l *troubles) trouble(message string, err error, args ...any) {
 	if l.log == nil {
 		return
