@@ -9,12 +9,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxWaiting bounds the directories and symbolic links that are kept for later: see [waiting].
+// maxWaiting is the largest number of directories and symbolic links that may wait: see [waiting].
 const maxWaiting = 1 << 20
 
-// waiting counts the directories and symbolic links of all listed directories that are kept for
-// later. A directory waits until its turn comes, so that no listing stays open for it. A link waits
-// until everything else in its directory is copied.
+// waiting counts the directories and symbolic links that were listed, but are not copied yet. A
+// directory waits in memory until it is copied, so that its parent's listing need not stay open. A
+// link waits until everything else in its directory is copied.
 type waiting struct{ n atomic.Int64 }
 
 func (w *waiting) add() error {
@@ -27,8 +27,8 @@ func (w *waiting) add() error {
 
 func (w *waiting) remove(n int) { w.n.Add(-int64(n)) }
 
-// A closer finishes directories: it makes their symbolic links and sets their attributes when
-// everything else in them is done.
+// A closer finishes directories: when everything else in a directory is copied, the closer makes
+// the symbolic links in it and sets the directory's attributes.
 type closer struct {
 	*task
 	dirs        *dirMaker
@@ -38,7 +38,7 @@ type closer struct {
 	waiting     waiting
 }
 
-// finish records that an entry of d, or its listing, is done. The last one closes d.
+// finish records that an entry of d, or the listing of d, is done. The last of these closes d.
 func (c *closer) finish(d *dir) {
 	for d != nil && d.pending.Add(-1) == 0 {
 		c.close(d)
@@ -46,9 +46,9 @@ func (c *closer) finish(d *dir) {
 	}
 }
 
-// close finishes a directory when everything else in it is done. Its links are made late, because
-// files could be written through them. Its attributes are set last, because each change in the
-// directory changes its times.
+// close finishes a directory when everything else in it is done. Links are made only now, because
+// otherwise files could be written through them. The attributes are set last, because each change
+// in the directory changes its times.
 func (c *closer) close(d *dir) {
 	c.listings.forget(d)
 	if c.ctx.Err() != nil {
@@ -61,12 +61,13 @@ func (c *closer) close(d *dir) {
 	case c.to.can.ImpliedDirs:
 		c.endImplied(d)
 	case d.made && d.info != nil && !c.opts.DryRun && !d.held:
-		c.checkpoints.end(d) // before the attributes, because the mode may forbid it
+		c.checkpoints.end(d) // before the attributes, because the new mode may forbid removing the checkpoint
 		c.setAttrs(d)
 	}
 }
 
-// setAttrs gives the copy of a directory the permissions and times of the original.
+// setAttrs gives the copy of a directory the permissions and the times of the original, as the
+// options say.
 func (c *closer) setAttrs(d *dir) {
 	if c.opts.NoClobber && !d.fresh {
 		return
@@ -86,7 +87,8 @@ func (c *closer) setAttrs(d *dir) {
 	}
 	err := error(nil)
 	if d.parent == nil && a.Mode != nil {
-		// A tree does not change the mode of its own root: ask the job's tree.
+		// A tree cannot change the mode of its own root, so ask the tree of the job, which contains
+		// it.
 		err = c.whole.SetAttr(c.ctx, c.outside(d.to), store.Attr{Mode: a.Mode}, true)
 		a.Mode = nil
 	}
@@ -95,26 +97,28 @@ func (c *closer) setAttrs(d *dir) {
 	}
 	switch {
 	case err == nil:
-	case !d.fresh && errors.Is(err, fs.ErrPermission): // another user owns it; its contents are copied nevertheless
+	case !d.fresh && errors.Is(err, fs.ErrPermission): // another user owns the directory; its contents are copied nevertheless
 		c.report.kept()
 	default:
 		c.report.failed(d.item, fmt.Errorf("its permissions and times cannot be set: %w", err))
 	}
 }
 
-// endImplied reports the outcome of a directory that exists only because of its files.
+// endImplied reports the outcome of a directory that exists in the target only if it contains
+// files.
 func (c *closer) endImplied(d *dir) {
 	switch {
 	case d.item == nil || !d.made || !d.fresh:
 	case d.filled.Load():
 		c.report.ended(d.item, Outcome{What: Made})
-	case d.holds.Load(): // the outcomes of its files are reported
+	case d.holds.Load(): // only the outcomes of its files are reported
 	default:
 		c.report.ended(d.item, Outcome{What: Skipped, Err: ErrEmpty})
 	}
 }
 
-// reopen makes a directory, and then its parents, wait for one more call of finish.
+// reopen makes a directory, and its parents if they were done already, wait for one more call of
+// finish.
 func (c *closer) reopen(d *dir) {
 	if d.pending.Add(1) == 1 && d.parent != nil {
 		c.reopen(d.parent)

@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// maxNames is how many names of one listing are remembered in order to find duplicates: about 16
-// MiB.
+// maxNames is the largest number of names of one listing that are remembered to find duplicates.
+// They need some 16 MiB.
 const maxNames = 1 << 18
 
-// maxTwice is how many duplicates a listing may have. Without this bound, a server could repeat a
-// name forever.
+// maxTwice is the largest number of duplicates in one listing. Without this limit, a server could
+// repeat a name forever.
 const maxTwice = 1000
 
 var namesSeed = maphash.MakeSeed()
 
-// listedNames are the names of one listing so far.
+// listedNames holds the names that a listing has contained so far.
 type listedNames struct {
-	seen  map[uint64]uint64   // maps the hash of the name in lower case to the hash of the name itself
+	seen  map[uint64]uint64   // maps the hash of each name in lower case to the hash of the name itself
 	twice int                 // number of duplicates
-	all   map[string]struct{} // all names in the listing: the other entries of the target are deleted; nil if nothing is deleted
+	all   map[string]struct{} // all names so far, if other entries of the target are to be deleted; otherwise nil
 }
 
 func newListedNames(all bool) *listedNames {
@@ -32,24 +32,25 @@ func newListedNames(all bool) *listedNames {
 	return n
 }
 
-// note records a name of the listing.
+// note records a name of the listing, if the entry of that name must not be deleted from the
+// target.
 func (n *listedNames) note(name string, v verdict, d *Deletion) {
 	if n.all != nil && (v != excluded || !d.Excluded) {
 		n.all[name] = struct{}{}
 	}
 }
 
-// errTwice means that a listing contains a name twice.
+// errTwice says that a listing contains the same name twice.
 var errTwice = fmt.Errorf("%w: the listing has the name twice", ErrConflict)
 
-// errCase means that the target does not distinguish two names.
+// errCase says that the target ignores case, so that two names of the source are the same there.
 var errCase = fmt.Errorf("%w: another file or directory has this name but for upper and lower case, and the target ignores case", ErrConflict)
 
-// claim returns an error for an entry that would replace another one of the same listing. folds
-// reports whether names that differ in case only are one name in the target.
+// claim returns an error if an entry would replace an earlier entry of the same listing in the
+// target. folds reports whether the target ignores case in names.
 func (n *listedNames) claim(name string, folds func() bool) error {
 	lower := name
-	if utf8.ValidString(name) { // ToLower maps all invalid bytes to one character
+	if utf8.ValidString(name) { // ToLower would map all invalid bytes to the same character
 		lower = strings.ToLower(name)
 	}
 	folded, exact := maphash.String(namesSeed, lower), maphash.String(namesSeed, name)

@@ -16,17 +16,17 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// copyBuffer is how many bytes are read at once if neither side offers a faster way.
+// copyBuffer is the number of bytes that are read at once if neither side has a faster method.
 const copyBuffer = 256 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 
-// overlap is how many bytes before the point of resumption are compared, if comparing all bytes
-// would cost as much as copying them.
+// overlap is the number of bytes before the point of resumption that are compared, if comparing
+// everything would cost as much as copying it.
 const overlap = 1 << 20
 
-// algorithms are the hashes to request, in order of preference. Weak ones still detect accidental
-// damage.
+// algorithms are the hashes to request, in order of preference. The weak ones at the end still
+// detect accidental damage.
 var algorithms = []string{"sha256", "sha512", "sha384", "sha224", "sha1", "md5"}
 
 var hashes = map[string]func() hash.Hash{
@@ -34,13 +34,13 @@ var hashes = map[string]func() hash.Hash{
 	"sha1": sha1.New, "md5": md5.New,
 }
 
-// equal reports whether two files have the same first n bytes.
+// equal reports whether the first n bytes of two files are the same.
 func (t *task) equal(a, b store.File, n int64) (bool, error) {
 	return t.compare(a, b, n, false)
 }
 
-// equalCheaply is like equal, but returns errors.ErrUnsupported if comparing would move data from a
-// server.
+// equalCheaply is like equal, but returns errors.ErrUnsupported if the content would have to be
+// read from a server.
 func (t *task) equalCheaply(a, b store.File, n int64) (bool, error) {
 	return t.compare(a, b, n, true)
 }
@@ -51,7 +51,7 @@ func (t *task) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	}
 	algorithm, sum, err := HashOf(t.ctx, a, n, algorithms...)
 	if errors.Is(err, errors.ErrUnsupported) {
-		// Then the other side chooses the hash.
+		// The first side cannot compute a hash, so let the other side choose one.
 		a, b = b, a
 		algorithm, sum, err = HashOf(t.ctx, a, n, algorithms...)
 	}
@@ -75,7 +75,8 @@ func (t *task) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	return bytes.Equal(sum, other), nil
 }
 
-// NewHash returns a hash by its name in [store.RemoteFile], or nil for an unknown name.
+// NewHash returns the hash with that name, as used by [store.RemoteFile], or nil if the name is
+// unknown.
 func NewHash(algorithm string) hash.Hash {
 	if begin := hashes[algorithm]; begin != nil {
 		return begin()
@@ -83,9 +84,10 @@ func NewHash(algorithm string) hash.Hash {
 	return nil
 }
 
-// HashOf requests the hash of the first n bytes of a file, by the first of the wanted algorithms
-// that its server supports. It does not read the file: if the file is not a [store.RemoteFile], or
-// its server supports none of the algorithms, HashOf returns errors.ErrUnsupported.
+// HashOf asks the server of a file for the hash of its first n bytes. It uses the first of the
+// wanted algorithms that the server supports. It never reads the file itself: if the file is not a
+// [store.RemoteFile], or the server supports none of the algorithms, HashOf returns
+// errors.ErrUnsupported.
 func HashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algorithm string, sum []byte, err error) {
 	h, ok := store.As[store.RemoteFile](f)
 	if !ok {
@@ -98,14 +100,15 @@ func HashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algor
 	return algorithm, sum, err
 }
 
-// remote reports whether reading a file moves it over a network.
+// remote reports whether the file is on a server, so that reading it costs network traffic.
 func remote(f store.File) bool {
 	_, ok := store.As[store.RemoteFile](f)
 	return ok
 }
 
-// read computes the hash of the first n bytes of a file. If the file ends earlier, it hashes the
-// bytes that exist, so the hash differs.
+// read computes the hash of the first n bytes of a file by reading them. If the file is shorter, it
+// computes the hash of all of it, which then differs from the other side's. With cheaply, it does
+// not read a remote file, and returns errors.ErrUnsupported.
 func (t *task) read(f store.File, n int64, algorithm string, cheaply bool) ([]byte, error) {
 	if remote(f) && cheaply {
 		return nil, errors.ErrUnsupported
@@ -118,7 +121,8 @@ func (t *task) read(f store.File, n int64, algorithm string, cheaply bool) ([]by
 	return h.Sum(nil), err
 }
 
-// eachPiece calls f with the bytes of a file from off up to end, in order.
+// eachPiece calls f with the bytes of a file from off to end, piece by piece and in order. limited
+// says that the pieces count toward Options.Limit.
 func (t *task) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte) error) error {
 	buf := copyBuffers.Get().(*[copyBuffer]byte)
 	defer copyBuffers.Put(buf)
@@ -151,15 +155,15 @@ func (t *task) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p [
 	return nil
 }
 
-// overlaps reports whether the n bytes that an upload has from an earlier copy are the same as in
-// the source. If that moves no data, it compares all of them; otherwise it compares only the last
-// ones.
+// overlaps reports whether the n bytes that an upload has from an earlier copy are the same as the
+// first n bytes of the source. If the two sides can compare them without transferring them, all are
+// compared; otherwise only the last ones.
 func (t *task) overlaps(src store.File, u store.Upload, n, size int64) (bool, error) {
 	if n > size {
 		return false, nil
 	}
 	if t.to.can.OpenUpload == nil {
-		return t.to.can.VerifiedResume, nil // otherwise the bytes cannot be trusted
+		return t.to.can.VerifiedResume, nil // without VerifiedResume, the bytes cannot be trusted
 	}
 	there, err := t.to.can.OpenUpload(t.ctx, u)
 	if err != nil {
@@ -179,7 +183,7 @@ func (t *task) overlaps(src store.File, u store.Upload, n, size int64) (bool, er
 	return bytes.Equal(a, b), err
 }
 
-// readAll returns the bytes of a file from off up to end. The caller asks for few of them.
+// readAll returns the bytes of a file from off to end, all at once: the caller asks only for few.
 func (t *task) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
 	b := make([]byte, 0, end-off)
 	err := t.eachPiece(r, off, end, false, func(p []byte) error {

@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// confirm looks up each extra entry in the source. An entry that was created meanwhile, or that a
-// listing omits, stays. It also looks up the entries that extra entries block.
+// confirm looks up each extra entry in the source, and keeps it if it exists there after all: it
+// may have been created since, or be missing in the listing. confirm also looks up the source's
+// entries that wait for the deletion of extra entries.
 func (s *extras) confirm() {
 	inParallel(len(s.list), func(i int) {
 		x := s.list[i]
@@ -43,10 +44,11 @@ func (s *extras) confirm() {
 	})
 }
 
-// keepVariants keeps entries whose name the target normalized (case, Unicode). For such an entry,
-// the target also finds the name in the source, but does not list it.
+// keepVariants keeps extra entries that the copy itself has created, under a name that the target
+// normalized (case, Unicode). Such an entry can be recognized: the target finds it under the name
+// in the source as well, although it does not list that name.
 func (s *extras) keepVariants() {
-	listed := map[*dir]map[string]bool{} // maps the names of variants to whether the target lists them
+	listed := map[*dir]map[string]bool{} // for each directory: the source's names of variants, and whether the target lists them
 	var variants []*extra
 	for _, x := range s.list {
 		if x.variant == "" || x.keep || x.inWay {
@@ -83,8 +85,7 @@ func (s *extras) keepVariants() {
 	})
 }
 
-// expand lists the directories that the source does not have, and then chooses the entries to
-// delete.
+// expand lists the contents of the extra directories, and then chooses the entries to delete.
 func (s *extras) expand() {
 	for level := s.list; len(level) > 0 && s.mayDelete(); {
 		inParallel(len(level), func(i int) {
@@ -106,7 +107,8 @@ func (s *extras) expand() {
 	}
 }
 
-// listBelow lists a directory of the target.
+// listBelow lists the contents of an extra directory. If something in it must stay, the directory
+// stays too.
 func (s *extras) listBelow(x *extra) error {
 	if x.depth > maxDepth {
 		return fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
@@ -121,7 +123,8 @@ func (s *extras) listBelow(x *extra) error {
 	})
 }
 
-// choose adds an entry and its contents to toDelete. It returns true if nothing of the entry stays.
+// choose adds an entry, and the entries below it, to toDelete, except for those that stay. It
+// returns true if nothing of the entry stays.
 func (s *extras) choose(x *extra) (all bool) {
 	if !x.info.IsDir() && x.keep {
 		return false
@@ -135,7 +138,7 @@ func (s *extras) choose(x *extra) (all bool) {
 	case !all, s.to.can.ImpliedDirs:
 		return all
 	case x.verdict == entered && len(x.below) == 0:
-		return false // it is excluded, and nothing in it is deleted
+		return false // the directory is excluded, and nothing in it is deleted, so it stays
 	}
 	for len(s.toDelete) <= x.depth {
 		s.toDelete = append(s.toDelete, nil)
@@ -144,7 +147,7 @@ func (s *extras) choose(x *extra) (all bool) {
 	return all
 }
 
-// deletions returns how many entries are to be deleted.
+// deletions returns the number of entries to delete.
 func (s *extras) deletions() (n int64) {
 	for _, level := range s.toDelete {
 		for _, x := range level {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A fileCopier copies files, one at a time in each goroutine that calls it.
+// A fileCopier copies files: one at a time for each goroutine that calls it.
 type fileCopier struct {
 	*task
 	dirs     *dirMaker
@@ -35,7 +35,7 @@ func (c *fileCopier) copy(f *file) (Outcome, error) {
 	}
 	for anew := 0; ; anew++ {
 		out, err := c.tryVersion(f, anew)
-		if c.opts.NoClobber && errors.Is(err, fs.ErrExist) { // it was created meanwhile
+		if c.opts.NoClobber && errors.Is(err, fs.ErrExist) { // the file was created in the target meanwhile
 			return existing, nil
 		}
 		if anew == maxAnew || !c.replaced(err) {
@@ -44,7 +44,7 @@ func (c *fileCopier) copy(f *file) (Outcome, error) {
 	}
 }
 
-// ended reports the outcome of a file.
+// ended reports the outcome of a file, and then finishes it in its directory.
 func (c *fileCopier) ended(f *file, out Outcome, err error) {
 	switch {
 	case err == errNotTried:
@@ -57,23 +57,23 @@ func (c *fileCopier) ended(f *file, out Outcome, err error) {
 	c.report.fileEnded(f.item, out)
 }
 
-// errNotTried means that the copy ended before a file was tried.
+// errNotTried says that the copy ended before a file's turn came.
 var errNotTried = errors.New("not tried")
 
-// existing is the outcome of files that Options.NoClobber leaves unchanged.
+// existing is the outcome for a file that Options.NoClobber leaves unchanged.
 var existing = Outcome{What: Existing, Err: errors.New("there already")}
 
-// errNewer is the reason why Options.Update leaves a file unchanged.
+// errNewer is the reason for which Options.Update leaves a file unchanged.
 var errNewer = errors.New("newer than its source")
 
-// newer reports whether a file was modified later than its source. It returns false if either time
-// is unknown.
+// newer reports whether a file of the target was modified later than its source. It returns false
+// if a time is unknown.
 func newer(old, source fs.FileInfo) bool {
 	return !source.ModTime().IsZero() && old.ModTime().Unix() > source.ModTime().Unix()
 }
 
 // tryVersion copies the current version of a file, unless the target has it already. anew is the
-// number of other versions that were tried before.
+// number of versions that were tried before and replaced meanwhile.
 func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 	if anew == 0 {
 		same, compared, err := c.unchanged(f)
@@ -101,7 +101,7 @@ func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 		return Outcome{}, notOpened(f.tree, err)
 	}
 	defer src.Close()
-	if !remote(src) { // for a remote file that would take a round trip
+	if !remote(src) { // for a remote file, Stat would take a round trip
 		if f.opened, err = src.Stat(); err != nil {
 			return Outcome{}, err
 		}
@@ -112,7 +112,7 @@ func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 	return c.upload(f, src)
 }
 
-// lookAtTarget looks up the file's name in the target.
+// lookAtTarget finds out whether the target has an entry of the file's name.
 func (c *fileCopier) lookAtTarget(f *file) error {
 	if f.dir != nil && !f.dir.fresh {
 		fi, err := c.listings.lookUp(f.dir, f.to, f.cleared)
@@ -126,8 +126,9 @@ func (c *fileCopier) lookAtTarget(f *file) error {
 	return c.checkOld(f)
 }
 
-// lookAgain looks up the name of a file once more just before it is written, because the listing of
-// the target may be old. Nothing may be written through a symbolic link that was created since.
+// lookAgain looks up a file's name in the target again just before the file is written, because the
+// listing may be old. Otherwise the copy could write through a symbolic link that was created
+// since.
 func (c *fileCopier) lookAgain(f *file) (err error) {
 	if f.old, err = c.to.Lstat(c.ctx, f.to); errors.Is(err, fs.ErrNotExist) {
 		f.old, err = nil, nil
@@ -138,7 +139,7 @@ func (c *fileCopier) lookAgain(f *file) (err error) {
 	return c.checkOld(f)
 }
 
-// checkOld returns an error if the file may not replace the existing entry.
+// checkOld returns an error if the file may not replace the entry that has its name in the target.
 func (c *fileCopier) checkOld(f *file) error {
 	switch {
 	case f.old == nil || c.opts.NoClobber:
@@ -151,7 +152,7 @@ func (c *fileCopier) checkOld(f *file) error {
 	return nil
 }
 
-// open opens the source.
+// open opens the source of the file.
 func (f *file) open(ctx context.Context) (store.File, error) {
 	if f.listed {
 		return f.tree.openDescribed(ctx, f.from, f.info)
@@ -159,8 +160,8 @@ func (f *file) open(ctx context.Context) (store.File, error) {
 	return f.tree.Open(ctx, f.from)
 }
 
-// unchanged reports whether the file need not be copied, and whether its content was compared to
-// find out.
+// unchanged reports whether the file need not be copied. compared says whether it had to compare
+// the contents to find out.
 func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 	if f.old == nil || f.old.Size() != f.info.Size() || !f.old.Mode().IsRegular() {
 		return false, false, nil
@@ -175,7 +176,7 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 			return true, false, nil
 		}
 	case c.opts.Continue && c.opts.Unchanged == Never:
-		how = c.equalCheaply // otherwise comparing would cost as much as copying
+		how = c.equalCheaply // otherwise, comparing would cost as much as copying
 	default:
 		return false, false, nil
 	}
@@ -195,7 +196,7 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 	return same, same, err
 }
 
-// updateAttrs corrects the attributes of a file whose content is not copied because it is the same.
+// updateAttrs corrects the attributes of a file whose content is already the same.
 func (c *fileCopier) updateAttrs(f *file) error {
 	if c.opts.DryRun {
 		return nil
@@ -216,19 +217,19 @@ func (c *fileCopier) updateAttrs(f *file) error {
 	return nil
 }
 
-// replaced reports whether an error means that the source was replaced by another version.
+// replaced reports whether err means that another version replaced the source during the copy.
 func (c *fileCopier) replaced(err error) bool {
 	return err != nil && c.opts.Replaced != nil && c.ctx.Err() == nil && c.opts.Replaced(err)
 }
 
-// maxAnew is how often a file is copied from the start because its source was replaced meanwhile.
-// The last time, it is read as one stream, so that further replacements do not affect it if the
-// server supports that.
+// maxAnew is how many times a file is copied from the start because its source was replaced
+// meanwhile. The last time, the file is read as one stream, if the server supports that, so that it
+// does not matter if the source is replaced again.
 const maxAnew = 2
 
-// openVersion opens the source. After a replacement, the known properties of the file belong to an
-// older version, so openVersion reads them again. The last time it opens the file as one stream, so
-// that two versions cannot mix.
+// openVersion opens the source. If the source was replaced before, the properties that were listed
+// are those of an older version, so openVersion reads them again. The last time, it opens the file
+// as one stream, so that the copy cannot contain parts of two versions.
 func (f *file) openVersion(ctx context.Context, anew int) (store.File, error) {
 	if anew == 0 {
 		return f.open(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxDepth is the largest depth of nested directories.
+// maxDepth is the largest number of directories that may be nested.
 const maxDepth = 1000
 
 // A dirMaker makes the directories of the target.
@@ -22,13 +22,14 @@ type dirMaker struct {
 	*task
 	listings *listings
 
-	begun     atomic.Int64 // directories, up to Options.MaxDirs
+	begun     atomic.Int64 // directories so far, at most Options.MaxDirs
 	foldsOnce sync.Once
-	folds     bool // see foldsCase
+	folds     bool // the result of foldsCase
 }
 
-// tooMany ends the copy as soon as there are more directories than Options.MaxDirs. A server could
-// invent directories without end, and so could a tree whose links form a circle.
+// tooMany counts a directory. If there are more directories than Options.MaxDirs, it ends the whole
+// copy and returns true. Otherwise a copy would never end if a server invents directories, or if
+// the links of a tree form a circle.
 func (m *dirMaker) tooMany(d *dir) bool {
 	if m.begun.Add(1) <= m.opts.MaxDirs {
 		return false
@@ -37,7 +38,7 @@ func (m *dirMaker) tooMany(d *dir) bool {
 	return true
 }
 
-// make makes the target of a directory, unless it exists already or is to be made later.
+// make makes a directory in the target, unless it exists already or is lazy.
 func (m *dirMaker) make(d *dir) error {
 	there, err := m.find(d)
 	switch {
@@ -61,7 +62,8 @@ func (m *dirMaker) make(d *dir) error {
 	return nil
 }
 
-// need makes a lazy directory that does not exist yet, because an entry is about to be put into it.
+// need makes a lazy directory in the target, if it does not exist yet, because an entry is about to
+// be put into it.
 func (m *dirMaker) need(d *dir) error {
 	if d == nil || !d.lazy {
 		return nil
@@ -82,7 +84,7 @@ func (m *dirMaker) need(d *dir) error {
 	return d.unmade
 }
 
-// find reports whether the target has a directory.
+// find reports whether the target already has a directory.
 func (m *dirMaker) find(d *dir) (there bool, err error) {
 	switch {
 	case d.depth > maxDepth:
@@ -104,15 +106,15 @@ func (m *dirMaker) find(d *dir) (there bool, err error) {
 	return false, err
 }
 
-// mkdir makes the missing target of a directory.
+// mkdir makes a directory that the target does not have.
 func (m *dirMaker) mkdir(d *dir) error {
 	if m.opts.DryRun || m.to.can.ImpliedDirs {
 		return nil
 	}
 	err := m.to.Mkdir(m.ctx, d.to, m.dirMode(d.info)|ownerAll)
 	if errors.Is(err, fs.ErrExist) {
-		// It was created meanwhile, or the listing has it twice.
-		d.fresh = d.lazy // other goroutines may be reading fresh of a lazy directory
+		// The directory was created meanwhile, or the listing contains it twice.
+		d.fresh = d.lazy // a lazy directory keeps fresh, because other goroutines may be reading it
 		fi, e := m.to.Lstat(m.ctx, d.to)
 		switch {
 		case e == nil && fi.IsDir():
@@ -124,8 +126,8 @@ func (m *dirMaker) mkdir(d *dir) error {
 	return err
 }
 
-// reportMade reports that a directory was made or that it existed. For a target with implied
-// directories, endImplied reports later whether it was made.
+// reportMade reports whether a directory was made or existed already. If directories are implied in
+// the target, whether it was made is reported later, by endImplied.
 func (m *dirMaker) reportMade(d *dir) {
 	switch {
 	case !d.fresh:
@@ -136,8 +138,8 @@ func (m *dirMaker) reportMade(d *dir) {
 }
 
 // foldsCase reports whether the target ignores case in names, as file systems of Windows and macOS
-// do. The first call finds out with a directory that it makes for this purpose. A target without
-// real directories is assumed to distinguish case.
+// do. The first call finds out, by making a directory with a random name. If directories are
+// implied in the target, foldsCase returns false.
 func (m *dirMaker) foldsCase(d *dir) bool {
 	m.foldsOnce.Do(func() {
 		if m.to.can.ImpliedDirs || m.opts.DryRun {

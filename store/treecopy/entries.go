@@ -8,21 +8,22 @@ import (
 	"sync/atomic"
 )
 
-// A start is a source that exists.
+// A start is an entry of the source tree at which a copy starts: a source, or a match of its
+// pattern.
 type start struct {
 	tree     *tree
 	name     string
-	as       string // its name below a directory
+	as       string // name of its copy, if the target is a directory
 	origin   string
 	info     fs.FileInfo
-	contents bool // only its contents go below the target, not the directory itself
+	contents bool // only its contents are copied, not the directory itself
 	shown    string
-	index    int   // among the sources
-	err      error // why the source cannot be copied
+	index    int   // index of its Source in Job.Sources
+	err      error // reason why it cannot be copied; nil if it can
 }
 
-// showAs returns the name for messages of an entry of the tree, or "" if messages use the entry's
-// own name.
+// showAs returns the name for messages of an entry that is s or below s. It returns "" if messages
+// use the entry's own name.
 func (s *start) showAs(name string) string {
 	if s == nil || s.shown == "" {
 		return ""
@@ -33,7 +34,7 @@ func (s *start) showAs(name string) string {
 	return path.Join(s.shown, s.below(name))
 }
 
-// below returns a name of the tree relative to the source.
+// below returns a name in the tree relative to s.
 func (s *start) below(name string) string {
 	if s.name == "." {
 		return name
@@ -41,7 +42,7 @@ func (s *start) below(name string) string {
 	return strings.TrimPrefix(name, s.name+"/")
 }
 
-// display returns the name of the source for messages.
+// display returns the name of s for messages.
 func (s *start) display() string {
 	if s.shown != "" {
 		return s.shown
@@ -51,63 +52,65 @@ func (s *start) display() string {
 
 func (s start) isDir() bool { return s.info.IsDir() }
 
-// A file is a file or a symbolic link that is being copied.
+// A file is a file or a symbolic link that is to be copied.
 type file struct {
 	item   *Item
-	source *start // the source that it belongs to
-	dir    *dir   // nil if it becomes the target itself
+	source *start // the start at or below which it was found
+	dir    *dir   // its directory; nil if the file becomes the target itself
 	tree   *tree
 	from   string
 	to     string
-	info   fs.FileInfo // of the source
-	listed bool        // info comes from the listing of its directory
-	old    fs.FileInfo // the entry with this name in the target; nil if the target has no such entry
-	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
+	info   fs.FileInfo // description of the source
+	listed bool        // info comes from a listing
+	old    fs.FileInfo // entry of this name in the target; nil if there is no such entry
+	opened fs.FileInfo // description of the source when it was opened; nil for a remote file
 
-	cleared bool // an entry of another kind with its name will be deleted, or has been deleted
-	started bool // the hook Started was called
-	created bool // it was created in place, and may have to be copied from the start
+	cleared bool // the target had an entry of another kind with this name, which is or will be deleted
+	started bool // Hooks.Started was called
+	created bool // this copy created the file in place; a further attempt starts over
 }
 
-// A dir is a directory that is being copied. It is finished when everything in it is finished.
+// A dir is a directory that is to be copied. It is finished when everything in it is finished.
 type dir struct {
 	item   *Item
-	parent *dir // nil at the top
+	parent *dir // nil for the directory that everything is copied to
 	source *start
 	tree   *tree
 	from   string
 	to     string
-	info   fs.FileInfo // of the source; nil if its attributes are not copied
+	info   fs.FileInfo // description of the source; nil if the attributes are not copied
 	origin dirIdentity
 
-	depth      int
-	followed   int    // symbolic links above it
-	made       bool   // its target exists
-	fresh      bool   // this copy made it, so it contains only files of this copy
-	checkpoint string // name of the checkpoint in the target, if the target is the unfinished copy of the only source; otherwise ""
+	depth    int
+	followed int  // number of symbolic links that were followed on the way to it
+	made     bool // the directory exists in the target
+	fresh    bool // this copy made it in the target, so it contains only files of this copy
+	// checkpoint is the name of the checkpoint in the target, if the target is an unfinished copy
+	// of the only source; otherwise "".
+	checkpoint string
 
-	cleared bool      // an entry of another kind with its name will be deleted, or has been deleted
-	lazy    bool      // it is made when the first file is about to be copied to it
+	cleared bool      // the target had an entry of another kind with this name, which is or will be deleted
+	lazy    bool      // it is made only when the first file is about to be copied into it
 	making  sync.Once // makes a lazy directory
-	unmade  error     // why a lazy directory could not be made
-	held    bool      // its attributes are set last, after deletions
+	unmade  error     // error from making a lazy directory
+	held    bool      // its attributes are set only after the deletions
 
-	there map[string]fs.FileInfo // the entries that its target had at first, by name; nil if they were not listed
+	there map[string]fs.FileInfo // the entries that it had in the target at first, by name; nil if they were not listed
 
-	pending atomic.Int64 // its unfinished entries, and its listing
-	links   []*file      // symbolic links to make; added until it is listed
-	holds   atomic.Bool  // there are files in it or below
-	filled  atomic.Bool  // one of them was copied
+	pending atomic.Int64 // number of entries that are not finished, plus one for its listing
+	links   []*file      // symbolic links to make at the end; added while the directory is listed
+	holds   atomic.Bool  // it contains files, directly or further below
+	filled  atomic.Bool  // at least one of these files was copied
 }
 
-// hold records that there are files in d.
+// hold records that d, and so each directory above, contains files.
 func (d *dir) hold() {
 	for d != nil && !d.holds.Swap(true) {
 		d = d.parent
 	}
 }
 
-// fill records that a file in d was copied.
+// fill records that a file in d, or further below, was copied.
 func (d *dir) fill() {
 	for d != nil && !d.filled.Swap(true) {
 		d = d.parent

@@ -6,61 +6,64 @@ import (
 	"io/fs"
 )
 
-// Kinds of errors, besides those of package store.
+// These are errors in addition to those of package store.
 var (
-	// ErrDirectory means that a source is a directory, and Recursive is not set.
+	// ErrDirectory says that a source is a directory, but Options.Recursive is not set.
 	ErrDirectory = errors.New("is a directory")
 
-	// ErrConflict means that two sources would get the same name, or that an entry of another kind
-	// already has the name.
+	// ErrConflict says that two sources would get the same name, or that an entry of another kind
+	// already has the name in the target.
 	ErrConflict = errors.New("is in the way")
 
-	// ErrChanged means that a source changed while it was copied.
+	// ErrChanged says that a source changed while it was copied.
 	ErrChanged = errors.New("changed while it was copied")
 
-	// errNoVersion means that nothing distinguishes the versions of a source.
+	// errNoVersion says that the server of a source does not distinguish versions of the file.
 	errNoVersion = errors.New("the server does not say which version of the file it sends (it takes a strong ETag, or a Last-Modified that is not new)")
 
-	// errNotKept means that a target does not keep the copied part of a file when its copy is
-	// interrupted.
+	// errNotKept says that the target does not keep a partial file if its copy is interrupted.
 	errNotKept = errors.New("the target keeps no parts of files")
 
-	// ErrDiffers means that a complete copy differs from its source.
+	// ErrDiffers says that a complete copy differs from its source.
 	ErrDiffers = errors.New("the copy is not the same as its source")
 
-	// errLoop means that a symbolic link that should be followed leads to a directory that contains
-	// the link.
+	// errLoop says that a symbolic link, which was to be followed, leads to a directory that
+	// contains the link.
 	errLoop = errors.New("leads back to a directory that it is in")
 
-	// ErrEmpty means that a directory was not made because it contains no files, and the target
-	// does not support empty directories: see [store.Features].ImpliedDirs.
+	// ErrEmpty says that a directory was not made, because it contains no files and the target
+	// cannot have empty directories: see [store.Features].ImpliedDirs.
 	ErrEmpty = errors.New("a directory without files, which cannot be made there")
 
-	// errTooManyDirs means that there are more directories than Options.MaxDirs.
+	// errTooManyDirs says that there are more directories than Options.MaxDirs.
 	errTooManyDirs = errors.New("too many directories")
 
-	// ErrTooManyDeletions means that there were more entries to delete than Deletion.Max. Nothing
-	// was deleted.
+	// ErrTooManyDeletions says that more entries were to be deleted than Deletion.Max allows.
+	// Nothing was deleted.
 	ErrTooManyDeletions = errors.New("nothing was deleted")
 
-	// ErrEmptySource means that the source is empty, so that everything in the target would be
-	// deleted. See Deletion.EmptySource. Nothing was deleted.
+	// ErrEmptySource says that the source is empty, so that everything in the target would have
+	// been deleted. See Deletion.EmptySource. Nothing was deleted.
 	ErrEmptySource = errors.New("nothing was deleted, as the source has nothing to copy: it may be a file system that is not mounted")
 
-	// ErrUnsafeName means that a listing contains a name that no entry may have.
+	// ErrUnsafeName says that a listing contains a name that could do harm, such as one with a
+	// slash.
 	ErrUnsafeName = errors.New("a name that is not safe")
 )
 
-// maxErrors is how many errors of entries are kept. All errors are counted.
+// maxErrors is how many errors of entries are kept. The others are only counted.
 const maxErrors = 100
 
-// An IncompleteError means that some entries were not copied. It wraps their errors.
+// An IncompleteError says that some entries were not copied. It wraps their errors.
 type IncompleteError struct {
-	Failed int64   // entries
-	Errors []error // the first errors, as [*EntryError]s, up to 100; before them the error that ended the copy early, if any
+	Failed int64 // number of entries
+	// Errors holds the first errors, up to 100, as [*EntryError]s. If an error ended the copy
+	// early, that error comes before them.
+	Errors []error
 }
 
-// Error returns the number of failed entries, and the first error.
+// Error returns the text of the only error, or else the number of failed entries and the first
+// error.
 func (e *IncompleteError) Error() string {
 	switch {
 	case e.Failed == 1 && len(e.Errors) == 1:
@@ -74,10 +77,12 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns the errors of the entries.
 func (e *IncompleteError) Unwrap() []error { return e.Errors }
 
-// An EntryError says why an entry was not copied, or not deleted.
+// An EntryError says why an entry was not copied or not deleted.
 type EntryError struct {
-	From string // name in the tree of its source, or the name for messages; "" for an entry of the target that is to be deleted
-	To   string // name in the tree of the target; "" if it has none
+	// From is the name in the tree of the entry's source, or the name for messages. It is "" for an
+	// entry of the target that was to be deleted.
+	From string
+	To   string // name in the tree of the target; "" if the entry has none
 	Err  error
 }
 
@@ -89,10 +94,10 @@ func (e *EntryError) Error() string {
 	return fmt.Sprintf("copy %s: %v", printable(e.From), e.Err)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns the reason, without the names.
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// inTheWay returns the error for an entry of another kind that has the name.
+// inTheWay returns the error that says which kind of entry already has the name.
 func inTheWay(fi fs.FileInfo) error {
 	what := "something that is no file"
 	switch fi.Mode().Type() {
@@ -106,7 +111,7 @@ func inTheWay(fi fs.FileInfo) error {
 	return fmt.Errorf("%s %w", what, ErrConflict)
 }
 
-// errSameName means that two sources would get the same name.
+// errSameName says that two sources would get the same name.
 var errSameName error = sameNameError{}
 
 type sameNameError struct{}

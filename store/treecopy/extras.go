@@ -13,63 +13,64 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// maxExtra bounds the extra entries in memory, and the entries of one directory on either side. If
-// there are more, nothing is deleted.
+// maxExtra is the largest number of extra entries that are held in memory, and the largest number
+// of entries in one directory on either side. If there are more, nothing is deleted.
 const maxExtra = 1 << 20
 
-// An extra is an entry of the target that the source does not have.
+// An extra is an entry of the target that the source does not have, and that may have to be
+// deleted.
 type extra struct {
 	item    *Item
-	dir     *dir   // the source directory in whose copy, or below it, this entry was found
+	dir     *dir   // the directory of the source in whose copy this entry was found, at any depth
 	name    string // name in the tree of the target
-	rel     string // name relative to the source, for the filter
+	rel     string // name relative to the source, which the filter uses
 	info    fs.FileInfo
 	depth   int
-	inWay   bool   // the source has an entry of another kind with this name
-	variant string // the name in the source that differs only in case or Unicode normalization; "" for none
+	inWay   bool   // an entry of another kind in the source has this name
+	variant string // name in the source that differs only in case or Unicode normalization; "" if no name does
 
 	verdict verdict
-	keep    bool // whether it stays after all
+	keep    bool // it stays, although the source does not have it
 	below   []*extra
 }
 
-// A block is an entry of the source that cannot be copied before an entry of another kind is
-// deleted.
+// A block is an entry of the source that can be copied only after an entry of another kind, which
+// has its name in the target, has been deleted.
 type block struct {
 	item   *Item
 	dir    *dir
 	old    fs.FileInfo
 	resume func()
-	gone   bool // the source no longer has it, which has been reported already
+	gone   bool // the source no longer has it; that was already reported as an error
 }
 
-// extras are the entries of the target that the source does not have.
+// extras collects the entries of the target that the source does not have.
 type extras struct {
 	*task
 	Deletion
 
 	source  *start
 	top     *dir
-	refused error // why nothing may be deleted, although nothing has failed
+	refused error // why nothing may be deleted, if a check refused deletions; nil if no check did
 
 	mu       sync.Mutex
-	list     []*extra   // mu: extra entries, without their contents
-	count    int        // mu: known extra entries
-	blocked  []*block   // mu: entries of the source that wait for deletions
-	held     []*dir     // mu: directories with extra entries
-	toDelete [][]*extra // by depth; nil until known
+	list     []*extra   // extra entries, without the entries inside extra directories; guarded by mu
+	count    int        // number of extra entries found so far; guarded by mu
+	blocked  []*block   // entries of the source that wait for deletions; guarded by mu
+	held     []*dir     // directories whose attributes wait for deletions; guarded by mu
+	toDelete [][]*extra // entries to delete, by depth; nil until they are known
 }
 
-// unlisted reports a directory of the target that cannot be listed.
+// unlisted reports that a directory of the target could not be listed.
 func (s *extras) unlisted(d *dir, err error) {
 	from := d.from
-	if d.source == nil { // it is the directory that everything is copied to
+	if d.source == nil { // d is the directory that everything is copied to
 		from = s.source.name
 	}
 	s.report.failed(s.dirItem(s.source, from, d.to, time.Time{}), fmt.Errorf("list what the target has, to delete what the source does not have: %w", err))
 }
 
-// hold delays the attributes of a directory until everything is deleted. The caller holds mu.
+// hold delays setting a directory's attributes until everything is deleted. The caller holds mu.
 func (s *extras) hold(d *dir) {
 	if !d.held {
 		d.held = true
@@ -77,7 +78,8 @@ func (s *extras) hold(d *dir) {
 	}
 }
 
-// add records an entry of the target that was found in the copy of d, unless a filter protects it.
+// add records an extra entry that was found in the copy of d. It returns nil if the entry must
+// stay.
 func (s *extras) add(d *dir, fi fs.FileInfo) *extra {
 	x := s.newExtra(d, d.from, d.to, fi)
 	if x == nil {
@@ -90,8 +92,8 @@ func (s *extras) add(d *dir, fi fs.FileInfo) *extra {
 	return x
 }
 
-// newExtra describes an entry of the target's directory to. from is the name of that directory in
-// the source. newExtra returns nil for an entry that must stay.
+// newExtra describes an entry of directory `to` of the target. from is the name of that directory
+// in the source. newExtra returns nil if the entry must stay.
 func (s *extras) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 	x := &extra{dir: d, name: path.Join(to, fi.Name()), info: fi}
 	name := path.Join(from, fi.Name())
@@ -118,7 +120,8 @@ func (s *extras) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 }
 
 // eachEntry calls f for each entry of a directory of the target. A missing directory counts as
-// empty. eachEntry returns the first error of f after it has called f for all entries.
+// empty. If f returns errors, eachEntry continues, and returns the first one at the end of the
+// listing.
 func (s *extras) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
 	entries, err := s.to.OpenDir(s.ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,8 +149,8 @@ func (s *extras) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
 	}
 }
 
-// entry calls f for an entry of a directory, after looking up its type if the listing does not
-// contain it.
+// entry calls f for an entry of a directory. If the listing does not contain the entry's type,
+// entry looks it up first.
 func (s *extras) entry(dir string, fi fs.FileInfo, f func(fi fs.FileInfo) error) (err error) {
 	switch {
 	case tempname.Is(fi.Name()):
@@ -162,8 +165,8 @@ func (s *extras) entry(dir string, fi fs.FileInfo, f func(fi fs.FileInfo) error)
 	return f(fi)
 }
 
-// mayDelete reports whether deletions are still safe: nothing has failed, and they were not
-// refused.
+// mayDelete reports whether deleting is still allowed: nothing has failed, the copy has not ended,
+// and no check refused it.
 func (s *extras) mayDelete() bool {
 	return s.ctx.Err() == nil && s.report.err(nil) == nil && s.refused == nil
 }

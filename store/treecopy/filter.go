@@ -9,59 +9,60 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// These bounds limit a filter, because each name may be matched with all rules.
+// These limits exist because each name may have to be matched with all rules.
 const (
 	maxRules   = 10_000
 	maxPattern = 4096 // bytes
 
-	// maxBraces bounds the groups of alternatives of one pattern. The time to match a name
-	// grows with their product.
+	// maxBraces is the largest number of groups of alternatives, such as {a,b}, in one pattern. The
+	// time to match a name grows with the product of their sizes.
 	maxBraces = 8
 )
 
-// A verdict says how a file or a directory is treated.
+// A verdict says whether a file or a directory is copied.
 type verdict int
 
 const (
-	included verdict = iota // a file is copied; a directory is copied, with the contents that the rules include
-	entered                 // a directory is excluded, but files below it may be included
-	excluded                // a file is not copied; nor is a directory or anything in it
+	included verdict = iota // the file is copied; the directory is copied, with those of its contents that the rules include
+	entered                 // the directory is excluded, but files below it may be included
+	excluded                // neither the file nor the directory, nor anything in the directory, is copied
 )
 
-// A Filter decides by rules which files of a tree are copied. The rules are those of rclone's
-// filters:
+// A Filter decides which files of a tree are copied. Its rules have the syntax of rclone's filter
+// rules:
 //
 //	f := new(treecopy.Filter)
 //	err := f.AddText("- *.o\n- /build/\n+ /src/**\n- **\n")
 //
-// The first rule whose pattern matches a file decides; a file that matches no rule is copied. The
-// zero value and nil exclude nothing. Names are relative to the tree, with slashes. A pattern that
-// begins with a slash matches from the root of the tree, and any other pattern matches the last
-// elements of a name. In an element, "*" and "?" match anything but a slash, "[a-z]" matches one of
-// these characters, "[^a-z]" and "[!a-z]" match any other one, "{a,b}" matches a or b, and "\"
-// makes the next character literal. The element "**" stands for one element or more. A pattern that
-// ends in a slash is for directories: "- dir/" excludes the directory with its contents, as "-
-// dir/**" does, and "+ dir/" includes the directory without them. A pattern without a slash at its
-// end matches only files.
+// The first rule whose pattern matches a file decides. A file that matches no rule is copied; so
+// the zero value and nil exclude nothing. Names are relative to the tree, with slashes. A pattern
+// that begins with a slash matches from the root of the tree; any other pattern matches the last
+// elements of a name. Within an element, "*" and "?" match anything but a slash, "[a-z]" matches
+// one of these characters, "[^a-z]" and "[!a-z]" match any other character, "{a,b}" matches a or b,
+// and "\" makes the next character literal. The element "**" stands for one or more elements. A
+// pattern that ends in a slash is for directories: "- dir/" excludes the directory with its
+// contents, as "- dir/**" does, and "+ dir/" includes the directory without its contents. A pattern
+// that does not end in a slash matches only files.
 //
-// Two forms of rclone are refused: "**" as a part of an element, and regular expressions in double
-// braces. Unlike in rclone, "*" and "**" match every name, even one with a line end.
+// Two forms of rclone are not supported: "**" as a part of an element, and regular expressions in
+// double braces. Unlike in rclone, "*" and "**" match every name, even one that contains a line
+// end.
 //
 // A filter must not be changed while it is used.
 type Filter struct {
 	list []rule
-	only bool // see IncludeOnly
+	only bool // names that match no rule are excluded; see IncludeOnly
 }
 
 // A rule includes or excludes the names that a pattern matches.
 type rule struct {
 	include  bool
 	anchored bool
-	dir      bool     // from "+ dir/": it matches the directory only
-	tree     bool     // it matches everything below the names that elems match
-	elems    []string // elements of the pattern; for a tree, without the "**" at the end
-	file     string   // the doublestar pattern for the names of files
-	top      string   // for a tree or a directory: the doublestar pattern for the directory's name; "" for the root
+	dir      bool     // the rule is "+ dir/": it matches the directory, but not its contents
+	tree     bool     // the rule also matches everything below the names that elems match
+	elems    []string // elements of the pattern, without the final "**" if tree is set
+	file     string   // doublestar pattern for names of files
+	top      string   // if dir or tree is set: doublestar pattern for names of directories; "" matches the root
 }
 
 // empty reports whether there are no rules.
@@ -108,7 +109,7 @@ func (f *Filter) AddText(text string) error {
 	return nil
 }
 
-// parseRule reads a pattern.
+// parseRule parses a pattern into a rule.
 func parseRule(include bool, pattern string) (rule, error) {
 	if len(pattern) > maxPattern {
 		return rule{}, fmt.Errorf("longer than %d bytes", maxPattern)
@@ -129,7 +130,7 @@ func parseRule(include bool, pattern string) (rule, error) {
 		elems = append(elems, "**")
 	}
 	if len(elems) == 1 && elems[0] == "*" && !r.anchored && !r.dir {
-		elems = []string{"**"} // each name has a last element
+		elems = []string{"**"} // the same, because each name has a last element
 	}
 	if r.tree = elems[len(elems)-1] == "**"; r.tree {
 		r.file = r.glob(elems)
@@ -148,8 +149,8 @@ func parseRule(include bool, pattern string) (rule, error) {
 	return r, nil
 }
 
-// glob returns elements of a pattern in the syntax of doublestar, where "**" stands for any number
-// of elements, including zero.
+// glob returns elements of a pattern in the syntax of package doublestar, in which "**" stands for
+// zero or more elements.
 func (r *rule) glob(elems []string) string {
 	var list []string
 	if !r.anchored {
@@ -163,7 +164,7 @@ func (r *rule) glob(elems []string) string {
 	return strings.Join(list, "/")
 }
 
-// splitPattern splits a pattern at its slashes, except those in braces.
+// splitPattern splits a pattern at its slashes, except for those in braces.
 func splitPattern(pattern string) (elems []string, err error) {
 	begin, braces, groups, class := 0, 0, 0, false
 	for i := 0; i < len(pattern); i++ {
@@ -199,9 +200,9 @@ func splitPattern(pattern string) (elems []string, err error) {
 	return append(elems, pattern[begin:]), nil
 }
 
-// match returns the verdict on a file or a directory in the tree. A symbolic link counts as a file.
-// If the verdict on a directory is excluded, everything in the directory is excluded too, so match
-// need not be called for it.
+// match returns the verdict on a file or a directory of the tree. A symbolic link counts as a file.
+// If a directory is excluded, so is everything in it, and match need not be called for its
+// contents.
 func (f *Filter) match(name string, dir bool) verdict {
 	if f.empty() {
 		return included
@@ -222,8 +223,8 @@ func (f *Filter) match(name string, dir bool) verdict {
 	return last.verdict(enter)
 }
 
-// verdict returns the verdict of a rule that matches. enter says that files below the directory may
-// be included.
+// verdict returns the verdict of a rule that matches a name. enter says that files below the
+// directory may be included.
 func (r *rule) verdict(enter bool) verdict {
 	switch {
 	case r.include:
@@ -234,12 +235,12 @@ func (r *rule) verdict(enter bool) verdict {
 	return excluded
 }
 
-// covers reports whether a rule matches a directory, either alone or with everything below it.
+// covers reports whether the rule matches a directory, with or without everything below it.
 func (r *rule) covers(dir string) bool {
 	return r.top == "" || matchPattern(r.top, dir) || r.tree && matchPattern(r.file, dir)
 }
 
-// reaches reports whether a rule may match something below a directory.
+// reaches reports whether the rule may match something below a directory.
 func (r *rule) reaches(dir string) bool {
 	if !r.anchored {
 		return true

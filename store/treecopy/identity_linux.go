@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// identity returns a string that identifies a local file and its content; it changes when the file
-// is written to. The string is empty for a file that is not local.
+// identity returns a string that identifies a local file with its content: it changes when the file
+// is written to. It returns "" for a file that is not local.
 func identity(fi fs.FileInfo) string {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {

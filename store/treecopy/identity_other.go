@@ -4,5 +4,5 @@ package treecopy
 
 import "io/fs"
 
-// identity returns "": there is no known way to identify a file here.
+// identity returns "", because haul cannot identify files on this system.
 func identity(fs.FileInfo) string { return "" }

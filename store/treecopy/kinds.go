@@ -10,29 +10,31 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxFollowed is how many symbolic links to directories may be followed below each other. It bounds
-// loops if directories cannot be distinguished.
+// maxFollowed is the largest number of symbolic links to directories that are followed one below
+// the other. It ends loops if the tree cannot identify directories.
 const maxFollowed = 8
 
-// A kind says how entries of one type are copied.
+// A kind says how to copy entries of one type.
 type kind struct {
-	claims bool // whether the entry needs its name in the target for itself
-	waits  bool // whether the entry is kept for later: see [waiting]
+	claims bool // no other entry of the listing may have the same name in the target
+	waits  bool // the entry is kept for later: see [waiting]
 
-	check func(w *walker, b *batch, e *entry) error // returns why the entry cannot be copied, or nil; a nil func allows all entries
-	add   func(w *walker, b *batch, e *entry)       // hands the entry over
+	// check returns the reason why an entry cannot be copied, or nil. If check is nil, all entries
+	// can.
+	check func(w *walker, b *batch, e *entry) error
+	add   func(w *walker, b *batch, e *entry) // passes the entry on to be copied, later or at once
 }
 
-// kinds maps the types of entries to their kinds.
+// kinds maps types of entries to kinds.
 type kinds map[fs.FileMode]kind
 
-// kindsFor returns the kinds for a way to treat symbolic links. Links that are followed have the
-// type of their targets. Entries of types without a kind are not copied: see other.
+// kindsFor returns the kinds for Options.Links. A link that is followed has the type of its target.
+// Entries of other types are not copied: see other.
 func kindsFor(l Links) kinds {
 	file := kind{claims: true, add: (*walker).addFile}
 	k := kinds{
 		0:                file,
-		fs.ModeIrregular: file, // the server does not give the type: it may be a file
+		fs.ModeIrregular: file, // the server does not say what it is, so try it as a file
 		fs.ModeDir:       {claims: true, waits: true, check: (*walker).checkDir, add: (*walker).addDir},
 	}
 	if l == KeepLinks { // links are made last, and never replace anything
@@ -41,29 +43,29 @@ func kindsFor(l Links) kinds {
 	return k
 }
 
-// other is the kind of entries that are not copied, such as devices.
+// other is the kind for types that are not copied, such as devices.
 var other = kind{add: (*walker).skip}
 
-// An entry is one entry of a listing.
+// An entry is an entry of a listing, while the walker decides what to do with it.
 type entry struct {
 	*file
-	name    string // as in the listing
-	led     ledTo  // zero if the entry was not looked up
+	name    string // name in the listing
+	led     ledTo  // result of looking the entry up; zero if that was not necessary
 	verdict verdict
 }
 
-// A batch holds some entries of a directory while they are handed over.
+// A batch holds entries of a directory that were listed together, while they are passed on.
 type batch struct {
 	dir   *dir
-	names *listedNames // names of the directory so far
+	names *listedNames // names of the directory that were listed so far
 	files []*file
-	bytes int64  // bytes of files
-	below []*dir // subdirectories, of all batches so far
-	full  error  // why no more entries may wait: see [waiting]
-	entry entry  // the current entry
+	bytes int64  // total size of files
+	below []*dir // subdirectories of this and earlier batches
+	full  error  // error if too many entries wait: see [waiting]
+	entry entry  // entry that is being handled
 }
 
-// take hands over some entries of a directory.
+// take passes on the entries of one batch.
 func (w *walker) take(b *batch, list []fs.FileInfo) {
 	b.files, b.bytes = nil, 0
 	errs := make([]error, len(list))
@@ -95,7 +97,7 @@ func (w *walker) take(b *batch, list []fs.FileInfo) {
 	w.queueFiles(b)
 }
 
-// describe sets e to an entry of the listing of d.
+// describe sets e to the entry fi of the listing of d.
 func (w *walker) describe(e *entry, d *dir, fi fs.FileInfo) {
 	f := &file{dir: d, source: d.source, tree: d.tree, from: path.Join(d.from, fi.Name()), to: path.Join(d.to, fi.Name()), info: fi, listed: true}
 	*e = entry{file: f, name: fi.Name()}
@@ -105,7 +107,8 @@ func (w *walker) describe(e *entry, d *dir, fi fs.FileInfo) {
 	f.item = w.fileItem(f)
 }
 
-// admit reports whether to copy an entry. looked is the error from looking the entry up, or nil.
+// admit reports whether an entry is to be copied. looked is the error from looking the entry up, or
+// nil.
 func (w *walker) admit(b *batch, e *entry, looked error) bool {
 	if tempname.Is(e.name) {
 		return false
@@ -128,7 +131,7 @@ func (w *walker) admit(b *batch, e *entry, looked error) bool {
 	return true
 }
 
-// checkEntry returns why an entry cannot be copied.
+// checkEntry returns the reason why an entry cannot be copied, or nil.
 func (w *walker) checkEntry(b *batch, e *entry, k *kind) error {
 	if k.claims {
 		if err := b.names.claim(e.name, func() bool { return w.dirs.foldsCase(b.dir) }); err != nil {
@@ -141,7 +144,7 @@ func (w *walker) checkEntry(b *batch, e *entry, k *kind) error {
 	return k.check(w, b, e)
 }
 
-// checkDir returns an error for a directory that a symbolic link leads to, if copying it would
+// checkDir returns an error for a directory reached through a symbolic link, if copying it would
 // never end.
 func (w *walker) checkDir(b *batch, e *entry) error {
 	d := b.dir
@@ -156,7 +159,7 @@ func (w *walker) checkDir(b *batch, e *entry) error {
 	return nil
 }
 
-// addDir keeps a directory until its turn comes.
+// addDir keeps a directory in memory until it is its turn to be copied.
 func (w *walker) addDir(b *batch, e *entry) {
 	d := w.child(b.dir, b.dir.source, e.from, e.name, e.info)
 	d.lazy = e.verdict == entered
@@ -170,7 +173,7 @@ func (w *walker) addDir(b *batch, e *entry) {
 	}
 }
 
-// addLink keeps a symbolic link until everything else in its directory is done.
+// addLink keeps a symbolic link in memory until everything else in its directory is copied.
 func (w *walker) addLink(b *batch, e *entry) {
 	d, f := b.dir, e.file
 	resume := func() { d.links = append(d.links, f); w.closer.finish(d) }
@@ -181,19 +184,19 @@ func (w *walker) addLink(b *batch, e *entry) {
 	d.links = append(d.links, f)
 }
 
-// addFile adds a file to those that [walker.queueFiles] hands over.
+// addFile adds a file to the batch. [walker.queueFiles] queues the batch's files.
 func (w *walker) addFile(b *batch, e *entry) {
 	b.files = append(b.files, e.file)
 	b.bytes = addSizes(b.bytes, e.item.Size)
 }
 
-// skip reports an entry that is not copied.
+// skip reports an entry as not copied.
 func (w *walker) skip(_ *batch, e *entry) {
 	w.report.ended(e.item, Outcome{What: Skipped, Err: notCopied(e.info.Mode().Type())})
 }
 
-// queueFiles queues the files of a batch. It first counts all of them as under way, because
-// otherwise the directory could be finished while only some of them are queued.
+// queueFiles queues the files of a batch. It first counts all of them as pending; otherwise the
+// directory could count as finished before all its files are queued.
 func (w *walker) queueFiles(b *batch) {
 	if len(b.files) > 0 {
 		b.dir.hold()
@@ -207,7 +210,7 @@ func (w *walker) queueFiles(b *batch) {
 	}
 }
 
-// notCopied returns the reason for skipping an entry of a type.
+// notCopied returns the reason why entries of a type are skipped.
 func notCopied(t fs.FileMode) error {
 	if t == fs.ModeSymlink {
 		return errSkippedLink

@@ -4,11 +4,11 @@ import (
 	"sync"
 )
 
-// removalsAtOnce is how many directories are cleared of leftovers at the same time, in the
-// background.
+// removalsAtOnce is the largest number of directories from which leftovers are removed in the
+// background at the same time.
 const removalsAtOnce = 8
 
-// leftovers removes the temporary files of earlier copies whose processes were killed.
+// leftovers removes temporary files that earlier copies left because their processes were killed.
 type leftovers struct {
 	*task
 	running sync.WaitGroup
@@ -19,8 +19,8 @@ func newLeftovers(t *task) *leftovers {
 	return &leftovers{task: t, slots: make(chan struct{}, removalsAtOnce)}
 }
 
-// removeFrom removes leftovers from a directory of the target, in the background if possible. A
-// failure has no effect on this copy.
+// removeFrom removes leftovers from a directory of the target, in the background if possible.
+// Failures are ignored, because they do not affect this copy.
 func (l *leftovers) removeFrom(dir string) {
 	remove := l.to.can.RemoveLeftovers
 	if remove == nil || l.opts.DryRun {

@@ -7,14 +7,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A linkMaker makes symbolic links.
+// A linkMaker makes symbolic links in the target.
 type linkMaker struct {
 	*task
 	dirs     *dirMaker
 	listings *listings
 }
 
-// copy makes a symbolic link.
+// copy makes a symbolic link and reports the outcome.
 func (l *linkMaker) copy(f *file) {
 	if l.ctx.Err() != nil {
 		return

@@ -7,14 +7,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A dirIdentity identifies a directory of a source, in order to find links that lead to a directory
-// above themselves.
+// A dirIdentity identifies a directory of a source. It is used to find links that lead to a
+// directory above themselves.
 type dirIdentity struct {
 	info fs.FileInfo // for store.SameFile; nil if not known
-	real string      // its path, as RealPath of its tree returns it; "" if not known
+	real string      // path that RealPath of the tree returns; "" if not known
 }
 
-// below returns the identity of a directory in this one.
+// below returns the identity of a directory within this one.
 func (i dirIdentity) below(base string, fi fs.FileInfo) dirIdentity {
 	if i.real == "" {
 		return dirIdentity{info: fi}
@@ -22,7 +22,7 @@ func (i dirIdentity) below(base string, fi fs.FileInfo) dirIdentity {
 	return dirIdentity{fi, path.Join(i.real, base)}
 }
 
-// identityOf returns the identity of a source.
+// identityOf returns the identity of a directory at which the copy starts.
 func (t *task) identityOf(s *start) dirIdentity {
 	i := dirIdentity{info: s.info}
 	if t.opts.Links == FollowLinks {
@@ -31,8 +31,8 @@ func (t *task) identityOf(s *start) dirIdentity {
 	return i
 }
 
-// realPath returns the path that a name of a source leads to. It returns "" if the tree cannot
-// resolve the name; then maxFollowed is the only bound.
+// realPath returns the path that a name of a source leads to, or "" if the tree cannot resolve
+// names. In that case only maxFollowed ends loops.
 func (t *task) realPath(of *tree, name string) string {
 	if of.can.RealPath == nil {
 		return ""
@@ -44,14 +44,13 @@ func (t *task) realPath(of *tree, name string) string {
 	return real
 }
 
-// holdsTarget reports whether a directory that a symbolic link of a source leads to is the target
-// or contains it. Copying such a directory would never end.
+// holdsTarget reports whether a directory of the source, reached through a symbolic link, is the
+// target or contains it. real is its path. Copying such a directory would never end.
 func (t *task) holdsTarget(d *dir, real string) bool {
 	return t.realTop != "" && real != "" && d.source.origin == t.origin && (real == t.realTop || isBelow(t.realTop, real))
 }
 
-// leadsBack reports whether a directory is d, or one of the directories through which d was
-// reached.
+// leadsBack reports whether i is d, or a directory through which d was reached.
 func (d *dir) leadsBack(i dirIdentity) bool {
 	for ; d != nil && d.source != nil; d = d.parent {
 		if d.origin.info != nil && store.SameFile(d.origin.info, i.info) || i.real != "" && d.origin.real == i.real {
@@ -61,19 +60,19 @@ func (d *dir) leadsBack(i dirIdentity) bool {
 	return false
 }
 
-// A ledTo describes an entry that was looked up. It has the entry's own name. If the entry is a
-// link that is followed, it describes the target of the link.
+// A ledTo describes an entry that was looked up, under the entry's own name. For a link that is
+// followed, it describes the target of the link.
 type ledTo struct {
 	fs.FileInfo
 	name string
-	link bool   // it is, or may be, a symbolic link, and links are followed
-	real string // path of a directory, as RealPath of its tree returns it
+	link bool   // the entry is, or may be, a symbolic link, and links are followed
+	real string // if it is a directory: its path, as RealPath of the tree returns it
 }
 
 func (l ledTo) Name() string { return l.name }
 
-// origin returns the identity of an entry of d that fi describes. l is zero for an entry that was
-// not looked up.
+// origin returns the identity of an entry of d that fi describes. l is the zero value if the entry
+// was not looked up.
 func (l ledTo) origin(d *dir, fi fs.FileInfo) dirIdentity {
 	if l.link {
 		return dirIdentity{fi, l.real}

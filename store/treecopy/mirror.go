@@ -12,16 +12,15 @@ import (
 
 // A mirror deletes the entries of the target that the source does not have.
 //
-// While the source is walked, each directory of the target is compared with its listing
-// (findExtra). After the walk, the mirror decides which extra entries are to be deleted (prepare),
-// and after all copies it deletes them (complete). If anything has failed by then, nothing is
-// deleted.
+// While the source is listed, findExtra compares each directory of the target with the directory of
+// the source. When everything is listed, prepare decides which extra entries to delete. After
+// everything is copied, complete deletes them. If anything has failed by then, nothing is deleted.
 type mirror struct {
 	*extras
 	moved *movedFiles
 	w     *walker
 
-	filled atomic.Bool // the source has an entry
+	filled atomic.Bool // the source has at least one entry
 }
 
 func newMirror(w *walker, d Deletion) *mirror {
@@ -63,7 +62,7 @@ func (m *mirror) findExtra(d *dir, names map[string]struct{}) {
 				err = e
 			}
 		}
-	case m.to.can.ImpliedDirs: // for any other target, listing has failed, which is reported already
+	case m.to.can.ImpliedDirs: // any other target was listed before; if that failed, it is already reported
 		err = m.eachEntry(d.to, find)
 	}
 	if err != nil {
@@ -88,7 +87,7 @@ func (m *mirror) blocks(d *dir, i *Item, cleared *bool, resume func()) bool {
 	}
 	x := m.add(d, old)
 	if x == nil {
-		return false // the old entry stays, so it is in the way
+		return false // the old entry must stay, so it is in the way
 	}
 	x.inWay, *cleared = true, true
 	m.mu.Lock()
@@ -99,8 +98,8 @@ func (m *mirror) blocks(d *dir, i *Item, cleared *bool, resume func()) bool {
 
 func (m *mirror) postpone(f *file) bool { return m.moved.postpone(f) }
 
-// prepare decides which entries are deleted, and renames files that were only moved. Then it queues
-// the other postponed files. It runs while files are copied.
+// prepare decides which entries to delete, and renames files of the target that were only moved in
+// the source. Then it queues the other postponed files. Meanwhile, other files are being copied.
 func (m *mirror) prepare() {
 	m.moved.walked = true
 	if len(m.list) > 0 && m.mayDelete() {
@@ -116,8 +115,8 @@ func (m *mirror) prepare() {
 	m.moved.postponed = nil
 }
 
-// decide refuses deletions that are probably a mistake. Otherwise it renames files that were only
-// moved.
+// decide refuses deletions that are probably a mistake. If they are not refused, it renames files
+// that were only moved.
 func (m *mirror) decide() {
 	moved := m.moved.find()
 	n := m.deletions()
@@ -133,7 +132,7 @@ func (m *mirror) decide() {
 	}
 }
 
-// complete deletes the extra entries, and then copies the entries that were blocked by them.
+// complete deletes the extra entries, and then copies the entries that had to wait for that.
 func (m *mirror) complete() error {
 	m.checkListed()
 	if m.mayDelete() && m.toDelete != nil {
@@ -153,7 +152,7 @@ func (m *mirror) complete() error {
 }
 
 // resumeBlocked copies the entries that waited for deletions. If nothing may be deleted, it reports
-// them as failed.
+// these entries as failed.
 func (m *mirror) resumeBlocked() {
 	blocked := m.blocked
 	m.blocked = nil
@@ -175,8 +174,8 @@ func (m *mirror) resumeBlocked() {
 	}
 }
 
-// checkListed reports a target that contains files but lists none of them, because extra entries
-// cannot be found there.
+// checkListed returns an error if the target does not list files that it contains: then it cannot
+// be searched for extra entries.
 func (m *mirror) checkListed() {
 	r := m.report.result()
 	if !m.to.can.ImpliedDirs || m.opts.DryRun || len(m.list) > 0 || r.Copied+r.Same == 0 || !m.mayDelete() {
@@ -191,5 +190,5 @@ func (m *mirror) checkListed() {
 	}
 }
 
-// fold returns a key that is equal for all names that some file system considers the same.
+// fold returns a key that is the same for all names that some file system treats as the same name.
 func fold(name string) string { return strings.ToLower(norm.NFC.String(name)) }

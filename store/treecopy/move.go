@@ -11,19 +11,19 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A move transfers the content of one file.
+// A move transfers the content of one file to the target.
 type move struct {
 	task *task
 	f    *file
 	src  store.File
 	dst  io.WriterAt
 
-	upload store.Upload // the upload that dst is; nil if the file is written in place
+	upload store.Upload // dst as an upload; nil if the file is written in place
 
 	mu   sync.Mutex
-	high int64 // mu: the bytes reported to the hooks
+	high int64 // number of bytes reported to the hooks; guarded by mu
 
-	cloned bool // the target's server made the copy
+	cloned bool // the target's server made the copy by itself
 }
 
 // note reports n more bytes to the hooks.
@@ -34,7 +34,8 @@ func (m *move) note(n int64) {
 	m.task.report.progress(m.f.item, n)
 }
 
-// reach reports bytes up to end to the hooks, except those already reported.
+// reach reports to the hooks that the target has the bytes up to end. Bytes that were reported
+// before are not reported again.
 func (m *move) reach(end int64) {
 	m.mu.Lock()
 	n := max(0, end-m.high)
@@ -43,7 +44,7 @@ func (m *move) reach(end int64) {
 	m.task.report.progress(m.f.item, n)
 }
 
-// takeBack takes back the bytes reported to the hooks.
+// takeBack reports to the hooks that all bytes reported so far are discarded.
 func (m *move) takeBack() {
 	m.mu.Lock()
 	n := m.high
@@ -52,14 +53,14 @@ func (m *move) takeBack() {
 	m.task.report.progress(m.f.item, -n)
 }
 
-// moved returns how many bytes were transferred, without the resumed ones.
+// moved returns the number of bytes that were transferred, without those that were resumed.
 func (m *move) moved(resumed int64) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(0, m.high-resumed)
 }
 
-// run transfers the bytes from off on, and returns the offset at which the source has ended.
+// run transfers the bytes from off to the end of the source, and returns the offset of that end.
 func (m *move) run(off int64) (end int64, err error) {
 	fetcher, fetches := store.As[store.RemoteFile](m.src)
 	filler, fills := store.As[store.Filler](m.dst)
@@ -73,8 +74,9 @@ func (m *move) run(off int64) (end int64, err error) {
 	}
 	switch {
 	case fetches && fills:
-		// If both use one connection, fetched data that is not yet stored could fill the window
-		// that storing it needs. The loop below reads ahead and writes behind piece by piece.
+		// If both sides use the same connection, data that was fetched but is not stored yet could
+		// fill the window that storing it needs. So transfer piece by piece below, which also reads
+		// ahead and writes behind.
 	case fetches:
 		n, err := fetcher.FetchTo(m.task.ctx, m.sink(), off)
 		return off + n, err
@@ -96,12 +98,12 @@ func (m *move) run(off int64) (end int64, err error) {
 	if err != nil {
 		return off, err
 	}
-	// The remaining bytes, or all of them.
+	// Transfer the remaining bytes, or all of them.
 	return m.pieces(off, math.MaxInt64)
 }
 
-// leavesHoles reports whether zeros are left out. A part that is kept for resuming must not have
-// gaps.
+// leavesHoles reports whether pages of zeros are not written. They are written to an upload that
+// can be resumed, as the part that it keeps must not have gaps.
 func (m *move) leavesHoles() bool {
 	_, kept := store.As[store.Resumer](m.dst)
 	return m.task.opts.Sparse && !kept
@@ -109,7 +111,7 @@ func (m *move) leavesHoles() bool {
 
 func (m *move) sink() *sink { return &sink{m: m, skip: m.leavesHoles()} }
 
-// fill transfers a part of the source by the target's own method, FillFrom.
+// fill transfers a part of the source with the target's method FillFrom.
 func (m *move) fill(w store.Filler, from, to int64) error {
 	if from >= to {
 		return nil
@@ -122,7 +124,8 @@ func (m *move) fill(w store.Filler, from, to int64) error {
 	return err
 }
 
-// loop transfers a part of the source piece by piece.
+// loop transfers a part of the source piece by piece. It returns an error if the source ends before
+// `to`.
 func (m *move) loop(from, to int64) error {
 	end, err := m.pieces(from, to)
 	if err == nil && end < to {
@@ -131,7 +134,8 @@ func (m *move) loop(from, to int64) error {
 	return err
 }
 
-// pieces transfers the bytes of the source up to an offset, or up to the end.
+// pieces transfers the bytes of the source from off up to `to`, or to the end of the source if that
+// comes first. It returns the offset at which it stopped.
 func (m *move) pieces(off, to int64) (end int64, err error) {
 	w := m.sink()
 	err = m.task.eachPiece(m.src, off, to, false, func(p []byte) error {
@@ -144,13 +148,13 @@ func (m *move) pieces(off, to int64) (end int64, err error) {
 	return off, err
 }
 
-// A sink is the target in the form in which the source writes to it.
+// A sink is the target of a move as a writer. It applies the rate limit, and reports progress.
 type sink struct {
 	m    *move
-	skip bool // leave out pages of zeros: unwritten bytes read as zeros
+	skip bool // do not write pages of zeros: unwritten bytes read as zeros
 }
 
-// WriteAt writes p as soon as the limit allows.
+// WriteAt waits until the rate limit allows it, and then writes p.
 func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
 	if err := s.m.task.wait(s.m.task.ctx, len(p)); err != nil {
 		return 0, err
@@ -164,14 +168,14 @@ func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// A source is the source in the form in which a [store.Filler] reads it. The Filler may read a part
-// again after a lost connection.
+// A source is the source of a move as the reader of a [store.Filler]. The Filler may read a part
+// again after it has lost its connection.
 type source struct {
 	m     *move
-	ended atomic.Bool // the source has become shorter
+	ended atomic.Bool // the source is shorter than it was when it was listed
 }
 
-// ReadAt reads as soon as the limit allows.
+// ReadAt waits until the rate limit allows it, and then reads.
 func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	if err := s.m.task.wait(s.m.task.ctx, len(p)); err != nil {
 		return 0, err

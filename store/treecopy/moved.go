@@ -8,44 +8,44 @@ import (
 )
 
 const (
-	// minMoved is the smallest file that is searched under other names in the target. A smaller
-	// file is copied in the time that comparing hashes takes.
+	// minMoved is the size, in bytes, from which a file is searched for under other names in the
+	// target. Copying a smaller file takes no longer than comparing hashes.
 	minMoved = smallFile + 1
 
-	// maxPostponed bounds the files that wait for the search.
+	// maxPostponed is the largest number of files that wait for this search.
 	maxPostponed = 1 << 17
 
-	// maxAlike is how many files of the target with the same size, time and name are compared with
-	// a file that may have moved, and how many with the same size and time and any name. There may
-	// be thousands, as in an unpacked archive, and both sides read the whole file to compute its
-	// hash.
+	// maxAlike is the largest number of files of the target that are compared with a file that may
+	// have moved: so many with the same size, time and name, and so many with the same size and
+	// time and any name. There may be thousands of such files, for example from an unpacked
+	// archive, and to compute a hash each side has to read its whole file.
 	maxAlike = 4
 )
 
-// A looks holds the properties that a file keeps when it moves.
+// A looks holds the properties that a file keeps when it is moved.
 type looks struct {
 	size, seconds int64
-	base          string // the last element of its name; "" for any
+	base          string // last element of its name; "" for any name
 }
 
 func looksOf(fi fs.FileInfo, base string) looks {
 	return looks{fi.Size(), fi.ModTime().Unix(), base}
 }
 
-// movedFiles handles the files that the target may already have under another name. Only after the
-// walk is it known whether it has, so they are copied after that.
+// movedFiles handles the files that the target may already have under another name. Whether it has
+// them is known only after the walk, so these files are postponed until then.
 type movedFiles struct {
 	*extras
 	dirs   *dirMaker
 	closer *closer
 	files  *fileCopier
 
-	walked    bool    // the walk is over: nothing more is postponed
-	postponed []*file // mu: files that the target does not have, or has under another name
+	walked    bool    // the walk is over, so no more files are postponed
+	postponed []*file // files that the target does not have, or has under another name; guarded by mu
 }
 
-// postpone reports whether a file is copied only after the walk, because the target may have it
-// under another name.
+// postpone reports whether a file must wait until after the walk, because the target may have it
+// under another name. If so, it keeps the file in postponed.
 func (m *movedFiles) postpone(f *file) bool {
 	d := f.dir
 	missing := d.fresh || d.there != nil && d.there[path.Base(f.to)] == nil
@@ -61,8 +61,8 @@ func (m *movedFiles) postpone(f *file) bool {
 	return true
 }
 
-// find maps postponed files to the extra entries with the same content. It keeps those entries from
-// deletion.
+// find finds the extra entry that has the same content as each postponed file, if there is one. It
+// marks these entries to be kept.
 func (m *movedFiles) find() map[*file]*extra {
 	there := map[looks][]*extra{}
 	for _, level := range m.toDelete {
@@ -91,8 +91,8 @@ func (m *movedFiles) find() map[*file]*extra {
 	return moved
 }
 
-// oldName returns the extra file that has the same content as f. It returns nil if there is no such
-// file, or if the two sides cannot compare the contents without moving them.
+// oldName returns an extra file with the same content as f. It returns nil if there is no such
+// file, or if the contents cannot be compared without transferring them.
 func (m *movedFiles) oldName(f *file, there map[looks][]*extra) *extra {
 	for _, base := range []string{path.Base(f.to), ""} {
 		for _, x := range there[looksOf(f.info, base)] {
@@ -119,8 +119,8 @@ func (m *movedFiles) sameContent(f *file, x *extra) bool {
 	return err == nil && same
 }
 
-// rename gives files in the target their new names. If renaming a file fails, the file stays
-// postponed, and the extra entry is deleted.
+// rename renames the moved files in the target. If that fails for a file, the file stays postponed,
+// and the extra entry is deleted.
 func (m *movedFiles) rename(moved map[*file]*extra) {
 	left := m.postponed[:0]
 	for _, f := range m.postponed {
@@ -134,7 +134,7 @@ func (m *movedFiles) rename(moved map[*file]*extra) {
 	m.postponed = left
 }
 
-// renameFile renames a file in the target, and reports whether it succeeded.
+// renameFile renames an extra entry to the new name of f, and reports whether that succeeded.
 func (m *movedFiles) renameFile(f *file, x *extra) bool {
 	if m.dirs.need(f.dir) != nil {
 		return false

@@ -10,14 +10,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// isElement reports whether an entry of a directory may have that name. The listing may come from
-// an attacker who wants to write somewhere else.
+// isElement reports whether name is a safe name for an entry of a directory. The listing may come
+// from an attacker who wants files to be written elsewhere.
 func isElement(name string) bool {
 	return name != "." && strings.IndexByte(name, '/') < 0 && store.ValidName(name)
 }
 
-// printable returns a name in a printable form. It quotes the name if it contains bytes that are
-// not text, or that control a terminal.
+// printable returns a name in a form that can be printed. If the name contains bytes that are not
+// text or could control a terminal, it is quoted.
 func printable(name string) string {
 	q := strconv.Quote(name)
 	if strings.ContainsRune(q, '\\') || name == "" {
@@ -26,8 +26,8 @@ func printable(name string) string {
 	return name
 }
 
-// cleanName returns a name in the format of package store, and whether the name ended in a slash, or
-// in a slash and a dot.
+// cleanName converts a name to the form that package store uses. It also returns whether the name
+// ended in a slash or in "/.", and whether it ended in "/.".
 func cleanName(name string) (clean string, slash, dot bool, err error) {
 	dot = name == "" || name == "." || strings.HasSuffix(name, "/.")
 	slash = dot || strings.HasSuffix(name, "/")

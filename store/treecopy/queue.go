@@ -5,17 +5,17 @@ import (
 )
 
 const (
-	// smallFile is the largest size of a small file, in bytes. The round trips of such a file take
-	// longer than its data.
+	// smallFile is the size, in bytes, up to which a file counts as small. The round trips for such
+	// a file take longer than the transfer of its data.
 	smallFile = 128 << 10
 
-	// maxQueue is how many files of either kind can wait to be copied. When there are so many,
-	// listing waits.
+	// maxQueue is the largest number of small files, and of large files, that wait to be copied.
+	// When a queue is full, listing waits.
 	maxQueue = 1024
 )
 
-// A queue lets workers copy files as they are found. Small files have their own workers, because
-// they wait for round trips, while large files wait for the bandwidth.
+// A queue passes files to workers as they are found. Small files have workers of their own, because
+// these mostly wait for round trips, while the workers for large files wait for bandwidth.
 type queue struct {
 	*task
 	files  *fileCopier
@@ -23,7 +23,7 @@ type queue struct {
 
 	small, large chan *file
 	smallLimit   smallLimit
-	slots        chan struct{} // a slot for each file under way; nil if only the number of workers bounds them
+	slots        chan struct{} // each file that is being copied takes a slot; nil if only the number of workers limits them
 }
 
 func newQueue(t *task, files *fileCopier, closer *closer) *queue {
@@ -39,7 +39,7 @@ func newQueue(t *task, files *fileCopier, closer *closer) *queue {
 	return q
 }
 
-// open makes new channels, for workers that are started later.
+// open makes new channels for workers that are started later.
 func (q *queue) open() {
 	q.small, q.large = make(chan *file, maxQueue), make(chan *file, maxQueue)
 	q.smallLimit.restart()
@@ -58,7 +58,8 @@ func (q *queue) add(f *file) {
 	}
 }
 
-// run copies the files that feed finds. It returns when feed has returned and all files are done.
+// run calls feed, and meanwhile copies the files that feed adds. It returns when feed has returned
+// and all files are done.
 func (q *queue) run(feed func()) {
 	var work sync.WaitGroup
 	for range q.opts.Parallel {
@@ -75,8 +76,8 @@ func (q *queue) run(feed func()) {
 	work.Wait()
 }
 
-// startSmall starts a worker for small files. When a worker gets its first file, it starts the next
-// worker, as long as more are useful.
+// startSmall starts a worker for small files. When a worker gets its first file, it starts another
+// worker, if more would be useful.
 func (q *queue) startSmall(work *sync.WaitGroup) {
 	work.Go(func() {
 		for f := range q.small {
@@ -88,8 +89,8 @@ func (q *queue) startSmall(work *sync.WaitGroup) {
 	})
 }
 
-// copyInTurn copies a file when few enough are under way. If opening it fails because too many
-// files are open, it tries again with fewer.
+// copyInTurn copies a file as soon as the limits allow. If opening it fails because too many files
+// are open, it tries again when fewer are open.
 func (q *queue) copyInTurn(f *file, small bool) {
 	if q.slots != nil {
 		q.slots <- struct{}{}

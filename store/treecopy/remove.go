@@ -9,13 +9,14 @@ import (
 	"sync"
 )
 
-// A remover deletes the chosen entries.
+// A remover deletes the entries that were chosen for deletion.
 type remover struct {
 	*extras
-	reach sync.Map // see reached
+	reach sync.Map // results of reached, by directory
 }
 
-// removeAll deletes first files and symbolic links, and then directories, the deepest first.
+// removeAll deletes the files and symbolic links first, and then the directories, the deepest ones
+// first.
 func (r *remover) removeAll() {
 	var files []*extra
 	dirs := make([][]*extra, len(r.toDelete))
@@ -36,9 +37,9 @@ func (r *remover) removeAll() {
 	}
 }
 
-// reached returns an error if a symbolic link has replaced a directory or one of its parents,
-// because nothing may be deleted through a link. Each directory is looked up once, or by a few
-// goroutines at the same time.
+// reached returns an error if a directory, or one above it, has been replaced by a symbolic link,
+// because nothing may be deleted through a link. The result is remembered, so each directory is
+// looked up about once.
 func (r *remover) reached(dir string) error {
 	if dir == r.top.to || r.to.can.ImpliedDirs {
 		return nil
@@ -58,7 +59,7 @@ func (r *remover) reached(dir string) error {
 	return err
 }
 
-// removeEach calls remove for each entry of list, several at once. An entry that no longer exists
+// removeEach calls remove for each entry of list, several at a time. An entry that no longer exists
 // counts as deleted.
 func (r *remover) removeEach(list []*extra, remove func(ctx context.Context, name string) error) {
 	inParallel(len(list), func(i int) {
@@ -78,7 +79,8 @@ func (r *remover) removeEach(list []*extra, remove func(ctx context.Context, nam
 	})
 }
 
-// removeDir deletes a directory that is empty, except for leftovers of earlier copies.
+// removeDir deletes a directory. If only leftovers of earlier copies are in it, it deletes these
+// too.
 func (r *remover) removeDir(ctx context.Context, name string) error {
 	err := r.to.RemoveDir(ctx, name)
 	if tidy := r.to.can.RemoveLeftovers; tidy != nil && errors.Is(err, fs.ErrExist) && tidy(ctx, name) == nil {

@@ -14,9 +14,9 @@ type report struct {
 	stop  context.CancelCauseFunc
 
 	mu   sync.Mutex
-	sums Result  // mu
-	done int64   // mu: files that were found and are done
-	errs []error // mu: the first maxErrors
+	sums Result  // guarded by mu
+	done int64   // number of files that were found and are done; guarded by mu
+	errs []error // the first errors, up to maxErrors; guarded by mu
 }
 
 func (r *report) found(files, bytes int64) {
@@ -30,8 +30,8 @@ func (r *report) found(files, bytes int64) {
 	}
 }
 
-// addSizes adds sizes from listings, which may have any value. If the sum is too large, it returns
-// math.MaxInt64.
+// addSizes adds two sizes from listings, which may be any number. If the sum is too large, it
+// returns math.MaxInt64.
 func addSizes(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -70,12 +70,12 @@ func (r *report) progress(i *Item, n int64) {
 	}
 }
 
-// failed ends an entry with an error.
+// failed reports that an entry ended with an error.
 func (r *report) failed(i *Item, err error) {
 	r.ended(i, Outcome{What: Failed, Err: err})
 }
 
-// fileEnded is ended for a file that was counted as found.
+// fileEnded is like ended, for a file that is included in the count of found files.
 func (r *report) fileEnded(i *Item, o Outcome) {
 	if r.ended(i, o) {
 		r.mu.Lock()
@@ -84,8 +84,8 @@ func (r *report) fileEnded(i *Item, o Outcome) {
 	}
 }
 
-// ended ends an entry, and reports whether it counts. An error after the end of the copy's context
-// is a consequence of that end, and is not counted.
+// ended counts and reports the outcome of an entry. It returns false if the outcome does not count:
+// an error that occurs after the copy's context has ended is only a consequence of that.
 func (r *report) ended(i *Item, o Outcome) (counted bool) {
 	r.mu.Lock()
 	counted = true
@@ -102,7 +102,7 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 		}
 		r.sums.Failed++
 		if r.fatal != nil && r.fatal(o.Err) {
-			r.stop(e) // [report.err] gets the error from there
+			r.stop(e) // [report.err] will get the error from the context
 			break
 		}
 		refused = true
@@ -135,21 +135,22 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 	return counted
 }
 
-// excluded counts an entry that a filter excludes.
+// excluded counts an entry that Options.Filter excludes.
 func (r *report) excluded() {
 	r.mu.Lock()
 	r.sums.Excluded++
 	r.mu.Unlock()
 }
 
-// undeleted sets the number of entries that were not deleted because an error occurred.
+// undeleted sets the number of entries that should have been deleted, but were not, because
+// something failed.
 func (r *report) undeleted(n int64) {
 	r.mu.Lock()
 	r.sums.Undeleted = n
 	r.mu.Unlock()
 }
 
-// kept counts a directory that keeps its permissions and times.
+// kept counts a directory whose permissions and times could not be changed.
 func (r *report) kept() {
 	r.mu.Lock()
 	r.sums.Kept++
@@ -164,8 +165,8 @@ func (r *report) result() Result {
 	return s
 }
 
-// err returns an error if anything has failed. end, if not nil, is the reason why the copy ended
-// early; then the returned error contains both.
+// err returns an error if any entry has failed, or if end is not nil. end is the reason why the
+// copy ended early. If both apply, the error contains both.
 func (r *report) err(end error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

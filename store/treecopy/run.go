@@ -8,13 +8,13 @@ import (
 	"path"
 )
 
-// Copy runs a job. It returns when everything is done or ctx has ended. Unfinished files are then
-// removed, or kept for Continue, and never have their final names.
+// Copy runs a job. It returns when everything is done, or when ctx has ended. In the second case,
+// files that are not complete are removed, or kept for Continue under temporary names.
 //
-// Copy returns nil if everything was copied, or skipped as intended. It returns an
-// [*IncompleteError] if some entries were not copied. Any other error means that the copy did not
-// begin, that ctx has ended, that Options.Fatal reported an error, or that deletions were refused.
-// If entries had failed before that, the error is an [*IncompleteError] that contains both.
+// Copy returns nil if everything was copied, or skipped as intended. If some entries were not
+// copied, it returns an [*IncompleteError]. Any other error means that the copy did not begin, that
+// ctx ended, that Options.Fatal returned true, or that deletions were refused. If entries had
+// failed before, the error is an [*IncompleteError] that also contains the other error.
 func Copy(ctx context.Context, j Job) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -32,7 +32,8 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 	return c.report.result(), err
 }
 
-// A copier runs one [Copy]. It decides the names in the target, and its parts copy the entries.
+// A copier runs one [Copy]. It decides which names the sources get in the target, and its fields do
+// the work.
 type copier struct {
 	*task
 	placer      *placer
@@ -43,7 +44,7 @@ type copier struct {
 	walker      *walker
 }
 
-// newCopier returns a copier. stop ends ctx.
+// newCopier returns a copier for a job. stop ends ctx.
 func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copier, error) {
 	t, err := newTask(ctx, stop, j)
 	if err != nil {
@@ -69,7 +70,7 @@ func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copi
 }
 
 // run copies everything. It returns an error if the copy could not begin, or if deletions were
-// refused.
+// refused. Errors of entries are only reported.
 func (c *copier) run(j Job) error {
 	p, err := c.placer.findTarget(j.Target)
 	if err != nil {
@@ -136,14 +137,14 @@ func (c *copier) run(j Job) error {
 }
 
 // enter opens the directory that everything is copied to, and makes it if it is missing. If the
-// tree can open it as a tree of its own, no name leads out of it, even if it is replaced meanwhile.
-// The caller closes end, if it is not nil.
+// tree can open that directory as a separate tree (Sub), no name leads out of it, even if it is
+// replaced meanwhile. The caller closes end, if it is not nil.
 func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err error) {
 	top = &dir{to: p.name, made: true, checkpoint: p.checkpoint}
 	top.pending.Store(1)
 	perm := 0o777 &^ c.opts.Umask
 	if p.exact {
-		// The source that becomes the target also determines its attributes.
+		// The source that becomes the target also determines the target's attributes.
 		top.info, top.fresh = starts[0].info, p.info == nil
 		top.item = c.dirItem(&starts[0], starts[0].name, p.name, top.info.ModTime())
 		perm = c.dirMode(top.info)
@@ -174,17 +175,17 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	return top, end, nil
 }
 
-// removeEmpty removes the target directory that the copy has made, with its checkpoint, if the copy
-// failed before anything else was put into the directory.
+// removeEmpty removes the target directory, with its checkpoint, if this copy made it and failed
+// before anything else was put into it.
 func (c *copier) removeEmpty(name, checkpoint string) {
 	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
 	if succeeded || c.opts.DryRun || c.to.can.ImpliedDirs || checkpoint != "" && c.landed.Load() {
-		return // a checkpoint stays together with the entries that are kept
+		return // if entries are kept to be resumed, the checkpoint is kept with them
 	}
 	c.checkpoints.remove(name, checkpoint)
 }
 
-// beginFile queues the one file that becomes the target.
+// beginFile queues the only file, which becomes the target itself.
 func (c *copier) beginFile(s start, p *place) {
 	f := &file{source: &s, tree: s.tree, from: s.name, to: p.name, info: s.info, listed: c.origin != "", old: p.info}
 	f.item = c.fileItem(f)
@@ -193,7 +194,7 @@ func (c *copier) beginFile(s start, p *place) {
 	c.queue.add(f)
 }
 
-// beginBelow begins to copy a source that goes below the target, or whose contents do.
+// beginBelow begins to copy a source below the target, or only its contents.
 func (c *copier) beginBelow(s start, p *place, top *dir) {
 	switch {
 	case !s.isDir():

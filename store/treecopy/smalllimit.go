@@ -7,54 +7,57 @@ import (
 	"time"
 )
 
-// listsAtOnce is how many directories are listed at once.
+// listsAtOnce is the largest number of directories that are listed at the same time.
 const listsAtOnce = 16
 
 const (
-	// maxSmall is the largest number of small files under way at once.
+	// maxSmall is the largest number of small files that are copied at the same time.
 	maxSmall = 512
 
-	// smallAtOnce is how many small files are under way at once if the round trip is short.
+	// smallAtOnce is the number of small files that are copied at the same time if the round trip
+	// is short.
 	smallAtOnce = 64
 
-	// smallRate is the intended rate if the round trip is long, in small files a second. It is more
-	// than two cores can copy, so it applies if both ends are fast enough. Each file takes at most
-	// smallTrips round trips.
+	// smallRate is the number of small files a second that the limit aims at if the round trip is
+	// long. Two cores cannot copy that many, so the limit does not slow down fast machines.
+	// smallTrips is the largest number of round trips that copying a small file takes.
 	smallRate  = 8000
 	smallTrips = 3
 
-	// othersOpen is how many files and directories may be open besides small files.
+	// othersOpen is the number of files and directories that may be open in addition to small
+	// files.
 	othersOpen = 2 * listsAtOnce
 
-	// fewAtOnce is how many open files at once every server is expected to allow. If a server
-	// refuses a file when no more are open, the reason is not their number.
+	// fewAtOnce is the number of files that every server is expected to allow to be open. If a
+	// server refuses to open a file although no more are open, their number is not the reason.
 	fewAtOnce = 8
 
-	// maxOtherReasons is how many files may turn out to be refused for another reason than the
-	// number of open files. After that, refusals no longer lower that number.
+	// maxOtherReasons is how many refusals may turn out to have another reason than the number of
+	// open files. After that, refusals no longer lower the limit.
 	maxOtherReasons = 4
 )
 
-// A smallLimit bounds the number of small files under way: by the number that is useful for the
-// round trip, and by how many files a server, or this process, can have open. If a server does not
-// announce how many it allows, its refusals show it.
+// A smallLimit limits the number of small files that are copied at the same time. The limit depends
+// on the round trip, and on how many files a server or this process can have open. If a server does
+// not announce that number, smallLimit learns it when the server refuses to open a file.
 type smallLimit struct {
 	target *tree // the target of the copy
 
 	mu      sync.Mutex
 	changed sync.Cond
-	trip    time.Duration // mu: the shortest round trip; 0 if none is known
-	handles int           // mu: how many small files may be open, according to the servers
-	most    int           // mu: the same, according to refusals
-	workers int           // mu: for small files
-	running int           // mu: small files
-	peak    int           // mu: the largest value of running since most was lowered
-	lowered int           // mu: how often most was lowered
-	others  int           // mu: refusals for other reasons
+	trip    time.Duration // the shortest round trip; 0 if no tree knows one; guarded by mu
+	handles int           // how many small files may be open, as the servers announced; guarded by mu
+	most    int           // how many small files may be open, as learned from refusals; guarded by mu
+	workers int           // number of workers for small files; guarded by mu
+	running int           // number of small files that are being copied; guarded by mu
+	peak    int           // largest value of running since most was lowered; guarded by mu
+	lowered int           // how many times most was lowered; guarded by mu
+	others  int           // number of refusals for other reasons; guarded by mu
 }
 
-// init sets the limit for a target. If a copy in place fails, all files under way remain incomplete
-// under their own names, so no more of them are copied at once than over a short path.
+// init sets the limit for a target. If files are written in place and the copy fails, all files
+// that were being copied stay incomplete under their own names. So with inPlace, the limit is never
+// more than for a short round trip.
 func (l *smallLimit) init(target *tree, inPlace bool) {
 	l.target = target
 	l.handles, l.most = maxSmall, maxSmall
@@ -65,16 +68,16 @@ func (l *smallLimit) init(target *tree, inPlace bool) {
 	l.measure(target)
 }
 
-// restart resets the count to one worker, which is yet to be started.
+// restart sets the number of workers to one, which the caller is about to start.
 func (l *smallLimit) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.workers = 1
 }
 
-// measure reads a tree's measurements of the path to its server. It keeps the shortest round trip
-// so far, because longer ones may include time spent waiting for the files themselves. The caller
-// holds mu, or no other goroutine uses l yet.
+// measure reads what a tree has measured of its server. It keeps the shortest round trip so far,
+// because in longer ones the server may have been waiting for a file. The caller holds mu, or no
+// other goroutine uses l yet.
 func (l *smallLimit) measure(t *tree) {
 	d := t.can.Distance
 	if d == nil {
@@ -88,14 +91,14 @@ func (l *smallLimit) measure(t *tree) {
 	}
 }
 
-// limit returns how many small files may be under way. The caller holds mu.
+// limit returns the number of small files that may be copied at the same time. The caller holds mu.
 func (l *smallLimit) limit() int {
 	worth := max(int(l.trip*smallTrips*smallRate/time.Second), smallAtOnce)
 	return min(worth, l.handles, l.most)
 }
 
-// startAnother reports whether to start another worker for small files. The calling worker has just
-// taken a file from a tree.
+// startAnother reports whether to start another worker for small files, and counts it. A worker
+// calls it when it gets a file of tree from.
 func (l *smallLimit) startAnother(from *tree) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,16 +111,16 @@ func (l *smallLimit) startAnother(from *tree) bool {
 	return true
 }
 
-// An attempt is one attempt to open a file or a directory, or to copy a file.
+// An attempt is a call of open by smallLimit.try.
 type attempt struct {
-	counts  bool // for a small file
-	lowered int  // smallLimit.lowered when it began
-	before  int  // smallLimit.most before the attempt lowered it; 0 if it did not
+	counts  bool // it is for a small file, so it counts in running
+	lowered int  // value of smallLimit.lowered when the attempt began
+	before  int  // value of smallLimit.most before this attempt lowered it; 0 if it did not
 }
 
-// try calls open, which opens a directory, or opens and copies a file, as soon as few enough small
-// files are under way. If open returns a [tooManyError], try calls it again with fewer files under
-// way. small says that open is for a small file.
+// try calls open as soon as the limit allows. open opens a directory, or opens and copies a file;
+// small says that it is a small file. If open returns a [tooManyError], try lowers the limit and
+// calls open again.
 func (l *smallLimit) try(small bool, open func() error) error {
 	for a := (attempt{counts: small}); ; {
 		l.begin(&a)
@@ -128,7 +131,7 @@ func (l *smallLimit) try(small bool, open func() error) error {
 	}
 }
 
-// begin waits until few enough small files are under way for an attempt.
+// begin waits until the limit allows an attempt.
 func (l *smallLimit) begin(a *attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,9 +145,9 @@ func (l *smallLimit) begin(a *attempt) {
 	}
 }
 
-// end ends an attempt, and reports whether to repeat it with fewer small files under way. If a file
-// is refused even with few files under way, the cause is not their number, and end may restore the
-// old number.
+// end ends an attempt, and reports whether to repeat it, after fewer small files are being copied.
+// If a file is refused even though only a few are open, their number is not the reason, and end may
+// restore the old limit.
 func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +161,7 @@ func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	switch {
 	case l.others >= maxOtherReasons:
 		return false
-	case a.lowered != l.lowered: // fewer files are under way by now
+	case a.lowered != l.lowered: // the limit was lowered since the attempt began
 		return true
 	case l.peak <= fewAtOnce:
 		l.otherReason(a)
@@ -173,25 +176,25 @@ func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	return true
 }
 
-// otherReason records that a refusal has another cause than the number of open files. The caller
-// holds mu.
+// otherReason records that a refusal had another reason than the number of open files, and undoes
+// the effect of the attempt on the limit. The caller holds mu.
 func (l *smallLimit) otherReason(a *attempt) {
 	if a.before == 0 {
 		return
 	}
 	if l.others++; l.others == maxOtherReasons {
-		a.before = min(a.before, smallAtOnce) // from now on, refusals do not lower it
+		a.before = min(a.before, smallAtOnce) // after this, refusals no longer lower the limit
 	}
 	l.most = max(l.most, a.before)
 	l.changed.Broadcast()
 }
 
-// A tooManyError wraps an error from opening a file that may mean that too many are open.
+// A tooManyError wraps an error that may mean that too many files are open.
 type tooManyError struct{ error }
 
 func (e *tooManyError) Unwrap() error { return e.error }
 
-// unmarked returns the error inside a [tooManyError]; other errors it returns unchanged.
+// unmarked returns the error inside a [tooManyError]. It returns other errors unchanged.
 func unmarked(err error) error {
 	if e, ok := err.(*tooManyError); ok {
 		return e.error
@@ -199,8 +202,7 @@ func unmarked(err error) error {
 	return err
 }
 
-// notOpened marks an error from opening something in a tree, if its cause may be the number of open
-// files.
+// notOpened wraps err in a [tooManyError] if it may mean that too many files are open in tree t.
 func notOpened(t *tree, err error) error {
 	if err == nil {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A placer finds the sources of a copy, and their names in the target.
+// A placer looks up the sources of a copy, and decides their names in the target.
 type placer struct{ *task }
 
-// findSources looks up the sources and expands their patterns. It reports a source that does not
-// exist as failed.
+// findSources looks up the sources and expands patterns. If a source does not exist, it reports the
+// source as failed.
 func (f *placer) findSources(sources []Source) ([]start, error) {
 	if len(sources) == 0 {
 		return nil, fmt.Errorf("copy: %w: no source", fs.ErrInvalid)
@@ -55,7 +55,7 @@ func (f *placer) findSources(sources []Source) ([]start, error) {
 	return starts, nil
 }
 
-// checkStart returns an error for a source that cannot be copied.
+// checkStart returns the reason why a source cannot be copied, or nil.
 func (f *placer) checkStart(s start) error {
 	switch {
 	case s.err != nil:
@@ -99,7 +99,7 @@ func (f *placer) findSource(ctx context.Context, s Source) ([]start, error) {
 	inParallel(len(found), func(i int) {
 		m := found[i]
 		starts[i] = start{tree: one.tree, name: m.Name, as: path.Base(m.Name), origin: s.Origin, info: m.Info, contents: dot}
-		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // a link that is named as a source is followed
+		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // if a source itself is a link, the link is followed
 			fi, err := s.Tree.Stat(ctx, m.Name)
 			if starts[i].err = err; err == nil {
 				starts[i].info = fi
@@ -131,16 +131,16 @@ func (f *placer) findTarget(target string) (*place, error) {
 
 // A place describes the target of a copy.
 type place struct {
-	name       string      // name in the job's tree
-	info       fs.FileInfo // the entry that the name leads to; nil if the name leads to no entry
-	slash      bool        // it must be a directory
-	exact      bool        // whether the only source becomes the target, rather than going below it
-	below      bool        // its name ends in a slash: sources go below it
-	checkpoint string      // name of the checkpoint that an earlier copy left in it; "" for none
+	name       string      // name in the tree of the job
+	info       fs.FileInfo // the entry that the name leads to; nil if there is no such entry
+	slash      bool        // the target must be a directory
+	exact      bool        // the only source becomes the target itself, rather than going below it
+	below      bool        // the name ends in a slash, so sources go below it
+	checkpoint string      // name of the checkpoint that an earlier copy left in it; "" if there is no checkpoint
 }
 
-// lookAbove returns the error that a real copy would get if the directory above the target is
-// missing.
+// lookAbove returns the error that a real copy would get if the directory above the target does not
+// exist. It is for a dry run.
 func (f *placer) lookAbove(name string) error {
 	above := path.Dir(name)
 	fi, err := f.to.Stat(f.ctx, above)
@@ -157,7 +157,7 @@ func (f *placer) lookAbove(name string) error {
 // number of sources in the job.
 func (p *place) placeSources(named int, starts []start) error {
 	if p.exact {
-		return nil // an earlier copy has decided it
+		return nil // an earlier copy, which this one resumes, has decided that
 	}
 	isDir := p.info != nil && p.info.IsDir()
 	if !p.slash && !isDir {
@@ -193,8 +193,9 @@ func (p *place) placeSources(named int, starts []start) error {
 	return nil
 }
 
-// apart returns the sources without those that would be copied to themselves or into themselves. It
-// compares paths, for trees whose files have no identity that would show this.
+// apart reports sources that would be copied to themselves or into themselves as failed, and
+// returns the others. It compares paths, because files of some trees have no identity that would
+// show this.
 func (f *placer) apart(p *place, starts []start) (kept []start) {
 	for _, s := range starts {
 		if f.origin == "" || s.origin != f.origin {
@@ -225,15 +226,15 @@ func (f *placer) failedStart(s start, err error) {
 	f.report.failed(&Item{From: s.name, As: s.shown, Of: s.index, Type: s.info.Mode().Type()}, err)
 }
 
-// Nested reports whether two directories are the same, or one contains the other. Their trees
-// belong to one user on one server. The names need not exist.
+// Nested reports whether two directories are the same, or one contains the other. Both trees must
+// belong to the same user on the same server. The names need not exist.
 func Nested(ctx context.Context, aTree store.Tree, a string, bTree store.Tree, b string) bool {
 	a, b = realOf(ctx, newTree(aTree), a), realOf(ctx, newTree(bTree), b)
 	return a == b || isBelow(a, b) || isBelow(b, a)
 }
 
-// realOf returns the path of a name in a tree, with symbolic links resolved as far as the tree can.
-// If the name does not exist, it resolves the directory above.
+// realOf returns the path of a name in a tree, with symbolic links resolved if the tree can do
+// that. If the name does not exist, it resolves the directory above.
 func realOf(ctx context.Context, t *tree, name string) string {
 	name = path.Clean(name)
 	if t.can.RealPath == nil {
@@ -246,7 +247,7 @@ func realOf(ctx context.Context, t *tree, name string) string {
 	return path.Join("/", real)
 }
 
-// isBelow reports whether a path is below another.
+// isBelow reports whether the path name is below the path dir.
 func isBelow(name, dir string) bool {
 	return strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }

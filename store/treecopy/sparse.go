@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	// page is the unit in which zeros are left out: the smallest allocation of most file systems.
+	// page is the size, in bytes, of the pieces that are not written if they are all zeros. It is
+	// the smallest unit that most file systems allocate.
 	page = 4096
 
-	// minHole is the smallest hole of a source that is skipped, in bytes. Ending one piece and
-	// beginning another costs as much time as reading that many bytes.
+	// minHole is the size, in bytes, of the smallest hole in a source that is skipped. Reading a
+	// smaller hole takes no longer than starting a new piece after it.
 	minHole = 64 << 10
 )
 
 var zeros [page]byte
 
-// writeData writes p except for its pages of zeros, which it counts as written.
+// writeData writes p, except for its pages of zeros. These count as written.
 func writeData(w io.WriterAt, p []byte, off int64) (int, error) {
 	for n := 0; n < len(p); {
 		start := n
@@ -38,17 +39,17 @@ func writeData(w io.WriterAt, p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// toPageEnd returns how many bytes of p belong to the page that contains off.
+// toPageEnd returns how many bytes of p are in the page that contains off, the position of p.
 func toPageEnd(p []byte, off int64) int { return int(min(int64(len(p)), page-off%page)) }
 
-// zeroPage reports whether the bytes of p in the page that contains off are zeros.
+// zeroPage reports whether the bytes of p that are in the page of off are all zeros.
 func zeroPage(p []byte, off int64) bool {
 	n := toPageEnd(p, off)
 	return bytes.Equal(p[:n], zeros[:n])
 }
 
-// eachData calls f for each part of a file up to size that is not a hole. If holes cannot be found,
-// the only part is the whole file.
+// eachData calls f for each part of a file, up to size, that is not a hole. If holes cannot be
+// found, the whole file is one part.
 func eachData(src store.File, size int64, f func(from, to int64) error) error {
 	var raw syscall.RawConn
 	if s, ok := store.As[syscall.Conn](src); ok {
@@ -58,7 +59,7 @@ func eachData(src store.File, size int64, f func(from, to int64) error) error {
 		start, end := from, size
 		if raw != nil {
 			start, end = nextData(raw, from, size)
-			for end < size { // skipping a small hole is not worthwhile
+			for end < size { // skipping a small hole does not pay off
 				next, nextEnd := nextData(raw, end, size)
 				if next-end >= minHole || next >= size {
 					break

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nextData returns the first part of a file from off on that is not a hole. If only a hole follows,
-// it returns size twice. If the file system cannot find holes, it returns the whole rest of the
-// file.
+// nextData returns the first part of a file, from off on, that is not a hole. If only a hole
+// follows, both results are size. If the file system cannot find holes, nextData returns the whole
+// rest of the file.
 func nextData(raw syscall.RawConn, off, size int64) (from, to int64) {
 	from, to = off, size
 	_ = raw.Control(func(fd uintptr) {

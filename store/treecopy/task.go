@@ -16,39 +16,42 @@ import (
 )
 
 const (
-	// lookupsAtOnce is how many names are looked up at once.
+	// lookupsAtOnce is the largest number of names that are looked up at the same time.
 	lookupsAtOnce = 16
 
-	// removeTime bounds the time for removing unfinished entries after the copy has ended.
+	// removeTime limits the time in which unfinished entries are removed after the copy has ended.
 	removeTime = 10 * time.Second
 
-	// ownerAll are the permissions that the owner of a directory needs to fill it.
+	// ownerAll holds the permissions that the owner of a directory needs to put files into it.
 	ownerAll = 0o700
 )
 
-// A task holds the state that all parts of one [Copy] share.
+// A task holds the state that all parts of a [Copy] share.
 type task struct {
 	opts   Options
 	ctx    context.Context // ends when the copy must stop
 	limit  rate.Bucket
 	report report
 
-	// Names in the target refer to the tree "to". That is the job's tree, or the part of it below
-	// prefix.
-	to        *tree
-	prefix    string
-	whole     *tree       // the job's tree
-	contained bool        // to was opened by Sub of the job's tree, so that no name leads out of it: see [store.Capabilities]
-	target    fs.FileInfo // the directory that everything is copied to; nil if it does not exist
-	landed    atomic.Bool // an entry was begun below the target
+	// Names in the target are names in the tree `to`. That is the tree of the job, or the part of
+	// it below prefix.
+	to     *tree
+	prefix string
+	whole  *tree // the job's tree
+	// contained says that `to` was opened by Sub of the job's tree, so that no name leads out of
+	// it: see [store.Capabilities].
+	contained bool
+	target    fs.FileInfo // directory that everything is copied to; nil if it does not exist
+	landed    atomic.Bool // at least one entry below the target was begun
 
-	// origin identifies the job's tree: see [Job]. If it is set, a server may copy files itself, so
-	// opening a file should not fetch it. Therefore all files are opened with openDescribed.
+	// origin identifies the job's tree: see [Job]. If it is set, the server may be able to copy
+	// files by itself. Opening a file should then not fetch it, so all files are opened with
+	// openDescribed.
 	origin  string
-	realTop string // the path of the target; "" if no source has the same origin
+	realTop string // real path of the target; "" if no source has the same origin
 }
 
-// newTask returns the task of a job. stop ends ctx.
+// newTask returns the task for a job. stop ends ctx.
 func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, error) {
 	to, err := j.target()
 	if err != nil {
@@ -66,7 +69,8 @@ func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, 
 	return t, nil
 }
 
-// target returns the tree of the target, or an error if the tree does not support the options.
+// target returns the tree of the target. It returns an error if the tree does not support the
+// options.
 func (j *Job) target() (*tree, error) {
 	if j.To == nil {
 		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(j.Target), fs.ErrInvalid)
@@ -78,10 +82,10 @@ func (j *Job) target() (*tree, error) {
 	return t, nil
 }
 
-// outside returns the name in the job's tree for a name in to.
+// outside converts a name in `to` to a name in the tree of the job.
 func (t *task) outside(name string) string { return path.Join(t.prefix, name) }
 
-// wait waits until n more bytes may move.
+// wait waits until the rate limit allows n more bytes.
 func (t *task) wait(ctx context.Context, n int) error {
 	return rate.Sleep(ctx, t.limit.Take(time.Now(), n))
 }
@@ -97,8 +101,8 @@ func (t *task) fileItem(f *file) *Item {
 // dirMode returns the permission bits for the copy of a directory.
 func (t *task) dirMode(fi fs.FileInfo) fs.FileMode { return t.mode(fi, 0o777) }
 
-// mode returns the permission bits for a copy: the bits of its source or, if they are unknown,
-// usual.
+// mode returns the permission bits for the copy of a file or directory: the bits of the source, or
+// usual if the source's are unknown. Options.Umask is applied, unless PreserveMode is set.
 func (t *task) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 	perm := fi.Mode().Perm()
 	if fi.Mode().Type() == fs.ModeIrregular && perm == 0 {
@@ -109,7 +113,8 @@ func (t *task) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 	return perm &^ t.opts.Umask.Perm()
 }
 
-// timesOf returns the access and modification times of a file. An unknown time is zero.
+// timesOf returns the access time and the modification time of a file. A time that is not known is
+// zero.
 func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
 	modified = fi.ModTime()
 	if modified.IsZero() {
@@ -122,15 +127,15 @@ func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
 	return accessed, modified
 }
 
-// who identifies the owner of uploads that can be resumed: see [store.Create]. Its value differs
-// from the values of other users who upload to the same name.
+// who is the Resume of uploads: see [store.Create]. It differs for each user and machine, so it
+// does not match uploads of others to the same name.
 var who = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("haul copy by %d on %s", os.Getuid(), host)
 })
 
-// inParallel calls f with each number below n, up to lookupsAtOnce calls at a time. f looks up
-// names.
+// inParallel calls f, which looks up a name, with each number from 0 to n-1. Up to lookupsAtOnce
+// calls run at the same time.
 func inParallel(n int, f func(i int)) {
 	if n == 1 {
 		f(0)

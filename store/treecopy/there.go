@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// listBatch is how many entries of a directory are read at once.
+	// listBatch is the number of entries of a directory that are read at once.
 	listBatch = 256
 
-	// maxThere is the largest number of entries of a directory of the target that is listed; in
-	// larger ones, files are looked up one by one. maxAllThere bounds the entries of all such
-	// listings in memory.
+	// maxThere is the largest number of entries in a directory of the target that are kept from its
+	// listing. In larger directories, files are looked up one by one. maxAllThere is the largest
+	// number of entries that are kept of all directories together.
 	maxThere    = 10_000
 	maxAllThere = 100_000
 )
 
-// listings finds the entries that the target already has. If listing a directory costs less than
-// looking up each name, it lists the directory.
+// listings finds out which entries the target already has. It lists a directory if that costs less
+// than looking up each name.
 type listings struct {
 	*task
-	held atomic.Int64 // entries of all dir.there
+	held atomic.Int64 // number of entries in dir.there of all directories
 
-	// The next fields are set to mirror the source, which requires every listing.
-	must     bool // list every target, because the types of its entries decide which of them are in the way
-	one      int  // largest number of entries of one directory
+	// The next fields are for Options.Delete, which requires all listings.
+	must     bool // list every directory of the target, because the types of its entries decide which are in the way
+	one      int  // largest number of entries of a directory that are kept
 	all      int64
 	unlisted func(*dir, error) // called if a directory that must be listed cannot be listed
 }
 
 func newListings(t *task) *listings { return &listings{task: t, one: maxThere, all: maxAllThere} }
 
-// list lists the target of a directory, if one request lists hundreds of files. If there are too
-// many entries, or listing fails, the files are looked up one by one.
+// list lists a directory of the target, if one request lists hundreds of files. If there are too
+// many entries, or if listing fails, files are looked up one by one instead.
 func (l *listings) list(d *dir) {
 	if !l.to.can.CheapListings && !l.must {
 		return
@@ -61,10 +61,10 @@ func (l *listings) list(d *dir) {
 	d.there = there
 }
 
-// errTooMany means that a directory has too many entries for its listing to be worthwhile.
+// errTooMany says that a directory has too many entries for its listing to be kept.
 var errTooMany = errors.New("too many entries")
 
-// read reads a listing to its end.
+// read reads a listing to its end, and adds its entries to there.
 func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) error {
 	into := make([]fs.FileInfo, listBatch)
 	for {
@@ -73,7 +73,7 @@ func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) err
 			old := there[fi.Name()]
 			switch {
 			case old != nil && !old.IsDir():
-				continue // a file and a directory of one name: Lstat describes the file
+				continue // a file and a directory have the same name: keep the file, as Lstat describes that too
 			case old == nil && len(there) == l.one:
 				return errTooMany
 			case old == nil && l.held.Add(1) > l.all:
@@ -91,8 +91,8 @@ func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) err
 	}
 }
 
-// lookUp describes an entry of the target of d, which exists already. d is nil for a file that
-// becomes the target. cleared says that the entry that originally had the name was deleted.
+// lookUp describes an entry in the target of d. d is nil for a file that becomes the target itself.
+// cleared says that the entry that had the name originally is deleted.
 func (l *listings) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error) {
 	switch {
 	case cleared && l.opts.DryRun:
@@ -104,13 +104,13 @@ func (l *listings) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error
 	switch {
 	case fi == nil:
 		return nil, fs.ErrNotExist
-	case fi.Mode().Type() == fs.ModeIrregular: // the listing does not describe it
+	case fi.Mode().Type() == fs.ModeIrregular: // the listing does not say what the entry is
 		return l.to.Lstat(l.ctx, name)
 	}
 	return fi, nil
 }
 
-// forget frees the listing of a directory's target.
+// forget frees the listing of a directory of the target.
 func (l *listings) forget(d *dir) {
 	l.held.Add(-int64(len(d.there)))
 	d.there = nil

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A tree is one side of a copy, with its capabilities.
+// A tree is one of the two sides of a copy, with its capabilities.
 type tree struct {
 	store.Tree
 	can store.Capabilities
@@ -15,7 +15,7 @@ type tree struct {
 
 func newTree(t store.Tree) *tree { return &tree{t, store.CapabilitiesOf(t)} }
 
-// openDescribed opens a file that the tree has just described.
+// openDescribed opens a file that fi, from a listing or Lstat of the tree, has just described.
 func (t *tree) openDescribed(ctx context.Context, name string, fi fs.FileInfo) (store.File, error) {
 	if t.can.OpenListed != nil {
 		return t.can.OpenListed(ctx, name, fi)

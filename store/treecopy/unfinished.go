@@ -12,31 +12,31 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A directory that becomes the target exists as soon as the copy begins. As with cp, running the
-// same copy again would put the source below that directory, even if the second copy is meant to
-// resume the first. Hence, with Continue, such a directory contains a checkpoint until everything
-// is copied: an empty file whose name identifies the source of the directory.
+// A directory that becomes the target itself exists as soon as the copy begins. With cp, running
+// the same command again would put the source below that directory, but a second copy with Continue
+// is meant to resume the first. To recognize this case, such a directory contains a checkpoint
+// until everything is copied: an empty file whose name identifies the source of the directory.
 //
-// The directory has a temporary name until the checkpoint is in it. So it never has its own name
-// without the checkpoint, whenever the process is killed.
+// The directory has a temporary name until the checkpoint is in it. So, whenever the process is
+// killed, the directory never has its final name without the checkpoint.
 
-// checkpointPerm makes the checkpoint unreadable for other users, so that they do not mistake it
-// for their own. A client of package sftp removes old files with such names and permissions.
+// checkpointPerm lets only the owner read the checkpoint, so that other users do not take it for
+// their own. Clients of package sftp remove old files with such names and permissions.
 const checkpointPerm = 0o600
 
 // checkpointName returns the name of the checkpoint for a source. If target is not empty, it
-// returns the temporary name of the directory instead.
+// returns instead the temporary name of the directory that is to become target.
 func checkpointName(origin, source, target string) string {
 	return tempname.New(tempname.Hash(fmt.Sprintf("haul tree\x00%q %q %q %q", who(), origin, source, target)), tempname.Record)
 }
 
 func (s *start) checkpoint() string { return checkpointName(s.origin, s.name, "") }
 
-// checkpoints makes the directory that becomes the target recognizable until all of it is copied.
+// checkpoints makes a directory that becomes the target recognizable until everything is copied.
 type checkpoints struct{ *task }
 
-// find checks whether the target is an unfinished copy of the one source. If so, the source becomes
-// the target again.
+// find checks whether the target is an unfinished copy of the only source. If so, the source
+// becomes the target again.
 func (k *checkpoints) find(p *place, named int, starts []start) error {
 	if !k.opts.Continue || k.to.can.ImpliedDirs || named != 1 || len(starts) != 1 || p.info == nil || !p.info.IsDir() {
 		return nil
@@ -56,15 +56,15 @@ func (k *checkpoints) find(p *place, named int, starts []start) error {
 	return nil
 }
 
-// make makes the target directory. With Continue it puts a checkpoint into it, so that another copy
-// can resume it, and returns the checkpoint's name.
+// make makes the target directory. With Continue, it puts a checkpoint into it, so that another
+// copy can resume this one, and returns the name of the checkpoint.
 func (k *checkpoints) make(p *place, starts []start, perm fs.FileMode) (checkpoint string, err error) {
 	if k.opts.Continue && p.exact {
 		if err := k.makeWithCheckpoint(p.name, &starts[0], perm); err == nil {
 			return starts[0].checkpoint(), nil
 		}
-		// For example, a user who may only upload cannot rename directories, and
-		// cannot resume anything either.
+		// This fails, for example, for a user who may only upload, and so cannot rename
+		// directories. Such a user cannot resume anything anyway.
 	}
 	if err := k.to.Mkdir(k.ctx, p.name, perm); err != nil {
 		return "", fmt.Errorf("make the target directory: %w", err)
@@ -72,13 +72,14 @@ func (k *checkpoints) make(p *place, starts []start, perm fs.FileMode) (checkpoi
 	return "", nil
 }
 
-// makeWithCheckpoint makes a directory with a checkpoint in it. If it fails, it leaves nothing
+// makeWithCheckpoint makes a directory that contains a checkpoint. If it fails, it leaves nothing
 // behind.
 func (k *checkpoints) makeWithCheckpoint(name string, s *start, perm fs.FileMode) error {
 	aside := path.Join(path.Dir(name), checkpointName(s.origin, s.name, path.Base(name)))
 	err := k.to.Mkdir(k.ctx, aside, perm)
 	if errors.Is(err, fs.ErrExist) {
-		// A process that was killed left this directory. If it is not empty, it cannot be used.
+		// A process that was killed left this directory. If other files are in it, it cannot be
+		// used.
 		k.remove(aside, s.checkpoint())
 		err = k.to.Mkdir(k.ctx, aside, perm)
 	}
@@ -98,8 +99,8 @@ func (k *checkpoints) makeWithCheckpoint(name string, s *start, perm fs.FileMode
 	return err
 }
 
-// remove removes a directory and its checkpoint, even if the context has ended. A directory with
-// other entries stays.
+// remove removes a directory and its checkpoint, even if the context has ended. If the directory
+// has other entries, it stays.
 func (k *checkpoints) remove(dir, checkpoint string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), removeTime)
 	defer cancel()
@@ -109,16 +110,17 @@ func (k *checkpoints) remove(dir, checkpoint string) {
 	_ = k.whole.RemoveDir(ctx, dir)
 }
 
-// renew updates a checkpoint's times, so that it is not removed as an old one. A failure has no
-// effect on this copy.
+// renew sets the times of a checkpoint to now, so that it is not removed as an old one. A failure
+// is ignored, because it does not affect this copy.
 func (k *checkpoints) renew(checkpoint string) {
 	now := time.Now()
 	_ = k.to.SetAttr(k.ctx, checkpoint, store.Attr{AccessTime: now, ModTime: now}, false)
 }
 
-// end removes the checkpoint if nothing has failed.
+// end removes the checkpoint, if nothing has failed.
 func (k *checkpoints) end(d *dir) {
 	if d.checkpoint != "" && k.report.err(nil) == nil {
-		_ = k.to.Remove(k.ctx, path.Join(d.to, d.checkpoint)) // if this fails, the next copy resumes the directory and finds everything copied
+		// If this fails, the next copy resumes the directory and finds that everything is copied.
+		_ = k.to.Remove(k.ctx, path.Join(d.to, d.checkpoint))
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// resumeFrom is the smallest size, in bytes, of a file that is kept when its copy is interrupted.
-// Copying a smaller file again costs less than keeping a record of it.
+// resumeFrom is the size, in bytes, from which a file is kept if its copy is interrupted. Copying a
+// smaller file again costs less than keeping a record of it.
 const resumeFrom = 1 << 20
 
 // upload copies a file to a temporary file, which gets its name when it is complete.
@@ -17,7 +17,7 @@ func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer u.Close() // keeps the temporary file, if it can be resumed
+	defer u.Close() // keeps the temporary file if it can be resumed, and otherwise removes it
 	m := &move{task: c.task, f: f, src: src, dst: u, upload: u}
 	m.note(resumed)
 	end, err := m.run(resumed)
@@ -41,13 +41,13 @@ func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 	return out, err
 }
 
-// create begins or resumes an upload. resumed is the number of bytes that it has from an earlier
-// copy.
+// create begins or resumes an upload. resumed is the number of bytes that the upload already has
+// from an earlier copy.
 func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
 	size := f.info.Size()
 	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable, Exclusive: c.mustBeNew(f)}
 	if c.opts.Sparse {
-		o.Size = 0 // the check for free space does not consider holes
+		o.Size = 0 // because the check for free space does not consider holes
 	}
 	version, known := identity(f.info), true
 	if v, ok := store.As[store.Versioned](src); ok {
@@ -97,13 +97,13 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 	return u, 0, err
 }
 
-// complete finishes an upload of end bytes: it sets the attributes, verifies the content if
-// requested, and commits. It returns the attributes that must be set after that.
+// complete finishes an upload of end bytes: it sets the attributes, verifies the content if that is
+// requested, and commits. It returns the attributes that can only be set after that.
 func (c *fileCopier) complete(f *file, src store.File, u store.Upload, end int64, out *Outcome) (late store.Attr, err error) {
 	if err := checkChanged(f, src, end); err != nil {
 		return late, err
 	}
-	if c.opts.Sparse { // there may be a hole at the end
+	if c.opts.Sparse { // the file may end in a hole
 		if err := u.Truncate(end); err != nil {
 			return late, err
 		}
@@ -133,7 +133,7 @@ func (c *fileCopier) complete(f *file, src store.File, u store.Upload, end int64
 	return late, u.Commit()
 }
 
-// verifyNamed compares a file that already has its name with the source.
+// verifyNamed compares a file that already has its name in the target with the source.
 func (c *fileCopier) verifyNamed(f *file, src store.File, end int64) error {
 	dst, err := c.to.Open(c.ctx, f.to)
 	if err != nil {
@@ -154,13 +154,13 @@ func (c *fileCopier) verifyNamed(f *file, src store.File, end int64) error {
 	return err
 }
 
-// toVerify wraps an error from opening a copy that was written and must be read to verify it.
+// toVerify wraps an error from opening a copy that has to be read to be verified.
 func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be read: %w", err) }
 
-// attrs returns the attributes of the copy.
+// attrs returns the attributes that the copy of f should get.
 func (c *fileCopier) attrs(f *file) (a store.Attr) {
 	perm := c.mode(f.info, 0o666)
-	// Create treats a mode of 0 as the default, so set it here.
+	// Create would replace a mode of 0 with its default, so set that mode here.
 	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.to.can.ImpliedDirs {
 		a.Mode = &perm
 	}
@@ -170,8 +170,9 @@ func (c *fileCopier) attrs(f *file) (a store.Attr) {
 	return a
 }
 
-// checkChanged returns an error if the source has changed, as far as that can be detected without
-// cost. Growth is not an error: the file is copied up to its old end.
+// checkChanged returns an error if the source has changed during the copy, as far as that can be
+// detected without cost. If the source has grown, that is not an error: its former length is
+// copied.
 func checkChanged(f *file, src store.File, end int64) error {
 	if end < f.info.Size() {
 		return fmt.Errorf("%w: it had %d bytes and has %d", ErrChanged, f.info.Size(), end)
@@ -189,7 +190,7 @@ func checkChanged(f *file, src store.File, end int64) error {
 	return nil
 }
 
-// inPlace copies a file directly to its name in the target.
+// inPlace copies a file directly to its name in the target, without a temporary file.
 func (c *fileCopier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	a := store.Access{Write: true, Create: true, Perm: c.mode(f.info, 0o666)}
 	a.Exclusive = c.mustBeNew(f)
@@ -236,16 +237,16 @@ func (c *fileCopier) inPlace(f *file, src store.File) (out Outcome, err error) {
 }
 
 // mustBeNew reports whether creating the file must fail if the name exists. Otherwise the copy
-// could write through a symbolic link that was made since, by this copy or another program. A
-// server is asked for this only if Options.NoClobber requires it, because a repeated request could
-// find the file that the first one has created.
+// could write through a symbolic link that this copy or another program has made since. A server is
+// asked for this only if Options.NoClobber requires it: if the request is repeated, it could fail
+// because of the file that the first request created.
 func (c *fileCopier) mustBeNew(f *file) bool {
 	return (c.contained || c.opts.NoClobber) && f.old == nil && !f.created
 }
 
-// partThere returns how many bytes of a file written in place can be kept. These bytes may have
-// gaps. So all of them must be the same as in the source, and both sides must be able to compare
-// them without moving them.
+// partThere returns how many bytes of a file that is written in place can be kept from an earlier
+// copy. Since they may have gaps, all of them must be compared with the source, and both sides must
+// be able to do that without transferring them.
 func (c *fileCopier) partThere(f *file, src store.File) (int64, error) {
 	if !c.opts.Continue || f.old == nil || f.old.Size() == 0 || f.old.Size() >= f.info.Size() {
 		return 0, nil

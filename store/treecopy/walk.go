@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A walker lists the directories of the sources, makes them in the target, and hands over their
-// entries.
+// A walker lists the directories of the sources, makes them in the target, and passes their entries
+// on to be copied.
 type walker struct {
 	*task
 	listings  *listings
@@ -23,51 +23,52 @@ type walker struct {
 	mirror    mirroring
 
 	kinds kinds
-	slots chan struct{} // one for each directory that is listed in addition to the one that the calling goroutine lists
+	slots chan struct{} // a slot for each directory that is listed, except one: the goroutine that starts the walk needs none
 	walks sync.WaitGroup
 }
 
-// newWalker returns a walker that deletes nothing in the target.
+// newWalker returns a walker that does not delete anything in the target.
 func newWalker(t *task, l *listings, o *leftovers, m *dirMaker, c *closer, q *queue) *walker {
 	w := &walker{task: t, listings: l, leftovers: o, dirs: m, closer: c, queue: q, mirror: noMirror{}, kinds: kindsFor(t.opts.Links)}
 	lists := listsAtOnce
 	if q.slots != nil {
 		lists = min(lists, t.opts.Parallel)
 	}
-	w.slots = make(chan struct{}, lists-1) // the goroutine that finds directories lists one itself
+	w.slots = make(chan struct{}, lists-1) // minus one, because the goroutine that starts the walk lists a directory itself
 	return w
 }
 
-// mirroring makes the target the same as the source, for Options.Delete. Without that option,
-// [noMirror] is used.
+// mirroring makes the target the same as the source, for Options.Delete. It is implemented by
+// [mirror] or, without that option, by [noMirror].
 type mirroring interface {
-	// check returns an error unless the contents of one directory go to the target.
+	// check returns an error unless the copy puts the contents of exactly one directory into the
+	// target.
 	check(p *place, starts []start) error
 
-	// begin sets the source, and the directory that everything is copied to.
+	// begin sets the source and the directory that everything is copied to.
 	begin(source *start, top *dir)
 
 	// compares reports whether the target of a directory may have entries that the source does not
-	// have. If so, findExtra is called with the names in the source.
+	// have. If so, the walker calls findExtra with the names in the source.
 	compares(d *dir) bool
 	findExtra(d *dir, names map[string]struct{})
 
-	// blocks reports whether an entry of another kind in the target has the name of an entry of d.
-	// If so, it sets cleared at once; the entry in the target is deleted later, and then resume is
+	// blocks reports whether an entry of another kind has the name of item i in the target. If so,
+	// it sets *cleared at once. The entry in the target is deleted later, and then resume is
 	// called.
 	blocks(d *dir, i *Item, cleared *bool, resume func()) bool
 
-	// postpone reports whether a file waits for prepare, because the target may have it under
-	// another name.
+	// postpone reports whether a file waits until prepare is called, because the target may have it
+	// under another name.
 	postpone(f *file) bool
 
-	// prepare is called after the walk, and complete after all copies. complete returns an error if
-	// deletions were refused although nothing has failed.
+	// prepare is called when everything is listed, and complete when everything is copied. complete
+	// returns an error if deletions were refused although nothing has failed.
 	prepare()
 	complete() error
 }
 
-// noMirror leaves the other entries of the target unchanged.
+// noMirror is the mirroring of a copy that does not delete anything.
 type noMirror struct{}
 
 func (noMirror) check(*place, []start) error            { return nil }
@@ -79,7 +80,7 @@ func (noMirror) postpone(*file) bool                    { return false }
 func (noMirror) prepare()                               {}
 func (noMirror) complete() error                        { return nil }
 
-// child returns a directory in another one. It counts as under way.
+// child returns a directory below parent. It counts as pending in parent.
 func (w *walker) child(parent *dir, source *start, from, base string, fi fs.FileInfo) *dir {
 	d := &dir{
 		parent: parent, source: source, tree: source.tree, from: from, to: path.Join(parent.to, base), info: fi,
@@ -91,7 +92,8 @@ func (w *walker) child(parent *dir, source *start, from, base string, fi fs.File
 	return d
 }
 
-// spawn copies a directory: in a new goroutine, unless there are too many, or else in this one.
+// spawn copies a directory: in a new goroutine, if not too many are running, and otherwise in this
+// one.
 func (w *walker) spawn(d *dir) {
 	select {
 	case w.slots <- struct{}{}:
@@ -104,8 +106,8 @@ func (w *walker) spawn(d *dir) {
 	}
 }
 
-// walk makes a directory, and hands over its entries. It opens the listing first, so that an
-// unreadable directory leaves nothing in the target.
+// walk makes a directory and passes on its entries. It opens the listing first, so that a directory
+// that cannot be read leaves nothing in the target.
 func (w *walker) walk(d *dir) {
 	defer w.closer.finish(d)
 	if w.ctx.Err() != nil || !d.made && w.dirs.tooMany(d) {
@@ -126,7 +128,7 @@ func (w *walker) walk(d *dir) {
 			w.leftovers.removeFrom(d.to)
 		}
 	}
-	if d.item != nil && d.made { // otherwise only its contents are copied
+	if d.item != nil && d.made { // otherwise, only the contents of the directory are copied
 		w.dirs.reportMade(d)
 	}
 	if !d.fresh {
@@ -141,13 +143,14 @@ func (w *walker) walk(d *dir) {
 		w.mirror.findExtra(d, names.all)
 	}
 	for i, b := range below {
-		below[i] = nil // so that it is freed before the last directory is done
+		below[i] = nil // so that the memory of b can be freed before the last directory is done
 		w.closer.waiting.remove(1)
 		w.spawn(b)
 	}
 }
 
-// openDir opens the listing of a directory. If too many files are open, it tries again with fewer.
+// openDir opens the listing of a directory. If that fails because too many files are open, it tries
+// again when fewer are open.
 func (w *walker) openDir(d *dir) (entries store.Entries, err error) {
 	err = w.queue.smallLimit.try(false, func() error {
 		entries, err = d.tree.OpenDir(w.ctx, d.from)
@@ -156,7 +159,7 @@ func (w *walker) openDir(d *dir) (entries store.Entries, err error) {
 	return entries, err
 }
 
-// unlisted reports a directory that cannot be listed completely.
+// unlisted reports that a directory could not be listed completely.
 func (w *walker) unlisted(d *dir, err error) {
 	item := d.item
 	if item == nil {
@@ -164,11 +167,11 @@ func (w *walker) unlisted(d *dir, err error) {
 	}
 	w.report.failed(item, err)
 	if w.to.can.ImpliedDirs {
-		d.item = nil // nothing more is known about it
+		d.item = nil // nothing more is reported about it
 	}
 }
 
-// list hands over the entries of a directory, and returns its subdirectories.
+// list passes on the entries of a directory, and returns its subdirectories.
 func (w *walker) list(d *dir, entries store.Entries, names *listedNames) (below []*dir, err error) {
 	defer entries.Close()
 	b := &batch{dir: d, names: names}
@@ -191,8 +194,9 @@ func (w *walker) list(d *dir, entries store.Entries, names *listedNames) (below 
 	}
 }
 
-// lookAt looks up the entries whose listing is insufficient: entries without a type, and symbolic
-// links that are followed. It replaces them in list.
+// lookAt looks up entries about which the listing does not say enough: entries without a type, and
+// symbolic links that are to be followed. It replaces them in list, and stores errors at the same
+// index of errs.
 func (w *walker) lookAt(d *dir, list []fs.FileInfo, errs []error) {
 	var which []int
 	for i, fi := range list {
