@@ -7,29 +7,31 @@ import (
 	"time"
 )
 
-// An answer holds the facts about a server's answer that package minio does not pass on.
+// An answer holds facts about a server's response that package minio does not return.
 type answer struct {
-	method string // of the request
+	method string // method of the request
 	status int
-	leads  string        // scheme and host of its Location; "" if it has none
-	after  time.Duration // its Retry-After
-	date   time.Time     // the server's time; zero if the answer does not say
-	came   time.Time     // when the answer was received, on our clock
+	leads  string        // scheme and host of the Location header; "" if there is no such header
+	after  time.Duration // the Retry-After header
+	date   time.Time     // the Date header: the server's time; zero if there is no such header
+	came   time.Time     // when it was received, by the clock of this machine
 }
 
 type answerKey struct{}
 
-// wholeKey is the context key that marks a request for all of a file.
+// wholeKey is the context key that marks a request for a complete file.
 type wholeKey struct{}
 
 type patienceKey struct{}
 
-// withPatience returns a context for requests that a server may take up to d to answer.
+// withPatience returns a context whose requests may wait for an answer for d, if that is longer
+// than Config.AnswerTimeout.
 func withPatience(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, d)
 }
 
-// retryAfter parses a Retry-After (RFC 9110 §10.2.3). It returns 0 if the answer has no such header.
+// retryAfter parses a Retry-After header (RFC 9110 §10.2.3). It returns 0 if there is no valid
+// header.
 func retryAfter(s string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
 		return time.Duration(n) * time.Second

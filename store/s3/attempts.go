@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxTries is the number of consecutive failures after which a request is given up.
+	// maxTries is the number of consecutive failures after which a request is not retried any more.
 	maxTries = 6
 
-	// maxSilence is the number of consecutive tries without an answer after which a request is
-	// given up. Each such try takes AnswerTimeout or StallTimeout.
+	// maxSilence is the number of consecutive tries without any answer after which a request is not
+	// retried any more. Each such try takes AnswerTimeout or StallTimeout.
 	maxSilence = 2
 
 	// firstPause is the average pause before the second try. Each further pause is twice as long as
@@ -26,16 +26,18 @@ const (
 	firstPause = 200 * time.Millisecond
 	maxPause   = 10 * time.Second
 
-	// maxRetryAfter is the longest Retry-After that the client obeys.
+	// maxRetryAfter is the longest Retry-After for which the client waits. If a server asks for
+	// more, the request fails.
 	maxRetryAfter = 2 * time.Minute
 )
 
-// attempts counts the consecutive failures of an operation that is retried.
+// attempts counts the consecutive failures of a request, and those without any answer.
 type attempts struct{ tries, silences int }
 
-// do sends a request, and retries it until there is a final answer. call sends it once.
+// do sends a request, and retries it until it succeeds or another try is useless. call sends it
+// once.
 func (c *client) do(ctx context.Context, call func(context.Context) error) error {
-	var last error // its text says more than the error that ctx has ended
+	var last error // the last error of call says more than the error that ctx has ended
 	for e := new(attempts); ; {
 		err := c.once(ctx, call)
 		if err == nil {
@@ -55,13 +57,13 @@ func (c *client) do(ctx context.Context, call func(context.Context) error) error
 	}
 }
 
-// once sends a request. If the keys are not accepted, it asks for new ones. If it gets new keys, it
-// sends the request once more.
+// once sends a request. If the server refuses the keys, it asks for new ones. If they differ, it
+// sends the request a second time.
 func (c *client) once(ctx context.Context, call func(context.Context) error) error {
 	if err := c.life.Err(); err != nil {
 		return fs.ErrClosed
 	}
-	before := max(1, c.signer.asked.Load()) // the first keys are fetched by the first request
+	before := max(1, c.signer.asked.Load()) // 1 at least, because the first request itself fetches the first keys
 	err := c.send(ctx, call)
 	if err != nil && ctx.Err() == nil && mayBeKeys(err) && c.signer.renew(ctx, before) {
 		err = c.send(ctx, call)
@@ -88,8 +90,8 @@ func (c *client) send(ctx context.Context, call func(context.Context) error) err
 	return explain(err, a)
 }
 
-// mayBeKeys reports whether other keys might avoid a refusal. The answer to a HEAD has no error
-// code.
+// mayBeKeys reports whether a refusal may be due to the keys, so that other keys might help. The
+// answer to a HEAD has no error code, so mayBeKeys then decides by the status.
 func mayBeKeys(err error) bool {
 	r, ok := errors.AsType[*RefusedError](err)
 	return ok && (errors.Is(r, ErrLogin) && r.Code != "RequestTimeTooSkewed" ||
@@ -117,7 +119,7 @@ func (c *client) again(e *attempts, err error) (pause time.Duration, again bool)
 		return 0, false
 	}
 	d := min(c.pause<<min(e.tries-1, 10), maxPause)
-	pause = d/2 + rand.N(d) // so that requests that failed together are not retried together
+	pause = d/2 + rand.N(d) // random, so that requests that failed together are not retried together
 	if refused {
 		pause = max(pause, r.After)
 	}
@@ -127,8 +129,7 @@ func (c *client) again(e *attempts, err error) (pause time.Duration, again bool)
 	return pause, true
 }
 
-// hasNoTime reports whether the server refuses a request now, but asks the client to try again
-// later.
+// hasNoTime reports whether the refusal is temporary, so that the client should try again later.
 func hasNoTime(r *RefusedError) bool {
 	switch r.Status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
@@ -137,7 +138,7 @@ func hasNoTime(r *RefusedError) bool {
 	return r.Code == "RequestTimeout" || r.Code == "SlowDown" || r.Code == "OperationAborted" || r.Code == "ConditionalRequestConflict"
 }
 
-// given adds the number of tries to err, if the request was given up after retries.
+// given adds the number of tries to err, if the request was retried and given up.
 func given(err error, tries int) error {
 	r, refused := errors.AsType[*RefusedError](err)
 	switch {

@@ -7,8 +7,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Capabilities returns the capabilities of S3: a directory exists as soon as it has a file, a file
-// has the time of its upload, and a listing describes a thousand files in one request.
+// Capabilities returns the capabilities of S3. Among others: a directory exists as soon as it
+// contains a file, the time of a file is the time of its upload, and a listing describes a thousand
+// files in one request.
 func (s *Store) Capabilities() store.Capabilities {
 	return store.Capabilities{
 		Features:   store.Features{OwnTimes: true, ImpliedDirs: true, CheapListings: true, NoModes: true},
@@ -23,11 +24,11 @@ func (s *Store) Capabilities() store.Capabilities {
 // roundTrip returns the shortest time from a request to its answer, or 0 before the first answer.
 func (s *Store) roundTrip() time.Duration { return time.Duration(s.http.trip.Load()) }
 
-// openFiles returns 0: nothing stays open on an S3 server. Requests beyond Config.Conns wait for
-// each other.
+// openFiles returns 0, because nothing stays open on an S3 server. Requests beyond Config.Conns
+// wait for earlier ones.
 func openFiles() int { return 0 }
 
-// tooManyOpen reports whether an error says that the server is too busy for the number of requests.
+// tooManyOpen reports whether an error says that the server receives too many requests at a time.
 func tooManyOpen(err error) bool {
 	r, ok := errors.AsType[*RefusedError](err)
 	return ok && hasNoTime(r)

@@ -12,17 +12,19 @@ import (
 )
 
 const (
-	// maxCopy is the largest object, in bytes, that S3 copies in one request. Larger objects are
-	// copied in ranges of copyPart bytes, copyParallel ranges at a time.
+	// maxCopy is the size, in bytes, of the largest object that S3 copies in one request. Larger
+	// objects are copied in ranges of copyPart bytes. copyParallel ranges are copied at the same
+	// time.
 	maxCopy      = 5 << 30
 	copyPart     = 512 << 20
 	copyParallel = 4
 
-	// removeBatch is how many objects are removed in one request.
+	// removeBatch is the largest number of objects that are removed in one request.
 	removeBatch = 1000
 )
 
-// lacks returns an error that S3 does not support an operation, if the name is valid.
+// lacks returns an error that S3 does not support an operation or, if the name is invalid, an error
+// that says so.
 func (s *Store) lacks(ctx context.Context, name, text string) error {
 	if _, err := s.key(ctx, name); err != nil {
 		return err
@@ -30,12 +32,12 @@ func (s *Store) lacks(ctx context.Context, name, text string) error {
 	return fmt.Errorf("%w: %s", errors.ErrUnsupported, text)
 }
 
-// Mkdir returns an error: a directory exists as soon as it has a file.
+// Mkdir returns errors.ErrUnsupported: a directory exists as soon as it contains a file.
 func (s *Store) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {
 	return s.fail("mkdir", name, s.lacks(ctx, name, "S3 has no directories to make: one comes with its first file"))
 }
 
-// Link returns an error.
+// Link returns errors.ErrUnsupported: an object has only one name.
 func (s *Store) Link(ctx context.Context, from, to string) error {
 	_, err := s.key(ctx, from)
 	if err == nil {
@@ -44,12 +46,12 @@ func (s *Store) Link(ctx context.Context, from, to string) error {
 	return s.fail("link", to, err)
 }
 
-// Symlink returns an error.
+// Symlink returns errors.ErrUnsupported: S3 has no symbolic links.
 func (s *Store) Symlink(ctx context.Context, _, name string) error {
 	return s.fail("symlink", name, s.lacks(ctx, name, "S3 has no symbolic links"))
 }
 
-// Readlink returns an error: there are no symbolic links.
+// Readlink returns fs.ErrInvalid, because no name is a symbolic link.
 func (s *Store) Readlink(ctx context.Context, name string) (string, error) {
 	_, err := s.stat(ctx, name)
 	if err == nil {
@@ -58,7 +60,7 @@ func (s *Store) Readlink(ctx context.Context, name string) (string, error) {
 	return "", s.fail("readlink", name, err)
 }
 
-// SetAttr returns an error.
+// SetAttr returns errors.ErrUnsupported: the attributes of an object cannot be set.
 func (s *Store) SetAttr(ctx context.Context, name string, a store.Attr, _ bool) error {
 	err := a.Check()
 	if err == nil {
@@ -67,7 +69,7 @@ func (s *Store) SetAttr(ctx context.Context, name string, a store.Attr, _ bool) 
 	return s.fail("setattr", name, err)
 }
 
-// Space returns an error.
+// Space returns errors.ErrUnsupported: S3 does not report free space.
 func (s *Store) Space(ctx context.Context, name string) (store.Space, error) {
 	return store.Space{}, s.fail("statfs", name, s.lacks(ctx, name, "S3 does not say how much room there is"))
 }
@@ -90,8 +92,8 @@ func (s *Store) remove(ctx context.Context, name string) error {
 	return s.removeKey(ctx, s.prefix+name)
 }
 
-// RemoveDir removes a directory that consists only of an object whose key ends in a slash, as
-// consoles make them.
+// RemoveDir removes a directory that contains no files, but exists because of an object whose key
+// is the directory's name with a slash. Web consoles create such objects.
 func (s *Store) RemoveDir(ctx context.Context, name string) error {
 	return s.fail("rmdir", name, s.removeDir(ctx, name))
 }
@@ -122,8 +124,7 @@ func (s *Store) removeDir(ctx context.Context, name string) error {
 	return s.removeKey(ctx, prefix)
 }
 
-// removeTree removes all objects in a directory, including those whose keys are not valid file
-// names.
+// removeTree removes all objects in a directory, even those whose keys are not valid file names.
 func (s *Store) removeTree(ctx context.Context, name string) error {
 	return s.fail("remove", name, s.removeAll(ctx, name))
 }
@@ -159,8 +160,9 @@ func (s *Store) removeAll(ctx context.Context, name string) error {
 }
 
 // Rename copies a file and then removes the original, because S3 cannot rename. So both names exist
-// for a while, or for good if the process dies in between. Renaming a directory returns
-// errors.ErrUnsupported. Without replace, a file that gets the new name meanwhile is not replaced.
+// for a while, and stay if the process dies in between. For a directory, Rename returns
+// errors.ErrUnsupported. Without replace, a file that gets the new name meanwhile is not
+// overwritten.
 func (s *Store) Rename(ctx context.Context, from, to string, replace bool) error {
 	return s.fail("rename", from, s.rename(ctx, from, to, replace))
 }

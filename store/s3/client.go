@@ -18,29 +18,29 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// maxKey is the most bytes that a key may have.
+// maxKey is the length, in bytes, of the longest key that S3 allows.
 const maxKey = 1024
 
-// A client sends requests about the objects below a prefix of a bucket. The requests are in
-// object.go, and the rules for sending a request again in attempts.go.
+// A client sends requests for the objects below a prefix of a bucket. object.go contains the
+// requests, and attempts.go the rules for retries.
 type client struct {
 	bucket  string
-	prefix  string // "", or it ends in a slash
+	prefix  string // "", or a prefix that ends in a slash
 	config  Config
 	server  *minio.Core
 	host    string
-	secure  bool // TLS
+	secure  bool // requests use TLS
 	signer  *signer
 	http    *transport
-	life    context.Context // cancelled by Store.Close
+	life    context.Context // context that Store.Close cancels
 	end     context.CancelCauseFunc
-	pause   time.Duration // firstPause, except in tests
+	pause   time.Duration // firstPause; shorter in tests
 	streams streams
-	memory  memory // bytes of uploads
-	uploads keySet // keys that have a resumable upload under way
+	memory  memory // limits the bytes that uploads hold in memory
+	uploads keySet // keys to which a resumable upload is in progress
 }
 
-// connect makes the client of package minio, which does not connect yet.
+// connect creates the client of package minio. It does not send anything yet.
 func (c *client) connect(e *environment) error {
 	files, err := e.read()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *client) connect(e *environment) error {
 	o := &minio.Options{Secure: c.secure, Transport: c.http, Region: region, MaxRetries: 1, BucketLookup: minio.BucketLookupAuto}
 	switch {
 	case c.config.Anonymous:
-		c.signer = &signer{creds: credentials.NewStaticV4("", "", "")} // no keys
+		c.signer = &signer{creds: credentials.NewStaticV4("", "", "")} // empty keys, so that requests are not signed
 	case c.config.Keys != nil:
 		c.signer = newSigner(c.config.Keys, nil)
 	default:
@@ -75,13 +75,13 @@ func (c *client) connect(e *environment) error {
 	return nil
 }
 
-// isAmazon reports whether a host is one of Amazon's, which can be asked for the region of a
+// isAmazon reports whether a host belongs to Amazon. Such a host can be asked for the region of a
 // bucket.
 func isAmazon(host string) bool {
 	return strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
 }
 
-// key returns the key of a name, or fs.ErrInvalid if no key can have it.
+// key returns the key for a name. It returns fs.ErrInvalid if the name cannot be part of a key.
 func (c *client) key(ctx context.Context, name string) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -96,7 +96,7 @@ func (c *client) key(ctx context.Context, name string) (string, error) {
 	return key, nil
 }
 
-// dirPrefix returns the prefix of the keys in a directory.
+// dirPrefix returns the prefix of all keys in a directory.
 func (c *client) dirPrefix(ctx context.Context, name string) (string, error) {
 	if name == "." {
 		if ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (c *client) url(name string) string {
 	return "s3://" + c.bucket + "/" + c.prefix + name
 }
 
-// fail adds the operation and the name to an error, once.
+// fail adds the operation and the name to an error, unless the error has them already.
 func (c *client) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -134,7 +134,7 @@ func (c *client) fail(op, name string, err error) error {
 // A keySet is a set of keys.
 type keySet struct {
 	mu   sync.Mutex
-	keys map[string]bool // mu
+	keys map[string]bool // guarded by mu
 }
 
 func (k *keySet) enter(key string) bool {

@@ -57,13 +57,13 @@ func (u *upload) commit() error {
 		}
 		err = u.commitWhole(whole)
 	}
-	// Do not keep the parts if a later run cannot use them: because it cannot get the name, or
-	// because it sends no parts.
+	// Discard the parts if a later run cannot use them: because the name is taken, or because a
+	// small file has no parts.
 	u.finish(u.create.Resume == "" || err == nil && !multi || errors.Is(err, fs.ErrExist) || errors.Is(err, errSent))
 	return err
 }
 
-// putOptions returns the options of the request that gives the file its name.
+// putOptions returns the options for the request that gives the file its name.
 func (u *upload) putOptions() minio.PutObjectOptions {
 	o := minio.PutObjectOptions{DisableContentSha256: true}
 	if u.create.Exclusive {
@@ -72,7 +72,7 @@ func (u *upload) putOptions() minio.PutObjectOptions {
 	return o
 }
 
-// commitWhole sends a small file.
+// commitWhole uploads a file in one request.
 func (u *upload) commitWhole(data []byte) error {
 	sum := md5.Sum(data)
 	return u.publish(u.ctx, func(ctx context.Context) error {
@@ -82,7 +82,7 @@ func (u *upload) commitWhole(data []byte) error {
 	}, hex.EncodeToString(sum[:]))
 }
 
-// commitParts sends the remaining parts, and makes the server join all of them.
+// commitParts sends the parts that are still missing, and makes the server join all parts.
 func (u *upload) commitParts(size int64) error {
 	count := (size + u.part - 1) / u.part
 	if err := u.reserve(); err != nil {
@@ -129,8 +129,8 @@ func (u *upload) commitParts(size int64) error {
 	return err
 }
 
-// sendGaps sends zeros for the parts that were not written to, and checks the lengths of the
-// others. The caller holds mu.
+// sendGaps sends zeros for parts that were never written to, and checks the lengths of all other
+// parts. The caller holds mu.
 func (u *upload) sendGaps(count, size int64) error {
 	for n := int64(0); n < count; {
 		want := min(u.part, size-n*u.part)
@@ -153,8 +153,9 @@ func (u *upload) sendGaps(count, size int64) error {
 	return nil
 }
 
-// publish calls call to make the server give the file its name. If an answer is lost, the file may
-// already have the name. In that case the object of that name has the ETag etag.
+// publish calls call, which asks the server to give the file its name. If an answer was lost, the
+// file may already have its name; then the object of that name has the ETag etag, and publish
+// succeeds.
 func (u *upload) publish(ctx context.Context, call func(context.Context) error, etag string) error {
 	tries := 0
 	err := u.c.do(ctx, func(ctx context.Context) error {
@@ -163,7 +164,7 @@ func (u *upload) publish(ctx context.Context, call func(context.Context) error, 
 	})
 	switch r, _ := errors.AsType[*RefusedError](err); {
 	case errors.Is(err, errNoUpload) && u.isThere(etag):
-		return nil // named by this upload, or by another run of it with the same parts
+		return nil // this upload has named it, or another run with the same parts
 	case u.create.Exclusive && errors.Is(err, store.ErrChanged) && tries > 1 && u.isThere(etag):
 		return fmt.Errorf("%w; all of it was sent when an answer was lost, so what has the name may be this upload", fs.ErrExist)
 	case u.create.Exclusive && errors.Is(err, store.ErrChanged):
@@ -174,7 +175,7 @@ func (u *upload) publish(ctx context.Context, call func(context.Context) error, 
 	return err
 }
 
-// isThere reports whether the object of that name has this ETag.
+// isThere reports whether the object of the upload's name has this ETag.
 func (u *upload) isThere(etag string) bool {
 	i, err := u.c.head(u.ctx, u.name, u.key)
 	return err == nil && i.etag == etag

@@ -16,7 +16,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// copy makes the server copy an object of a bucket.
+// copy makes the server copy an object, which may be in another bucket, to the key `to` of this
+// bucket.
 func (c *client) copy(ctx context.Context, bucket, from, to string, i info, replace bool) error {
 	src := minio.CopySrcOptions{Bucket: bucket, Object: from, MatchETag: i.etag}
 	if i.etag == "" {
@@ -24,7 +25,7 @@ func (c *client) copy(ctx context.Context, bucket, from, to string, i info, repl
 	}
 	if replace && i.size <= maxCopy {
 		return c.do(withPatience(ctx, maxJoin), func(ctx context.Context) error {
-			// CopyObject of Core would not send the ETag.
+			// Core's CopyObject does not send the ETag, so use the Client's.
 			_, err := c.server.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: c.bucket, Object: to}, src)
 			return err
 		})
@@ -60,7 +61,9 @@ func (c *client) copy(ctx context.Context, bucket, from, to string, i info, repl
 		return err
 	}
 	list, err := c.copyParts(ctx, bucket, from, to, id, i)
-	if err == nil && i.etag == "" { // an older file may have the name now, which unmodifiedSince would match too
+	// Without an ETag, unmodifiedSince also matches an older file that was given the name
+	// meanwhile.
+	if err == nil && i.etag == "" {
 		if now, e := c.head(ctx, i.name, from); e != nil || !now.same(i) {
 			err = cmp.Or(e, store.ErrChanged)
 		}
@@ -81,7 +84,7 @@ func (c *client) copy(ctx context.Context, bucket, from, to string, i info, repl
 	return err
 }
 
-// taken converts the error for a name that must be free, but is not, to fs.ErrExist.
+// taken converts the error for a name that had to be free, but is taken, to fs.ErrExist.
 func taken(err error) error {
 	if errors.Is(err, store.ErrChanged) {
 		return fs.ErrExist
@@ -89,7 +92,7 @@ func taken(err error) error {
 	return err
 }
 
-// copyParts makes the server copy an object into the parts of a multipart upload.
+// copyParts makes the server copy an object, range by range, to the parts of a multipart upload.
 func (c *client) copyParts(ctx context.Context, bucket, from, to, id string, i info) ([]minio.CompletePart, error) {
 	size := max(copyPart, i.size/maxParts+1)
 	list := make([]minio.CompletePart, (i.size+size-1)/size)
@@ -125,5 +128,5 @@ func (c *client) copyParts(ctx context.Context, bucket, from, to, id string, i i
 	return list, nil
 }
 
-// maxJoin bounds how long a server may take to join parts to one object, or to copy an object.
+// maxJoin is how long a server may take to join parts to an object, or to copy an object.
 const maxJoin = 15 * time.Minute

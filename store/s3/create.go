@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Create begins a file. Its size may differ from the announced size, up to 10,000 parts. Old
-// servers do not support If-None-Match; for them, an Exclusive name is checked here, and not at
-// Commit. With Resume, the upload is a [store.Resumer], even if there is no earlier upload: see
-// Match of [store.Capabilities].
+// Create begins a file. Its size may differ from the announced size, as long as 10,000 parts
+// suffice. Old servers do not support If-None-Match: for them, Exclusive is checked only here, and
+// not at Commit. With Resume, the upload is a [store.Resumer], even if there is no earlier upload:
+// see Match in [store.Capabilities].
 func (s *Store) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	u, err := s.create(ctx, name, c)
 	if err != nil {
@@ -43,7 +43,8 @@ func (s *Store) create(ctx context.Context, name string, c store.Create) (*uploa
 		switch _, err := s.stat(ctx, name); {
 		case err == nil:
 			return nil, fs.ErrExist
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission): // a user may be allowed to write but not to read
+		// A user may be allowed to write but not to read, so ErrPermission is accepted.
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
 			return nil, err
 		}
 	}

@@ -8,28 +8,31 @@
 //	defer st.Close()
 //	f, err := st.Open(ctx, "kernel") // the object boot/kernel
 //
-// Endpoint, region and keys are found as by the AWS tools: see [Config].
+// The endpoint, the region and the keys come from the same places as for the AWS tools: see
+// [Config].
 //
 // # Files
 //
-// Opening a file takes one GET of all of it, whose answer serves reads in order from the start. It
-// takes no request if a listing has just described the file: see OpenListed of
-// [store.Capabilities]. All other reads request ranges. Each request states the ETag of the object
-// that was opened as a condition, or the time of its last change if it has none. So if a file is
-// replaced meanwhile, the error is [store.ErrChanged], and the two contents are never mixed.
+// Opening a file sends one GET for the whole file, whose answer serves reads that go in order from
+// the start. If a listing has just described the file, opening it needs no request: see OpenListed
+// in [store.Capabilities]. All other reads request ranges. Each request has a condition: the ETag
+// of the object that was opened or, if it has no ETag, the time of its last change. If a file is
+// replaced while it is read, the error is [store.ErrChanged], so two contents are never mixed.
 //
-// A file up to the size of one part is written with one PUT, and a larger one with a multipart
-// upload, whose parts may be written in any order. The file gets its name only when it is complete.
+// A file that is no larger than one part is written with one PUT. A larger file is written with a
+// multipart upload, whose parts may be written in any order. A file gets its name only when it is
+// complete.
 //
 // # Directories
 //
-// S3 has no directories: a directory exists as long as a key begins with its name and a slash. An
-// object whose key is not a valid file name, such as a//b or ../x, is not listed. There are no
-// permissions, owners or links, and no times other than that of the upload.
+// S3 has no directories: a directory exists as long as at least one key begins with the directory's
+// name and a slash. Objects whose keys are not valid file names, such as a//b or ../x, are not
+// listed. There are no permissions, owners or links, and the only time of a file is the time of its
+// upload.
 //
 // # Stability
 //
 // Before version 1, a release may change names of this package, and the changelog says so.
-// The objects that it writes are plain: any S3 tool reads them.
+// The objects that it writes are plain: every S3 tool can read them.
 // The page https://github.com/haul-project/haul/blob/main/docs/versions.md has the whole promise.
 package s3

@@ -20,26 +20,26 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// maxConfigFile is the most bytes that a file of the AWS tools may have.
+// maxConfigFile is the size, in bytes, of the largest file of the AWS tools that is read.
 const maxConfigFile = 1 << 20
 
-// lookPause is the shortest time between two checks of whether a file has changed.
+// lookPause is the shortest time between two checks whether the files have changed.
 const lookPause = time.Second
 
-// A section is a section of a file of the AWS tools: its settings by name. A nested setting, such
-// as endpoint_url of s3, has the name "s3.endpoint_url".
+// A section is a section of a file of the AWS tools, and maps names to settings. A setting that is
+// nested in another one has both names: endpoint_url of s3 has the name "s3.endpoint_url".
 type section map[string]string
 
-// An environment provides the settings of the AWS tools.
+// An environment reads the settings of the AWS tools: variables and files.
 type environment struct {
 	get     func(key string) string
 	home    string
 	machine func(context.Context) (Keys, error)
 
 	mu     sync.Mutex
-	states [2]string // guarded by mu: the files' states when they were last read
-	seen   [2]string // guarded by mu: the files' states when they were last checked
-	looked time.Time // guarded by mu: time of that check
+	states [2]string // sizes and times of the files when they were last read; guarded by mu
+	seen   [2]string // sizes and times of the files when they were last checked; guarded by mu
+	looked time.Time // time of the last check; guarded by mu
 }
 
 func newEnvironment(get func(string) string) *environment {
@@ -54,8 +54,8 @@ func newEnvironment(get func(string) string) *environment {
 	return e
 }
 
-// paths returns the paths of the files of credentials and of settings, or "" for a file whose path
-// is not known.
+// paths returns the paths of the credentials file and of the settings file. A path that is not
+// known is "".
 func (e *environment) paths() [2]string {
 	path := func(variable, name string) string {
 		if p := e.get(variable); p != "" {
@@ -79,11 +79,11 @@ func (e *environment) profile() string {
 	return "default"
 }
 
-// awsFiles are the relevant sections of the files.
+// awsFiles holds the sections of the files that belong to the profile.
 type awsFiles struct{ credentials, config, services section }
 
-// read reads the files. A missing file counts as empty, but a profile that was asked for must be in
-// one of them.
+// read reads the files. A missing file counts as empty. But if a profile was requested, at least
+// one of the files must contain it.
 func (e *environment) read() (f awsFiles, err error) {
 	e.mu.Lock()
 	e.states = e.look()
@@ -109,7 +109,7 @@ func (e *environment) read() (f awsFiles, err error) {
 	return f, nil
 }
 
-// look returns the sizes and times of the files, which show whether they have changed.
+// look returns the sizes and times of the files, by which changes can be recognized.
 func (e *environment) look() (states [2]string) {
 	for i, p := range e.paths() {
 		if fi, err := os.Stat(p); err == nil {
@@ -120,7 +120,7 @@ func (e *environment) look() (states [2]string) {
 }
 
 // changed reports whether the files have changed since they were read. It returns true until they
-// are read again, because package minio asks twice.
+// are read again, because package minio calls it twice.
 func (e *environment) changed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,7 +130,7 @@ func (e *environment) changed() bool {
 	return e.seen != e.states
 }
 
-// endpoint returns the URL of the server, or "" for Amazon's.
+// endpoint returns the URL of the server that is configured, or "" if Amazon is to be used.
 func (e *environment) endpoint(f awsFiles) string {
 	if e.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") == "true" {
 		return ""
@@ -152,9 +152,9 @@ func (e *environment) region(f awsFiles) string {
 	return ""
 }
 
-// CredentialFiles returns the paths of the files that may contain keys and settings: those of the
-// AWS tools, and the tokens with which a container gets its keys. They are read again while a store
-// is in use. get is as [Config.Getenv].
+// CredentialFiles returns the paths of the files that may contain keys and settings: the files of
+// the AWS tools, and the files with the tokens by which a container gets its keys. A store reads
+// them again while it is in use. get is used like [Config.Getenv].
 func CredentialFiles(get func(string) string) []string {
 	p := newEnvironment(get).paths()
 	files := slices.DeleteFunc(p[:], func(name string) bool { return name == "" })
@@ -167,7 +167,7 @@ func CredentialServers() []string {
 	return variables("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_EC2_METADATA_SERVICE_ENDPOINT")
 }
 
-// variables returns the values of the environment variables that are set.
+// variables returns the values of those of the environment variables that are set.
 func variables(names ...string) (values []string) {
 	for _, name := range names {
 		if v := os.Getenv(name); v != "" {
@@ -177,7 +177,8 @@ func variables(names ...string) (values []string) {
 	return values
 }
 
-// readSections reads a file of the AWS tools. Its errors contain no text of the file.
+// readSections reads a file of the AWS tools. Its errors do not contain any text from the file,
+// which may be secret.
 func readSections(path string) (map[string]section, error) {
 	if path == "" {
 		return nil, nil
@@ -204,7 +205,8 @@ func readSections(path string) (map[string]section, error) {
 	return sections, nil
 }
 
-// parseSections parses the text of a file. It returns the number of the first invalid line, or 0.
+// parseSections parses the text of a file. If a line is invalid, wrong is the number of the first
+// such line; otherwise it is 0.
 func parseSections(text []byte) (sections map[string]section, wrong int) {
 	sections = map[string]section{}
 	var in section
@@ -250,7 +252,7 @@ func parseSections(text []byte) (sections map[string]section, wrong int) {
 	return sections, 0
 }
 
-// uncomment removes a comment after a value.
+// uncomment removes a comment that follows a value on the same line.
 func uncomment(value string) string {
 	for _, mark := range []string{" #", " ;", "\t#", "\t;"} {
 		value, _, _ = strings.Cut(value, mark)
@@ -258,8 +260,8 @@ func uncomment(value string) string {
 	return value
 }
 
-// machineKeys returns a function that gets the keys of this machine or container from the cloud's
-// service.
+// machineKeys returns a function that gets the keys of this machine or container from the service
+// of the cloud.
 func (e *environment) machineKeys() func(context.Context) (Keys, error) {
 	iam := &credentials.IAM{
 		Endpoint: e.get("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
@@ -280,7 +282,8 @@ func (e *environment) machineKeys() func(context.Context) (Keys, error) {
 // errNoKeys says that no keys were found.
 var errNoKeys = fmt.Errorf("%w: no access keys were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws/credentials", ErrLogin)
 
-// keys returns the keys of the environment.
+// keys returns the keys from the environment: from the variables, the files, or the cloud's
+// service.
 func (e *environment) keys(ctx context.Context) (Keys, error) {
 	if id, secret := e.get("AWS_ACCESS_KEY_ID"), e.get("AWS_SECRET_ACCESS_KEY"); id != "" && secret != "" {
 		return Keys{ID: id, Secret: secret, Token: e.get("AWS_SESSION_TOKEN")}, nil

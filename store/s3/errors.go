@@ -23,47 +23,47 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The errors of a [Store] and its server, in addition to those of package store. If a file was
-// replaced since it was opened, the error is [store.ErrChanged].
+// These are the errors of a [Store] and its server, in addition to those of package store. If a
+// file was replaced after it was opened, the error is [store.ErrChanged].
 var (
-	// ErrLost says that a connection was lost, or that the server was too busy, and that retries
+	// ErrLost says that the connection was lost, or that the server was too busy, and that retries
 	// did not help.
 	ErrLost = errors.New("the S3 server does not answer")
 
-	// ErrStalled says that the server stopped sending an answer, or sent none at all. It is an
-	// ErrLost too.
+	// ErrStalled says that the server stopped sending an answer, or did not send any. It is also an
+	// ErrLost.
 	ErrStalled = fmt.Errorf("%w: nothing has come for too long", ErrLost)
 
 	// ErrProtocol says that a server's answer does not match the request.
 	ErrProtocol = errors.New("the S3 server's answer is not right")
 
-	// ErrLogin says that the server does not accept the keys, or that there are no keys. It is an
-	// [fs.ErrPermission].
+	// ErrLogin says that the server does not accept the keys, or that there are no keys. It is also
+	// an [fs.ErrPermission].
 	ErrLogin = fmt.Errorf("%w: the keys are not accepted", fs.ErrPermission)
 
-	// ErrNoBucket says that the bucket does not exist. It is a [store.ErrUnavailable], and not an
-	// fs.ErrNotExist, which would be about a single file.
+	// ErrNoBucket says that the bucket does not exist. It is also a [store.ErrUnavailable]. It is
+	// not an fs.ErrNotExist, because that would mean that a single file is missing.
 	ErrNoBucket = fmt.Errorf("%w: there is no such bucket", store.ErrUnavailable)
 
-	// ErrEndpoint says that the server does not have the bucket, because the bucket is in another
-	// region, or because the server does not speak S3. It is a [store.ErrUnavailable].
+	// ErrEndpoint says that this server does not have the bucket, because the bucket is in another
+	// region, or because the server does not speak S3. It is also a [store.ErrUnavailable].
 	ErrEndpoint = fmt.Errorf("%w: this is not the S3 server of the bucket", store.ErrUnavailable)
 )
 
-// A RefusedError describes a refusal by the server. With errors.Is it matches an error of this
-// package or of package store, if one fits.
+// A RefusedError describes a refusal by the server. errors.Is also matches it with the error of
+// this package or of package store that fits, if there is one.
 type RefusedError struct {
 	Status  int
-	Code    string        // such as NoSuchBucket; "" if the server does not say
-	Message string        // the server's text, shortened, and safe to print
-	After   time.Duration // the server's Retry-After; 0 if the answer has no such header
-	Skew    time.Duration // how far this machine's clock is ahead of the server's, if that is the reason
-	region  string        // the region of the bucket, if the server says so
-	leads   string        // the server that the answer redirects to
+	Code    string        // code of S3, such as NoSuchBucket; "" if the answer has no code
+	Message string        // the server's text; shortened, and safe to print
+	After   time.Duration // the server's Retry-After; 0 if there is no such header
+	Skew    time.Duration // how far this machine's clock is ahead of the server's, if that caused the refusal
+	region  string        // region of the bucket, if the answer contains it
+	leads   string        // server to which the answer redirects
 	kind    error
 }
 
-// Error describes the refusal, and says what to do about it.
+// Error describes the refusal, and suggests what to do about it.
 func (e *RefusedError) Error() string {
 	text := fmt.Sprintf("the server answers %d", e.Status)
 	if e.Code != "" {
@@ -83,7 +83,7 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
-// Is reports whether the refusal is of the same kind as target.
+// Is reports whether the refusal matches target.
 func (e *RefusedError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
 
 // advice returns advice on what to do about the refusal.
@@ -124,12 +124,12 @@ func (e *RefusedError) advice() string {
 	return ""
 }
 
-// ofRegion lists the codes of a server that does not serve the region of the bucket.
+// ofRegion lists the codes that a server returns if it does not serve the region of the bucket.
 var ofRegion = []string{"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "InvalidRegion"}
 
-// kindOf returns the error that a refusal matches with errors.Is, or nil. For a missing file, and
-// for keys without permission, it requires a code of S3: revoked keys, a wrong endpoint, or any
-// proxy on the way can cause the same status.
+// kindOf returns the error that a refusal also matches with errors.Is, or nil. It takes a refusal
+// for a missing file, or for a lack of permission, only if there is a code of S3: the status alone
+// could also be caused by revoked keys, a wrong endpoint, or a proxy.
 func kindOf(code string, status int) error {
 	switch code {
 	case "NoSuchKey", "NoSuchVersion":
@@ -146,7 +146,7 @@ func kindOf(code string, status int) error {
 		return store.ErrNoSpace
 	case "NoSuchUpload":
 		return errNoUpload
-	case "ExistingObjectIsDirectory": // sent by a gateway to a directory
+	case "ExistingObjectIsDirectory": // a gateway to a file system returns this for a directory
 		return store.ErrNotRegular
 	case "ObjectParentIsFile":
 		return fs.ErrNotExist
@@ -155,7 +155,7 @@ func kindOf(code string, status int) error {
 	case slices.Contains(ofRegion, code), status/100 == 3:
 		return ErrEndpoint
 	case status == http.StatusForbidden && code != "":
-		return ErrLogin // for example, the user is suspended, or the account is
+		return ErrLogin // for example, the user or the account is suspended
 	}
 	switch status {
 	case http.StatusNotFound, http.StatusForbidden, http.StatusGone:
@@ -174,13 +174,13 @@ func kindOf(code string, status int) error {
 	return nil
 }
 
-// explain converts an error of minio-go to one of this package. a describes the answer.
+// explain converts an error of package minio to an error of this package. a describes the answer.
 func explain(err error, a *answer) error {
 	if r, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		status := r.StatusCode
 		switch {
 		case status/100 == 2 && (r.Code == "InternalError" || r.Code == "SlowDown" || r.Code == "ServiceUnavailable"):
-			status = http.StatusInternalServerError // the server noticed the error after it had sent the status
+			status = http.StatusInternalServerError // the server sent the status before it noticed the error
 		case status/100 == 2:
 			status = http.StatusBadRequest
 		}
@@ -190,7 +190,7 @@ func explain(err error, a *answer) error {
 		switch made := r.XMLName.Local == "" && r.StatusCode == a.status && a.method != http.MethodHead; {
 		case r.Code == fmt.Sprintf("%d %s", status, http.StatusText(status)):
 			r.Code = ""
-		case made: // made by package minio, from the status alone
+		case made: // package minio has made up the text from the status
 			r.Code, r.Message = "", ""
 		}
 		e := &RefusedError{Status: status, Code: servertext.Cut(r.Code), Message: servertext.Cut(r.Message), After: a.after, region: servertext.Cut(r.Region), leads: a.leads}
@@ -206,8 +206,8 @@ func explain(err error, a *answer) error {
 	return plain(err)
 }
 
-// plain removes the URL that package http adds to an error. It marks an error of package xml, which
-// could not parse an answer, as ErrProtocol.
+// plain removes the URL that package http adds to errors. It adds ErrProtocol to errors of package
+// xml, which say that an answer could not be parsed.
 func plain(err error) error {
 	u, ok := errors.AsType[*url.Error](err)
 	switch {
@@ -221,7 +221,8 @@ func plain(err error) error {
 	return u.Err
 }
 
-// isBadXML reports whether an error is one of package xml, or of an invalid value in an answer.
+// isBadXML reports whether an error means that an answer is not valid XML, or contains an invalid
+// value.
 func isBadXML(err error) bool {
 	_, syntax := errors.AsType[*xml.SyntaxError](err)
 	_, element := errors.AsType[xml.UnmarshalError](err)
@@ -230,7 +231,7 @@ func isBadXML(err error) bool {
 	return syntax || element || number || date
 }
 
-// isLoss reports whether a retry may succeed after this error.
+// isLoss reports whether a request that failed with this error may succeed if it is sent again.
 func isLoss(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrClosed) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrLogin) {
 		return false
@@ -251,25 +252,25 @@ func isLoss(err error) bool {
 		strings.Contains(err.Error(), "server sent GOAWAY") || strings.Contains(err.Error(), "transport connection broken")
 }
 
-// IsRemote reports whether the server, or the connection to it, caused an error. The end of a
-// context is not such an error.
+// IsRemote reports whether an error was caused by the server, or by the connection to it. Errors
+// from the end of a context do not count.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)
 	return remote || ok && !moved.Local
 }
 
-// A remoteError marks an error as caused by the server or the connection.
+// A remoteError marks an error that the server or the connection caused.
 type remoteError struct{ error }
 
 func (e remoteError) Unwrap() error { return e.error }
 
-// A TransferError says where a transfer stopped.
+// A TransferError says at which byte a transfer failed.
 type TransferError struct {
-	Op     string // "read"
+	Op     string // always "read"
 	URL    string
-	Offset int64 // everything before it was transferred
-	Local  bool  // the caller's writer failed
+	Offset int64 // all bytes before this one were transferred
+	Local  bool  // the failure was that of the caller's writer
 	Err    error
 }
 

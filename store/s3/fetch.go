@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// fetchChunk is the most bytes of a file that one request of FetchTo asks for.
+	// fetchChunk is the largest range, in bytes, that FetchTo requests at once.
 	fetchChunk = 8 << 20
 
-	// fetchParallel is how many of these requests are sent at once, before it is known whether more
-	// are faster.
+	// fetchParallel is the number of such requests that FetchTo sends at the same time at first,
+	// before it has measured whether more are faster.
 	fetchParallel = 4
 
-	// copyBuffer is how many bytes of an answer are read and written at once.
+	// copyBuffer is the number of bytes of an answer that are read and written at once.
 	copyBuffer = 256 << 10
 )
 
@@ -35,13 +35,13 @@ type download struct {
 	woken  chan struct{}
 
 	mu    sync.Mutex
-	plan  *pipeline.Plan // mu
-	err   error          // guarded by mu: why the download failed
-	local bool           // guarded by mu: the writer caused err
+	plan  *pipeline.Plan // guarded by mu
+	err   error          // why the download failed; guarded by mu
+	local bool           // the writer caused err; guarded by mu
 }
 
-// FetchTo writes the content from off on to w, at the offsets of the file, with several requests at
-// once. It returns how many bytes from off on were written without a gap.
+// FetchTo writes the content from off on to the same offsets of w. It sends several requests at the
+// same time. It returns the number of bytes from off on that were written without a gap.
 func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	switch {
 	case f.ctx.Err() != nil:
@@ -80,7 +80,7 @@ func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	return at - off, nil
 }
 
-// fail ends the download with an error, if it is the first one.
+// fail ends the download with err, unless it has failed before.
 func (x *download) fail(err error, local bool) {
 	x.mu.Lock()
 	if x.err == nil {
@@ -97,7 +97,7 @@ func (x *download) wake() {
 	}
 }
 
-// step sends the requests that are due, and reports whether the download is over.
+// step sends the requests that can be sent now, and reports whether the download is over.
 func (x *download) step() (over bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -107,7 +107,7 @@ func (x *download) step() (over bool) {
 	link := x.plan.Link()
 	for session := range x.plan.Sessions() {
 		if link.Outstanding(session) > 0 {
-			continue // a session is a connection, with one request at a time
+			continue // a session here is a connection, which handles one request at a time
 		}
 		if q, due := x.plan.Next(time.Now(), session); due {
 			x.work.Go(func() { x.part(q) })
@@ -116,7 +116,7 @@ func (x *download) step() (over bool) {
 	return false
 }
 
-// part transfers one range, with as many requests as it takes.
+// part transfers one range. If a request fails, it sends another one for the rest.
 func (x *download) part(q pipeline.Request) {
 	e := new(attempts)
 	for at, end := q.Offset, q.Offset+int64(q.Len); at < end; {
@@ -151,8 +151,8 @@ func (x *download) part(q pipeline.Request) {
 	x.wake()
 }
 
-// copy writes data from an open answer that reaches off, or from a new request for the range. It
-// returns how many bytes it wrote.
+// copy writes data from off on, up to end. It uses an open answer that contains the data, or sends
+// a new request. It returns the number of bytes written.
 func (x *download) copy(off, end int64) (n int64, local bool, err error) {
 	st := x.f.c.streams.take(x.f.ctx, off)
 	if st == nil {
@@ -168,7 +168,7 @@ func (x *download) copy(off, end int64) (n int64, local bool, err error) {
 	defer copyBuffers.Put(buf)
 	for st.at < end {
 		at := st.at
-		got, err := st.Read(buf[:min(end-at, copyBuffer)]) // the answer may be longer than the range
+		got, err := st.Read(buf[:min(end-at, copyBuffer)]) // the answer may extend beyond the range
 		if got > 0 {
 			if _, e := x.w.WriteAt(buf[:got], at); e != nil {
 				return n, true, e
@@ -179,6 +179,8 @@ func (x *download) copy(off, end int64) (n int64, local bool, err error) {
 			return n, false, err
 		}
 	}
-	_, _ = st.body.Read(buf[:1]) // read the end, so that the connection can be reused
+	// Read the end of the body, so that the connection can be reused. The data is complete, so an
+	// error does not matter.
+	_, _ = st.body.Read(buf[:1])
 	return n, false, nil
 }

@@ -24,36 +24,36 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// A read requests just the range that it needs. If reads follow each other in order, the second one
-// requests firstRun bytes, and each further one runGrowth times as many, since each request costs a
-// round trip.
+// A read requests only the range that it needs. But if reads follow each other in order, the second
+// one requests firstRun bytes, and each further request is runGrowth times as large, because each
+// request costs a round trip.
 const (
 	firstRun  = 1 << 20
 	runGrowth = 4
 )
 
-// A file is an object that is open for reading. Each request states its ETag, or else the time of
-// its last change, as a condition.
+// A file is an object that is open for reading. Each request contains a condition, so that only the
+// opened version is read: its ETag or, if it has none, the time of its last change.
 type file struct {
 	c      *client
 	name   string
 	key    string
 	info   info
-	listed bool            // opened without a request: see openListed
-	ctx    context.Context // cancelled by Close
+	listed bool            // it was opened without a request, by openListed
+	ctx    context.Context // context that Close cancels
 	cancel context.CancelCauseFunc
 
 	mu   sync.Mutex
-	next int64 // guarded by mu: where the last read ended
-	run  int64 // guarded by mu: size of the last request for a read in order
-	told bool  // guarded by mu: as in info, updated by later answers
-	md5  bool  // guarded by mu
+	next int64 // offset at which the last read ended; guarded by mu
+	run  int64 // size of the last request for a read in order; guarded by mu
+	told bool  // like info.told, but updated by later answers; guarded by mu
+	md5  bool  // like info.md5, but updated by later answers; guarded by mu
 }
 
 var _ store.Identifier = (*file)(nil)
 
-// Open opens an object for reading. It requests the whole object, so that the first reader waits
-// for only one answer. The result has FetchTo, Hash and Version: see package treecopy.
+// Open opens an object for reading. It already requests the whole object, so that the first read
+// waits for one answer only. The result has FetchTo, Hash and Version, which package treecopy uses.
 func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := s.open(ctx, name)
 	if err != nil {
@@ -62,12 +62,13 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	return f, nil
 }
 
-// openListed opens a file that a listing of the store, or Stat, has just described, without a
-// request. If the file has changed since, the first read returns [store.ErrChanged]. A file that is
-// empty, or has no ETag, is opened as by Open.
+// openListed opens a file that a listing, or Stat, has just described, and sends no request. If the
+// file has changed since, the first read returns [store.ErrChanged]. A file that is empty or has no
+// ETag is opened by Open instead.
 func (s *Store) openListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	i, ok := listed.(info)
-	if !ok || i.dir || i.etag == "" || i.size == 0 { // an empty file would never be checked, because nothing is read from it
+	// If the file is empty, nothing is read from it, so a change would go unnoticed.
+	if !ok || i.dir || i.etag == "" || i.size == 0 {
 		return s.Open(ctx, name)
 	}
 	key, err := s.key(ctx, name)
@@ -108,7 +109,7 @@ func (s *Store) open(ctx context.Context, name string) (*file, error) {
 	return nil, err
 }
 
-// getAll requests all of the object, and sets its description.
+// getAll requests the whole object, and stores its description in f.
 func (f *file) getAll() (body io.ReadCloser, err error) {
 	a := new(answer)
 	ctx := context.WithValue(context.WithValue(f.ctx, wholeKey{}, true), answerKey{}, a)
@@ -144,11 +145,11 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// Version returns the ETag, or else the time of the last change. Two files have the same version
-// only if they have the same content.
+// Version returns the ETag or, without an ETag, the time of the last change. If two files of a
+// name have the same version, they have the same content.
 func (f *file) Version() string { return f.info.version() }
 
-// Identity is derived from the server, the key and the ETag.
+// Identity returns an identity that is computed from the server, the key and the ETag.
 func (f *file) Identity() (store.Identity, bool) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", f.c.host, f.c.bucket, f.key, f.info.etag))
 	at := f.info.time.UnixNano()
@@ -157,12 +158,12 @@ func (f *file) Identity() (store.Identity, bool) {
 	}, true
 }
 
-// Location returns the URL.
+// Location returns the URL of the file.
 func (f *file) Location() store.Location { return store.Location{Path: f.c.url(f.name)} }
 
-// Hash returns the MD5 of the whole file if the ETag is the MD5. For a file that was listed and has
-// not been read yet, it asks the server whether that is so. If MD5 is not among the algorithms, it
-// asks for the SHA-256 or SHA-1 that the server stores for some uploads.
+// Hash returns the MD5 of the whole file, if the ETag is the MD5. If the file was opened from a
+// listing and not read yet, Hash has to ask the server whether it is. If algorithms do not include
+// "md5", Hash asks for the SHA-256 or the SHA-1, which the server stores for some uploads.
 func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
 	if off == 0 && n == f.info.size && !slices.Contains(algorithms, "md5") {
 		return f.checksum(ctx, algorithms)
@@ -191,9 +192,9 @@ func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (st
 	return "md5", sum, nil
 }
 
-// checksum returns the checksum that the server stores of the whole object, by the first algorithm
-// for which the server has one. For an object of several parts the server stores a hash of part
-// hashes, which is of no use here.
+// checksum returns the checksum of the whole object that the server stores, by the first of the
+// algorithms for which there is one. For an object of several parts, the server may have only a
+// hash of the hashes of the parts, which cannot be used here.
 func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byte, error) {
 	if !slices.Contains(algorithms, "sha256") && !slices.Contains(algorithms, "sha1") {
 		return "", nil, errors.ErrUnsupported
@@ -216,7 +217,8 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 	kept := map[string]string{"sha256": o.ChecksumSHA256, "sha1": o.ChecksumSHA1}
 	sizes := map[string]int{"sha256": sha256.Size, "sha1": sha1.Size}
 	for _, a := range algorithms {
-		sum, err := base64.StdEncoding.DecodeString(kept[a]) // a checksum of part hashes ends in the number of parts, and does not decode
+		// The hash of several parts' hashes ends in the number of parts, so it does not decode.
+		sum, err := base64.StdEncoding.DecodeString(kept[a])
 		if err == nil && kept[a] != "" && len(sum) == sizes[a] && (o.ChecksumMode == "" || o.ChecksumMode == minio.ChecksumFullObjectMode.String()) {
 			return a, sum, nil
 		}
@@ -224,14 +226,15 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 	return "", nil, errors.ErrUnsupported
 }
 
-// tell records the facts in an answer that a listing lacks.
+// tell records whether the ETag is the MD5. An answer about the object says so, but a listing does
+// not.
 func (f *file) tell(i info) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.told, f.md5 = true, i.md5
 }
 
-// Close ends all reads under way.
+// Close cancels all reads in progress.
 func (f *file) Close() error {
 	if f.ctx.Err() != nil {
 		return f.c.fail("close", f.name, fs.ErrClosed)
@@ -241,7 +244,7 @@ func (f *file) Close() error {
 	return nil
 }
 
-// get requests a range of at least one byte.
+// get requests n bytes at off; n is at least 1.
 func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	o := minio.GetObjectOptions{}
 	if err := o.SetRange(off, off+n-1); err != nil {
@@ -278,7 +281,7 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	return body, err
 }
 
-// check compares an answer with the request.
+// check returns an error unless the answer has the requested range of the opened version.
 func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
 	if got.ETag != f.info.etag {
 		return fmt.Errorf("%w: its ETag was %q and is %q", store.ErrChanged, servertext.Cut(f.info.etag), servertext.Cut(got.ETag))
@@ -298,8 +301,8 @@ func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
 	return nil
 }
 
-// ReadAt reads the file's bytes at off. Reading in order takes one request for many reads, however
-// small they are.
+// ReadAt reads the file's bytes at off. If the file is read in order, one request serves many
+// reads, even small ones.
 func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	switch {
 	case f.ctx.Err() != nil:
@@ -339,7 +342,7 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readSome reads a piece at off, from an open answer that reaches off, or from a new one.
+// readSome reads some bytes at off: from an open answer that contains them, or from a new one.
 func (f *file) readSome(p []byte, off int64) (int, error) {
 	st := f.c.streams.take(f.ctx, off)
 	if st == nil {
@@ -364,13 +367,13 @@ func (f *file) readSome(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// begin requests the data at off: need bytes, or more if the file is being read in order.
+// begin requests data at off: `need` bytes or, if the file is being read in order, more.
 func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
 	f.mu.Lock()
 	run := need
 	switch {
 	case off == 0 && f.listed && f.run == 0:
-		f.run, run = firstRun, f.info.size // as in Open
+		f.run, run = firstRun, f.info.size // request the whole file, as Open does
 	case off == f.next && off > 0:
 		f.run = min(max(runGrowth*f.run, firstRun), f.info.size)
 		run = max(f.run, need)
@@ -381,7 +384,8 @@ func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
 	return body, run, err
 }
 
-// OpenFile opens a file for reading. An object cannot be written in place.
+// OpenFile opens a file for reading. Writing returns errors.ErrUnsupported, as an object cannot be
+// written in place.
 func (s *Store) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	err := a.Check()
 	if err == nil && a.Writes() {
@@ -397,7 +401,7 @@ func (s *Store) OpenFile(ctx context.Context, name string, a store.Access) (stor
 	return handle{f, s}, nil
 }
 
-// A handle is a file that can only be read.
+// A handle is a file opened by OpenFile. It can only be read.
 type handle struct {
 	*file
 	s *Store
@@ -405,14 +409,14 @@ type handle struct {
 
 func (h handle) refuse(op string) error { return h.c.fail(op, h.name, rules.ErrNotWriting) }
 
-// WriteAt returns an error.
+// WriteAt returns an error, because the handle is open for reading only.
 func (h handle) WriteAt([]byte, int64) (int, error) { return 0, h.refuse("write") }
 
-// Truncate returns an error.
+// Truncate returns an error, because the handle is open for reading only.
 func (h handle) Truncate(int64) error { return h.refuse("truncate") }
 
-// SetAttr returns an error: an object has no attributes that can be set.
+// SetAttr returns an error, because the attributes of an object cannot be set.
 func (h handle) SetAttr(a store.Attr) error { return h.s.SetAttr(h.ctx, h.name, a, true) }
 
-// Sync does nothing.
+// Sync does nothing, because nothing can be written.
 func (h handle) Sync() error { return nil }

@@ -14,32 +14,33 @@ import (
 
 // An info describes an object, or a directory.
 type info struct {
-	name string // the last element
+	name string // last element of the name
 	dir  bool
 	size int64
 	time time.Time
 	etag string // without quotes; "" if the object has no ETag
-	md5  bool   // whether the ETag is the MD5 of the content
-	told bool   // whether md5 is known: an answer about this object says so, a listing does not
+	md5  bool   // the ETag is the MD5 of the content
+	told bool   // md5 is known: an answer about this object shows it, a listing does not
 
-	// settled says that the server's clock is at least settleTime after time, so that a later write
-	// gets another time. Only then can time distinguish versions without an ETag (RFC 9110
-	// §8.8.2.2).
+	// settled says that the last change was at least settleTime ago, by the server's clock, so that
+	// a later change results in a different time. Only then does the time distinguish versions of
+	// an object without an ETag (RFC 9110 §8.8.2.2).
 	settled bool
 }
 
 const settleTime = 2 * time.Second
 
-// unmodifiedSince returns a time for a condition on an object without an ETag. The last change of
-// the object is before that time, and any later change is not. The second is added because
-// versitygw treats a change at exactly the given time as later.
+// unmodifiedSince returns a time for the If-Unmodified-Since condition on an object without an
+// ETag: the last change was before that time, and a later change will not be. It is one second
+// after the last change, because versitygw treats a change at exactly the given time as later.
 func (i info) unmodifiedSince() time.Time { return i.time.UTC().Add(time.Second) }
 
-// errUnsettled says that two versions of an object cannot be distinguished.
+// errUnsettled says that the object may change without a visible difference, because it has no ETag
+// and its last change was too recent.
 var errUnsettled = fmt.Errorf("%w (%w): it has no ETag, as files that were not put there by S3, and by the server's clock it has changed within the last 2 s, or will; open it again later", store.ErrUnsettled, ErrProtocol)
 
-// version returns a string that is the same for two objects of one name only if they have the same
-// content, or "" if nothing shows that.
+// version returns a string that identifies the content: if it is the same for two objects of one
+// name, they have the same content. It returns "" if nothing identifies the content.
 func (i info) version() string {
 	if i.etag == "" && i.settled {
 		return i.time.UTC().Format(http.TimeFormat)
@@ -47,13 +48,13 @@ func (i info) version() string {
 	return i.etag
 }
 
-// same reports whether two descriptions are of the same version.
+// same reports whether two descriptions are of the same version of an object.
 func (i info) same(o info) bool {
 	return i.etag == o.etag && i.size == o.size && (i.etag != "" || i.time.Equal(o.time))
 }
 
-// settledInfo describes the object that an answer is about. From the date of the answer it also
-// determines whether the object is settled.
+// settledInfo describes the object that an answer is about. It compares the date of the answer with
+// the object's time to set settled.
 func settledInfo(name string, o minio.ObjectInfo, a *answer) (info, error) {
 	i, err := infoOf(name, o)
 	i.settled = !a.date.IsZero() && !i.time.After(a.date.Add(-settleTime))
@@ -80,10 +81,10 @@ func (i info) IsDir() bool { return i.dir }
 
 func (i info) Sys() any { return nil }
 
-// Version returns the ETag, as for an open file.
+// Version returns the ETag. Unlike [store.Versioned] of an open file, it does not use the time.
 func (i info) Version() string { return i.etag }
 
-// Mode returns default permissions, as S3 has none.
+// Mode returns default permissions, because S3 has no permissions.
 func (i info) Mode() fs.FileMode {
 	if i.dir {
 		return fs.ModeDir | 0o755

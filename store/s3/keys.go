@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// renewBefore is how long before their expiry keys are renewed.
+	// renewBefore is how long before they expire keys are renewed.
 	renewBefore = time.Minute
 
 	// renewPause is the shortest time between two requests for new keys after a refusal.
 	renewPause = 10 * time.Second
 
-	// keysTimeout bounds how long the cloud's service that provides keys may take to answer.
+	// keysTimeout limits how long the cloud's service that provides keys may take to answer.
 	keysTimeout = 5 * time.Second
 
-	// metadataTimeout bounds how long a connection to that service may take. Outside of a cloud, no
-	// server has its address.
+	// metadataTimeout limits how long connecting to that service may take. Outside of a cloud,
+	// nothing answers at its address.
 	metadataTimeout = 2 * time.Second
 )
 
-// Keys are the keys that sign requests. They print as "(secret)".
+// Keys are the keys that sign requests. They are printed as "(secret)".
 type Keys struct {
 	ID, Secret string
-	Token      string    // of a session; "" for none
-	Expires    time.Time // zero for keys that do not expire
+	Token      string    // session token; "" if there is no session
+	Expires    time.Time // zero if the keys do not expire
 }
 
 // String returns "(secret)", to keep the keys out of logs.
@@ -44,11 +44,11 @@ type signer struct {
 	changed func() bool // reports whether the source of the keys has changed; nil if it never changes
 	creds   *credentials.Credentials
 
-	// Guarded by the lock of creds:
+	// The lock of creds guards this field:
 	keys Keys
 
-	asked   atomic.Int64 // how often keys were received that differ from the previous ones
-	renewed atomic.Int64 // when renew last asked for keys, in Unix nanoseconds
+	asked   atomic.Int64 // how many times the keys that were received differed from the keys before
+	renewed atomic.Int64 // when renew last requested keys, in Unix nanoseconds
 }
 
 func newSigner(get func(context.Context) (Keys, error), changed func() bool) *signer {
@@ -57,7 +57,7 @@ func newSigner(get func(context.Context) (Keys, error), changed func() bool) *si
 	return g
 }
 
-// RetrieveWithCredContext returns the keys. Package minio holds a lock while it runs.
+// RetrieveWithCredContext returns the keys. Package minio holds a lock during the call.
 func (g *signer) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
 	ctx := context.Background()
 	if cc != nil && cc.Context != nil {
@@ -70,7 +70,7 @@ func (g *signer) RetrieveWithCredContext(cc *credentials.CredContext) (credentia
 		err = fmt.Errorf("%w: they are empty", ErrLogin)
 	}
 	if err != nil && g.keys.ID != "" && (g.keys.Expires.IsZero() || time.Now().Before(g.keys.Expires)) {
-		keys, err = g.keys, nil // for example, while the file is being written
+		keys, err = g.keys, nil // keep the old keys if, for example, the file is just being written
 	}
 	if err != nil {
 		return credentials.Value{}, err
@@ -85,17 +85,18 @@ func (g *signer) RetrieveWithCredContext(cc *credentials.CredContext) (credentia
 	}, nil
 }
 
-// Retrieve is for callers of the old interface.
+// Retrieve returns the keys, for callers of minio's old interface.
 func (g *signer) Retrieve() (credentials.Value, error) { return g.RetrieveWithCredContext(nil) }
 
-// IsExpired reports whether the keys must be renewed.
+// IsExpired reports whether the keys must be renewed: they expire soon, or their source has
+// changed.
 func (g *signer) IsExpired() bool {
 	soon := !g.keys.Expires.IsZero() && time.Until(g.keys.Expires) < renewBefore
 	return soon || g.changed != nil && g.changed()
 }
 
-// renew asks for new keys after a request was refused, and reports whether the keys now differ from
-// the keys of the request. before is the value of asked at the time of the request.
+// renew requests new keys after the server refused a request. It reports whether the keys now
+// differ from those of the request. before is the value of asked when the request was made.
 func (g *signer) renew(ctx context.Context, before int64) bool {
 	if g.get == nil {
 		return false

@@ -17,24 +17,24 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// listPage is how many keys are requested at once, the most that S3 allows.
+// listPage is the number of keys that are requested at once, which is the most that S3 allows.
 const listPage = 1000
 
-// A listing lists the keys below a prefix, page by page. Without recursive, a key that ends in a
-// slash stands for all keys that begin with it.
+// A listing lists the keys that begin with a prefix, page by page. Unless recursive is set, all
+// keys in a subdirectory are listed as one, which ends in a slash.
 type listing struct {
 	c         *client
 	ctx       context.Context
 	prefix    string
 	recursive bool
-	key, dir  string // the highest key and the highest prefix so far
+	key, dir  string // highest key, and highest subdirectory, that were received so far
 
 	next func() (minio.ObjectInfo, bool)
 	stop func()
 }
 
 func (c *client) list(ctx context.Context, prefix string, recursive bool) *listing {
-	// All pages are requested with the context of the first.
+	// All pages are requested with the context of the first one.
 	ctx = context.WithValue(ctx, answerKey{}, new(answer))
 	return &listing{c: c, ctx: ctx, prefix: prefix, recursive: recursive}
 }
@@ -46,7 +46,7 @@ func (l *listing) close() {
 	l.next, l.stop = nil, nil
 }
 
-// begin requests the keys after those received so far.
+// begin requests the keys that follow the keys received so far.
 func (l *listing) begin(ctx context.Context) {
 	l.close()
 	o := minio.ListObjectsOptions{Prefix: l.prefix, Recursive: l.recursive, MaxKeys: listPage, FetchOwner: new(bool)}
@@ -56,7 +56,8 @@ func (l *listing) begin(ctx context.Context) {
 	l.next, l.stop = iter.Pull(l.c.server.ListObjectsIter(ctx, l.c.bucket, o))
 }
 
-// entry returns the next key, or io.EOF after the last. If a page is lost, it is requested again.
+// entry returns the next key. After the last key it returns io.EOF. If requesting a page fails, it
+// tries again.
 func (l *listing) entry() (o minio.ObjectInfo, err error) {
 	for e := new(attempts); ; {
 		if l.ctx.Err() != nil {
@@ -68,7 +69,7 @@ func (l *listing) entry() (o minio.ObjectInfo, err error) {
 				l.begin(ctx)
 			}
 			if o, more = l.next(); o.Err != nil {
-				l.close() // a failed listing ends early; do not take that for its end
+				l.close() // a failed listing stops early; it must not be taken for complete
 			}
 			return o.Err
 		})
@@ -91,7 +92,8 @@ func (l *listing) entry() (o minio.ObjectInfo, err error) {
 	}
 }
 
-// check refuses a listing that repeats itself. Both keys and prefixes must ascend.
+// check returns an error if a listing repeats itself: both keys and subdirectories must come in
+// ascending order.
 func (l *listing) check(o minio.ObjectInfo) error {
 	high := &l.key
 	if !l.recursive && o.ETag == "" && strings.HasSuffix(o.Key, "/") && o.Key != l.prefix {
@@ -104,8 +106,8 @@ func (l *listing) check(o minio.ObjectInfo) error {
 	return nil
 }
 
-// OpenDir lists a directory in pieces, however large it is. Keys that are not valid file names are
-// omitted: see the package's comment.
+// OpenDir opens a directory of any size, to be listed in pieces. Objects whose keys are not valid
+// file names are omitted: see the package comment.
 func (s *Store) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	e, err := s.openDir(ctx, name)
 	if err != nil {
@@ -120,7 +122,7 @@ func (s *Store) openDir(ctx context.Context, name string) (*entries, error) {
 		return nil, err
 	}
 	e := &entries{name: name, l: s.list(ctx, prefix, false)}
-	// A directory exists if it has a key. The bucket itself may be empty.
+	// A directory exists if at least one key is in it. Only the root may be empty.
 	first, err := e.l.entry()
 	switch {
 	case err == io.EOF && name == ".":
@@ -137,13 +139,13 @@ func (s *Store) openDir(ctx context.Context, name string) (*entries, error) {
 	return e, nil
 }
 
-// entries is an open directory.
+// An entries is an open directory.
 type entries struct {
 	name  string
 	l     *listing
-	first *minio.ObjectInfo // received already, but not returned yet
+	first *minio.ObjectInfo // an entry that was already received, but not returned yet; nil if there is no such entry
 	over  bool
-	ended bool // closed
+	ended bool // Close was called
 }
 
 // Next implements [store.Entries].
@@ -168,7 +170,7 @@ func (e *entries) Next(into []fs.FileInfo) (n int, err error) {
 	return n, nil
 }
 
-// entry returns the next entry that is a file or a directory.
+// entry returns the next entry that has a valid name.
 func (e *entries) entry() (fs.FileInfo, error) {
 	for !e.over {
 		var o minio.ObjectInfo
@@ -205,7 +207,7 @@ func (e *entries) Close() error {
 	return nil
 }
 
-// ReadDir lists a directory of up to 65536 entries, sorted by name.
+// ReadDir returns the entries of a directory, at most 65536, sorted by name.
 func (s *Store) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	list, err := s.readDir(ctx, name)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// A memory bounds the use of a resource: bytes of uploads, or requests. Callers that want more than
-// is free wait, and are served in the order of their calls.
+// A memory limits the use of a resource: bytes of uploads, or requests. Callers that want more than
+// is free wait, in the order of their calls.
 type memory struct {
 	mu      sync.Mutex
-	free    int64     // mu: bytes
-	waiting []*waiter // mu
+	free    int64     // unused units of the resource; guarded by mu
+	waiting []*waiter // callers that wait, in order; guarded by mu
 }
 
 type waiter struct {
@@ -18,7 +18,8 @@ type waiter struct {
 	ready chan struct{}
 }
 
-// take takes n units, and waits until they are free.
+// take waits until n units are free, and takes them. If ctx ends first, it takes nothing and
+// returns an error.
 func (m *memory) take(ctx context.Context, n int64) error {
 	m.mu.Lock()
 	if len(m.waiting) == 0 && m.free >= n {
@@ -39,16 +40,16 @@ func (m *memory) take(ctx context.Context, n int64) error {
 	for i, o := range m.waiting {
 		if o == w {
 			m.waiting = append(m.waiting[:i:i], m.waiting[i+1:]...)
-			m.serve() // this caller may have blocked others
+			m.serve() // this caller may have kept smaller requests after it waiting
 			return context.Cause(ctx)
 		}
 	}
-	m.free += n // its turn came while ctx ended
+	m.free += n // the units were assigned to this caller just when ctx ended, so give them back
 	m.serve()
 	return context.Cause(ctx)
 }
 
-// give returns n units.
+// give returns n units that take has taken.
 func (m *memory) give(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +57,7 @@ func (m *memory) give(n int64) {
 	m.serve()
 }
 
-// serve gives free units to waiting callers. The caller holds mu.
+// serve assigns free units to waiting callers. The caller holds mu.
 func (m *memory) serve() {
 	for len(m.waiting) > 0 && m.free >= m.waiting[0].n {
 		w := m.waiting[0]

@@ -12,13 +12,13 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// maxForget bounds how long a server may take to discard an upload.
+// maxForget limits the time that a server may take to discard an upload.
 const maxForget = 10 * time.Second
 
-// head describes an object. A refusal of a HEAD has no body, so head sends another request to learn
-// the reason for any refusal, except that the file is missing. It accepts that a file is missing
-// only if another request shows that the server speaks S3 and accepts the keys, because with wrong
-// keys a HEAD may get the same answer.
+// head describes an object. A refusal of a HEAD has no body, so if the server refuses, head sends a
+// second request to learn the reason. With wrong keys, some servers answer as if the file were
+// missing, so head trusts that answer only if another request shows that the server speaks S3 and
+// accepts the keys.
 func (c *client) head(ctx context.Context, name, key string) (i info, err error) {
 	a := new(answer)
 	err = c.do(context.WithValue(ctx, answerKey{}, a), func(ctx context.Context) error {
@@ -35,8 +35,8 @@ func (c *client) head(ctx context.Context, name, key string) (i info, err error)
 	return i, c.why(ctx, key, err)
 }
 
-// why asks for the first byte of an object, to find out why a HEAD was refused. If that request
-// succeeds, it returns the refusal itself.
+// why requests the first byte of an object, to learn why a HEAD was refused. If that request
+// succeeds, it returns refusal itself.
 func (c *client) why(ctx context.Context, key string, refusal error) error {
 	why := c.do(ctx, func(ctx context.Context) error {
 		o := minio.GetObjectOptions{}
@@ -48,13 +48,13 @@ func (c *client) why(ctx context.Context, key string, refusal error) error {
 		return err
 	})
 	e, refused := errors.AsType[*RefusedError](why)
-	if why == nil || refused && e.Status == http.StatusRequestedRangeNotSatisfiable { // an empty object
+	if why == nil || refused && e.Status == http.StatusRequestedRangeNotSatisfiable { // the object is empty
 		return refusal
 	}
 	return why
 }
 
-// hasAny reports whether any key begins with a prefix.
+// hasAny reports whether at least one key begins with a prefix.
 func (c *client) hasAny(ctx context.Context, prefix string) (there bool, err error) {
 	err = c.do(ctx, func(ctx context.Context) error {
 		there = false
@@ -73,7 +73,7 @@ func (c *client) removeKey(ctx context.Context, key string) error {
 	})
 }
 
-// removeKeys removes objects in one request.
+// removeKeys removes objects in a single request.
 func (c *client) removeKeys(ctx context.Context, keys []string) error {
 	return c.do(ctx, func(ctx context.Context) error {
 		objects := make(chan minio.ObjectInfo, len(keys))
@@ -91,8 +91,8 @@ func (c *client) removeKeys(ctx context.Context, keys []string) error {
 	})
 }
 
-// contentHash returns the SHA-256 of a request's body, for the signature, or "" if TLS protects the
-// body.
+// contentHash returns the SHA-256 of a request's body, which the signature includes. It returns ""
+// with TLS, which already protects the body.
 func (c *client) contentHash(data []byte) string {
 	if c.secure {
 		return ""
@@ -102,7 +102,7 @@ func (c *client) contentHash(data []byte) string {
 }
 
 // abort discards a multipart upload on the server. If that fails, a lifecycle rule of the bucket
-// has to discard it: see docs/guide.md.
+// must discard it: see docs/guide.md.
 func (c *client) abort(ctx context.Context, key, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxForget)
 	defer cancel()

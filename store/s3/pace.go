@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// minPace is the least number of requests that may wait for an answer, however busy the server is.
-// With fewer, requests for objects that hang could block all others.
+// minPace is the lowest limit of a pace, however busy the server is. With a lower limit, a few
+// requests that get no answer could block all others.
 const minPace = 32
 
-// A pace bounds how many requests wait for an answer at a time. The bound starts at the number of
-// connections. When the server says that it is too busy, the bound becomes half of the number of
-// requests under way. Then it grows by one each time as many requests have been answered as it
-// allows.
+// A pace limits the number of requests that wait for an answer at the same time. At first the limit
+// is the number of connections. When the server says that it is too busy, the limit becomes half
+// the number of requests in progress. After that it grows by one whenever as many requests as the
+// limit allows have been answered.
 type pace struct {
-	room memory // requests that may be sent
+	room memory // requests that may be sent now
 
 	mu      sync.Mutex
-	ceiling int // constant
-	most    int // guarded by mu: the bound
-	out     int // guarded by mu: number of requests under way
-	lowered int // guarded by mu: how often most was lowered
-	answers int // guarded by mu: answers since most changed
+	ceiling int // highest limit; constant
+	most    int // current limit; guarded by mu
+	out     int // number of requests in progress; guarded by mu
+	lowered int // how many times most was lowered; guarded by mu
+	answers int // answers since most was last changed; guarded by mu
 }
 
 func (p *pace) init(ceiling int) {
@@ -30,7 +30,7 @@ func (p *pace) init(ceiling int) {
 	p.room.free = int64(ceiling)
 }
 
-// begin waits until a request may be sent. at must be passed to end.
+// begin waits until a request may be sent. The caller must pass at to end.
 func (p *pace) begin(ctx context.Context) (at int, err error) {
 	if err := p.room.take(ctx, 1); err != nil {
 		return 0, err
@@ -41,8 +41,8 @@ func (p *pace) begin(ctx context.Context) (at int, err error) {
 	return p.lowered, nil
 }
 
-// end records that a request has ended, and whether the server was too busy for it. A request that
-// was sent before the bound was lowered does not lower it again.
+// end records that a request has ended. busy means that the server was too busy for it, so that the
+// limit is lowered, unless it was lowered already since the request was sent.
 func (p *pace) end(at int, busy bool) {
 	p.mu.Lock()
 	was := p.most
@@ -65,7 +65,7 @@ func (p *pace) end(at int, busy bool) {
 	p.room.give(int64(1 + change))
 }
 
-// isBusy reports whether an answer says that there are too many requests.
+// isBusy reports whether a status means that the server receives too many requests.
 func isBusy(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }

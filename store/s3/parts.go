@@ -11,42 +11,46 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Bounds of uploads. Parts have 8 MiB, or more if there would be too many.
+// These are limits of uploads. A part has minPart bytes, or more if the file would need more than
+// maxParts parts.
 const (
 	minPart = 8 << 20
 	maxPart = 64 << 20
 
-	// unknownPart is the size of the parts of a file of unknown size.
+	// unknownPart is the size of the parts, in bytes, if the size of the file is not known.
 	unknownPart = 16 << 20
 
-	// maxParts is the most parts that S3 accepts.
+	// maxParts is the largest number of parts that S3 accepts.
 	maxParts = 10_000
 
-	// markUnit and markRange make a resumable upload recognizable: its parts are longer by 1 to
-	// markRange times markUnit bytes. See markedPart.
+	// markUnit and markRange are used to recognize a resumable upload by the size of its parts:
+	// they are larger than usual by a multiple of markUnit bytes, from 1 to markRange times. See
+	// markedPart.
 	markUnit  = 64
 	markRange = 1 << 15
 
-	// uploadMemory is the largest number of bytes that an upload holds, unless minBuffers parts are
-	// larger. maxSpans bounds the number of pieces in which a part may be written. If a part has
-	// more, it is not recognized as full, and is sent only when it has to be.
+	// uploadMemory is the most data, in bytes, that an upload holds in memory; but it may always
+	// hold minBuffers parts. maxSpans is the largest number of separate pieces of a part that are
+	// tracked. A part with more pieces is not recognized as full, so it is sent only when it must
+	// be.
 	uploadMemory = 64 << 20
 	minBuffers   = 4
 	maxSpans     = 1024
 )
 
 var (
-	// errTooLarge says that a file is too large for the size of its parts.
+	// errTooLarge says that a file needs more parts than S3 accepts.
 	errTooLarge = errors.New("the file is too large for an S3 upload")
 
-	// errSent says that a part can no longer be changed.
+	// errSent says that a write concerns a part that was already sent, and so cannot be changed.
 	errSent = fmt.Errorf("%w: these bytes have been sent, and S3 does not change or return parts of an upload; write in order, or within %d MiB", errors.ErrUnsupported, uploadMemory>>20)
 
-	// errNoUpload says that a multipart upload no longer exists.
+	// errNoUpload says that a multipart upload no longer exists on the server.
 	errNoUpload = fmt.Errorf("%w, and has ended this upload", store.ErrBusy)
 )
 
-// partFor returns the size of the parts of a file, or errTooLarge if there would be too many.
+// partFor returns the size of the parts for a file of size bytes, or errTooLarge if the file would
+// need too many parts.
 func partFor(size int64) (int64, error) {
 	if size <= 0 {
 		return unknownPart, nil
@@ -59,9 +63,10 @@ func partFor(size int64) (int64, error) {
 	return part, nil
 }
 
-// markedPart returns the size of the parts of a resumable upload. A list of uploads does not say
-// what they are for, but does show the size of their parts. So that size marks the uploads of one
-// sender and one content. Nevertheless, each existing part is compared with the data to be sent.
+// markedPart returns the size of the parts of a resumable upload. A list of uploads does not say to
+// what they belong, but it does show the size of their parts. So that size is made to depend on the
+// uploader and the content, from which an earlier upload is recognized. Each existing part is
+// compared with the data nevertheless.
 func markedPart(part int64, c store.Create) int64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%d", len(c.Resume), c.Resume, c.Source, c.Size))
 	return part + markUnit*(1+int64(binary.BigEndian.Uint16(sum[:]))%markRange)
@@ -70,26 +75,26 @@ func markedPart(part int64, c store.Create) int64 {
 // buffersOf returns the largest number of parts of an upload that are held in memory.
 func buffersOf(part int64) int { return int(max(minBuffers, uploadMemory/part)) }
 
-// The states of a part.
+// These are the states of a part.
 const (
 	filling = iota
 	sending
 	sent
 )
 
-// A part is a part of an upload.
+// A part is one part of a multipart upload.
 type part struct {
 	state   int
-	buf     []byte // nil once it is sent
-	spans   []span // the written pieces, in order
-	ragged  bool   // written in too many pieces
-	touched int64  // number of the last write to it
-	size    int64  // bytes that were sent
-	etag    string // assigned by the server
+	buf     []byte // data of the part; nil once it is sent
+	spans   []span // pieces that were written, in order
+	ragged  bool   // it was written in more than maxSpans pieces, so spans is not complete
+	touched int64  // number of the last write to this part
+	size    int64  // how many bytes were sent
+	etag    string // ETag that the server assigned
 	sum     [md5.Size]byte
 }
 
-// A span is a piece of a part.
+// A span is a piece of a part that was written, from the byte at from to the byte before to.
 type span struct{ from, to int64 }
 
 // write stores p at off in the part.
@@ -101,7 +106,7 @@ func (t *part) write(p []byte, off int64) {
 	t.cover(off, off+int64(len(p)))
 }
 
-// cover records that a piece is written.
+// cover records that the bytes in [from, to) are written.
 func (t *part) cover(from, to int64) {
 	if t.ragged {
 		return
@@ -122,7 +127,7 @@ func (t *part) cover(from, to int64) {
 	}
 }
 
-// isFull reports whether all of the first n bytes are written.
+// isFull reports whether the first n bytes are all written.
 func (t *part) isFull(n int64) bool {
 	return len(t.spans) == 1 && t.spans[0].from == 0 && t.spans[0].to >= n
 }

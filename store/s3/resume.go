@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// maxUploadPages bounds how many pages of uploads under way are searched for an upload to
-	// resume, and maxCandidates bounds how many uploads of one name are examined.
+	// maxUploadPages is the largest number of pages of unfinished uploads that are searched for one
+	// to resume. maxCandidates is the largest number of uploads of the same name that are examined.
 	maxUploadPages = 10
 	maxCandidates  = 16
 )
 
-// find looks for a multipart upload of an earlier run. If the keys do not allow listing them, it
-// finds none.
+// find looks for a multipart upload that an earlier run left. If the keys do not allow listing
+// uploads, it finds nothing.
 func (u *upload) find() error {
 	if !u.c.uploads.enter(u.key) {
 		return store.ErrBusy
@@ -79,7 +79,8 @@ func (u *upload) look() error {
 	return nil
 }
 
-// partsOf returns the parts of a multipart upload, or no parts if they are of another source.
+// partsOf returns the parts of a multipart upload. It returns no parts if they belong to a
+// different source.
 func (u *upload) partsOf(id string) (map[int64]minio.ObjectPart, error) {
 	parts := map[int64]minio.ObjectPart{}
 	marker := 0
@@ -107,7 +108,7 @@ func (u *upload) partsOf(id string) (map[int64]minio.ObjectPart, error) {
 	}
 }
 
-// A resumable is an upload that can be resumed later.
+// A resumable is an upload that a later run can resume.
 type resumable struct{ *upload }
 
 var _ store.Resumer = (*resumable)(nil)
@@ -115,13 +116,14 @@ var _ store.Resumer = (*resumable)(nil)
 // Unwrap is for [store.As].
 func (r *resumable) Unwrap() any { return r.upload }
 
-// Resumed returns 0: parts that an earlier upload left count only after they have been compared
-// with the source. See match.
+// Resumed returns 0: the parts that an earlier upload left must first be compared with the source.
+// match does that.
 func (*resumable) Resumed() int64 { return 0 }
 
-// match returns how many bytes of the source, from its start, an earlier run has sent. It reads
-// these bytes, and compares the MD5 of each part with the MD5 that the server reports. Writing
-// continues after them. Further parts on the server are compared when they are written.
+// match returns how many bytes, from the start of the source, an earlier run has sent. It reads
+// these bytes, and compares the MD5 of each part with the MD5 that the server reports. The caller
+// continues to write after them. Any further parts on the server are compared when the same parts
+// are written.
 func match(ctx context.Context, to store.Upload, src io.ReaderAt) (int64, error) {
 	u, ok := store.As[*upload](to)
 	if !ok || len(u.known) == 0 {
@@ -156,7 +158,7 @@ func match(ctx context.Context, to store.Upload, src io.ReaderAt) (int64, error)
 	}
 }
 
-// Discard ends the upload and keeps nothing.
+// Discard ends the upload and removes its parts.
 func (r *resumable) Discard() error {
 	u := r.upload
 	u.mu.Lock()

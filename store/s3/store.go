@@ -15,17 +15,17 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Store is a [store.Tree] of the objects below a prefix of a bucket. Calls that S3 does not
-// support return errors.ErrUnsupported: making directories, writing files in place, links, and
-// setting attributes.
+// A Store is a [store.Tree] of the objects below a prefix of a bucket. S3 does not support making
+// directories, writing files in place, links, and setting attributes: these calls return
+// errors.ErrUnsupported.
 //
 // Any goroutine may call its methods.
 type Store struct{ *client }
 
 var _ store.Tree = (*Store)(nil)
 
-// New returns the store of the objects below a prefix in a bucket; "" and "." mean the whole
-// bucket. It does not connect yet.
+// New returns a store of the objects below a prefix of a bucket; "" and "." mean the whole bucket.
+// It does not connect to the server yet.
 func New(bucket, prefix string, c Config) (*Store, error) {
 	if err := s3utils.CheckValidBucketName(bucket); err != nil {
 		return nil, fmt.Errorf("s3: %w: the name of the bucket is %q: %w", fs.ErrInvalid, bucket, err)
@@ -50,7 +50,8 @@ func New(bucket, prefix string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// ParseURL splits s3://BUCKET/KEY. The key has no leading slash, and is unescaped as in any URL.
+// ParseURL splits a URL of the form s3://BUCKET/KEY. The key has no leading slash, and is
+// unescaped.
 func ParseURL(s string) (bucket, key string, err error) {
 	rest, ok := strings.CutPrefix(s, "s3://")
 	if !ok {
@@ -74,7 +75,7 @@ func ParseURL(s string) (bucket, key string, err error) {
 	return bucket, key, nil
 }
 
-// Close ends all calls that are under way, and closes the connections.
+// Close ends all calls in progress, and closes the connections.
 func (s *Store) Close() error {
 	s.end(fs.ErrClosed)
 	s.streams.closeAll()
@@ -94,8 +95,8 @@ func (s *Store) Endpoint() *url.URL {
 	return &url.URL{Scheme: "http", Host: s.host}
 }
 
-// Stat describes the object of that name, or else the directory. There is a directory if a key
-// begins with the name and a slash.
+// Stat describes the object of that name or, if there is no such object, the directory. A directory
+// exists if a key begins with its name and a slash.
 func (s *Store) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	fi, err := s.stat(ctx, name)
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *Store) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// Lstat is Stat: S3 has no symbolic links.
+// Lstat is the same as Stat, because S3 has no symbolic links.
 func (s *Store) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return s.Stat(ctx, name)
 }
@@ -125,12 +126,12 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 	return i, err
 }
 
-// dirInstead describes the directory of that name, if no object has the name. If there is no such
-// directory, it returns err, the error of the object.
+// dirInstead describes the directory of that name, after no object of that name was found. If there
+// is no such directory either, it returns err, which is the error for the object.
 func (s *Store) dirInstead(ctx context.Context, name string, err error) (info, error) {
 	there, e := s.hasAny(ctx, s.prefix+name+"/")
 	switch {
-	case e != nil && errors.Is(e, fs.ErrPermission) && !errors.Is(e, ErrLogin): // the keys allow reading, but not listing
+	case e != nil && errors.Is(e, fs.ErrPermission) && !errors.Is(e, ErrLogin): // the keys permit reading, but not listing
 		return info{}, s.why(ctx, s.prefix+name, err)
 	case e != nil:
 		return info{}, e

@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// maxOfConns limits the answers, over all files, that are kept but not being read: at most one
-	// of maxOfConns connections may hold one.
+	// maxOfConns limits the number of answers that are kept open without being read, for all files
+	// together: at most 1/maxOfConns of the connections may be used for them.
 	maxOfConns = 2
 
-	// streamPatience is how long an answer that is not being read is kept.
+	// streamPatience is how long an answer is kept while nobody reads it.
 	streamPatience = 10 * time.Second
 
-	// maxSkip is the most bytes of an answer that are read and discarded to reach a later offset,
-	// instead of making a new request.
+	// maxSkip is the most bytes that are read and discarded to reach a later offset in an open
+	// answer. For a larger distance, a new request is sent.
 	maxSkip = 64 << 10
 )
 
-// A stream is an answer to a request for a range.
+// A stream is an open answer with a range of a file.
 type stream struct {
-	file    context.Context // identifies the file; no other file has this context
+	file    context.Context // context of the file, which identifies it: no other file has the same
 	body    io.ReadCloser
 	at, end int64
-	since   time.Time // when it was put back into streams
+	since   time.Time // when it was last put into streams
 }
 
-// Read reads the next bytes. It is an error if the answer ends early.
+// Read reads the next bytes. If the answer ends before the range does, it returns an error.
 func (st *stream) Read(p []byte) (int, error) {
 	if int64(len(p)) > st.end-st.at {
 		p = p[:st.end-st.at]
@@ -45,15 +45,15 @@ func (st *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// streams holds the answers that are kept, oldest first.
+// streams holds the open answers that are not being read at the moment.
 type streams struct {
-	most  int // constant: how many are kept
+	most  int // how many answers are kept; constant
 	mu    sync.Mutex
-	kept  []*stream   // mu
-	timer *time.Timer // guarded by mu: closes old answers
+	kept  []*stream   // the oldest first; guarded by mu
+	timer *time.Timer // runs expire; guarded by mu
 }
 
-// take returns an answer of a file that reaches off, or nil.
+// take removes and returns an answer from which the file can be read at off, or returns nil.
 func (k *streams) take(file context.Context, off int64) *stream {
 	k.mu.Lock()
 	i := slices.IndexFunc(k.kept, func(st *stream) bool {
@@ -73,10 +73,10 @@ func (k *streams) take(file context.Context, off int64) *stream {
 	return st
 }
 
-// put keeps an answer, unless it is at its end.
+// put keeps an answer for later reads, unless all of its range was read.
 func (k *streams) put(st *stream) {
 	if st.at == st.end {
-		// Read its end, so that the connection can be reused.
+		// Read the end of the body, so that the connection can be reused.
 		_, _ = st.body.Read(make([]byte, 1))
 		_ = st.body.Close()
 		return
@@ -100,7 +100,7 @@ func (k *streams) put(st *stream) {
 	}
 }
 
-// expire closes answers that were not read for too long.
+// expire closes the answers that were not read for streamPatience.
 func (k *streams) expire() {
 	k.closeIf(func(st *stream) bool { return time.Since(st.since) >= streamPatience })
 	k.mu.Lock()

@@ -17,23 +17,24 @@ import (
 )
 
 const (
-	maxHeader = 64 << 10         // bytes of the headers of an answer
-	maxIdle   = 30 * time.Second // how long an idle connection is kept
+	maxHeader = 64 << 10         // most bytes of the headers of an answer
+	maxIdle   = 30 * time.Second // how long a connection is kept without being used
 
-	// An answer other than part of a file is XML, which package minio reads into memory. The
-	// largest is a page of a listing: 1000 keys of 1024 bytes, with up to 20 elements for each.
+	// maxAnswer and maxTags limit an answer that is not file content. Such an answer is XML, which
+	// package minio reads into memory. The largest is a page of a listing: 1000 keys of 1024 bytes,
+	// with up to 20 XML elements for each.
 	maxAnswer = 4 << 20
 	maxTags   = 48 << 10
 )
 
-// A transport sends requests, and aborts those that make no progress.
+// A transport sends requests, and cancels those that make no progress.
 type transport struct {
 	config  *Config
-	life    context.Context // the requests end with it
+	life    context.Context // context that ends all requests
 	http    *http.Transport
 	pace    pace
-	reached atomic.Bool  // whether the server has ever answered
-	trip    atomic.Int64 // the shortest time from a request to its answer; 0 before the first one
+	reached atomic.Bool  // the server has answered at least once
+	trip    atomic.Int64 // shortest time from a request to its answer, in nanoseconds; 0 before the first answer
 }
 
 func newTransport(c *Config, life context.Context) *transport {
@@ -45,7 +46,7 @@ func newTransport(c *Config, life context.Context) *transport {
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            dial,
 		TLSHandshakeTimeout:    c.ConnectTimeout,
-		DisableCompression:     true, // files must arrive unchanged
+		DisableCompression:     true, // because files must arrive unchanged
 		MaxResponseHeaderBytes: maxHeader,
 		MaxConnsPerHost:        c.Conns,
 		MaxIdleConnsPerHost:    c.Conns,
@@ -62,7 +63,7 @@ func newTransport(c *Config, life context.Context) *transport {
 	return made
 }
 
-// RoundTrip sends one request. It aborts the request and its answer when the store is closed, and
+// RoundTrip sends one request. It cancels the request and its answer when the store is closed, or
 // when there is no progress for too long. Time in which the caller does not read the answer does
 // not count.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -74,8 +75,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x := &exchange{ctx: ctx, cancel: cancel, stall: c.StallTimeout}
 	x.unlink = context.AfterFunc(t.life, func() { cancel(fs.ErrClosed) })
-	// Waiting for a connection means waiting for other requests, which have their own timers. So
-	// this timer is not started yet.
+	// A request that waits for a connection waits for other requests, which have timers of their
+	// own. So this timer does not run yet.
 	x.timer = time.AfterFunc(math.MaxInt64, func() { cancel(ErrStalled) })
 	var sent time.Time
 	req = req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
@@ -110,16 +111,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		*a = answer{method: req.Method, status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 		if to, err := resp.Location(); err == nil {
-			a.leads = servertext.Cut(to.Scheme + "://" + to.Host) // the rest may contain a secret
+			a.leads = servertext.Cut(to.Scheme + "://" + to.Host) // the path and the query may contain a secret
 		}
 	}
-	// Package minio accepts status 206 for files only.
+	// Package minio accepts status 206 only for files.
 	isFile := resp.StatusCode == http.StatusPartialContent || resp.StatusCode == http.StatusOK && ctx.Value(wholeKey{}) != nil
 	resp.Body = &gotBody{x: x, ReadCloser: resp.Body, part: isFile}
 	return resp, nil
 }
 
-// noteTrip records how long an answer took.
+// noteTrip keeps the shortest time that an answer took.
 func (t *transport) noteTrip(d time.Duration) {
 	for {
 		least := t.trip.Load()
@@ -129,7 +130,7 @@ func (t *transport) noteTrip(d time.Duration) {
 	}
 }
 
-// An exchange is a request and its answer.
+// An exchange is a request together with its answer.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -144,29 +145,30 @@ func (x *exchange) end() {
 	x.cancel(nil)
 }
 
-// A sentBody is the body of a request.
+// A sentBody is the body of a request while it is sent.
 type sentBody struct {
 	x *exchange
 	io.ReadCloser
-	patience time.Duration // for the answer
+	patience time.Duration // longest wait for the answer
 }
 
-// Read restarts the timer: the server has accepted the data of the previous Read.
+// Read restarts the timer, because when it is called the server has accepted the data before.
 func (b *sentBody) Read(p []byte) (int, error) {
 	b.x.timer.Reset(max(b.x.stall, b.patience))
 	return b.ReadCloser.Read(p)
 }
 
-// A gotBody is the body of an answer.
+// A gotBody is the body of an answer while it is read.
 type gotBody struct {
 	x *exchange
 	io.ReadCloser
-	part bool // whether this is part of a file
+	part bool // it is file content
 
-	bytes, tags int // received so far, unless part is set
+	bytes, tags int // bytes and XML elements received so far, unless part is set
 }
 
-// Read returns an error if no data arrives for too long, or if there is too much.
+// Read returns an error if no data arrives for too long, or if an answer that is not file content
+// is too large.
 func (b *gotBody) Read(p []byte) (int, error) {
 	b.x.timer.Reset(b.x.stall)
 	n, err := b.ReadCloser.Read(p)
@@ -184,7 +186,7 @@ func (b *gotBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the answer. If the answer was read to its end, the connection can be reused.
+// Close ends the exchange. If the answer was read to its end, the connection can be reused.
 func (b *gotBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.x.end()

@@ -16,44 +16,44 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An upload is a file that is being written. A file that fits in one part is held until Commit and
-// sent with one PUT. Of a larger file, each part is sent when it is full.
+// An upload is a file that is being written. A file that fits in one part is held in memory until
+// Commit, and sent with one PUT. Of a larger file, each part is sent as soon as it is full.
 type upload struct {
 	c      *client
 	name   string
 	key    string
 	create store.Create
-	source *file // the file that the server copies at Commit; nil if data is written
-	part   int64 // bytes in each part but the last
-	most   int   // the most parts that are held
+	source *file // source that the server copies at Commit; nil if data is written
+	part   int64 // size of each part but the last, in bytes
+	most   int   // largest number of parts held in memory
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
 
-	reserve func() error           // takes the memory; called once
-	start   func() (string, error) // begins the multipart upload; called once
+	reserve func() error           // calls takeMemory; runs only once
+	start   func() (string, error) // calls begin; runs only once
 
 	mu     sync.Mutex
-	moved  *sync.Cond                 // uses mu: a part was sent, or the upload has failed or ended
-	size   int64                      // mu
-	parts  map[int64]*part            // guarded by mu: by their numbers, from 0
-	free   [][]byte                   // guarded by mu: unused buffers
-	held   int                        // guarded by mu: number of buffers in use
-	writes int64                      // mu
-	multi  bool                       // guarded by mu: there is more than one part
-	taken  bool                       // guarded by mu: the memory has been taken
-	id     string                     // guarded by mu: of the multipart upload; "" before it begins
-	known  map[int64]minio.ObjectPart // guarded by mu: parts that an earlier run has sent
-	err    error                      // guarded by mu: why the upload failed
-	ended  bool                       // guarded by mu: Commit or Close has been called
+	moved  *sync.Cond                 // signalled when a part was sent, or the upload failed or ended
+	size   int64                      // guarded by mu
+	parts  map[int64]*part            // by number, from 0; guarded by mu
+	free   [][]byte                   // unused buffers; guarded by mu
+	held   int                        // number of buffers in use; guarded by mu
+	writes int64                      // number of writes so far; guarded by mu
+	multi  bool                       // there is more than one part; guarded by mu
+	taken  bool                       // takeMemory has succeeded; guarded by mu
+	id     string                     // ID of the multipart upload; "" before it begins; guarded by mu
+	known  map[int64]minio.ObjectPart // parts that an earlier run has sent; guarded by mu
+	err    error                      // why the upload failed; guarded by mu
+	ended  bool                       // Commit or Close was called; guarded by mu
 }
 
 var _ store.Located = (*upload)(nil)
 
-// Location returns the URL.
+// Location returns the URL of the file.
 func (u *upload) Location() store.Location { return store.Location{Path: u.c.url(u.name)} }
 
-// takeMemory waits for memory for several parts.
+// takeMemory waits until there is memory for several parts, and takes it.
 func (u *upload) takeMemory() error {
 	if err := u.c.memory.take(u.ctx, u.weight()); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (u *upload) takeMemory() error {
 
 func (u *upload) weight() int64 { return min(int64(u.most)*u.part, u.c.config.Memory) }
 
-// begin begins a multipart upload, unless there is one already.
+// begin begins a multipart upload, unless there is one already, and returns its ID.
 func (u *upload) begin() (id string, err error) {
 	u.mu.Lock()
 	id = u.id
@@ -84,8 +84,9 @@ func (u *upload) begin() (id string, err error) {
 	return id, err
 }
 
-// clone makes the server copy a whole object at Commit, so that the name does not exist before.
-// Both objects must be in buckets of one server, and accessible with the same keys.
+// clone makes the server copy a whole object. That happens only at Commit, so that the file does
+// not get its name before. Both objects must be on the same server, and accessible with the same
+// keys.
 func clone(_ context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
 	u, isUpload := store.As[*upload](to)
 	src, isFile := store.As[*file](from)
@@ -99,7 +100,7 @@ func clone(_ context.Context, to store.Upload, from store.File, copied func(n in
 	return u.size, nil
 }
 
-// fail ends the upload with an error, if it is the first one.
+// fail stores err as the reason why the upload failed, unless there is one already.
 func (u *upload) fail(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -109,7 +110,7 @@ func (u *upload) fail(err error) {
 	u.moved.Broadcast()
 }
 
-// usable returns the reason why nothing can be written, or nil. The caller holds mu.
+// usable returns the reason why nothing more can be written, or nil. The caller holds mu.
 func (u *upload) usable() error {
 	if u.ended {
 		return fs.ErrClosed
@@ -117,8 +118,8 @@ func (u *upload) usable() error {
 	return u.err
 }
 
-// WriteAt stores p at off, and sends parts that are full. It waits while the upload's memory is
-// full.
+// WriteAt stores p at off, and sends parts that become full. If the upload's memory is used up, it
+// waits until a part was sent.
 func (u *upload) WriteAt(p []byte, off int64) (n int, err error) {
 	if off < 0 || off > maxParts*maxPart {
 		return 0, u.c.fail("write", u.name, fs.ErrInvalid)
@@ -155,7 +156,8 @@ func (u *upload) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// open returns a part to be filled. The caller holds mu, which open may release for a while.
+// open returns a part to which data can be written. The caller holds mu, which open may release for
+// a while.
 func (u *upload) open(number int64) (*part, error) {
 	for {
 		if err := u.usable(); err != nil {
@@ -178,8 +180,8 @@ func (u *upload) open(number int64) (*part, error) {
 	}
 }
 
-// buffer returns an empty buffer, whose bytes up to its capacity are zero. The first part's buffer
-// starts small, since many files are small.
+// buffer returns an empty buffer whose capacity contains only zeros. The buffer of the first part
+// starts small, because many files are small.
 func (u *upload) buffer(number int64) []byte {
 	if n := len(u.free); n > 0 {
 		b := u.free[n-1]
@@ -193,9 +195,9 @@ func (u *upload) buffer(number int64) []byte {
 	return make([]byte, 0, u.part)
 }
 
-// evict sends the part that has not been written to for the longest time. If a part is being sent
-// already, it does nothing and returns false. Gaps in the part become zeros, as in a file with
-// holes; a later write to them fails.
+// evict sends the part whose last write was the longest time ago, even if it is not full: gaps
+// become zeros, and a later write to them fails. If a part is being sent already, evict does
+// nothing and returns false.
 func (u *upload) evict() bool {
 	var oldest *part
 	number := int64(-1)
@@ -218,8 +220,8 @@ func (u *upload) evict() bool {
 	return true
 }
 
-// sendFull sends a part if it is full. The first part may be the whole file, so it is sent only
-// when there is another part, by the call of sendFull for that part.
+// sendFull sends a part if it is full. The first part may turn out to be the whole file, so it is
+// not sent before a second part exists; then sendFull for that part sends the first one too.
 func (u *upload) sendFull(t *part, number int64) {
 	if !u.multi && u.create.Size <= u.part {
 		return
@@ -262,7 +264,7 @@ func (u *upload) send(t *part, number, n int64) {
 	})
 }
 
-// put sends a part, and returns the ETag that the server gave it.
+// put sends a part, and returns the ETag that the server assigned to it.
 func (u *upload) put(number int64, data, sum []byte) (etag string, err error) {
 	id, err := u.start()
 	if err != nil {
@@ -280,7 +282,8 @@ func (u *upload) put(number int64, data, sum []byte) (etag string, err error) {
 	return etag, err
 }
 
-// Truncate sets the size. Parts that were sent already can only be removed as a whole.
+// Truncate sets the size of the file. Of parts that were already sent, it can remove only whole
+// ones.
 func (u *upload) Truncate(size int64) error {
 	if size < 0 || size > maxParts*u.part {
 		return u.c.fail("truncate", u.name, fs.ErrInvalid)
@@ -321,7 +324,7 @@ func (u *upload) Truncate(size int64) error {
 	return nil
 }
 
-// Close ends the upload, and discards the parts on the server, unless it can be resumed.
+// Close ends the upload. It discards the parts on the server, unless the upload can be resumed.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	ended := u.ended
@@ -333,7 +336,7 @@ func (u *upload) Close() error {
 	return nil
 }
 
-// finish ends the upload and all its requests. If abort is set, it leaves nothing on the server.
+// finish ends the upload and its requests. With abort, it leaves nothing on the server.
 func (u *upload) finish(abort bool) {
 	u.cancel(fs.ErrClosed)
 	u.moved.Broadcast()
