@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A Verb is the name of the command that copies files. It appears in messages, and decides which
-// files a location stands for.
+// A Verb is the name of the command that copies files. It appears in messages, and decides what a
+// location means: for Sync it is a directory whose contents are copied.
 type Verb string
 
 // The commands that copy.
@@ -29,7 +29,7 @@ type Config struct {
 	// Replaced. For Sync it also sets Recursive and, if Unchanged is Never, Unchanged.
 	treecopy.Options
 
-	Remote  remote.Config // this package sets Say and Quiet
+	Remote  remote.Config // how to reach the servers; this package sets Say and Quiet
 	Verbose bool          // print the name of each file
 	Quiet   bool          // print only errors
 
@@ -43,7 +43,7 @@ type Config struct {
 // isSilent reports whether only errors are printed for people.
 func (c *Config) isSilent() bool { return c.Quiet || c.Events != nil }
 
-// movesAll reports whether whole files will be transferred as fast as possible.
+// movesAll reports whether all files will be transferred completely, and as fast as possible.
 func (c *Config) movesAll() bool {
 	return !c.DryRun && !c.Continue && c.Unchanged == treecopy.Never && c.Limit == 0
 }
@@ -56,7 +56,7 @@ func (c *Config) setSync(to remote.Location) {
 	case c.Unchanged != treecopy.Never:
 	case keepsTimes:
 		c.Unchanged = treecopy.SizeAndTime
-	default: // a file gets the time of its upload, which does not show whether the content has changed
+	default: // a file gets the time of its upload, so compare the contents instead
 		c.Unchanged = treecopy.Hash
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// Copy copies the files at some locations to another location, as the command verb does. Either all
-// sources are on this machine, or all are on servers; except for Sync, they have the same protocol.
-// At least one end is on a server. For Get, the local name "" is the current directory, and "-" is
-// standard output. For Put, "-" is standard input.
+// Copy copies the files at the locations from to the location to, as the command verb does. Either
+// all sources are on this machine, or all are on servers. Except for Sync, all locations on servers
+// have the same protocol. At least one end is on a server. For Get, the local name "" means the
+// current directory, and "-" means standard output. For Put, "-" means standard input.
 func Copy(ctx context.Context, cfg Config, verb Verb, from []remote.Location, to remote.Location) error {
 	over := to.Protocol
 	if from[0].IsRemote() {

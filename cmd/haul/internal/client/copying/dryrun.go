@@ -46,7 +46,7 @@ func (p *dryRunPlan) print(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for _, l := range p.lines {
 		fmt.Fprintf(w, "%s\t%d\t", l.what, l.size)
-		if l.from != "" { // if it is "", the entry would be deleted
+		if l.from != "" { // "" means that the entry would be deleted
 			fmt.Fprintf(w, "%s\t", name(l.from))
 		}
 		fmt.Fprintln(w, name(l.to))

@@ -22,7 +22,7 @@ import (
 // localFiles holds the local directories that a copy reads or writes.
 type localFiles struct {
 	*Config
-	roots map[string]*os.Root // directories, by path
+	roots map[string]*os.Root // open directories, by path
 }
 
 // close closes the directories.
@@ -59,7 +59,7 @@ func (f *localFiles) root(dir string) (*os.Root, error) {
 type localPlace struct {
 	tree *localdir.Dir
 	name string
-	at   func(name string) string // turns a name in the tree into the name that a user could type
+	at   func(name string) string // turns a name in tree into a name that a user could type
 }
 
 // target returns the place that files are copied to: a tree and a name in it. Symbolic links in the
@@ -73,7 +73,7 @@ func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	switch {
 	case err == nil && info.IsDir():
 		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
-			name = "./" // sources are copied below the directory, even if it is an unfinished copy of one of them
+			name = "./" // copy below the directory, even if it looks like an unfinished copy of a source
 		} else if f.Continue && f.Recursive && !f.DryRun {
 			// To set the mode of a resumed directory we need its parent.
 			if p, ok := f.inParent(dir); ok {
@@ -115,13 +115,13 @@ func (f *localFiles) inParent(dir string) (localPlace, bool) {
 	if err != nil {
 		return localPlace{}, false
 	}
-	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // dir is not a link, so use the name as typed
+	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no symbolic link, so use the name as typed
 		above = filepath.Dir(clean)
 	}
 	return localPlace{localdir.New(root), name, localAt(above)}, true
 }
 
-// A localSource is a source and its name as typed.
+// A localSource is a local source, and its name on the command line.
 type localSource struct {
 	treecopy.Source
 	text string
@@ -134,8 +134,8 @@ type refusedSource struct {
 	err  error
 }
 
-// sources returns the sources for a local name: a file, a directory, or the matches of a pattern
-// that no shell has expanded. refused lists the sources that are not copied.
+// sources returns the sources for a local name, which is a file, a directory, or a pattern that no
+// shell has expanded. refused lists the matches that are not copied.
 func (f *localFiles) sources(ctx context.Context, file string) (all []localSource, refused []refusedSource, err error) {
 	if file == "-" {
 		return nil, nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")
@@ -164,7 +164,7 @@ func (f *localFiles) sources(ctx context.Context, file string) (all []localSourc
 	return all, refused, nil
 }
 
-// check returns an error for files that are not copied.
+// check returns an error if a file must not be copied, for example a directory without -r.
 func (f *localFiles) check(info fs.FileInfo) error {
 	switch {
 	case info.IsDir() && !f.Recursive:
@@ -175,8 +175,8 @@ func (f *localFiles) check(info fs.FileInfo) error {
 	return nil
 }
 
-// source returns one file or directory as a source. It follows a symbolic link, whose target is
-// copied under the link's name.
+// source returns the source for one file or directory. If the name is a symbolic link, the link's
+// target is copied under the link's name.
 func (f *localFiles) source(file string) (treecopy.Source, error) {
 	slashed := filepath.ToSlash(file)
 	contents := slashed == "." || strings.HasSuffix(slashed, "/.")
@@ -233,7 +233,7 @@ func localMatches(ctx context.Context, pattern string) ([]string, error) {
 	return names, err
 }
 
-// localNames represents the files of this machine, under names relative to a prefix. Symbolic
+// localNames gives access to the files of this machine by names relative to a prefix. Symbolic
 // links are followed, as users expect on their own machine.
 type localNames string
 

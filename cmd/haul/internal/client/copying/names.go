@@ -19,16 +19,17 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A typedSource is a source of a copy, with its name on the command line.
+// A typedSource is a source of a copy, and its name on the command line.
 type typedSource struct {
-	text  string // as typed
+	text  string // the source as the user typed it
 	isURL bool
-	name  string                   // in its tree
-	as    string                   // name below a directory of the target
-	at    func(name string) string // turns a name in its tree into the name that a user could type
+	name  string                   // name in the source's tree
+	as    string                   // name that the source gets below the target directory
+	at    func(name string) string // turns a name in the source's tree into a name that a user could type
 }
 
-// sourceNames maps the sources of a copy to their names on the command line.
+// sourceNames converts names of entries of a copy to the names that the user knows from the command
+// line.
 type sourceNames struct {
 	verb Verb
 	list []typedSource
@@ -38,7 +39,7 @@ type sourceNames struct {
 	toLocal  bool // the target is on this machine
 }
 
-// of returns an entry's source, under its name on the command line.
+// of returns the source name of an entry, as the user could have typed it.
 func (n *sourceNames) of(i *treecopy.Item) string {
 	s := n.list[i.Of]
 	rest, ok := s.below(path.Clean(i.From))
@@ -48,7 +49,8 @@ func (n *sourceNames) of(i *treecopy.Item) string {
 	return s.join(rest)
 }
 
-// join returns a name below the source as it is on the command line.
+// join returns the command line's name for a file below the source; rest is the path below the
+// source.
 func (s typedSource) join(rest string) string {
 	name := s.text
 	if rest == "" {
@@ -88,9 +90,9 @@ func (s typedSource) below(name string) (rest string, ok bool) {
 	return strings.CutPrefix(name, s.name+"/")
 }
 
-// failed returns the name of a failed entry as it is on the command line. ok is false if the
-// name is ambiguous. Trees do not report which source an entry comes from, and an entry that a
-// pattern found belongs to no source.
+// failed returns the source name of a failed entry, as the user could have typed it. ok is false if
+// it is not certain: an error does not say from which source the entry comes, and an entry that a
+// pattern found is below no source.
 func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
 	for _, s := range n.list {
 		rest, below := s.below(path.Clean(e.From))
@@ -105,7 +107,7 @@ func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
 	return name, ok
 }
 
-// reword rewrites the error of an entry in the words of the command line.
+// reword rewrites the error of an entry with the names that the user typed.
 func (n *sourceNames) reword(err error) error {
 	e, ok := errors.AsType[*treecopy.EntryError](err)
 	if !ok {
@@ -121,7 +123,7 @@ func (n *sourceNames) reword(err error) error {
 	return failure.Reword(n.text(name, e), err)
 }
 
-// inWords returns the error of an entry, under its name on the command line.
+// inWords returns the error of an entry with the source name name.
 func (n *sourceNames) inWords(name string, e *treecopy.EntryError) error {
 	return failure.Reword(n.text(name, e), e)
 }
@@ -131,8 +133,9 @@ func (n *sourceNames) text(name string, e *treecopy.EntryError) string {
 	return fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), n.inTarget(e.Err, e.To, reason(e.Err)))
 }
 
-// inTarget adds the target's directory to the name of a local file in an error, because trees leave
-// the directory out. to is the name in the target, or "" if the error contains that name.
+// inTarget adds the target's directory to the file name in an error about a local file, because
+// trees leave the directory out. to is the file's name in the target, or "" if the error itself
+// names the file.
 func (n *sourceNames) inTarget(err error, to, text string) string {
 	p, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !n.toLocal || remote.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
@@ -142,8 +145,8 @@ func (n *sourceNames) inTarget(err error, to, text string) string {
 	return strings.Replace(text, p.Error(), full.Error(), 1)
 }
 
-// reason returns the reason why an entry failed. A lost connection makes many entries fail, so then
-// the reason is the lost connection and not each entry's operation. A failure on this machine keeps
+// reason returns the reason why an entry failed, as text. If the connection was lost, many entries
+// fail, so the text only says that, and not which operation failed. An error of this machine keeps
 // its own text, because package sftpclient would name the operation on the server's file.
 func reason(err error) string {
 	for _, one := range failure.Joined(err) {
@@ -161,7 +164,7 @@ func reason(err error) string {
 		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok && (webclient.IsRemote(err) || s3.IsRemote(err)) {
-		return strings.Replace(err.Error(), p.Error(), p.Err.Error(), 1) // the path repeats the URL
+		return strings.Replace(err.Error(), p.Error(), p.Err.Error(), 1) // without the path, which repeats the URL
 	}
 	return err.Error()
 }

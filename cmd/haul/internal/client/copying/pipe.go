@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// A stream is an Upload to a writer that cannot seek. It works only if Get writes in order.
+// A stream is a [store.Upload] to a writer that cannot seek. The data must be written in order.
 type stream struct {
 	w  io.Writer
 	at int64
@@ -55,18 +55,18 @@ func readerMayWait(w io.Writer) bool {
 type spool struct {
 	stream
 	file  *os.File
-	grown chan struct{} // holds a token when there is more to copy
-	ended chan struct{} // closed when the data is complete
-	done  chan error    // receives the copier's error
+	grown chan struct{} // holds a value when there is more to copy
+	ended chan struct{} // closed when the transfer has written all data
+	done  chan error    // receives the result of the goroutine that copies
 }
 
-// newSpool returns a spool to w. The caller must call wait.
+// newSpool returns a spool whose data goes to w. The caller must call wait.
 func newSpool(w io.Writer) (*spool, error) {
 	f, err := os.CreateTemp("", "haul-*")
 	if err != nil {
 		return nil, failure.Local.Wrap(err)
 	}
-	_ = os.Remove(f.Name()) // the file exists until it is closed; if it cannot be removed while it is open, wait removes it
+	_ = os.Remove(f.Name()) // the file exists until it is closed; if the system cannot remove open files, wait removes it
 	s := &spool{file: f, grown: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan error, 1)}
 	s.w = f
 	go func() { s.done <- s.copy(w) }()
@@ -94,7 +94,7 @@ func (s *spool) copy(w io.Writer) error {
 		select {
 		case <-s.grown:
 		case <-s.ended:
-			over = true // copy once more, for data that was written just before the end
+			over = true // copy once more, for data that was written just before ended was closed
 		}
 	}
 }
@@ -130,6 +130,6 @@ func openPipe(ctx context.Context, path string) (*os.File, error) {
 	case o := <-got:
 		return o.f, failure.Local.Wrap(o.err)
 	case <-ctx.Done():
-		return nil, ctx.Err() // the goroutine ends with the process
+		return nil, ctx.Err() // the goroutine stays blocked until the process exits
 	}
 }

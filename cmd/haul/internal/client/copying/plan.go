@@ -14,9 +14,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// plan finds out which files each location stands for. It sets the job's sources and target, and
-// their names for messages. It begins with the local end, because mistakes there can be found
-// without a connection.
+// plan determines the sources and the target of the job, and their names for messages. It looks at
+// the local end first, because mistakes there can be found without a connection.
 func (r *run) plan(ctx context.Context, from []remote.Location, to remote.Location) (err error) {
 	if !to.IsRemote() {
 		if err := r.planLocalTarget(to, len(from) > 1); err != nil {
@@ -55,7 +54,7 @@ func (r *run) planLocalTarget(to remote.Location, several bool) error {
 	return nil
 }
 
-// planLocalSources plans a copy of local files and directories. Some of them may be refused.
+// planLocalSources plans a copy of local files and directories. It refuses some of them.
 func (r *run) planLocalSources(ctx context.Context, from []remote.Location) error {
 	for _, l := range from {
 		sources, refused, err := r.localSources(ctx, l.Path)
@@ -108,8 +107,8 @@ func (r *run) planTarget(ctx context.Context, from []remote.Location, to remote.
 	return c, nil
 }
 
-// planSources plans a copy from servers. If one server has both a source and the target, the server
-// copies the files itself if it supports that.
+// planSources plans a copy from servers. If a source and the target are on the same server, that
+// server copies the file itself if it can.
 func (r *run) planSources(ctx context.Context, from []remote.Location, to remote.Location, target remote.Server) error {
 	for _, l := range from {
 		same := false
@@ -119,7 +118,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 				return err
 			}
 		}
-		c := target // one connection, even if source and target are spelled differently
+		c := target // use the target's connection, even if the two locations spell the server differently
 		if !same {
 			var err error
 			if c, err = r.connectSource(ctx, l, len(from) == 1); err != nil {
@@ -147,7 +146,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 	return nil
 }
 
-// connectSource connects to the server of a source. only says that there is no other source.
+// connectSource connects to the server of a source. only is true if there are no other sources.
 func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (remote.Server, error) {
 	if l.Protocol == remote.HTTP && l.Path == "" && !r.Recursive {
 		return nil, failure.Usage.Errorf("%s %v: the URL names no file; -r fetches all that the server lists", r.verb, l)
@@ -159,8 +158,8 @@ func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (
 	return r.servers.Connect(ctx, l, to)
 }
 
-// toRead returns the intent to read files, beginning with first. first is "" if the first file is
-// not known.
+// toRead returns the Intent for reading files. first is the name of the first file, or "" if that
+// is not known.
 func (r *run) toRead(first string) remote.Intent {
 	i := remote.Intent{First: first}
 	if first != "" && r.movesAll() {
@@ -169,8 +168,8 @@ func (r *run) toRead(first string) remote.Intent {
 	return i
 }
 
-// toWrite returns the intent to write local files to a server. It contains the size of the largest
-// file, not counting files in directories.
+// toWrite returns the Intent for writing local files to a server. It contains the size of the
+// largest file in from, not counting files in directories.
 func (r *run) toWrite(from []remote.Location) (i remote.Intent) {
 	if from[0].IsRemote() || !r.movesAll() {
 		return i

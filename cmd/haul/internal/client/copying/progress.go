@@ -12,27 +12,27 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// lineAfter is how long a file must be active before it gets a line. Most files finish earlier, and
-// nobody could read their lines.
+// lineAfter is how long the copy of a file must take before the file gets a line. Most files are
+// done earlier, and nobody could read their lines.
 const lineAfter = 300 * time.Millisecond
 
-// maxCurrent bounds the active files that a progress event names.
+// maxCurrent is the maximum number of active files that a progress event names.
 const maxCurrent = 8
 
-// A progress shows the progress of a copy. On a terminal it redraws lines, otherwise it prints a
-// line from time to time, and for programs it writes events.
+// A progress shows the progress of a copy. On a terminal it redraws lines. If the output is not a
+// terminal, it prints a line from time to time. For programs it writes events.
 type progress struct {
 	tracker
 	*console.Screen
 	silent bool // print nothing for people
 	log    *events.Log
-	nameOf func(*treecopy.Item) string // formats a source in the way that a user could type it
+	nameOf func(*treecopy.Item) string // returns the source name of an item, as a user could type it
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-// newProgress starts to show a copy. live must be false if redrawn lines would mix with other
-// output on the terminal.
+// newProgress starts to show the progress of a copy. Set live to false if other output to the
+// terminal could mix with redrawn lines.
 func newProgress(cfg *Config, live bool, nameOf func(*treecopy.Item) string) *progress {
 	silent := cfg.isSilent() || cfg.DryRun
 	p := &progress{
@@ -94,7 +94,7 @@ func (p *progress) update(now time.Time) {
 	}
 }
 
-// event returns the event for a state.
+// event returns the progress event for a state.
 func (p *progress) event(s copyState) *events.Progress {
 	e := &events.Progress{
 		Files: s.files, Bytes: s.moved, TotalFiles: s.found.Files, TotalBytes: s.found.Bytes, Final: s.found.All,
@@ -126,7 +126,7 @@ func (p *progress) verbose(o treecopy.Outcome, from, to string) {
 	}
 }
 
-// entryOf describes an entry of a copy, for events.
+// entryOf describes an item of a copy for events.
 func (p *progress) entryOf(i *treecopy.Item, to string) events.Entry {
 	e := events.NewEntry(p.nameOf(i), to, i.Type)
 	if i.Type == 0 {
@@ -135,10 +135,10 @@ func (p *progress) entryOf(i *treecopy.Item, to string) events.Entry {
 	return e
 }
 
-// shownName returns the name of a file that is not part of a tree.
+// shownName returns the name under which a single file that is not part of a tree is shown.
 func shownName(i *treecopy.Item) string { return i.As }
 
-// begin records that a file begins.
+// begin records that the copy of a file begins.
 func (p *progress) begin(i *treecopy.Item, to string) {
 	p.started(i)
 	if p.log != nil {
@@ -146,7 +146,7 @@ func (p *progress) begin(i *treecopy.Item, to string) {
 	}
 }
 
-// A singleResult is the result for a file that is not part of a tree.
+// A singleResult is the result of copying a single file that is not part of a tree.
 type singleResult struct {
 	bytes           int64
 	took            time.Duration // 0 means the time since begin
@@ -154,8 +154,8 @@ type singleResult struct {
 	err             error
 }
 
-// complete reports the result for a file that is not part of a tree. It returns the error, which
-// the caller prints.
+// complete reports the result of copying a single file that is not part of a tree. It returns r.err
+// for the caller to print.
 func (p *progress) complete(ctx context.Context, i *treecopy.Item, to string, r singleResult) error {
 	took := cmp.Or(r.took, p.ended(i))
 	if p.log != nil {

@@ -33,7 +33,7 @@ type run struct {
 
 	refused  []error                  // errors about sources that are not copied at all
 	progress atomic.Pointer[progress] // nil until the copy starts
-	saidWhy  sync.Map                 // reasons why --continue cannot resume
+	saidWhy  sync.Map                 // the reasons, already printed, why --continue cannot resume files
 	empty    atomic.Int64             // number of directories left out because the server does not support empty directories
 }
 
@@ -73,7 +73,7 @@ func (r *run) newProgress(live bool, nameOf func(*treecopy.Item) string) *progre
 	return p
 }
 
-// close ends the connections and closes the local directories.
+// close closes the connections and the local directories.
 func (r *run) close() {
 	r.servers.Close()
 	r.local.close()
@@ -93,7 +93,8 @@ func (r *run) options() treecopy.Options {
 	return o
 }
 
-// isFatal reports whether an error ends a copy, because all later files would fail too.
+// isFatal reports whether an error makes the rest of the copy pointless, because all later files
+// would fail too.
 func isFatal(err error) bool {
 	return errors.Is(err, store.ErrNoSpace) || remote.IsLost(err)
 }
@@ -123,8 +124,8 @@ func (r *run) copy(ctx context.Context) error {
 	return r.explain(ctx, errors.Join(err, plan.print(r.Stdout)))
 }
 
-// worthSummary reports whether a summary adds information to the error. After an error about a
-// missing source, or about a server that does not answer, it would not.
+// worthSummary reports whether a summary adds information to an error. It adds nothing to an error
+// about a missing source, or about a server that does not answer.
 func worthSummary(s treecopy.Result, err error) bool {
 	if remote.IsNoAnswer(err) {
 		return s.Copied+s.Same+s.Bytes > 0
@@ -153,7 +154,7 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 			switch {
 			case r.Events != nil:
 				r.emit(p, i, o, took)
-			case r.DryRun && r.verb == Sync && o.What == treecopy.Same: // most files are unchanged, and the summary counts them
+			case r.DryRun && r.verb == Sync && o.What == treecopy.Same: // not listed, because most files are unchanged; the summary counts them
 			case r.DryRun:
 				plan.add(i, o, r.from(i, o), r.names.targetAt(i.To))
 			case r.Verbose && !r.Quiet:
@@ -179,7 +180,7 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 	}
 	if o.What == treecopy.Failed {
 		_ = r.Events.Failed(entry, r.failure(r.names.inWords(r.names.of(i), &treecopy.EntryError{From: i.From, To: i.To, Err: o.Err})))
-		return // explain adds further errors
+		return // the function explain reports further errors
 	}
 	if e := outcomeEvent(entry, o, took, r.DryRun); e != nil {
 		r.Events.Emit(e)
@@ -208,7 +209,8 @@ func (r *run) from(i *treecopy.Item, o treecopy.Outcome) string {
 	return r.names.of(i)
 }
 
-// fromStart reports, once for each reason, that --continue cannot resume a file.
+// fromStart prints, once for each reason, that a file is copied from its start because --continue
+// cannot resume it.
 func (r *run) fromStart(i *treecopy.Item, why error) {
 	if _, said := r.saidWhy.LoadOrStore(why.Error(), true); !said && !r.Quiet {
 		r.say(fmt.Sprintf("note: %s is copied from its start: %v", console.Visible(r.names.of(i)), console.Visible(why.Error())))
@@ -267,11 +269,11 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.err }
 
-// failure returns an error of this copy with advice.
+// failure turns an error into an [Error] of this copy, with advice.
 func (r *run) failure(err error) error { return &Error{r.fromServer, advise(err)} }
 
-// reword returns an error of treecopy in the words of the command line. If an entry failed, its
-// event has been written already.
+// reword rewrites an error of treecopy with the names that the user typed. An error of an entry is
+// marked as reported, because its event has been written already.
 func (r *run) reword(err error) error {
 	if _, ok := errors.AsType[*treecopy.EntryError](err); ok {
 		return events.Reported(r.failure(r.names.reword(err)))
@@ -285,7 +287,7 @@ func (r *run) refuse(s refusedSource) {
 	r.refused = append(r.refused, r.Events.Failed(events.NewEntry(s.name, "", s.mode), err))
 }
 
-// explain adds advice to the error of a copy.
+// explain returns the error of the copy with advice, joined with the errors about refused sources.
 func (r *run) explain(ctx context.Context, err error) error {
 	errs := slices.Clone(r.refused)
 	if err == nil {

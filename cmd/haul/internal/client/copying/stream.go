@@ -20,13 +20,14 @@ import (
 // streamBytes is the size of one read of a stream.
 const streamBytes = 256 << 10
 
-// isPipe reports whether a name is a pipe or a device, which must be written in order.
+// isPipe reports whether a name is a pipe, a device or a socket, to which data must be written in
+// order.
 func isPipe(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// onlyPlain returns an error for flags that have no effect on a stream.
+// onlyPlain returns an error if flags are set that have no effect on a stream.
 func (r *run) onlyPlain(stream string) error {
 	for _, f := range []struct {
 		set  bool
@@ -97,7 +98,7 @@ func (r *run) getStream(ctx context.Context, from []remote.Location, local strin
 	return show.complete(ctx, i, local, singleResult{bytes: n, err: err})
 }
 
-// showSingle starts to show the copy of one file that is not part of a tree.
+// showSingle starts to show the progress of a single file that is not part of a tree.
 func (r *run) showSingle(live bool, i *treecopy.Item, to string) *progress {
 	p := r.newProgress(live, shownName)
 	if i.Size == unknownSize {
@@ -134,8 +135,8 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	return show.complete(ctx, i, to.Text, singleResult{bytes: n, err: err})
 }
 
-// sendStream sends standard input to a file of that name. Unless the flags say otherwise, it writes
-// to a temporary file until the file is complete.
+// sendStream sends standard input to the file name on a server. Without --inplace, it writes to a
+// temporary file until the data is complete.
 func (r *run) sendStream(ctx context.Context, c remote.Server, name string, moved func(int64)) (int64, error) {
 	u, err := remote.Begin(ctx, c, name, r.InPlace)
 	if err != nil {
@@ -195,13 +196,13 @@ func (w *pacedWriter) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// An interruptibleReader stops waiting when the context ends, because standard input may never
-// deliver more data.
+// An interruptibleReader is a reader whose Read returns when the context ends. That is needed for
+// standard input, which may never deliver more data.
 type interruptibleReader struct {
 	ctx context.Context
 	r   io.Reader
 
-	own  []byte // buffer of the reading goroutine
+	own  []byte // buffer that the goroutine which reads fills
 	came chan readResult
 }
 
@@ -226,6 +227,6 @@ func (i *interruptibleReader) Read(p []byte) (int, error) {
 	case r := <-i.came:
 		return copy(p, i.own[:r.n]), r.err
 	case <-i.ctx.Done():
-		return 0, i.ctx.Err() // the goroutine ends with the process
+		return 0, i.ctx.Err() // the goroutine stays blocked until the process exits
 	}
 }

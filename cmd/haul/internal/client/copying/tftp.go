@@ -34,13 +34,13 @@ func copyTFTP(ctx context.Context, cfg *Config, from []remote.Location, to remot
 
 // A transferJob is one file to transfer.
 type transferJob struct {
-	name  string // name of the file on the server, or of the local file
-	shown string // the source in the way that a user could type it
-	to    string // the target, in the same form
+	name  string // name of the file to show: the server's name, or the local name for an upload
+	shown string // the source, as a user could type it
+	to    string // the target, as a user could type it
 	run   func(context.Context, *tftpclient.Client) (tftpclient.Result, error)
 }
 
-// downloads finds out where to write each file.
+// downloads returns a job for each file to download, with the local name that the file gets.
 func downloads(cfg *Config, from []remote.Location, at remote.Location) ([]transferJob, error) {
 	local := at.Path
 	intoDir := strings.HasSuffix(local, "/")
@@ -111,7 +111,7 @@ func downloadTo(ctx context.Context, c *tftpclient.Client, t tftpclient.Target, 
 	return res, err
 }
 
-// uploads finds out the name of each file on the server.
+// uploads returns a job for each file to upload, with the name that the file gets on the server.
 func uploads(cfg *Config, from []remote.Location, at remote.Location) ([]transferJob, error) {
 	t, err := cfg.Remote.TFTP.Target(at)
 	if err != nil {
@@ -145,7 +145,7 @@ func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) er
 		return err
 	}
 	defer t.Close()
-	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName) // redrawn lines would mix with the lines about packets
+	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName) // redrawn lines would mix with the trace
 	defer show.end()
 	show.expect(len(jobs))
 	var wg sync.WaitGroup
@@ -162,7 +162,7 @@ func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) er
 			res, err := j.run(ctx, c)
 			errs[n] = show.complete(ctx, i, j.to, singleResult{res.Bytes, res.Duration, res.Packets(), res.Resent, err})
 			if res.Resent+res.Timeouts+res.Duplicates > 0 {
-				c.Wait() // on a path that loses packets, the last acknowledgement may be lost; during Wait it is repeated
+				c.Wait() // Wait repeats the last acknowledgement, which may be lost on a path that loses packets
 			}
 		})
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// unknownSize is the size of an item whose size becomes known only when it has been copied.
+// unknownSize marks an item whose size becomes known only when it has been copied completely.
 const unknownSize = -1
 
-// A tracker counts the progress of a copy. The code that transfers files calls its methods; a tree
-// calls them through the hooks of a treecopy.Job. For a file that is active, they allocate no
-// memory.
+// A tracker counts the progress of a copy. The code that transfers files calls its methods; for
+// trees, the hooks of a treecopy.Job do that. Its methods allocate no memory for a file that is
+// already active.
 type tracker struct {
 	mu      sync.Mutex
 	found   treecopy.Totals              // guarded by mu
 	moved   int64                        // guarded by mu: bytes, including those that existed before
 	files   int64                        // guarded by mu: completed files
-	unsized int                          // guarded by mu: files of unknown size; only movedTo and ended change it
+	unsized int                          // guarded by mu: number of files of unknown size; only movedTo and ended change it
 	active  map[*treecopy.Item]*underWay // guarded by mu
 	rate    console.RateMeter            // guarded by mu
 }
@@ -87,8 +87,8 @@ func (t *tracker) sized(size int64) {
 	t.found.All = t.unsized == 0
 }
 
-// ended records the end of an entry, whether it was started or not. It returns how long the entry
-// was active.
+// ended records that the copy of an entry has ended; the entry need not have been started. It
+// returns how long the copy took.
 func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +103,7 @@ func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 		if a.size == 0 && t.unsized > 0 {
 			t.sized(a.moved)
 		}
-		t.moved += max(a.size-a.moved, 0) // bytes that were skipped or that failed no longer remain to be copied
+		t.moved += max(a.size-a.moved, 0) // count bytes that were skipped or failed as moved, because they do not remain to be copied
 	} else if i.Type == 0 {
 		t.moved += max(i.Size, 0)
 	}
@@ -117,7 +117,7 @@ type copyState struct {
 	moved  int64
 	files  int64
 	rate   int64        // bytes per second
-	active []activeFile // longest-running first
+	active []activeFile // the file that began first comes first
 }
 
 // An activeFile is a file of a [copyState].
@@ -126,7 +126,8 @@ type activeFile struct {
 	underWay
 }
 
-// state returns the present state. It leaves out files that began after the time since.
+// state returns the present state. Its list of active files omits those that began after the time
+// since.
 func (t *tracker) state(now, since time.Time) copyState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,14 +144,15 @@ func (t *tracker) state(now, since time.Time) copyState {
 	return s
 }
 
-// left estimates the remaining time in whole seconds. It returns 0 if it cannot.
+// left estimates the remaining time, in whole seconds. If an estimate is not possible, it returns
+// 0.
 func (s copyState) left() time.Duration {
 	rest := s.found.Bytes - s.moved
 	if !s.found.All || s.rate <= 0 || rest <= 0 {
 		return 0
 	}
 	seconds := float64(rest) / float64(s.rate)
-	const most = 1000 * time.Hour // nobody would believe more
+	const most = 1000 * time.Hour // a longer estimate would not be credible
 	if seconds > most.Seconds() {
 		return 0
 	}

@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// maxFileLines bounds the number of files that get a line of their own.
+	// maxFileLines is the maximum number of files that are shown with a line each.
 	maxFileLines = 16
 
-	// barWidth is the width of a file's bar in columns, including both ends. The bar of a single
-	// file has minBar to maxBar columns.
+	// barWidth is the width of a file's bar in columns, including both ends. If there is only one
+	// file, its bar has minBar to maxBar columns instead.
 	barWidth, minBar, maxBar = 22, 12, 40
 
 	// countersWidth is the width of "999.9 MB of 999.9 MB" with two spaces before it;
 	// percentWidth and sizeWidth are the widths of "100 %" and "999.9 MB" with one space.
 	countersWidth, percentWidth, sizeWidth = 22, 6, 9
 
-	// A file's line has counters if it has at least countersFrom columns, and also a bar from
-	// barFrom columns on.
+	// A file's line shows counters if it has at least countersFrom columns, and also a bar if it
+	// has at least barFrom columns.
 	countersFrom, barFrom = 38, 60
 )
 
-// lines returns the lines that show the state: a line for each active file, the longest-running
-// first, as many as fit, and a line for the total. If there is only one file, it is shown on a
+// lines returns the lines that show the state: as many lines of active files as fit, beginning with
+// the file that began first, and a line for the total. If there is only one file, it is shown on a
 // single line.
 func (s copyState) lines(c console.Canvas) []string {
 	if s.found.Files == 1 && len(s.active) == 1 {
@@ -52,7 +52,7 @@ func (s copyState) lines(c console.Canvas) []string {
 	return append(lines, total)
 }
 
-// columnsBeside returns the number of columns that a file's line needs beside the name.
+// columnsBeside returns how many columns of a file's line are used for everything except the name.
 func columnsBeside(columns int) int {
 	switch {
 	case columns >= barFrom:
@@ -81,7 +81,7 @@ func (f activeFile) line(label string, c console.Canvas) string {
 	return label + " " + console.Bar(f.moved, f.size, barWidth, c.Color) + rest
 }
 
-// singleLine returns the line of the only file.
+// singleLine returns the line that shows the copy of a single file.
 func (s copyState) singleLine(c console.Canvas) string {
 	f := s.active[0]
 	label := console.BarLabel(f.item.From, c.Columns/3)
@@ -98,7 +98,7 @@ func percentOf(done, whole int64) int {
 	return int(min(max(float64(done)/float64(whole)*100, 0), 100))
 }
 
-// String describes the state in full.
+// String describes the state with all its parts.
 func (s copyState) String() string {
 	return s.text(s.percent(), s.bytes(), s.count(), s.speed(), s.wait())
 }
@@ -119,7 +119,7 @@ func (s copyState) fitting(columns int) string {
 	return cmp.Or(s.percent(), console.FormatBytes(s.moved))
 }
 
-// text joins the non-empty parts.
+// text joins the parts that are not empty.
 func (s copyState) text(parts ...string) string {
 	var some []string
 	for _, p := range parts {
@@ -139,7 +139,7 @@ func (s copyState) percent() string {
 
 func (s copyState) bytes() string {
 	text := console.FormatBytes(s.moved)
-	if s.found.Bytes == 0 && s.found.Files == 1 { // its size is unknown
+	if s.found.Bytes == 0 && s.found.Files == 1 { // the size of the only file is unknown
 		return text
 	}
 	text += " of " + console.FormatBytes(max(s.found.Bytes, s.moved))

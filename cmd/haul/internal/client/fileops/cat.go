@@ -12,12 +12,12 @@ import (
 
 // A CatConfig says which part of each file haul cat writes.
 type CatConfig struct {
-	Offset int64 // first byte; a negative offset counts from the end of the file
-	Count  int64 // bytes; negative means up to the end
+	Offset int64 // the first byte to write; a negative offset counts from the end of the file
+	Count  int64 // the number of bytes to write; negative means up to the end of the file
 }
 
-// Cat writes files to out, one after the other. If a file cannot be read, it continues with the
-// next one.
+// Cat writes files to out, one after another. If a file cannot be read, it continues with the next
+// one.
 func Cat(ctx context.Context, s *remote.Servers, at []remote.Location, cfg CatConfig, out io.Writer) error {
 	var p problems
 	for _, l := range at {

@@ -32,7 +32,7 @@ type permit struct {
 func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg ChmodConfig, out io.Writer) error {
 	p := &permit{ChmodConfig: cfg, out: out, name: console.NameFormat(out)}
 	for _, l := range at {
-		c, list, errs := entries(ctx, s, l, true) // symbolic links that the user named are followed
+		c, list, errs := entries(ctx, s, l, true) // follow symbolic links that the user named
 		if c != nil && c.Capabilities().NoModes {
 			return lacks("chmod", l, "set permissions")
 		}
@@ -40,7 +40,7 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 		for _, e := range list {
 			inside := p.Recursive && e.IsDir()
 			if named, err := c.Lstat(ctx, e.path); inside && (err != nil || named.Mode().Type() == fs.ModeSymlink && !l.IsDirName()) {
-				p.failed(failure.Remote.Wrap(err)) // -R does not follow symbolic links
+				p.failed(failure.Remote.Wrap(err)) // -R does not follow symbolic links in directories
 				inside = false
 			}
 			p.change(ctx, c, e, inside, 0)
@@ -50,8 +50,8 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 }
 
 // change changes an entry and, with inside, everything in it. If a directory loses read or execute
-// bits, its contents are changed first; otherwise the directory is. In the other order, haul could
-// lack the rights to reach the contents.
+// bits, its contents are changed before the directory itself. Otherwise the directory comes first.
+// In the other order, haul could lack the rights to reach the contents.
 func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bool, depth int) {
 	const enter = readAll | executeIt
 	old := console.UnixBits(e.Mode())
@@ -67,8 +67,8 @@ func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bo
 	}
 }
 
-// below changes the contents of a directory. Symbolic links have no permissions, and are not
-// followed.
+// below changes the contents of a directory. It skips symbolic links, because they have no
+// permissions, and does not follow them.
 func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth int) {
 	list, errs := p.list(ctx, c, dir, depth, true)
 	p.failed(errs...)
@@ -89,7 +89,7 @@ func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth i
 	}
 }
 
-// set changes the entries whose permissions differ.
+// set changes the permissions of the entries in list, if they differ from the wanted ones.
 func (p *permit) set(ctx context.Context, c remote.Server, list []entry) {
 	if p.over(c) {
 		return

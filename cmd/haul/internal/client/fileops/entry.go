@@ -23,8 +23,8 @@ import (
 // An entry is a file on a server, together with its path.
 type entry struct {
 	fs.FileInfo
-	path   string // on the server
-	shown  string // for output: the name, or the path that the user gave
+	path   string // path on the server
+	shown  string // name for output: the entry's name, or the path that the user gave
 	target string // target of a symbolic link
 
 	modeless bool // the protocol has no modes
@@ -34,8 +34,8 @@ type entry struct {
 // known.
 func (e entry) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
 
-// entries describes everything that a location stands for. With follow it describes the targets
-// of symbolic links.
+// entries describes everything that a location stands for: one file, or the matches of a pattern.
+// With follow it describes the targets of symbolic links.
 func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []entry, errs []error) {
 	c, err := s.Connect(ctx, l, remote.Intent{})
 	if err != nil {
@@ -60,24 +60,25 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 	return c, list, errs
 }
 
-// asTyped changes an error about a match so that it names the match as a user would type it: a
-// location without a pattern as the user has typed it, and any other match with its server.
+// asTyped adds the name that the user would type to an error about a match. For a location without
+// a pattern that is the location as typed; otherwise it is the name of the match on its server.
 func asTyped(l remote.Location, m glob.Match, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case m.Info == nil: // no listing contains the name
+	case m.Info == nil: // the location has no pattern
 		return fmt.Errorf("%v: %w", l, console.WithoutPath(err))
 	}
 	return fmt.Errorf("%s: %w", console.Visible(l.At(strings.TrimPrefix(m.Name, "/"))), console.WithoutPath(err))
 }
 
-// readLinks reads the targets of symbolic links. An unreadable target is left out of the output.
+// readLinks reads the targets of symbolic links. If a target cannot be read, the output omits it.
 func readLinks(ctx context.Context, c remote.Server, list []entry) {
 	ask(list, isLink, func(i int, e entry) { list[i].target, _ = c.Readlink(ctx, e.path) })
 }
 
-// owners maps the numbers of users and groups to their names, as far as the server reports them.
+// owners maps the IDs of users and groups to their names. It lacks names that the server does not
+// report.
 type owners struct{ users, groups map[uint32]string }
 
 // ownersOf asks the server for the names of the files' owners.
@@ -98,7 +99,7 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	}
 	users, groups, err := names(ctx, u, g)
 	if err != nil {
-		return owners{} // then the output shows numbers
+		return owners{} // the output then shows the numbers
 	}
 	for i, id := range u {
 		uids[id] = users[i]
@@ -136,8 +137,9 @@ type described struct {
 	Target    string     `json:"target,omitempty"`
 }
 
-// fileSize returns the size to sort by. Directories come after all files, because the sizes that
-// some servers report for directories do not describe their contents, and HTTP reports no sizes.
+// fileSize returns the size by which an entry is sorted. Directories count as smaller than all
+// files, so they come last: the sizes that servers report for directories do not describe their
+// contents, and HTTP reports none.
 func (e entry) fileSize() int64 {
 	if e.IsDir() {
 		return math.MinInt64
@@ -145,7 +147,7 @@ func (e entry) fileSize() int64 {
 	return e.Size()
 }
 
-// describe returns everything known about an entry.
+// describe returns everything that is known about an entry, for JSON.
 func describe(e entry, o owners) described {
 	d := described{Path: e.path, Name: e.Name(), Type: console.TypeName(e.Mode()), Target: e.target}
 	if !utf8.ValidString(e.path) {
@@ -175,11 +177,11 @@ func describe(e entry, o owners) described {
 	return d
 }
 
-// sftpColumns is the number of columns of ls -l without the name. HTTP has only three of these:
-// type, size and time.
+// sftpColumns is the number of columns that ls -l prints before the name for SFTP. For HTTP there
+// are only three of them: type, size and time.
 const sftpColumns = 6
 
-// longRow returns the columns of ls -l without the name.
+// longRow returns the columns that ls -l prints before the name.
 func longRow(e entry, o owners, now time.Time, human bool) []string {
 	links, owner, group, size := console.Unknown, console.Unknown, console.Unknown, strconv.FormatInt(e.Size(), 10)
 	switch {

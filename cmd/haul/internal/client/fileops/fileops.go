@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// below returns the path of a name in a directory.
+// below returns the path of the entry name in the directory dir.
 func below(dir, name string) string {
 	switch {
 	case dir == ".":
@@ -18,7 +18,7 @@ func below(dir, name string) string {
 	case strings.HasSuffix(dir, "/"):
 		return dir + name
 	}
-	return dir + "/" + name // not cleaned, because the meaning of .. depends on symbolic links
+	return dir + "/" + name // do not clean the path, because the meaning of .. depends on symbolic links
 }
 
 // lacks returns the error for an operation that a location's protocol does not support.
@@ -26,7 +26,7 @@ func lacks(command string, l remote.Location, what string) error {
 	return failure.Usage.Errorf("%s %v: %v has no way to %s", command, l, l.Protocol, what)
 }
 
-// checkPrecious returns an error for locations that must not be removed or renamed.
+// checkPrecious returns an error if a location must not be removed or renamed.
 func checkPrecious(command string, l remote.Location) error {
 	if isPrecious(l) {
 		return failure.Usage.Errorf("%s %v: refused, as are /, home directories and names that end in . or ..; name the files in the directory", command, l)
@@ -34,7 +34,8 @@ func checkPrecious(command string, l remote.Location) error {
 	return nil
 }
 
-// isPrecious reports whether nobody would remove a location on purpose.
+// isPrecious reports whether a location is one that nobody would remove on purpose, such as / or a
+// home directory.
 func isPrecious(l remote.Location) bool {
 	name := strings.TrimRight(l.Path, "/")
 	if l.Protocol == remote.SFTP && strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {

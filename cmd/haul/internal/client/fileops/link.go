@@ -54,7 +54,7 @@ func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Lo
 	return errors.Join(errs...)
 }
 
-// linksGoInto reports whether name is a directory in which the links are to be made.
+// linksGoInto reports whether name is an existing directory, so that the links are made in it.
 func linksGoInto(ctx context.Context, c remote.Server, name string, noDeref bool) (bool, error) {
 	look := c.Stat
 	if noDeref {
@@ -67,7 +67,8 @@ func linksGoInto(ctx context.Context, c remote.Server, name string, noDeref bool
 	return err == nil && fi.IsDir(), err
 }
 
-// linkText returns the text of a symbolic link, or the name of the target of a hard link.
+// linkText returns the text of a symbolic link or, for a hard link, the name of its target on the
+// server.
 func linkText(ctx context.Context, s *remote.Servers, text string, at remote.Location, symbolic bool) (string, error) {
 	l, err := remote.Parse(text)
 	switch {
@@ -95,14 +96,14 @@ func linkText(ctx context.Context, s *remote.Servers, text string, at remote.Loc
 	return name, err
 }
 
-// A link makes links on a server.
+// A link makes links on one server.
 type link struct {
 	LinkConfig
 	c remote.Server
 }
 
-// make makes one link. With Force it makes the link under a temporary name and renames it, so that
-// the name always leads to either the old file or the new one.
+// make makes one link. If the name exists and Force is set, it makes the link under a temporary
+// name and renames it. So the name leads to the old file or to the new one at any time.
 func (l link) make(ctx context.Context, target, name string) error {
 	err := l.create(ctx, target, name)
 	if !l.Force || !errors.Is(err, fs.ErrExist) {
@@ -128,7 +129,7 @@ func (l link) make(ctx context.Context, target, name string) error {
 			err = l.c.Rename(ctx, temp, name, true)
 		}
 	}
-	// If both names lead to the same file, rename(2) does nothing, so the temporary name remains.
+	// If both names lead to the same file, rename(2) does nothing, so remove the temporary name.
 	if err != nil || !l.Symbolic {
 		if e := l.c.Remove(context.WithoutCancel(ctx), temp); err == nil && !errors.Is(e, fs.ErrNotExist) {
 			err = e

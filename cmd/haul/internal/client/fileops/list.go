@@ -21,12 +21,13 @@ type ListConfig struct {
 	Recursive bool
 	All       bool // include names that begin with a dot
 	JSON      bool // print an object for each entry
-	Human     bool // short sizes
+	Human     bool // print sizes in short form, such as 1.5M
 	Order     Order
 	Reverse   bool
 }
 
-// An Order is an order of entries. Entries that are equal in this order are sorted by name.
+// An Order is an order in which entries are listed. Entries that it does not distinguish are sorted
+// by name.
 type Order int
 
 // The orders.
@@ -119,7 +120,7 @@ func (l *lister) directory(ctx context.Context, c remote.Server, dir string, dep
 	}
 }
 
-// sort sorts entries by l.Order and l.Reverse.
+// sort sorts entries as l.Order and l.Reverse say.
 func (l *lister) sort(list []entry) {
 	slices.SortFunc(list, func(a, b entry) int {
 		c := 0
@@ -152,7 +153,7 @@ func (l *lister) print(ctx context.Context, c remote.Server, list []entry) {
 	owners := ownersOf(ctx, c, list)
 	if l.JSON {
 		for _, e := range list {
-			_ = console.WriteJSON(l.out, describe(e, owners)) // write reports errors
+			_ = console.WriteJSON(l.out, describe(e, owners)) // this cannot fail; write reports errors of the output
 		}
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// The bits of a Unix mode.
+// These are bits of a Unix mode.
 const (
 	allBits   = 0o7777
 	readAll   = 0o444
@@ -29,15 +29,15 @@ type Mode struct {
 // A modeStep is one part of a Mode, such as go=rX.
 type modeStep struct {
 	op        byte   // '+', '-' or '='
-	affected  uint32 // the bits of u, g, o and a in front of the operator; 0 if there are no such letters, in which case the umask applies
+	affected  uint32 // bits selected by u, g, o and a before the operator; 0 without letters, and then the umask applies
 	value     uint32
-	mentioned uint32 // bits named explicitly, which directories would otherwise keep
-	copied    bool   // value is u, g or o, whose permissions are copied
-	ifAny     bool   // for X: execute permission for directories, and for files that somebody may execute
+	mentioned uint32 // bits that the text names explicitly; a directory keeps bits that it does not name
+	copied    bool   // the permissions are copied from those of u, g or o, which value selects
+	ifAny     bool   // X: execute permission, for directories and for files that somebody may execute
 }
 
-// ParseMode parses a mode. umask limits symbolic modes without u, g, o or a. Errors are usage
-// errors.
+// ParseMode parses a mode. The umask restricts symbolic modes that begin without u, g, o or a.
+// Errors are usage errors.
 func ParseMode(text string, umask fs.FileMode) (Mode, error) {
 	m := Mode{umask: uint32(umask.Perm())}
 	if text != "" && isOctal(text[0]) {

@@ -23,7 +23,7 @@ type RemoveConfig struct {
 	DryRun    bool // print names, and remove nothing
 	Verbose   bool // print the names of removed files
 
-	// Events, if set, receives events for all removals. Then nothing is printed.
+	// Events, if set, receives events for all removals. Nothing is printed then.
 	Events *events.Log
 }
 
@@ -33,8 +33,8 @@ type removal struct {
 	out  io.Writer
 	name func(string) string // formats names for output
 	errs []error
-	walk      // only sayAll uses it
-	mute bool // the output could not be written
+	walk      // only the method sayAll uses it
+	mute bool // writing the output failed, so nothing more is printed
 }
 
 // Remove removes the files at locations.
@@ -51,15 +51,15 @@ func Remove(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Re
 	return errors.Join(m.errs...)
 }
 
-// note keeps an error for the end, unless it reports a missing file and missing files are ignored.
+// note records an error, unless it reports a missing file and Force is set.
 func (m *removal) note(err error) {
 	if err != nil && (!m.Force || !errors.Is(err, fs.ErrNotExist)) {
 		m.errs = append(m.errs, err)
 	}
 }
 
-// gone reports that a file or a directory was removed, or would be removed if this were not a dry
-// run. It prints the name, unless it could not print an earlier one.
+// gone reports that a file or a directory was removed or, in a dry run, would be removed. It prints
+// the name, unless an earlier name could not be printed.
 func (m *removal) gone(name string, t fs.FileMode) {
 	switch {
 	case m.Events != nil:
@@ -72,7 +72,7 @@ func (m *removal) gone(name string, t fs.FileMode) {
 	}
 	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
 		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
-		m.ended = m.DryRun // a dry run has no effect other than printing
+		m.ended = m.DryRun // stop a dry run, which has no effect other than printing
 	}
 }
 
@@ -93,7 +93,7 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 	if err != nil {
 		return err
 	}
-	gone := map[string]bool{} // directories
+	gone := map[string]bool{} // directories that have been removed, with everything in them
 	for _, f := range found {
 		f.Name = strings.TrimRight(f.Name, "/")
 		if gone[path.Dir(f.Name)] {
@@ -102,7 +102,7 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 		}
 		name := console.Visible(f.Name)
 		kind := fs.FileMode(0)
-		if dirs || m.DryRun || f.Info != nil { // otherwise the server refuses to remove a directory
+		if dirs || m.DryRun || f.Info != nil { // if not, the server itself refuses to remove a directory this way
 			fi, e := remote.Describe(ctx, c, f, false)
 			if err, kind = asTyped(l, f, e), fs.ModeIrregular; e == nil {
 				kind = fi.Mode().Type()
@@ -129,10 +129,10 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 	return nil
 }
 
-// failed reports that a file was not removed, and returns the error.
+// failed writes an event for a file that was not removed, and returns the error.
 func (m *removal) failed(name string, t fs.FileMode, err error) error {
 	if m.Force && errors.Is(err, fs.ErrNotExist) {
-		return err // it is ignored
+		return err // Force ignores it
 	}
 	return m.Events.Failed(events.NewEntry(name, "", t), err)
 }
@@ -161,8 +161,8 @@ func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) e
 }
 
 // sayAll prints the names of a directory and everything in it, sorted. The name of a directory ends
-// in a slash. It returns the first error. It keeps no names, and stops after maxListDirs
-// directories, because a server can invent directories without end.
+// in a slash. It returns the first error. It does not store the names, and stops after maxListDirs
+// directories, because a server can invent any number of directories.
 func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth int) error {
 	list, errs := m.list(ctx, c, dir, depth, false)
 	var first error

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Space prints the free space at locations, in KiB, or in larger units with human.
+// Space prints the free space at locations: in KiB or, with human, in units that fit the size.
 func Space(ctx context.Context, s *remote.Servers, at []remote.Location, human, asJSON bool, out io.Writer) error {
 	var errs []error
 	var rows [][]string
@@ -82,7 +82,7 @@ func spaceRow(l remote.Location, s store.Space, human bool, name func(string) st
 	used := s.Total - s.Free
 	share := "-"
 	if most := used + s.Available; most > 0 {
-		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most)))) // of the space available to users, as in df
+		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most)))) // as in df, a share of the space that users may have
 	}
 	return []string{size(s.Total), size(used), size(s.Available), share, name(l.Text)}
 }

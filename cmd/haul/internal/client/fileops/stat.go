@@ -42,7 +42,7 @@ func stat(ctx context.Context, s *remote.Servers, l remote.Location, follow, asJ
 // printStat prints an entry for people.
 func printStat(out io.Writer, e entry, o owners) error {
 	name := console.NameFormat(out)
-	var text bytes.Buffer // written in one call, so that there is at most one error
+	var text bytes.Buffer // collects the text, so that it is written in one call and there is at most one error
 	line := func(key, format string, args ...any) {
 		fmt.Fprintf(&text, "%9s  %s\n", key, fmt.Sprintf(format, args...))
 	}
@@ -75,7 +75,7 @@ func printStat(out io.Writer, e entry, o owners) error {
 	return failure.Local.Wrap(err)
 }
 
-// owner formats a user or a group, which may have no name.
+// owner formats the ID of a user or a group, and its name if that is known.
 func owner(id uint32, name string) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d %s", id, name), " ")
 }

@@ -16,22 +16,22 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// maxSums bounds the files that are hashed at the same time.
+// maxSums is how many files are hashed at the same time.
 const maxSums = 8
 
 // A SumConfig says which sums haul sum computes, and how it prints or checks them.
 type SumConfig struct {
-	Algorithm string // such as "sha256"; "" means sha256, or with Check any algorithm
+	Algorithm string // name of the algorithm, such as "sha256"; "" means sha256 or, for Check, the algorithm of each line
 	Recursive bool   // hash directories with everything in them
 	Read      bool   // compute each sum here instead of asking the server
-	Tag       bool   // print lines in the format of BSD
+	Tag       bool   // print lines in the BSD format
 	Zero      bool   // end lines with a NUL, and do not escape names
 
-	Quiet         bool // for Check: do not print OK
-	Status        bool // print nothing
+	Quiet         bool // for Check: do not print files that match
+	Status        bool // for Check: print nothing, so that only the exit code shows the result
 	IgnoreMissing bool
-	Strict        bool // a malformed line is a failure
-	Warn          bool // report each malformed line
+	Strict        bool // for Check: a malformed line makes the command fail
+	Warn          bool // for Check: report each malformed line
 
 	// Say prints each problem as soon as Check finds it.
 	Say func(error)
@@ -49,13 +49,13 @@ func (c *SumConfig) check() error {
 	return nil
 }
 
-// A sumJob is a file to hash, or the error that says why it cannot be hashed.
+// A sumJob is a file to hash. If it cannot be hashed, it holds only the error.
 type sumJob struct {
 	place sumPlace
-	name  string      // in place
+	name  string      // name of the file in place
 	info  fs.FileInfo // nil if not known yet
-	want  sumLine     // for Check
-	bad   int         // for Check: number of a malformed line, or 0
+	want  sumLine     // for Check: the line of the list, with the expected sum
+	bad   int         // for Check: the number of the line, if it is malformed; otherwise 0
 	err   error
 }
 
@@ -71,7 +71,7 @@ func newSummer(cfg SumConfig, out io.Writer) *summer {
 	return &summer{SumConfig: cfg, out: out, name: console.NameFormat(out)}
 }
 
-// print writes a line at once, and reports whether that succeeded.
+// print writes a line without buffering it, and reports whether that succeeded.
 func (s *summer) print(line string) bool {
 	_, err := io.WriteString(s.out, line)
 	if err != nil {
@@ -108,7 +108,7 @@ func Sum(ctx context.Context, servers *remote.Servers, at []remote.Location, cfg
 	return s.err()
 }
 
-// find yields all files that the locations stand for.
+// find yields a job for each file that the locations stand for.
 func (s *summer) find(ctx context.Context, servers *remote.Servers, at []remote.Location) iter.Seq[sumJob] {
 	return func(yield func(sumJob) bool) {
 		w := new(walk)
@@ -121,7 +121,7 @@ func (s *summer) find(ctx context.Context, servers *remote.Servers, at []remote.
 	}
 }
 
-// named describes the files of a location, and returns their place.
+// named describes the files that a location names, and returns the place of these files.
 func (s *summer) named(ctx context.Context, servers *remote.Servers, l remote.Location) (sumPlace, []entry, []error) {
 	if l.Protocol != remote.Local {
 		c, list, errs := entries(ctx, servers, l, true)
@@ -134,8 +134,8 @@ func (s *summer) named(ctx context.Context, servers *remote.Servers, l remote.Lo
 	return localFiles{}, []entry{{FileInfo: fi, path: l.Path, shown: l.Path}}, nil
 }
 
-// yieldAll yields entries and, with Recursive, the contents of directories. In directories it
-// leaves out the same files as get -r does.
+// yieldAll yields a job for each entry and, with Recursive, for the contents of directories. In
+// directories it omits the same files as get -r does.
 func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []entry, errs []error, depth int, yield func(sumJob) bool) bool {
 	for _, err := range errs {
 		if !yield(sumJob{err: err}) {
@@ -157,8 +157,8 @@ func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []e
 	return true
 }
 
-// sum returns the sum of a file. If the server can compute a sum by that algorithm, it returns the
-// server's sum; otherwise it reads the file.
+// sum returns the sum of a file. If the server supports the algorithm, the server computes the sum.
+// Otherwise sum reads the file.
 func (s *summer) sum(ctx context.Context, j sumJob, a algorithm) ([]byte, error) {
 	if j.err != nil {
 		return nil, j.err
@@ -202,18 +202,18 @@ func directory(name string) error {
 	return fmt.Errorf("sum %s: %w; -r sums all that is in it", console.Visible(name), treecopy.ErrDirectory)
 }
 
-// A sumPlace is a place whose files are hashed.
+// A sumPlace gives access to the files of a server, or to those of this machine.
 type sumPlace interface {
 	dirLister
 
 	// open opens a file. fi describes the file, or is nil.
 	open(ctx context.Context, name string, fi fs.FileInfo) (store.File, error)
 
-	// read writes the whole file to w.
+	// read reads the whole file, and writes it to w.
 	read(ctx context.Context, f store.File, w io.Writer) error
 }
 
-// sideOf returns the failure kind for errors of a place.
+// sideOf returns the kind of failure for an error about a file of a place: Local or Remote.
 func sideOf(place dirLister) failure.Kind {
 	if place == (localFiles{}) {
 		return failure.Local
@@ -225,7 +225,7 @@ func sideOf(place dirLister) failure.Kind {
 type serverFiles struct{ remote.Server }
 
 func (p serverFiles) open(ctx context.Context, name string, fi fs.FileInfo) (_ store.File, err error) {
-	if open := p.Capabilities().OpenListed; open != nil { // Open may make the server send the file, which is not needed for a sum
+	if open := p.Capabilities().OpenListed; open != nil { // Open may make the server send the file, which a sum does not need
 		if fi == nil {
 			fi, err = p.Stat(ctx, name)
 		}
@@ -247,8 +247,8 @@ func (serverFiles) read(ctx context.Context, f store.File, w io.Writer) error {
 // localFiles provides the files of this machine.
 type localFiles struct{}
 
-// maxLocalEntries bounds the entries of a local directory. There is such a bound for directories on
-// servers too.
+// maxLocalEntries is the maximum number of entries of a local directory. Directories on servers
+// have such a maximum too.
 const maxLocalEntries = 1 << 20
 
 // List lists a directory. It always includes details.
@@ -268,7 +268,7 @@ func (localFiles) List(_ context.Context, dir string, _ bool) ([]fs.DirEntry, er
 	return list, err
 }
 
-// Capabilities returns no capabilities.
+// Capabilities returns no capabilities, because this machine has none of the optional ones.
 func (localFiles) Capabilities() store.Capabilities { return store.Capabilities{} }
 
 func (localFiles) open(_ context.Context, name string, _ fs.FileInfo) (store.File, error) {
@@ -281,8 +281,8 @@ func (localFiles) read(_ context.Context, f store.File, w io.Writer) error {
 }
 
 // inOrder calls work for up to maxSums jobs at once, and calls use for each result, in the order of
-// the jobs. If use returns false, or the context ends, it returns false, and does not wait for
-// running work, because a pipe may never deliver more data.
+// the jobs. It returns false if use returns false or the context ends. In these cases it does not
+// wait for running calls of work, because they may wait for a pipe that never delivers more data.
 func (s *summer) inOrder(ctx context.Context, jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(sumJob, []byte, error) bool) bool {
 	type task struct {
 		sumJob

@@ -19,7 +19,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// maxSumLine bounds a line of a list of sums, in bytes. A longer line counts as malformed.
+// maxSumLine is the maximum length of a line in a list of sums, in bytes. A longer line counts as
+// malformed.
 const maxSumLine = 64 << 10
 
 // CheckSums compares files with lists of their sums, as sha256sum --check does. The lists are local
@@ -53,7 +54,7 @@ func CheckSums(ctx context.Context, servers *remote.Servers, lists []string, at 
 
 // A sumList is a list of sums in the format of sha256sum.
 type sumList struct {
-	name string // for messages
+	name string // the list's name, for messages
 	open func() (io.ReadCloser, error)
 }
 
@@ -72,8 +73,8 @@ func localBelow(dir string) func(string) string {
 	}
 }
 
-// serverBelow joins a directory and a name on a server. In a bucket or on a web server, no name
-// leads above the root.
+// serverBelow returns the path of name in the directory dir on a server. In a bucket or on a web
+// server, no name leads above the root.
 func serverBelow(c remote.Server, dir, name string) string {
 	switch {
 	case c.Capabilities().NoModes:
@@ -84,10 +85,10 @@ func serverBelow(c remote.Server, dir, name string) string {
 	return below(dir, name)
 }
 
-// A listCheck checks the files of one list, and counts the results.
+// A listCheck checks the files that one list names, and counts the results.
 type listCheck struct {
 	*summer
-	list string // the list's name
+	list string // the list's name for messages
 
 	files, bad, unread, wrong, right int
 }
@@ -109,8 +110,8 @@ func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) bool {
 	return all
 }
 
-// compare compares a file's sum with the sum on its line. It returns false if checking cannot
-// continue.
+// compare compares the sum of a file with the sum on its line, and prints the result. It returns
+// false if checking cannot continue.
 func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error) bool {
 	if j.bad > 0 {
 		n.bad++
@@ -145,13 +146,14 @@ func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error
 // printVerdict prints the result for a file, and reports whether that succeeded.
 func (s *summer) printVerdict(name, verdict string) bool {
 	mark := ""
-	if strings.Contains(name, "\n") { // as in sha256sum, only such names are escaped
+	if strings.Contains(name, "\n") { // as in sha256sum, escape only names with a line feed
 		name, mark = escapeSumName(name)
 	}
 	return s.print(fmt.Sprintf("%s%s: %s\n", mark, s.name(name), verdict))
 }
 
-// kind returns the configured algorithm's name for messages, or "".
+// kind returns the tag of the configured algorithm, followed by a space, for messages. It returns
+// "" if no algorithm is configured.
 func (s *summer) kind() string {
 	if a, ok := algorithmNamed(s.Algorithm); ok {
 		return a.tag + " "
@@ -200,7 +202,7 @@ func (s *summer) lines(l sumList, base sumBase, broken *error) iter.Seq[sumJob] 
 	}
 }
 
-// conclude prints the warnings about the list, in the words of sha256sum.
+// conclude prints warnings about the whole list, in the same words as sha256sum.
 func (n *listCheck) conclude() {
 	if n.files == 0 {
 		n.failed(fmt.Errorf("%s: no properly formatted checksum lines found", n.list))

@@ -12,8 +12,8 @@ type algorithm struct {
 	bytes     int // length of a sum
 }
 
-// sumAlgorithms lists the algorithms of sha256sum and its siblings. Each has sums of a different
-// length.
+// sumAlgorithms lists the algorithms of sha256sum and its relatives. Their sums have different
+// lengths, so the length of a sum identifies the algorithm.
 var sumAlgorithms = []algorithm{
 	{"md5", "MD5", 16}, {"sha1", "SHA1", 20}, {"sha224", "SHA224", 28},
 	{"sha256", "SHA256", 32}, {"sha384", "SHA384", 48}, {"sha512", "SHA512", 64},
@@ -28,7 +28,7 @@ func algorithmNamed(name string) (algorithm, bool) {
 	return sumAlgorithms[i], true
 }
 
-// escapes and unescapes translate backslashes, and characters that would end a line.
+// escapes and unescapes convert backslashes, and the characters that would end a line.
 var (
 	escapes   = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
 	unescapes = map[byte]byte{'\\': '\\', 'n': '\n', 'r': '\r'}
@@ -62,8 +62,8 @@ func unescapeSumName(s string) (name string, ok bool) {
 	return string(b), true
 }
 
-// formatSum returns the line of a file in the format of sha256sum, without the line's end. With tag
-// it uses the BSD format; with raw it does not escape the name.
+// formatSum returns the line for a file in the format of sha256sum, without the line feed. With tag
+// it uses the BSD format. With raw it does not escape the name.
 func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
 	mark := ""
 	if !raw {
@@ -84,14 +84,15 @@ type sumLine struct {
 
 // A sumParser parses lines as sha256sum --check does.
 type sumParser struct {
-	only *algorithm // accepted algorithm; nil means that the tag or the length decides
+	only *algorithm // the only accepted algorithm; nil means that the tag or the length of the sum decides
 
-	// All lines of a list have the same separator between sum and name: either one space, or two
-	// characters. Otherwise a leading space of a name would be ambiguous.
+	// All lines of a list have the same separator between sum and name: either one space, or a
+	// space and one more character. If lines could differ, a name that begins with a space would be
+	// ambiguous.
 	oneSpace, twoSpaces bool
 }
 
-// parse parses a line without its end.
+// parse parses a line without its line feed.
 func (p *sumParser) parse(line string) (l sumLine, ok bool) {
 	line = strings.TrimLeft(line, " \t")
 	line, escaped := strings.CutPrefix(line, `\`)
@@ -112,7 +113,7 @@ func (p *sumParser) isTag(word string) bool {
 	return ok && a.tag == word && (p.only == nil || *p.only == a)
 }
 
-// parseTagged parses NAME) = SUM.
+// parseTagged parses the rest of a line in the BSD format: NAME) = SUM.
 func parseTagged(tag, rest string) (l sumLine, ok bool) {
 	l.algorithm, _ = algorithmNamed(tag)
 	end := strings.LastIndexByte(rest, ')')
@@ -127,7 +128,7 @@ func parseTagged(tag, rest string) (l sumLine, ok bool) {
 	return l, l.setSum(strings.TrimLeft(digits, " \t"))
 }
 
-// parsePlain parses SUM  NAME, or SUM *NAME, or SUM NAME.
+// parsePlain parses a line of the form SUM NAME, SUM *NAME or SUM NAME.
 func (p *sumParser) parsePlain(line string) (l sumLine, ok bool) {
 	end := strings.IndexAny(line, " \t")
 	if end < 0 {

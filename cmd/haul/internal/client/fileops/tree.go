@@ -15,11 +15,11 @@ import (
 
 // A TreeConfig says what haul tree prints.
 type TreeConfig struct {
-	Depth    int  // levels of directories; 0 means all
+	Depth    int  // maximum depth of directories; 0 means no maximum
 	All      bool // include names that begin with a dot
 	DirsOnly bool
-	Sizes    bool // in bytes
-	Human    bool // short sizes
+	Sizes    bool // print sizes in bytes
+	Human    bool // print sizes in short form, such as 1.5M
 }
 
 // A drawing is one execution of haul tree.
@@ -29,7 +29,7 @@ type drawing struct {
 	walk
 	out      *bufio.Writer
 	name     func(string) string // formats names for output
-	detailed bool                // the listing needs details for sizes
+	detailed bool                // directories are listed with sizes
 
 	shownDirs, shownFiles int64
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// These constants bound listings, because a server can invent directories without end: the depth of
-// directories, the number of directories that a command lists, and the number of errors that it
+// These constants bound listings, because a server can invent any number of directories: the depth
+// of directories, the number of directories that a command lists, and the number of errors that it
 // prints.
 const (
 	maxListDepth  = 1000
@@ -60,20 +60,20 @@ type dirLister interface {
 
 // A walk lists the directories of one command, up to the bounds.
 type walk struct {
-	// flush writes the output of the command. It is nil for a command that continues after its
-	// output has failed.
+	// flush writes the output of the command, so that a walk ends when the output fails. It is nil
+	// for a command that continues in that case.
 	flush func() error
 
 	dirs  int       // number of directories listed so far
-	ended bool      // list no more directories
-	lost  dirLister // the server whose connection was lost
+	ended bool      // no more directories are listed
+	lost  dirLister // the server to which the connection was lost; nil if none was
 }
 
-// over reports whether no more directories of c are to be listed. In that case, the reason has been
-// reported before.
+// over reports whether no more directories of c should be listed. The reason has been reported
+// already.
 func (w *walk) over(c dirLister) bool { return w.ended || w.lost != nil && c == w.lost }
 
-// write writes the output of the run. The first error ends the walk, and is returned once.
+// write writes the output so far. The first error ends the walk, and is returned only once.
 func (w *walk) write() error {
 	if w.flush == nil {
 		return nil
@@ -86,8 +86,8 @@ func (w *walk) write() error {
 }
 
 // list returns the entries of a directory, sorted by name, and the errors of single entries. The
-// list is nil if the directory cannot be listed. A name that no entry may have is an error, because
-// a hostile listing may contain any text.
+// list is nil if the directory cannot be listed. An entry with an invalid name is reported as an
+// error, because a hostile server may send any name.
 func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, details bool) ([]entry, []error) {
 	if w.over(c) {
 		return nil, nil
@@ -130,18 +130,19 @@ func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, det
 	return list, errs
 }
 
-// lose records that the connection to a server is lost, if the error says so.
+// lose records that the connection to a server is lost, if err means that.
 func (w *walk) lose(c dirLister, err error) {
 	if remote.IsLost(err) {
 		w.lost = c
 	}
 }
 
-// maxQuestions bounds the concurrent requests to a server when each entry needs a request.
+// maxQuestions is how many requests to a server run at the same time, if each entry needs a
+// request.
 const maxQuestions = 64
 
-// ask calls f concurrently for each entry for which about returns true. f makes a request to the
-// server.
+// ask calls f for each entry for which about returns true. The calls run at the same time, up to
+// maxQuestions, because f makes a request to the server.
 func ask(list []entry, about func(entry) bool, f func(i int, e entry)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxQuestions)

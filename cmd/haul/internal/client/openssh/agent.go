@@ -12,14 +12,15 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// These constants limit the time that an agent may take. Before it signs, it may ask the user, or
-// wait until a security key is touched.
+// These constants limit how long an agent may take. Signing may take longer, because the agent may
+// ask the user for permission, or wait until the user touches a security key.
 const (
 	agentListTime = 10 * time.Second
 	agentSignTime = 2 * time.Minute
 )
 
-// maxAgentKeys bounds the keys that are taken from an agent. In practice no agent has more.
+// maxAgentKeys is the maximum number of keys that are taken from an agent. In practice no agent has
+// more.
 const maxAgentKeys = 256
 
 // An agentConn is a connection to ssh-agent. It does not trust anything that the agent sends.
@@ -29,7 +30,7 @@ type agentConn struct {
 	stop   func() bool // stops watching the context
 }
 
-// dialAgent connects to an agent. The connection ends with the context.
+// dialAgent connects to an agent. When the context ends, the connection is closed.
 func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
 	dialing, cancel := context.WithTimeout(ctx, agentListTime)
 	defer cancel()
@@ -38,8 +39,8 @@ func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Hide Close from the client. If the client can call Close, it reads in a separate goroutine,
-	// and one answer without a request blocks that goroutine forever.
+	// Hide Close from the client. With Close, the client would read in a separate goroutine, and
+	// one answer without a request would block that goroutine forever.
 	client := agent.NewClient(struct{ io.ReadWriter }{conn})
 	return &agentConn{
 		conn:   conn,
@@ -55,10 +56,10 @@ func (a *agentConn) close() {
 	}
 }
 
-// guarded runs a request within limit. If a request fails for a reason other than the agent's
-// refusal, answers can no longer be matched to requests, so later requests fail as well. The parser
-// panics on some malformed answers; guarded turns the panic into an error and closes the
-// connection.
+// guarded runs a request to the agent within limit. If a request fails for a reason other than the
+// agent's refusal, answers can no longer be matched to requests, so later requests fail as well.
+// The parser panics on some malformed answers. guarded turns such a panic into an error, and closes
+// the connection.
 func (a *agentConn) guarded(limit time.Duration, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// These are the algorithms offered by default, best first. The first key exchange is post-quantum.
-// SHA-1 and CBC are left out. AES-GCM comes first, since processors have instructions for it.
+// These are the algorithms that are offered by default, the best ones first. The first key exchange
+// is post-quantum. SHA-1 and CBC are left out. AES-GCM precedes other ciphers, because processors
+// have instructions for it.
 var (
 	defaultKeyExchanges = []string{
 		ssh.KeyExchangeMLKEM768X25519,
@@ -51,7 +52,7 @@ var (
 		ssh.KeyAlgoRSASHA512,
 		ssh.KeyAlgoRSASHA256,
 	}
-	defaultSignatures = []string{ // of certificate authorities
+	defaultSignatures = []string{ // signature algorithms of certificate authorities
 		ssh.KeyAlgoED25519,
 		ssh.KeyAlgoECDSA256,
 		ssh.KeyAlgoECDSA384,
@@ -67,11 +68,12 @@ var (
 // defaultRSABits is the smallest size of an RSA key unless RequiredRSASize sets another one.
 const defaultRSABits = 2048
 
-// certSuffix ends the names of certificate algorithms. In the names of security keys, which end in
-// vendor, certSuffix replaces vendor.
+// certSuffix ends the names of certificate algorithms. Names of security-key algorithms end in
+// vendor; for a certificate, certSuffix replaces vendor.
 const certSuffix, vendor = "-cert-v01@openssh.com", "@openssh.com"
 
-// withCertificates returns the algorithms with the matching certificate algorithms before them.
+// withCertificates returns the algorithms in plain, each preceded by the algorithm for its
+// certificates.
 func withCertificates(plain []string) []string {
 	var all []string
 	for _, a := range plain {
@@ -80,8 +82,8 @@ func withCertificates(plain []string) []string {
 	return append(all, plain...)
 }
 
-// plainAlgorithm returns the key algorithm of a certificate algorithm, and whether it was a
-// certificate algorithm at all.
+// plainAlgorithm returns the key algorithm of a certificate algorithm. cert is false if the
+// algorithm is not a certificate algorithm.
 func plainAlgorithm(algorithm string) (plain string, cert bool) {
 	plain, cert = strings.CutSuffix(algorithm, certSuffix)
 	if cert && strings.HasPrefix(plain, "sk-") {
@@ -90,7 +92,7 @@ func plainAlgorithm(algorithm string) (plain string, cert bool) {
 	return plain, cert
 }
 
-// keyType returns the type of the keys that sign with an algorithm.
+// keyType returns the type of the keys that can sign with an algorithm.
 func keyType(algorithm string) string {
 	plain, _ := plainAlgorithm(algorithm)
 	if plain == ssh.KeyAlgoRSASHA256 || plain == ssh.KeyAlgoRSASHA512 {
@@ -99,8 +101,8 @@ func keyType(algorithm string) string {
 	return plain
 }
 
-// or returns a list of a Destination, or its default if the list is empty. x/crypto/ssh would
-// replace an empty list by its own defaults, which must not happen.
+// or returns list, or the default otherwise if the list is empty. This is needed because
+// x/crypto/ssh would replace an empty list by its own defaults.
 func or(list, otherwise []string) []string {
 	if len(list) == 0 {
 		return otherwise
@@ -108,8 +110,8 @@ func or(list, otherwise []string) []string {
 	return list
 }
 
-// algorithms returns a check that a list names at least one algorithm that we support. Unknown
-// names are allowed, since OpenSSH supports more.
+// algorithms returns a check that a configured list contains at least one algorithm of universe.
+// The list may contain unknown names too, because OpenSSH supports more algorithms.
 func algorithms(universe []string) check {
 	return one(func(list string) error {
 		if list[0] == '-' || list[0] == '+' || list[0] == '^' {
@@ -122,9 +124,9 @@ func algorithms(universe []string) check {
 	})
 }
 
-// assemble applies a configured list of patterns to the defaults. The list replaces them. If it
-// begins with "+", it is appended to them; with "-", it is removed from them; and with "^", it is
-// put before them. Algorithms outside the universe are left out.
+// assemble applies a configured list of patterns to the defaults. Without a prefix, the list
+// replaces the defaults. With the prefix "+" it is appended to them, with "-" it is removed from
+// them, and with "^" it is put before them. Algorithms outside universe are left out.
 func assemble(list string, defaults, universe []string) []string {
 	if list == "" {
 		return defaults

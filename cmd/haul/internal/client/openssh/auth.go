@@ -12,19 +12,19 @@ import (
 
 // These constants bound a login.
 const (
-	// maxKeys is how many keys the client offers a server. sshd ends the connection at the sixth
-	// failure, and a password may have to follow the keys.
+	// maxKeys is how many keys the client offers a server. sshd closes the connection at the sixth
+	// failure, and after the keys there must be a try left for a password.
 	maxKeys = 5
 
-	defaultPrompts = 3  // password prompts
-	maxBanners     = 32 // banners that a server may send
-	maxRounds      = 16 // rounds of questions in one keyboard-interactive login
-	maxQuestions   = 16 // questions in one round
-	maxNotes       = 20 // notes in an AuthError
+	defaultPrompts = 3  // number of password prompts
+	maxBanners     = 32 // maximum number of banners from a server
+	maxRounds      = 16 // maximum rounds of questions in one keyboard-interactive login
+	maxQuestions   = 16 // maximum questions in one round
+	maxNotes       = 20 // maximum notes in an AuthError
 )
 
-// An authenticator logs in to one server. x/crypto/ssh calls it from the goroutine of the
-// handshake.
+// An authenticator performs the login to one server. x/crypto/ssh calls its methods in the
+// goroutine of the handshake.
 type authenticator struct {
 	d       *Dialer
 	ctx     context.Context
@@ -36,25 +36,25 @@ type authenticator struct {
 	agent    *agentConn
 	keys     []*identity
 	prepared bool
-	at       int // index in keys
-	offered  int // keys offered in total
+	at       int // index of the next key in keys
+	offered  int // number of keys offered so far
 	current  *identity
 
-	passwords int // number of password prompts
+	passwords int // number of password prompts so far
 	password  string
-	reused    bool // whether the given or remembered password was tried
+	reused    bool // the given or remembered password was tried already
 
-	rounds    int // rounds of questions in the current attempt
-	attempts  int // keyboard-interactive attempts
+	rounds    int // rounds of questions in the current keyboard-interactive attempt
+	attempts  int // number of keyboard-interactive attempts so far
 	wasAsked  bool
-	noPrompts bool // whether the Prompter has answered ErrBatch
+	noPrompts bool // the Prompter has answered ErrBatch: there is no user to ask
 
 	partial int // number of factors that the server has accepted
 	banners int
 	allowed []string
 	tried   []string
 	notes   []string
-	err     error // the error that ends the login
+	err     error // the error with which the login has failed
 }
 
 func (a *authenticator) close() { a.agent.close() }
@@ -65,7 +65,7 @@ func (a *authenticator) note(s string) {
 	}
 }
 
-// try records the key or method that the server is about to be offered.
+// try records the key or method that is offered to the server next.
 func (a *authenticator) try(s string) { a.tried = append(a.tried, s) }
 
 func (a *authenticator) prompts() int {
@@ -75,7 +75,7 @@ func (a *authenticator) prompts() int {
 	return max(a.dest.NumberOfPasswordPrompts, 0)
 }
 
-// next is the ssh.ClientAuthCallback. It chooses the method to try next.
+// next is the ssh.ClientAuthCallback. It returns the method to try next.
 func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	a.allowed = c.AllowedMethods
 	switch {
@@ -120,7 +120,7 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	return nil, a.fail(nil)
 }
 
-// fail returns an AuthError and keeps it in a.err.
+// fail returns an AuthError that wraps err, and stores it in a.err.
 func (a *authenticator) fail(err error) error {
 	a.err = &AuthError{
 		User: a.dest.User, Host: a.dest.name(),
@@ -160,8 +160,8 @@ func (a *authenticator) nextKey() ssh.AuthMethod {
 	return nil
 }
 
-// nextPassword returns a method that sends a given or remembered password, or else asks for one. It
-// returns nil if no password may be sent or asked for.
+// nextPassword returns a method that sends a password: the given or the remembered one, or else one
+// that it asks the user for. It returns nil if no password may be sent or asked for.
 func (a *authenticator) nextPassword() ssh.AuthMethod {
 	switch {
 	case a.distrusted("password"), a.noPrompts, a.passwords >= a.prompts():
@@ -193,9 +193,9 @@ func (a *authenticator) nextPassword() ssh.AuthMethod {
 	})
 }
 
-// secret returns the given password, or else the remembered one, together with what, a description
-// of the password for messages. It does so once for each login. what is empty if there is no
-// password.
+// secret returns the given password or, without one, the remembered password. what describes the
+// password for messages. For each login, only the first call returns a password; other calls return
+// "".
 func (a *authenticator) secret() (secret, what string) {
 	if a.reused {
 		return "", ""
@@ -211,8 +211,8 @@ func (a *authenticator) secret() (secret, what string) {
 	return secret, what
 }
 
-// unanswered handles a question without an answer. If there is no user to ask, the login
-// continues with methods that need no answer; otherwise the user has cancelled the login.
+// unanswered handles a question that was not answered. If there is no user to ask, the login
+// continues with methods that need no answer. Otherwise the user has cancelled the login.
 func (a *authenticator) unanswered(err error) error {
 	if errors.Is(err, ErrBatch) {
 		a.noPrompts = true
@@ -223,8 +223,8 @@ func (a *authenticator) unanswered(err error) error {
 	return err
 }
 
-// distrusted reports whether a method that would reveal secrets must not be used, because the host
-// key is not a known one.
+// distrusted reports whether a method that would reveal secrets must not be used. That is so if the
+// server has shown another host key than the known one.
 func (a *authenticator) distrusted(method string) bool {
 	if a.host.distrust {
 		a.note(method + " is left out: the host key is not the one that is known")
@@ -232,13 +232,13 @@ func (a *authenticator) distrusted(method string) bool {
 	return a.host.distrust
 }
 
-// nextInteractive returns a keyboard-interactive method, or nil if no such method should be tried.
+// nextInteractive returns a keyboard-interactive method, or nil if no further attempt makes sense.
 func (a *authenticator) nextInteractive() ssh.AuthMethod {
 	switch {
 	case a.distrusted("keyboard-interactive"), a.noPrompts, a.attempts >= a.prompts():
 		return nil
 	case a.attempts > 0 && !a.wasAsked:
-		return nil // the server has refused without asking, and would do so again
+		return nil // the server has refused without asking a question, and would do so again
 	}
 	if a.attempts > 0 {
 		a.d.notify("Permission denied, please try again.")
@@ -249,7 +249,7 @@ func (a *authenticator) nextInteractive() ssh.AuthMethod {
 	return ssh.KeyboardInteractive(a.interact)
 }
 
-// interact answers a round of the server's questions.
+// interact answers one round of the server's questions.
 func (a *authenticator) interact(name, instruction string, questions []string, echos []bool) ([]string, error) {
 	a.wasAsked = true
 	a.rounds++
@@ -265,7 +265,8 @@ func (a *authenticator) interact(name, instruction string, questions []string, e
 		c.Questions = append(c.Questions, Question{Text: printable(q), Echo: echos[i]})
 	}
 	if len(questions) == 0 {
-		// RFC 4256 §3.2: such a round is shown and answered with an empty list.
+		// A round without questions is shown to the user, and answered with an empty list (RFC 4256
+		// §3.2).
 		if text := strings.TrimSpace(c.Name + "\n" + c.Instruction); text != "" {
 			a.d.notify(text)
 		}
@@ -309,7 +310,7 @@ func (a *authenticator) banner(text string) error {
 	return nil
 }
 
-// done remembers the password for other connections to the same host.
+// done stores the password that was used, for further connections to the same host.
 func (a *authenticator) done() {
 	if a.password != "" {
 		a.d.secrets.Store(a.dest.way(), a.password)

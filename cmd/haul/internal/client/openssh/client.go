@@ -17,22 +17,24 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// closeTime is how long Close may take to send data that Wrap's connection still buffers.
+// closeTime is how long Close may take to send data that the connection of [Dialer].Wrap still
+// buffers.
 const closeTime = 2 * time.Second
 
 const defaultAliveCount = 3
 
-// maxGreeting bounds the bytes of a wrong greeting that an error shows.
+// maxGreeting is how many bytes of a greeting that is not SSH an error shows.
 const maxGreeting = 16
 
-// A Client is an authenticated connection, together with the connections that it runs over.
+// A Client is an authenticated SSH connection. It owns the connections below it, such as those to
+// jump hosts.
 type Client struct {
 	*ssh.Client
 
 	dest *Destination
 	link *link
 	conn *watched
-	gone chan struct{} // closed when the connection has ended
+	gone chan struct{} // closed when the connection is closed or lost
 	work sync.WaitGroup
 }
 
@@ -49,24 +51,24 @@ func newClient(dest *Destination, l *link, conn *watched, client *ssh.Client) *C
 	return c
 }
 
-// Close ends the connection, the connections to its jump hosts, and its ProxyCommand.
+// Close closes the connection and the connections to its jump hosts, and stops its ProxyCommand.
 func (c *Client) Close() error {
 	cut := time.AfterFunc(closeTime, c.link.cut)
 	defer cut.Stop()
 	err := c.Client.Close()
 	c.work.Wait()
 	if isBroken(err) {
-		return nil // the connection had already ended
+		return nil // the connection was lost before
 	}
 	return err
 }
 
-// RoundTrip returns the time that it took to connect, which is one round trip to the connected
-// host. It returns 0 if the time is not known, as with a ProxyCommand.
+// RoundTrip returns the round trip to the host that this machine is connected to, which is how long
+// connecting took. It returns 0 if the time is not known, as with a ProxyCommand.
 func (c *Client) RoundTrip() time.Duration { return c.link.trip }
 
-// keepAlive sends a request if the server has been silent, and cuts the connection if no answer
-// arrives. See ServerAliveInterval in ssh_config(5).
+// keepAlive sends a request whenever the server has been silent for some time, and cuts the
+// connection if there is no answer. See ServerAliveInterval in ssh_config(5).
 func (c *Client) keepAlive() {
 	most := c.dest.ServerAliveCountMax
 	if most <= 0 {
@@ -96,18 +98,18 @@ func (c *Client) keepAlive() {
 		if asking.CompareAndSwap(false, true) {
 			c.work.Go(func() {
 				defer asking.Store(false)
-				// Any answer shows that the server is alive. Usually it is a refusal.
+				// Any answer shows that the server is alive. Usually the answer is a refusal.
 				_, _, _ = c.SendRequest("keepalive@openssh.com", true, nil)
 			})
 		}
 	}
 }
 
-// A watched is a connection that records when data arrives and why the connection was lost.
+// A watched is a connection that records whether data has arrived and why the connection was lost.
 type watched struct {
 	net.Conn
-	heard atomic.Int64 // number of reads that returned data
-	text  bool         // used by Read: whether the first line was text and is complete
+	heard atomic.Int64 // number of reads that have returned data
+	text  bool         // the first line was text and is complete; only Read uses it
 	why   atomic.Pointer[error]
 	said  preface
 }
@@ -138,8 +140,9 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// greeting checks the bytes of the first line, which must be text (RFC 4253 §4.2). It does not wait
-// for the end of the line, because a server of another protocol may wait for us to speak.
+// greeting checks received bytes of the first line, which must be text (RFC 4253 §4.2). It does not
+// wait until the line is complete, because a server of another protocol may wait for us to send
+// first.
 func (w *watched) greeting(b []byte) error {
 	for _, c := range b {
 		switch {
@@ -153,10 +156,10 @@ func (w *watched) greeting(b []byte) error {
 	return nil
 }
 
-// give sets the reason why the connection is lost, unless there is one already.
+// give sets the reason why the connection was lost, unless a reason is set already.
 func (w *watched) give(err error) { w.why.CompareAndSwap(nil, &err) }
 
-// lost returns why no more data can arrive, or nil if more may.
+// lost returns the reason why no more data can arrive, or nil if the connection is intact.
 func (w *watched) lost() error {
 	if err := w.why.Load(); err != nil {
 		return *err
@@ -164,15 +167,15 @@ func (w *watched) lost() error {
 	return nil
 }
 
-// maxPreface bounds the bytes that are kept of the text before a server's version.
+// maxPreface is how many bytes are kept of the text before a server's version.
 const maxPreface = 1 << 10
 
 // A preface is the text that a server sends before the line with its version (RFC 4253, section
-// 4.2). Some servers send only such a text, which says why they refuse to serve. x/crypto discards
-// it.
+// 4.2). Some servers that refuse to serve send only such a text, which gives the reason. x/crypto
+// discards the text.
 type preface struct {
 	text []byte
-	over bool // whether the version has arrived, or the text is too long
+	over bool // no more text is kept: the version has arrived, or the text is too long
 }
 
 // take appends received bytes. Only the goroutine that waits for the version calls it, and only
@@ -187,14 +190,16 @@ func (p *preface) take(b []byte) {
 	}
 }
 
-// refuses reports whether words come from an SSH server. Servers of other protocols respond to our
-// version with an error of their own: an HTTP answer, or a line with a three-digit code.
+// refuses reports whether a text comes from an SSH server that refuses to serve. Servers of other
+// protocols answer our version with an error of their own: an HTTP answer, or a line that begins
+// with a three-digit code.
 func refuses(words string) bool {
 	code := len(words) > 3 && strings.Trim(words[:3], "0123456789") == "" && strings.ContainsAny(words[3:4], " -")
 	return !code && !strings.HasPrefix(words, "HTTP/")
 }
 
-// words returns the text on one line if the server has sent nothing else, and "" otherwise.
+// words returns the text on one line. It returns "" if the server has sent its version, or too much
+// text.
 func (p *preface) words() string {
 	if p.over {
 		return ""
@@ -205,13 +210,13 @@ func (p *preface) words() string {
 // A link is the transport below an SSH connection.
 type link struct {
 	conn  net.Conn
-	cut   func() // ends the link at once, and with it all calls that wait for the link
+	cut   func() // closes the connection at once, which interrupts all calls that wait for it
 	jump  *Client
 	proxy *proxyConn
 	trip  time.Duration // the time to connect, which is one round trip; 0 if unknown
 }
 
-// close ends the link and everything that it depends on.
+// close closes the connection, and everything that it runs over.
 func (l *link) close() {
 	_ = l.conn.Close()
 	if l.jump != nil {
@@ -219,7 +224,7 @@ func (l *link) close() {
 	}
 }
 
-// isBroken reports whether the connection itself failed, rather than the protocol on it.
+// isBroken reports whether an error means that the connection failed, and not the protocol on it.
 func isBroken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, os.ErrClosed, syscall.EPIPE}

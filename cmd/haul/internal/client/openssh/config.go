@@ -14,7 +14,7 @@ import (
 )
 
 // A reader reads configuration files for one destination. For most settings the first value counts,
-// so the sources are read in order of precedence: the command line, the user's file, the system's
+// so it reads the sources in order of precedence: the command line, the user's file, the system's
 // file.
 type reader struct {
 	ctx context.Context
@@ -23,13 +23,13 @@ type reader struct {
 
 	host     string // the host that Host patterns are compared with
 	original string // what the user typed
-	final    bool   // whether this is the second reading, for a host whose name is now known
+	final    bool   // this is the second reading of the files, for a host whose final name is now known
 
-	values  map[string][]string // arguments by keyword
-	jump    []string            // ProxyJump; "none" if it must not be used
-	command string              // ProxyCommand; "none" if it must not be used
+	values  map[string][]string // arguments of the settings, by keyword
+	jump    []string            // hosts of ProxyJump; "none" if no jump host must be used
+	command string              // ProxyCommand; "none" if no command must be used
 
-	wantFinal bool // there was a Match final
+	wantFinal bool // a file contains Match final, so the files have to be read again
 	files     int  // number of files opened so far
 	ignored   []string
 }
@@ -38,8 +38,8 @@ type reader struct {
 type place struct {
 	file string
 	line int
-	user bool // whether this is a user's file, where ~ has a meaning
-	used bool // whether the enclosing block of an included file applies
+	user bool // the file belongs to a user, so that ~ has a meaning
+	used bool // the block around the Include line of this file applies to the host
 }
 
 func (p place) fault(err error) error { return &ConfigError{File: p.file, Line: p.line, Err: err} }
@@ -65,7 +65,7 @@ func (r *reader) readAll() error {
 	return r.readFile(r.sys.systemConfig, place{used: true}, 0, func(_ fs.FileInfo, err error) error { return err })
 }
 
-// readFile reads a file if vet accepts it.
+// readFile reads a file, unless vet returns an error for it.
 func (r *reader) readFile(name string, at place, depth int, vet func(fs.FileInfo, error) error) error {
 	at.file, at.line = name, 0
 	if depth > maxDepth {
@@ -105,7 +105,7 @@ func (r *reader) readText(text []byte, at place, depth int) error {
 			continue
 		}
 		if _, included := errors.AsType[*ConfigError](err); included {
-			return err // the error says enough; adding the position of each Include would be far too much for a file that includes itself
+			return err // do not add the position of each Include, of which a file that includes itself has too many
 		}
 		if faults = append(faults, at.fault(err)); len(faults) == maxFaults {
 			break
@@ -114,7 +114,7 @@ func (r *reader) readText(text []byte, at place, depth int) error {
 	return errors.Join(faults...)
 }
 
-// readLine checks one line, and applies it if active is set.
+// readLine checks one line. It applies the line's setting if active is set.
 func (r *reader) readLine(line string, at place, active *bool, depth int) error {
 	keyword, rest := splitLine(line)
 	if keyword == "" {
@@ -141,7 +141,7 @@ func (r *reader) readLine(line string, at place, active *bool, depth int) error 
 	return r.set(keyword, rest, args, *active, at)
 }
 
-// set checks a setting, and keeps it if it is the first with its name.
+// set checks a setting, and stores it if no earlier line has set it.
 func (r *reader) set(name, rest string, args []string, active bool, at place) error {
 	switch name {
 	case "proxycommand":
@@ -184,7 +184,7 @@ func (r *reader) set(name, rest string, args []string, active bool, at place) er
 	return nil
 }
 
-// add appends a file of keys or certificates.
+// add appends a file of keys or certificates to a setting.
 func (r *reader) add(name, file string) error {
 	if slices.Contains(r.values[name], file) {
 		return nil
@@ -196,7 +196,7 @@ func (r *reader) add(name, file string) error {
 	return nil
 }
 
-// note records a setting that has no effect here.
+// note records a setting that has no effect in haul.
 func (r *reader) note(name string, args []string, at place) {
 	where := "command line"
 	if at.file != "" {
@@ -208,7 +208,7 @@ func (r *reader) note(name string, args []string, at place) {
 	}
 }
 
-// setJump keeps a ProxyJump, unless there is a ProxyJump or a ProxyCommand already.
+// setJump stores a ProxyJump, unless a ProxyJump or a ProxyCommand is set already.
 func (r *reader) setJump(args []string, active bool) error {
 	return one(func(arg string) error {
 		hops := []string{"none"}
@@ -218,7 +218,8 @@ func (r *reader) setJump(args []string, active bool) error {
 				return fmt.Errorf("%d jump hosts, and %d are the most", len(hops), maxJumps)
 			}
 			for _, h := range hops {
-				// The values of tokens are not known yet, so "x" replaces each.
+				// The values of tokens are not known yet, so check the host with "x" in place of
+				// each percent sign.
 				if _, err := ParseTarget(strings.ReplaceAll(h, "%", "x")); err != nil {
 					return fmt.Errorf("proxyjump: %w", err)
 				}
@@ -231,8 +232,8 @@ func (r *reader) setJump(args []string, active bool) error {
 	})(args)
 }
 
-// include reads other files at the position of the Include line. As in ssh, files that do not apply
-// are read and checked as well.
+// include reads other files at the position of the Include line. As in ssh, it reads and checks
+// files even if the block around the line does not apply.
 func (r *reader) include(args []string, at place, active bool, depth int) error {
 	if err := many(args); err != nil {
 		return err

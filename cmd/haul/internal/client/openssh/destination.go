@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// A Policy says how to treat host keys that are not known.
+// A Policy says what to do if the host key of a server is not known.
 type Policy int
 
-// The values of StrictHostKeyChecking.
+// These are the values of StrictHostKeyChecking.
 const (
-	Ask       Policy = iota // the Prompter decides
-	Strict                  // unknown keys are refused
-	AcceptNew               // the key is kept if the host has no known key
-	Accept                  // the key is kept, and a mismatch does not stop the connection
+	Ask       Policy = iota // the Prompter asks the user
+	Strict                  // refuse the server
+	AcceptNew               // accept and store the key, if the host has no known key
+	Accept                  // accept and store the key; a changed key does not stop the connection either
 )
 
-// A Destination describes a host and how to log in to it. The zero value of every field but Host is
-// usable and strict. Settings of ssh_config(5) have the same meaning here, with paths and tokens
-// expanded.
+// A Destination describes a host, and how to log in to it. Every field but Host may be zero, which
+// means a secure default. Settings of ssh_config(5) have the same meaning here, with paths and
+// tokens expanded.
 type Destination struct {
-	Alias string // as the user typed it
+	Alias string // the host as the user typed it
 	User  string
-	Host  string // HostName: the host to connect to
+	Host  string // the host to connect to (HostName)
 	Port  int    // 0 means 22
 
 	Jump         *Destination // connect through this host; nil connects directly
@@ -41,19 +41,19 @@ type Destination struct {
 	Ignored []string
 }
 
-// HostKeyRules say how to decide whether a host is the right one.
+// HostKeyRules says how to decide whether a server's host key is trusted.
 type HostKeyRules struct {
 	Policy                Policy // StrictHostKeyChecking
 	HostKeyAlias          string
 	UserKnownHostsFiles   []string // new keys are added to the first file
 	GlobalKnownHostsFiles []string
-	RevokedHostKeys       string // a file of keys; empty for none
+	RevokedHostKeys       string // a file of revoked keys; "" means no file
 	HashKnownHosts        bool
 	TrustLoopback         bool     // NoHostAuthenticationForLocalhost
 	HostKeyAlgorithms     []string // empty means the secure defaults
-	FixedHostKeyOrder     bool     // the keys in known_hosts must not change their order
+	FixedHostKeyOrder     bool     // offer HostKeyAlgorithms in this order, whatever keys known_hosts contains
 	CASignatureAlgorithms []string // empty means the secure defaults
-	RequiredRSASize       int      // bits; 0 means 2048
+	RequiredRSASize       int      // minimum size of RSA keys, in bits; 0 means 2048
 }
 
 // Ciphering says how a connection is encrypted.
@@ -61,10 +61,10 @@ type Ciphering struct {
 	KexAlgorithms []string // empty means the secure defaults
 	Ciphers       []string // empty means the secure defaults
 	MACs          []string // empty means the secure defaults
-	RekeyLimit    uint64   // bytes; 0 means the limit of the cipher
+	RekeyLimit    uint64   // bytes between two key exchanges; 0 means the limit of the cipher
 }
 
-// LoginRules say how to log in.
+// LoginRules says how to log in.
 type LoginRules struct {
 	IdentityFiles           []string // private keys, or public keys whose private part an agent holds
 	DefaultIdentities       bool     // IdentityFiles are the default names, which may be missing
@@ -72,11 +72,11 @@ type LoginRules struct {
 	IdentitiesOnly          bool
 	IdentityAgent           string   // path of a socket; empty means no agent
 	PubkeyAlgorithms        []string // empty means the secure defaults
-	AuthMethods             []string // in order; nil means all
-	Password                string   // used once, in place of a prompt; empty to ask
+	AuthMethods             []string // login methods, in the order to try them; nil means all
+	Password                string   // used once, in place of a prompt; "" means that the user is asked
 	NumberOfPasswordPrompts int      // 0 means 3; a negative value means that there are no prompts
 	BatchMode               bool     // ask no questions
-	NoBanner                bool     // LogLevel is below INFO, at which ssh hides servers' banners
+	NoBanner                bool     // do not show servers' banners, as ssh does with a LogLevel below INFO
 }
 
 // Network says how to reach the host, and how long to wait for it.
@@ -84,17 +84,17 @@ type Network struct {
 	AddressFamily       string        // "tcp4", "tcp6", or empty for any
 	BindAddress         string        // local address; empty for any
 	BindInterface       string        // bind to an address of this interface; empty for any
-	ConnectTimeout      time.Duration // for connection and key exchange; 0 means 30 s
+	ConnectTimeout      time.Duration // limit for connecting and for the key exchange; 0 means 30 s
 	ConnectionAttempts  int           // 0 means 1
 	NoTCPKeepAlive      bool
-	ServerAliveInterval time.Duration // 0 means that the server is not checked
+	ServerAliveInterval time.Duration // how long a server may be silent before it is checked; 0 means no checks
 	ServerAliveCountMax int           // 0 means 3
 }
 
 // Overrides holds the settings of a command line. They take precedence over all files.
 type Overrides struct {
-	// File is read instead of the user's and the system's file, as with ssh -F. "none" reads no
-	// file.
+	// File is read in place of the user's and the system's file, as with ssh -F. "none" means that
+	// no file is read.
 	File string
 
 	Port       int      // as ssh -p; the target's port takes precedence
@@ -106,7 +106,7 @@ type Overrides struct {
 	NoExec bool
 
 	// Account is the user whose files are read and who logs in; nil means the user that runs this
-	// program. A server that will become another user sets it.
+	// program. A server sets it if it will become another user.
 	Account *user.User
 }
 
@@ -123,8 +123,9 @@ func (d *Destination) knownHostsFiles() []string {
 	return slices.Concat(d.UserKnownHostsFiles, d.GlobalKnownHostsFiles)
 }
 
-// way returns a string that identifies the account, and everything that decides which machine the
-// account is on. The same address behind two different jump hosts may mean two machines.
+// way returns a string that identifies the account and everything that decides which machine the
+// account is on. Jump hosts are included, because the same address behind two different jump hosts
+// may mean two machines.
 func (d *Destination) way() string {
 	way := fmt.Sprintf("%q %q %q %q %q", d.login(), d.HostKeyAlias, d.ProxyCommand, d.BindAddress, d.BindInterface)
 	if d.Jump != nil {
@@ -133,7 +134,8 @@ func (d *Destination) way() string {
 	return way
 }
 
-// Endpoint returns user@host[:port], followed by the endpoint of each jump host on the way.
+// Endpoint returns user@host[:port], followed by " by " and the endpoint of the jump host, if there
+// is one.
 func (d *Destination) Endpoint() string {
 	if d.Jump != nil {
 		return d.login() + " by " + d.Jump.Endpoint()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Dial connects and logs in to a destination. The context bounds only that; the Client remains
+// Dial connects and logs in to a destination. The context limits only that: the Client remains
 // usable after the context ends. Errors wrap [ErrConfig], [ErrHostKey], [ErrAuth] or [ErrRefused],
 // or come from the network or the context.
 func (d *Dialer) Dial(ctx context.Context, dest Destination) (*Client, error) {
@@ -35,8 +35,8 @@ func (d *Dialer) dial(ctx context.Context, dest *Destination, depth int) (*Clien
 		return nil, err
 	}
 	if dest.Jump == nil {
-		// As in ssh, one limit covers everything before the login. The login to a jump host has its
-		// own limit, so the limit of a host behind it starts only now.
+		// As in ssh, one limit covers everything before the login, so only the rest of it is left.
+		// Behind a jump host the full limit is left, because the login there had its own limit.
 		limit = max(limit-time.Since(began), time.Millisecond)
 	}
 	c, err := d.handshake(ctx, dest, l, limit)
@@ -90,10 +90,10 @@ func (d *Dialer) rawLink(ctx context.Context, dest *Destination, limit time.Dura
 	return &link{conn: conn, cut: func() { _ = conn.Close() }, trip: trip}, nil
 }
 
-// through connects to an address through a jump host.
+// through connects to an address by a jump host.
 func through(ctx context.Context, jump *Client, address string, limit time.Duration) (net.Conn, error) {
-	// The request cannot be cancelled, so if it takes too long, the connection to the jump host is
-	// cut.
+	// The request cannot be cancelled. So cut the connection to the jump host if the request takes
+	// too long.
 	stop := context.AfterFunc(ctx, jump.link.cut)
 	defer stop()
 	waiting := newPatience(limit, jump.link.cut)
@@ -110,8 +110,8 @@ func through(ctx context.Context, jump *Client, address string, limit time.Durat
 	return conn, nil
 }
 
-// handshake turns a link into a Client: it exchanges versions and keys, checks the host key, and
-// logs in.
+// handshake makes a Client of a link: it exchanges versions and keys, checks the host key, and logs
+// in.
 func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limit time.Duration) (*Client, error) {
 	conn := &watched{Conn: l.conn}
 	waiting := newPatience(limit, l.cut)
@@ -139,7 +139,7 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 		BannerCallback:    auth.banner,
 	}
 	sshConn, channels, requests, err := ssh.NewClientConn(conn, dest.address(), config)
-	// The limit or the context may have cut the connection just when it had become ready.
+	// The time limit or the context may have cut the connection just after the login succeeded.
 	fired, ended := waiting.stop(), !stop()
 	if err == nil && !fired && !ended {
 		auth.done()
@@ -147,7 +147,7 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 	}
 	if err == nil {
 		_ = sshConn.Close()
-		ssh.NewClient(sshConn, channels, requests) // drains the channels and requests, so that no goroutine stays blocked
+		ssh.NewClient(sshConn, channels, requests) // drains its channels and requests, so that no goroutine stays blocked
 	}
 	if words := conn.said.words(); words != "" && ctx.Err() == nil && !fired && l.proxy == nil {
 		if !refuses(words) {
@@ -158,7 +158,7 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 	return nil, d.explain(ctx, dest, l, host, auth, fired, err)
 }
 
-// explain returns the error of a failed handshake.
+// explain returns the error for a failed handshake, with the most likely reason.
 func (d *Dialer) explain(ctx context.Context, dest *Destination, l *link, host *hostCheck, auth *authenticator, fired bool, err error) error {
 	doing := "connect to " + dest.name()
 	if host.accepted != nil {

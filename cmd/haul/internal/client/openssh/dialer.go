@@ -12,31 +12,32 @@ import (
 // These constants limit the time that the network takes. Time that the user takes to answer does
 // not count.
 const (
-	connectTime  = 30 * time.Second // until the host key is checked, unless ConnectTimeout is set
-	authTime     = 2 * time.Minute  // to log in; sshd allows the same time
-	attemptPause = time.Second      // between ConnectionAttempts
+	connectTime  = 30 * time.Second // limit until the host key is checked; ConnectTimeout replaces it
+	authTime     = 2 * time.Minute  // limit for the login; sshd has the same limit
+	attemptPause = time.Second      // pause between two of ConnectionAttempts
 )
 
 // A Dialer makes authenticated connections. The zero Dialer asks no questions. Its methods may be
-// called concurrently. It remembers decrypted keys and the password of a login in memory, so it
-// asks nothing for another connection to the same host by the same way.
+// called concurrently. It keeps decrypted keys and passwords in memory, so that another connection
+// to the same host by the same way needs no questions.
 type Dialer struct {
 	Prompter Prompter // nil means Batch
 
-	// Notify receives messages for the user, including messages of servers. They are safe to
-	// print. Notify must not block, since the connection waits for it. nil discards the messages.
+	// Notify receives messages for the user, including messages of servers, which are safe to
+	// print. Notify must not block, because the connection waits for it. If it is nil, the messages
+	// are dropped.
 	Notify func(text string)
 
 	// Wrap, if set, wraps every connection that SSH runs over. Close of the returned connection
-	// must close the wrapped one. The wrapped connection is a *net.TCPConn unless a jump host or
-	// a ProxyCommand is in between.
+	// must close the wrapped one too. Wrap is called with a *net.TCPConn, except for connections by
+	// a jump host or a ProxyCommand.
 	Wrap func(net.Conn) net.Conn
 
 	Stderr io.Writer // receives the standard error of ProxyCommands; nil means os.Stderr
 
 	mu      sync.Mutex
-	asking  chan struct{} // guarded by mu: holds one element while a question is open
-	keys    sync.Map      // ssh.Signers decrypted with a passphrase, by file
+	asking  chan struct{} // guarded by mu: contains one value while a question is open
+	keys    sync.Map      // ssh.Signers that were decrypted with a passphrase, by the path of the key file
 	secrets sync.Map      // passwords, by Destination.way
 }
 
@@ -47,7 +48,8 @@ func (d *Dialer) notify(text string) {
 	}
 }
 
-// turn returns the channel that a caller sends to before a question, and receives from after it.
+// turn returns the channel that serializes questions: send a value before a question, and receive
+// one after it.
 func (d *Dialer) turn() chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,14 +59,14 @@ func (d *Dialer) turn() chan struct{} {
 	return d.asking
 }
 
-// opened returns the decrypted key of a file, if it was decrypted with a passphrase before, or nil.
+// opened returns the key of a file if the key was decrypted before, and nil otherwise.
 func (d *Dialer) opened(file string) ssh.Signer {
 	key, _ := d.keys.Load(file)
 	signer, _ := key.(ssh.Signer)
 	return signer
 }
 
-// secret returns the password of the last login by the same way, or "".
+// secret returns the password of the last login by this way, or "" if there was no such login.
 func (d *Dialer) secret(way string) string {
 	password, _ := d.secrets.Load(way)
 	text, _ := password.(string)

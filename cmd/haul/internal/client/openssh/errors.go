@@ -21,7 +21,7 @@ var (
 // A ConfigError reports a setting that cannot be used. It is an [ErrConfig].
 type ConfigError struct {
 	File string // empty if the setting is not from a file
-	Line int    // from 1; 0 means the whole file
+	Line int    // number of the line, from 1; 0 means the whole file
 	Err  error
 }
 
@@ -43,7 +43,7 @@ func configErrorf(format string, args ...any) error {
 	return &ConfigError{Err: fmt.Errorf(format, args...)}
 }
 
-// A KnownKey is a key of a known_hosts file.
+// A KnownKey is a host key in a known_hosts file.
 type KnownKey struct {
 	Key  ssh.PublicKey
 	File string
@@ -58,18 +58,18 @@ func (k KnownKey) String() string {
 // A Fault says what is wrong with a host key.
 type Fault int
 
-// Faults of a host key.
+// These are the faults of a host key.
 const (
-	Unknown Fault = iota // the host has no known key, and this one was not accepted
+	Unknown Fault = iota // the host has no known key, and the user or the policy has not accepted this one
 	Changed              // the host has other known keys
-	Revoked              // the key, or the authority that signed it, must not be used
+	Revoked              // the key, or the authority that signed it, is marked as revoked
 	Weak                 // the key is too short, or signed with a forbidden algorithm
 )
 
 // A HostKeyError reports a host key that was not accepted. It is an [ErrHostKey].
 type HostKeyError struct {
-	Host  string        // as known_hosts lists it
-	Key   ssh.PublicKey // the server's key
+	Host  string        // the host's name in known_hosts
+	Key   ssh.PublicKey // the key that the server has shown
 	Fault Fault
 	Known []KnownKey // the host's known keys, or the entries that revoke the key
 	Err   error      // further details; may be nil
@@ -111,14 +111,14 @@ func (e *HostKeyError) Unwrap() []error { return classed(ErrHostKey, e.Err) }
 // An AuthError reports a failed login. It is an [ErrAuth].
 type AuthError struct {
 	User, Host string
-	Allowed    []string // methods by which the login could continue
-	Tried      []string // keys and methods that the server was offered, in order
-	Notes      []string // why keys and methods were not offered
+	Allowed    []string // methods that the server would still accept
+	Tried      []string // keys and methods that were offered to the server, in order
+	Notes      []string // reasons why other keys and methods were not offered
 	Unasked    bool     // there was no user to ask for a password, so the error is an [ErrBatch] too
 	Err        error    // further details; may be nil
 }
 
-// Error says which keys and methods were tried, and why no others were.
+// Error says which keys and methods were tried, and why others were not.
 func (e *AuthError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "log in as %s@%s: permission denied", printable(e.User), e.Host)
@@ -146,12 +146,12 @@ func (e *AuthError) Unwrap() []error {
 	return kinds
 }
 
-// A RefusedError holds the text that a server sent in place of its version before it ended the
+// A RefusedError holds the text that a server sent in place of its version before it closed the
 // connection, for example because of a penalty or of too many connections. It is an [ErrRefused].
 type RefusedError struct {
 	Host  string
-	Words string // safe to print
-	Err   error  // how the connection ended
+	Words string // the server's text, safe to print
+	Err   error  // the error with which the connection ended
 }
 
 // Error quotes the server's text.
@@ -169,7 +169,7 @@ func classed(class, err error) []error {
 	return []error{class, err}
 }
 
-// maxServerText bounds one text of a server, in bytes.
+// maxServerText is the maximum length of a text from a server, in bytes. Longer texts are cut.
 const maxServerText = 8 << 10
 
 // printable makes a server's text safe for a terminal: it replaces control characters and
@@ -203,11 +203,12 @@ func printable(s string) string {
 	return b.String()
 }
 
-// A printableError wraps an error that may contain a peer's text.
+// A printableError wraps an error whose text may contain a peer's words. Its own text is safe to
+// print.
 type printableError struct{ err error }
 
 func (e printableError) Error() string { return printable(e.err.Error()) }
 func (e printableError) Unwrap() error { return e.err }
 
-// ErrBatch is the answer to every question if there is no user to ask.
+// ErrBatch is returned in place of an answer if there is no user to ask.
 var ErrBatch = errors.New("nobody to ask")

@@ -13,8 +13,8 @@ import (
 // tokens maps the letters of percent tokens to their values.
 type tokens map[byte]string
 
-// expand replaces percent tokens and, if env is not nil, ${NAME}. It does not expand the
-// replacements again.
+// expand replaces percent tokens and, if env is not nil, ${NAME}. It does not expand tokens in the
+// replacements.
 func expand(s string, t tokens, env func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -49,7 +49,7 @@ func expand(s string, t tokens, env func(string) (string, bool)) (string, error)
 	return b.String(), nil
 }
 
-// expandHome replaces a leading ~ or ~user.
+// expandHome replaces a leading ~ or ~user by the path of the home directory.
 func (sys *system) expandHome(path string) (string, error) {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A hostCheck decides on the host key of one connection.
+// A hostCheck decides whether the host key of one connection is trusted.
 type hostCheck struct {
 	d       *Dialer
 	ctx     context.Context
@@ -22,13 +22,13 @@ type hostCheck struct {
 	waiting *patience
 
 	known    known
-	portless known // keys known for the host without its port
+	portless known // keys that are known for the host under its name without a port
 	revoked  []KnownKey
 	now      func() time.Time
 
 	remote   net.Addr
-	accepted ssh.PublicKey // nil before the check
-	distrust bool          // the key is not a known one, so no password is sent
+	accepted ssh.PublicKey // the key that was accepted; nil before the check
+	distrust bool          // the key differs from the known ones, so no password is sent
 	err      error         // result of the check
 }
 
@@ -57,7 +57,7 @@ func (h *hostCheck) read() error {
 	return nil
 }
 
-// algorithms returns the host key algorithms to offer, in order.
+// algorithms returns the host key algorithms to offer, in order of preference.
 func (h *hostCheck) algorithms() []string {
 	list := or(h.dest.HostKeyAlgorithms, defaultHostKeyAlgorithms)
 	if h.dest.FixedHostKeyOrder {
@@ -71,7 +71,7 @@ func (h *hostCheck) algorithms() []string {
 }
 
 // check is the ssh.HostKeyCallback. x/crypto/ssh calls it for every key exchange. After the first
-// exchange, the key only has to stay the same.
+// exchange, it only checks that the key is still the same.
 func (h *hostCheck) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	if h.accepted != nil {
 		if sameKey(h.accepted, key) {
@@ -106,11 +106,11 @@ func (h *hostCheck) decide(key ssh.PublicKey) error {
 	if err == nil {
 		return nil
 	}
-	// As in ssh, the certificate's key may be known without a certificate.
+	// As in ssh, the key itself may be known without a certificate.
 	return h.decidePlain(cert.Key, err)
 }
 
-// refuse returns an error for keys that no setting can allow: revoked keys and keys that are too
+// refuse returns an error for keys that no setting can allow: revoked keys, and keys that are too
 // short.
 func (h *hostCheck) refuse(key ssh.PublicKey) error {
 	parts := []ssh.PublicKey{key}
@@ -133,7 +133,7 @@ func (h *hostCheck) refuse(key ssh.PublicKey) error {
 	return nil
 }
 
-// checkRSA refuses RSA keys that are too short.
+// checkRSA returns an error if an RSA key has fewer than the given number of bits.
 func checkRSA(key ssh.PublicKey, bits int) error {
 	if bits == 0 {
 		bits = defaultRSABits
@@ -151,14 +151,14 @@ func checkRSA(key ssh.PublicKey, bits int) error {
 	return nil
 }
 
-// isTrustedLoopback reports whether the other end is this machine and
-// NoHostAuthenticationForLocalhost is set.
+// isTrustedLoopback reports whether the server is this machine and NoHostAuthenticationForLocalhost
+// is set.
 func (h *hostCheck) isTrustedLoopback() bool {
 	a, ok := h.remote.(*net.TCPAddr)
 	return h.dest.TrustLoopback && h.dest.HostKeyAlias == "" && h.dest.Jump == nil && ok && a.IP.IsLoopback()
 }
 
-// verify checks a host certificate. An authority that is known for the host must have signed it
+// verify checks a host certificate. It must be signed by an authority that is known for the host,
 // with an allowed algorithm. It must be a host certificate, name this host, and be valid now. See
 // PROTOCOL.certkeys of OpenSSH.
 func (h *hostCheck) verify(cert *ssh.Certificate) error {
@@ -182,8 +182,8 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	if name == "" {
 		name = h.dest.Host
 	}
-	// A principal may contain wildcards, which CertChecker does not support, so pass it the
-	// principal that matches.
+	// A principal may contain wildcards, which CertChecker does not support. So pass CertChecker
+	// the matching principal itself as the name.
 	for _, p := range cert.ValidPrincipals {
 		if wildcard.Match(strings.ToLower(p), strings.ToLower(name)) {
 			name = p
@@ -197,8 +197,8 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	return nil
 }
 
-// decidePlain decides on a key without its certificate. If the key had a certificate, why says
-// what is wrong with the certificate.
+// decidePlain decides whether a key is trusted without its certificate. If the key had a
+// certificate, why says why the certificate is not valid.
 func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	if has(h.known.keys, key) != nil {
 		return nil
@@ -207,7 +207,7 @@ func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	case len(h.known.keys) > 0:
 		return h.changed(key, why)
 	case has(h.portless.keys, key) != nil:
-		return nil // as in ssh: the host is known under another port
+		return nil // as in ssh, a key that is known without the port is trusted
 	}
 	switch h.dest.Policy {
 	case Strict:
@@ -222,26 +222,26 @@ func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	return nil
 }
 
-// changed decides on a key of a host if only other keys are known for the host.
+// changed decides about the key of a host for which only other keys are known.
 func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 	sameType := slices.ContainsFunc(h.known.keys, func(k KnownKey) bool { return k.Key.Type() == key.Type() })
 	switch {
 	case h.dest.Policy == Accept:
-		// An attacker may be in between. Our keys can still be used safely, because their
-		// signatures are useless elsewhere. Passwords cannot.
+		// The server may be an attacker in between. Logging in with a key is still safe, because
+		// the signature is useless elsewhere. A password could be stolen.
 		h.distrust = true
 		h.d.notify((&HostKeyError{Host: h.dest.name(), Key: key, Fault: Changed, Known: h.known.keys}).Error() +
 			"; continuing without passwords, since StrictHostKeyChecking is off")
 		return nil
 	case h.dest.Policy == Ask && !sameType:
-		// Do not ask with accept-new: an attacker in between would only need to show a key of an
-		// unknown type.
+		// Only Ask may ask. AcceptNew must not, because an attacker in between could always show a
+		// key of another type.
 		return h.ask(key, why)
 	}
 	return h.fault(Changed, key, h.known.keys, why)
 }
 
-// ask asks the user whether to trust an unknown key, and keeps the key if so.
+// ask asks the user whether to trust an unknown key, and stores the key if the answer is yes.
 func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The host key of %s", h.dest.name())
@@ -265,10 +265,10 @@ func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 		}
 		yes, err := p.Confirm(ctx, b.String())
 		if err == nil {
-			err = ctx.Err() // the answer came too late
+			err = ctx.Err() // the answer was given after the context had ended
 		}
 		if yes && err == nil {
-			h.keep(key) // before the next question is asked
+			h.keep(key) // store it before the next question, which may be about the same key
 		}
 		return yes && err == nil, err
 	})
@@ -281,7 +281,8 @@ func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 	return nil
 }
 
-// keep adds a trusted key to the user's file. The key stays trusted if that fails.
+// keep adds a trusted key to the user's known_hosts file. If that fails, the key is still trusted
+// for this connection.
 func (h *hostCheck) keep(key ssh.PublicKey) {
 	if len(h.dest.UserKnownHostsFiles) == 0 {
 		return

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// An identity is one key to log in with.
+// An identity is a key, or a certificate with its key, to log in with.
 type identity struct {
-	name   string // describes the identity in messages
+	name   string // describes the key in messages
 	file   string // file of the private key; empty if only an agent has the key
 	key    keyFile
-	public ssh.PublicKey // the certificate, if there is one; nil if not known yet
+	public ssh.PublicKey // the certificate or, without one, the public key; nil if not known yet
 	agent  ssh.AlgorithmSigner
-	used   bool // the server has accepted it as one factor of a login
+	used   bool // the server has accepted the key as one of several factors
 }
 
-// describe names a key for messages.
+// describe returns a description of a key for messages.
 func describe(where string, key ssh.PublicKey) string {
 	if key == nil {
 		return "key " + where
@@ -63,7 +63,7 @@ func (a *authenticator) identities() []*identity {
 	return usable
 }
 
-// fileIdentities returns the keys in the files of IdentityFile.
+// fileIdentities returns the keys in the files that IdentityFile names.
 func (a *authenticator) fileIdentities() (ids []*identity) {
 	for _, file := range a.dest.IdentityFiles {
 		k, err := readKeyFile(file)
@@ -104,8 +104,9 @@ func (a *authenticator) agentIdentities() (ids []*identity) {
 	return ids
 }
 
-// certificates returns an identity for each certificate whose key is available. The certificates
-// come from CertificateFile, or else from the files next to the keys.
+// certificates returns an identity for each certificate whose private key is available. The
+// certificates come from the files of CertificateFile. If it names no files, they come from files
+// next to the keys.
 func (a *authenticator) certificates(files, agents []*identity) (ids []*identity) {
 	names, named := a.dest.CertificateFiles, true
 	if len(names) == 0 {
@@ -165,8 +166,8 @@ func (a *authenticator) unusable(id *identity) string {
 	return ""
 }
 
-// signatures returns the algorithms that a key may sign with, best first. For RSA, SHA-1 is
-// included only if the configuration names ssh-rsa.
+// signatures returns the algorithms that a key may sign with, the best ones first. For RSA keys,
+// SHA-1 is included only if the configuration names ssh-rsa.
 func (a *authenticator) signatures(key ssh.PublicKey) (algorithms []string) {
 	cert, isCert := key.(*ssh.Certificate)
 	if isCert {
@@ -181,7 +182,7 @@ func (a *authenticator) signatures(key ssh.PublicKey) (algorithms []string) {
 	return algorithms
 }
 
-// errLeftOut reports a key whose passphrase was not given.
+// errLeftOut reports that a key was not used because no passphrase was given.
 var errLeftOut = errors.New("no passphrase was given")
 
 // signer returns a signer for an identity. It asks for a passphrase only if the public key is
@@ -205,8 +206,8 @@ func (a *authenticator) signer(id *identity) (ssh.Signer, error) {
 	return lazySigner{a, id, a.signatures(id.public)}, nil
 }
 
-// A lazySigner asks for a passphrase only when there is data to sign. By then the server has said
-// that it would accept the key.
+// A lazySigner asks for the passphrase of a key only when there is data to sign. By then the server
+// has confirmed that it would accept the key.
 type lazySigner struct {
 	a          *authenticator
 	id         *identity
@@ -222,7 +223,7 @@ func (s lazySigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 
 func (s lazySigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
 	if s.id.agent != nil {
-		defer s.a.waiting.pause()() // the agent may have to ask the user
+		defer s.a.waiting.pause()() // the agent may ask the user for permission
 		return s.id.agent.SignWithAlgorithm(rand, data, algorithm)
 	}
 	signer, err := s.a.open(s.id)
@@ -236,8 +237,8 @@ func (s lazySigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm str
 	return as.SignWithAlgorithm(rand, data, algorithm)
 }
 
-// open returns the private key of an identity. It asks for the passphrase, and asks again if the
-// passphrase was wrong. It does not ask for a key that was decrypted before.
+// open returns the private key of an identity. It asks for the passphrase, again and again if the
+// passphrase was wrong. If the key was decrypted before, it does not ask.
 func (a *authenticator) open(id *identity) (ssh.Signer, error) {
 	if id.key.signer != nil {
 		return id.key.signer, nil
@@ -280,7 +281,7 @@ func (a *authenticator) open(id *identity) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// A brokenOff marks an error of a Prompter.
+// A brokenOff marks an error of a Prompter, which ends the login.
 type brokenOff struct{ error }
 
 func (b brokenOff) Unwrap() error { return b.error }

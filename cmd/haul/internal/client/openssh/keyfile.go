@@ -14,22 +14,23 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxKeyFile bounds a key file, in bytes.
+// maxKeyFile is the maximum size of a key file, in bytes.
 const maxKeyFile = 1 << 20
 
 // A keyFile is the content of an IdentityFile.
 type keyFile struct {
-	public ssh.PublicKey // nil if the public key is known only after decryption
-	signer ssh.Signer    // nil if a passphrase is needed, or there is no private key
-	sealed []byte        // the encrypted private key, if a passphrase is needed
+	public ssh.PublicKey // nil if the public key is not known before decryption
+	signer ssh.Signer    // nil if a passphrase is needed, or if there is no private key
+	sealed []byte        // the encrypted private key; nil if no passphrase is needed
 
 	refused error // why an existing private key is not used
 }
 
-// readKeyFile reads a private key, or the public key of a private key that an agent holds. It reads
-// the named file, or else the file with ".pub" appended to its name.
+// readKeyFile reads a key file: a private key, or the public key of a private key that an agent
+// holds. If the named file is missing, it reads the public key in the file with ".pub" appended to
+// the name.
 func readKeyFile(name string) (keyFile, error) {
-	var open error // set if others can read the file, which matters only for a private key
+	var open error // the error if others can read the file; it matters only for a private key
 	text, err := readSmall(name, func(info fs.FileInfo) error {
 		open = checkKeyOwner(info)
 		return nil
@@ -48,7 +49,7 @@ func readKeyFile(name string) (keyFile, error) {
 	if open == nil {
 		return k, err
 	}
-	// As in ssh, an agent may have the key nevertheless.
+	// As in ssh, continue with the public key, because an agent may have the private key.
 	if k.public == nil {
 		return keyFile{}, fmt.Errorf("%s: %w", name, open)
 	}
@@ -72,14 +73,14 @@ func parseKeyFile(name string, text []byte) (keyFile, error) {
 	if bytes.Contains(text, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----")) {
 		return keyFile{}, fmt.Errorf("%s: encrypted PKCS#8 cannot be read here; ssh-keygen -p -f '%s' writes it in OpenSSH's format", name, name)
 	}
-	// For a security key, the file holds only a handle, and the agent knows the rest.
+	// For a security key, the file contains only a handle, and only an agent can sign.
 	if public := publicPart(text); public != nil && strings.HasPrefix(public.Type(), "sk-") {
 		return keyFile{public: public}, nil
 	}
 	return keyFile{}, fmt.Errorf("%s: %w", name, err)
 }
 
-// readSmall reads a file of up to maxKeyFile bytes, if vet accepts it.
+// readSmall reads a file of at most maxKeyFile bytes, unless vet returns an error for it.
 func readSmall(name string, vet func(fs.FileInfo) error) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -124,8 +125,8 @@ func parsePublic(text []byte) (ssh.PublicKey, error) {
 	return key, err
 }
 
-// publicPart returns the public key of a private key in OpenSSH's format, where the public key is
-// never encrypted. It returns nil if text has no such key. See PROTOCOL.key of OpenSSH.
+// publicPart returns the public key in a private key file of OpenSSH's format, where the public key
+// is never encrypted. For any other text it returns nil. See PROTOCOL.key of OpenSSH.
 func publicPart(text []byte) ssh.PublicKey {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "OPENSSH PRIVATE KEY" {
@@ -152,8 +153,8 @@ func publicPart(text []byte) ssh.PublicKey {
 func (k keyFile) open(passphrase string) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(k.sealed, []byte(passphrase))
 	if err != nil && !bytes.Contains(k.sealed, []byte("OPENSSH PRIVATE KEY")) {
-		// The old formats have no checksum. Once in several hundred cases, a wrong passphrase
-		// yields data that looks like a broken key.
+		// The old formats have no checksum, so one in several hundred wrong passphrases yields data
+		// that looks like a broken key.
 		return nil, x509.IncorrectPasswordError
 	}
 	if err != nil {

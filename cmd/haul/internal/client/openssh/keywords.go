@@ -10,14 +10,15 @@ import (
 // A keyword describes one keyword of ssh_config(5).
 type keyword struct {
 	check  check
-	same   string // the present name of a keyword with an old name
-	unused bool   // whether it has no effect on anything here
-	noted  bool   // haul does not support it, and warns the user who set it
-	multi  bool   // whether all values count, not only the first
+	same   string // the new name, if this is an old name of a keyword
+	unused bool   // the keyword has no effect in haul
+	noted  bool   // haul lacks this feature, and warns the user who requests it
+	multi  bool   // all values count, and not only the first one
 }
 
-// keywords holds the keywords that have a meaning here. Host, Match, Include, ProxyCommand and
-// ProxyJump do not take simple arguments; config.go handles them.
+// keywords holds the keywords that have a meaning in haul. It does not contain Host, Match,
+// Include, ProxyCommand and ProxyJump, whose arguments have a special syntax: config.go handles
+// them.
 var keywords = map[string]keyword{
 	"addressfamily":                    {check: oneOf("any", "inet", "inet6")},
 	"batchmode":                        {check: yesNo},
@@ -76,14 +77,15 @@ var keywords = map[string]keyword{
 	"tisauthentication":               {same: "kbdinteractiveauthentication"},
 }
 
-// notedKeywords lists the keywords that OpenSSH implements and haul does not. Without support for
-// them a connection fails, or less is checked.
+// notedKeywords lists the keywords that OpenSSH implements and haul does not, and whose absence
+// matters: without them a connection fails, or less is checked.
 const notedKeywords = `canonicalizepermittedcnames checkhostip compression
 	hostbasedauthentication knownhostscommand permitlocalcommand pkcs11provider
 	securitykeyprovider verifyhostkeydns`
 
-// unusedKeywords lists keywords that are obsolete, or that concern terminals, forwarding and other
-// programs. UseKeychain and AddKeysToKeychain are Apple's.
+// unusedKeywords lists keywords that have no effect in haul, because they are obsolete, or because
+// they concern terminals, forwarding and other programs. UseKeychain and AddKeysToKeychain are
+// Apple's.
 const unusedKeywords = `addkeystoagent addkeystokeychain afstokenpassing
 	askpassgui channeltimeout cipher clearallforwardings compressionlevel
 	controlmaster controlpath controlpersist dynamicforward
@@ -112,7 +114,8 @@ func init() {
 	}
 }
 
-// isOff reports whether the arguments of a noted keyword turn it off.
+// isOff reports whether the arguments of a noted keyword turn the feature off, so that no warning
+// is needed.
 func isOff(args []string) bool {
 	switch strings.ToLower(args[0]) {
 	case "no", "false", "none", "internal":

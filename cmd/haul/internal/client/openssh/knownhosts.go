@@ -17,16 +17,16 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// These constants bound known_hosts. A line longer than maxKnownLine or a file larger than
-// maxKnownFile is an error, because a key that was skipped would count as new, or as not revoked.
+// These constants bound known_hosts. A longer line or a larger file is an error, because a key in a
+// skipped part would count as new, or as not revoked.
 const (
-	maxKnownLine  = 1 << 20   // bytes of a line
-	maxKnownFile  = 256 << 20 // bytes of a file
-	maxKnownFound = 1000      // keys of one host
-	maxRevokedBy  = 10        // lines that revoke one key and are named in the error
+	maxKnownLine  = 1 << 20   // maximum length of a line, in bytes
+	maxKnownFile  = 256 << 20 // maximum size of a file, in bytes
+	maxKnownFound = 1000      // maximum number of keys for one host
+	maxRevokedBy  = 10        // maximum number of lines that an error about a revoked key names
 )
 
-// A known holds the entries of known_hosts files for one name.
+// A known holds the entries for one host name in known_hosts files.
 type known struct {
 	keys        []KnownKey
 	authorities []KnownKey
@@ -40,10 +40,10 @@ type knownLine struct {
 	marker  string // empty if there is no marker
 	hosts   string
 	keyType string
-	key     string // base64
+	key     string // the key in base64
 }
 
-// splitKnown splits a line. ok is false if the line is empty or cannot be understood.
+// splitKnown splits a line of known_hosts. ok is false if the line is empty or has another format.
 func splitKnown(line string) (k knownLine, ok bool) {
 	f := strings.Fields(line)
 	if len(f) > 0 && f[0][0] == '@' {
@@ -75,8 +75,8 @@ func (k knownLine) parse() (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// matches reports whether a line applies to a host, whose name has the form of known_hosts:
-// [host]:port unless the port is 22.
+// matches reports whether a line applies to a host. name is the host's name as known_hosts writes
+// it: [host]:port, or just the host if the port is 22.
 func (k knownLine) matches(name string) bool {
 	if !strings.HasPrefix(k.hosts, "|") {
 		return matchHost(name, k.hosts)
@@ -103,14 +103,14 @@ func hashName(salt []byte, name string) []byte {
 	return mac.Sum(nil)
 }
 
-// read adds the entries for a name.
+// read adds the entries for a host name from known_hosts files.
 func (k *known) read(files []string, name string) error {
 	return eachKnownLine(files, func(line []byte, file string, n int) { k.line(line, file, n, name) })
 }
 
-// revokedIn returns the lines of known_hosts files that revoke one of the given keys. A revoked key
-// must never be accepted, so it does not matter which hosts these lines name. The files are
-// searched only for these keys, because the number of keys that they revoke is not bounded.
+// revokedIn returns the lines of known_hosts files that revoke one of the given keys. It ignores
+// which hosts a line names, because a revoked key must never be accepted. It keeps only lines about
+// the given keys, because the number of revoked keys is not bounded.
 func revokedIn(files []string, keys []ssh.PublicKey) (found []KnownKey, err error) {
 	err = eachKnownLine(files, func(line []byte, file string, n int) {
 		if revoked := revokedBy(line, keys); revoked != nil && len(found) < maxRevokedBy {
@@ -120,7 +120,8 @@ func revokedIn(files []string, keys []ssh.PublicKey) (found []KnownKey, err erro
 	return found, err
 }
 
-// revokedBy returns the key that a line revokes, if it is one of the given keys, or nil.
+// revokedBy returns the key that a line revokes, if that is one of the given keys, and nil
+// otherwise.
 func revokedBy(line []byte, keys []ssh.PublicKey) ssh.PublicKey {
 	line = bytes.TrimSpace(line)
 	if !bytes.HasPrefix(line, []byte(markRevoked)) {
@@ -138,7 +139,7 @@ func revokedBy(line []byte, keys []ssh.PublicKey) ssh.PublicKey {
 }
 
 // eachKnownLine calls f for each line of the files. It skips missing files. If a file cannot be
-// read, it returns an error, because the keys in the file would otherwise count as new.
+// read, it returns an error, because otherwise the keys in the file would count as new.
 func eachKnownLine(files []string, f func(line []byte, file string, n int)) error {
 	for _, file := range files {
 		if err := eachLineOf(file, f); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -203,7 +204,7 @@ func (k *known) line(line []byte, file string, n int, name string) {
 	}
 }
 
-// has returns the entries whose key is the given one.
+// has returns the entries for a key.
 func has(keys []KnownKey, key ssh.PublicKey) (found []KnownKey) {
 	blob := key.Marshal()
 	for _, k := range keys {
@@ -214,9 +215,9 @@ func has(keys []KnownKey, key ssh.PublicKey) (found []KnownKey) {
 	return found
 }
 
-// order moves the algorithms of known keys to the front, so that the server shows a key that can be
-// checked. The order is otherwise kept, so a list that begins with a known algorithm still begins
-// with it. See HostKeyAlgorithms in ssh_config(5).
+// order moves the algorithms of the host's known keys to the front of a list, so that the server
+// shows a key that can be checked. Otherwise it keeps the order, so a list that begins with a known
+// algorithm still begins with it. See HostKeyAlgorithms in ssh_config(5).
 func (k *known) order(list []string) []string {
 	isKnown := func(algorithm string) bool {
 		if _, cert := plainAlgorithm(algorithm); cert && len(k.authorities) > 0 {

@@ -15,11 +15,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// knownWrites serializes additions to known_hosts. Otherwise two additions at the same time would
-// both find that the key is missing.
+// knownWrites serializes additions to known_hosts. Two additions at the same time could both find
+// that the key is missing, and add it twice.
 var knownWrites sync.Mutex
 
-// addKnown adds a key to a known_hosts file, and reports whether it was missing.
+// addKnown adds a key to a known_hosts file, unless the file contains the key. It reports whether
+// it has added the key.
 //
 // One write appends the line. Other programs such as ssh append to the file too; if a new file were
 // renamed over the old one, their additions would be lost. All readers ignore a truncated line, and

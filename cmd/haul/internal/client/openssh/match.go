@@ -14,12 +14,12 @@ import (
 // execTime bounds how long a command of Match exec may run. ssh has no such bound.
 const execTime = 30 * time.Second
 
-// sessionType is compared with the argument of Match sessiontype, and subsystem with the argument
-// of Match command.
+// sessionType and subsystem describe haul's sessions for Match: sessionType is compared with the
+// argument of Match sessiontype, and subsystem with the argument of Match command.
 const sessionType, subsystem = "subsystem", "sftp"
 
-// matchLine reports whether all criteria of a Match line hold. It runs a command only if run is set
-// and all criteria before the command hold.
+// matchLine reports whether all criteria of a Match line hold. If run is set, it runs the command
+// of an exec criterion, but only if all criteria before it hold.
 func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	words, err := splitCriteria(rest)
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	for i := 0; i < len(words); i++ {
 		name, negated := strings.CutPrefix(strings.ToLower(words[i]), "!")
 		if name == "all" {
-			// The criterion all may stand alone, or after canonical or final at the end.
+			// The criterion all may stand alone. After canonical or final it must be the last one.
 			if i+1 < len(words) || count > 1 {
 				return false, errors.New("match: all must be alone, or after canonical or final")
 			}
@@ -92,7 +92,7 @@ func takesArgument(criterion string) bool {
 }
 
 // criterion reports whether a criterion with an argument holds. As in ssh, an unknown criterion is
-// an error: if it were ignored, settings for other hosts could apply.
+// an error. If it were ignored, settings for other hosts could apply.
 func (r *reader) criterion(name, arg string, run bool) (bool, error) {
 	user := r.sys.user
 	if u := r.values["user"]; u != nil {
@@ -128,7 +128,7 @@ func (r *reader) criterion(name, arg string, run bool) (bool, error) {
 	return false, fmt.Errorf("there is no criterion %q", printable(name))
 }
 
-// hostName returns the host to connect to, as far as it is known at this point.
+// hostName returns the host to connect to, as far as the lines that have been read determine it.
 func (r *reader) hostName() (string, error) {
 	name := r.values["hostname"]
 	if name == nil {
@@ -185,7 +185,7 @@ func (r *reader) exec(command, user string) (bool, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, "-c", line)
 	cmd.Stderr = os.Stderr
-	cmd.WaitDelay = time.Second // for processes that the command leaves behind with standard error still open
+	cmd.WaitDelay = time.Second // the command may leave processes behind that keep standard error open
 	err = cmd.Run()
 	switch {
 	case r.ctx.Err() != nil:
@@ -202,8 +202,8 @@ func (r *reader) exec(command, user string) (bool, error) {
 	return true, nil
 }
 
-// expandCommand expands the tokens of a command for the shell. It refuses values with control
-// characters, because a line break would begin another command.
+// expandCommand expands the tokens in a command for the shell. It returns an error if a value
+// contains control characters, because a line break would begin another command.
 func expandCommand(command string, t tokens) (string, error) {
 	for letter, value := range t {
 		if strings.ContainsFunc(value, isControl) && strings.Contains(command, "%"+string(letter)) {

@@ -2,12 +2,12 @@ package openssh
 
 import "slices"
 
-// Needs lists the system resources that [Dialer.Dial] requires, for a process that gives up all
-// other rights.
+// Needs lists the system resources that [Dialer.Dial] uses. A process that gives up all other
+// rights needs this list.
 type Needs struct {
-	Files   []string // files that it reads again for each connection: keys, certificates and lists of host keys; some may be missing
-	Sockets []string // sockets of agents
-	Ports   []int    // TCP ports to connect to; if there are jump hosts, only the port of the first
+	Files   []string // files that are read for each connection: keys, certificates and lists of host keys; they need not exist
+	Sockets []string // sockets of agents to connect to
+	Ports   []int    // TCP ports to connect to; with jump hosts, only the port of the first one
 
 	// Commands are the ProxyCommands of all hosts on the way.
 	Commands []string

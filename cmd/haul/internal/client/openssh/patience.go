@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A patience cuts a connection that makes no progress. Only time that the network takes counts, not
-// time that a user takes to enter a password.
+// A patience cuts a connection that makes no progress within a time limit. The time in which a user
+// answers a question does not count.
 type patience struct {
 	cut func()
 
 	mu      sync.Mutex
 	timer   *time.Timer
 	left    time.Duration
-	since   time.Time // when the timer was started
+	since   time.Time // when the timer was started last
 	running bool
 	fired   bool
 }
@@ -44,7 +44,7 @@ func (p *patience) halt() {
 
 func (p *patience) fire() {
 	p.mu.Lock()
-	// The timer may fire at the moment when it is stopped.
+	// The timer may fire just when it is being stopped or restarted. Ignore it then.
 	if late := !p.running || time.Since(p.since) < p.left; late {
 		p.mu.Unlock()
 		return
@@ -82,7 +82,7 @@ func (p *patience) reset(limit time.Duration) {
 	}
 }
 
-// stop ends the timer, and reports whether it has cut the connection.
+// stop stops the timer for good, and reports whether it has cut the connection.
 func (p *patience) stop() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// matchList matches s against a comma-separated list of patterns.
+// matchList reports whether s matches a comma-separated list of patterns, as [matchAny] does.
 func matchList(s, list string) bool { return matchAny(s, strings.Split(list, ",")) }
 
-// matchAny matches s against patterns. If a pattern with "!" matches, the result is false. A
-// pattern with "!" that does not match never makes the result true.
+// matchAny reports whether s matches one of the patterns and no pattern that begins with "!". If s
+// fails to match a pattern with "!", that alone is not a match.
 func matchAny(s string, patterns []string) bool {
 	matched := false
 	for _, p := range patterns {

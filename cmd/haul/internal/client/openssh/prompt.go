@@ -6,14 +6,14 @@ import (
 )
 
 // A Prompter asks the user. Only one question is open at a time. Its methods should return when the
-// context ends; the connection does not wait any longer. Texts of servers in the arguments are safe
-// to print.
+// context ends, because the connection does not wait for them any longer. Texts of servers in the
+// arguments are safe to print.
 type Prompter interface {
 	// Password asks for the password of a user on a host.
 	Password(ctx context.Context, user, host string) (string, error)
 
-	// Passphrase asks for the passphrase of a private key. If the answer is empty, the key is not
-	// used.
+	// Passphrase asks for the passphrase of a private key. An empty answer means that the key is
+	// not used.
 	Passphrase(ctx context.Context, keyFile string) (string, error)
 
 	// Confirm asks a yes-or-no question of several lines.
@@ -25,7 +25,7 @@ type Prompter interface {
 
 // A Challenge holds a server's questions (RFC 4256), in the server's words.
 type Challenge struct {
-	User, Host        string // as the user knows them
+	User, Host        string // the account and the host, as the user knows them
 	Name, Instruction string // may be empty
 	Questions         []Question
 }

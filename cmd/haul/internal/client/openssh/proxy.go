@@ -11,8 +11,8 @@ import (
 // A proxyConn is a ProxyCommand that is used as a connection.
 type proxyConn struct{ *subprocess.Process }
 
-// startProxy starts a command of the configuration. The shell runs it by exec, so the command
-// replaces the shell, and a signal reaches the command and not only the shell.
+// startProxy starts a command of the configuration. The shell replaces itself by the command
+// (exec), so that signals reach the command and not only the shell.
 func (d *Dialer) startProxy(command string) (*proxyConn, error) {
 	shell, err := thisSystem(nil).shell()
 	if err != nil {
@@ -29,7 +29,7 @@ func (d *Dialer) startProxy(command string) (*proxyConn, error) {
 	return &proxyConn{p}, nil
 }
 
-// status says how the command has ended, or returns "" if it did not end by itself.
+// status describes how the command has exited. It returns "" if the command did not exit by itself.
 func (p *proxyConn) status() string {
 	if p == nil {
 		return ""
@@ -44,7 +44,7 @@ func (p *proxyConn) status() string {
 	}
 }
 
-// A proxyAddr stands for an unknown address.
+// A proxyAddr is the address of a ProxyCommand's connection, whose real address is unknown.
 type proxyAddr struct{}
 
 func (proxyAddr) Network() string { return "pipe" }

@@ -10,12 +10,12 @@ import (
 )
 
 // Resolve finds out how to reach target, which has the form that [ParseTarget] reads. As ssh does,
-// it reads the overrides, the user's ssh_config and the system's. Errors are [ErrConfig], or come
-// from the context. It runs the commands of Match exec, and looks up names if CanonicalizeHostname
-// is set; the context bounds both.
+// it reads the overrides, the user's ssh_config and the system's. It runs the commands of Match
+// exec, and looks up names if CanonicalizeHostname is set. The context limits both. Errors are
+// [ErrConfig], or come from the context.
 //
-// As in ssh, a setting or a Match criterion that does not exist is an error. One that exists but
-// has no meaning here is ignored.
+// As in ssh, an unknown setting or Match criterion is an error. A known one that has no meaning in
+// haul is ignored.
 func Resolve(ctx context.Context, target string, o Overrides) (Destination, error) {
 	d, err := resolve(ctx, thisSystem(o.Account), target, o, nil)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *reader) commandLine(t Target) error {
 	return nil
 }
 
-// first returns the argument of a setting, or otherwise if it is not set.
+// first returns the first argument of a setting, or otherwise if the setting is not set.
 func (r *reader) first(name, otherwise string) string {
 	if v := r.values[name]; v != nil {
 		return v[0]
@@ -174,7 +174,7 @@ func (r *reader) destination(t Target, host string, through []string) (*Destinat
 	return d, r.setRoute(d, jump, through)
 }
 
-// policy reads StrictHostKeyChecking.
+// policy returns the Policy for a value of StrictHostKeyChecking.
 func policy(s string) Policy {
 	switch strings.ToLower(s) {
 	case "yes", "true":
@@ -190,7 +190,7 @@ func policy(s string) Policy {
 // allMethods are the login methods, in ssh's order of preference.
 var allMethods = []string{"publickey", "keyboard-interactive", "password"}
 
-// methods returns the login methods that are not turned off.
+// methods returns the login methods that are enabled, in the configured order.
 func (r *reader) methods() []string {
 	return slices.DeleteFunc(strings.Split(r.first("preferredauthentications", strings.Join(allMethods, ",")), ","), func(m string) bool {
 		switch m {
@@ -202,7 +202,7 @@ func (r *reader) methods() []string {
 		case "password":
 			return !r.flag("passwordauthentication", true)
 		}
-		return true // a method that we do not support
+		return true // delete a method that haul does not support
 	})
 }
 
@@ -229,7 +229,7 @@ func (r *reader) setAlgorithms(d *Destination) error {
 	return nil
 }
 
-// setFiles expands the names of files, and sets them.
+// setFiles sets the files of a destination, with their names expanded.
 func (r *reader) setFiles(d *Destination, jump string) error {
 	t := r.sys.connection(d, jump)
 	for _, f := range []struct {
@@ -267,7 +267,7 @@ func (r *reader) setFiles(d *Destination, jump string) error {
 	return nil
 }
 
-// path expands the name of a file. It returns "" for "none".
+// path expands the name of a file. It returns "" for "none", which means no file.
 func (r *reader) path(name string, t tokens) (string, error) {
 	if strings.EqualFold(name, "none") {
 		return "", nil
@@ -284,7 +284,7 @@ var defaultIdentities = []string{
 	"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk",
 }
 
-// agent returns the path of the agent's socket.
+// agent returns the path of the agent's socket, or "" if no agent is used.
 func (r *reader) agent(t tokens) (string, error) {
 	const variable = "SSH_AUTH_SOCK"
 	name := r.first("identityagent", variable)
@@ -326,8 +326,8 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	if through = append(slices.Clone(through), d.login()); len(through) > maxJumps {
 		return configErrorf("proxyjump: %s goes through more than %d hosts", through[0], maxJumps)
 	}
-	// The last host of the chain is the one to connect from. It is reached through the hosts before
-	// it. The first host is reached in the way that its own configuration says.
+	// This machine connects to the destination by the last host of the chain, which in turn is
+	// reached by the hosts before it. The first host is reached as its own configuration says.
 	before, last := "", jump
 	if comma := strings.LastIndexByte(jump, ','); comma >= 0 {
 		before, last = jump[:comma], jump[comma+1:]
@@ -337,8 +337,8 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	return err
 }
 
-// canonical returns the full name of a host if CanonicalizeHostname is set, and reports whether it
-// is. As by default in ssh, CNAMEs are not followed.
+// canonical returns the full name of a host, and true, if CanonicalizeHostname is set and the name
+// could be completed. As by default in ssh, CNAMEs are not followed.
 func (r *reader) canonical(host string) (string, bool, error) {
 	switch strings.ToLower(r.first("canonicalizehostname", "no")) {
 	case "no", "false":

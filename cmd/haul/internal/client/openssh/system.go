@@ -11,10 +11,10 @@ import (
 	"strconv"
 )
 
-// A system is the environment of a configuration, apart from its files. Tests use a system of their
-// own.
+// A system holds everything that a configuration depends on, apart from its files: the user, the
+// environment, and so on. Tests replace it.
 type system struct {
-	account  *user.User // whose files are read; nil if unknown
+	account  *user.User // the user whose files are read; nil if unknown
 	home     string
 	user     string
 	uid      string
@@ -22,15 +22,15 @@ type system struct {
 
 	userConfig   string // ~/.ssh/config
 	systemConfig string // /etc/ssh/ssh_config
-	systemDir    string // base directory of its includes
+	systemDir    string // directory that relative includes of systemConfig refer to
 
 	env    func(string) (string, bool)
 	lookup func(r *reader, host string) bool // reports whether a name has addresses
 	locals func() []netip.Addr
 }
 
-// thisSystem describes the system and an account; nil means the user that runs this program. As in
-// ssh, the home directory comes from the user database.
+// thisSystem returns the system for an account; nil means the user that runs this program. As in
+// ssh, the home directory is that of the user database.
 func thisSystem(account *user.User) *system {
 	sys := &system{
 		account:      account,

@@ -26,8 +26,8 @@ func (sys *system) shell() (string, error) {
 	return "/bin/sh", nil
 }
 
-// checkConfigOwner refuses a configuration file that others can write to, because they could add
-// commands, which haul would run.
+// checkConfigOwner returns an error if others can write to a configuration file, because they could
+// add commands that haul would run.
 func (sys *system) checkConfigOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -46,8 +46,9 @@ func (sys *system) checkConfigOwner(info fs.FileInfo) error {
 	return nil
 }
 
-// isOwnGroup reports whether a group is the user's private group. On some systems, every user has
-// a private group of the same name, and ~/.ssh/config is often group-writable.
+// isOwnGroup reports whether a group is the user's private group, so that its write permission does
+// no harm. On some systems every user has a private group of the same name, and ~/.ssh/config is
+// often group-writable.
 func (sys *system) isOwnGroup(gid uint32) bool {
 	u := sys.account
 	if u == nil || u.Gid != strconv.FormatUint(uint64(gid), 10) || gid == 0 {
@@ -57,7 +58,7 @@ func (sys *system) isOwnGroup(gid uint32) bool {
 	return err == nil && g.Name == u.Username
 }
 
-// checkKeyOwner refuses a private key that belongs to this user and that others may read.
+// checkKeyOwner returns an error if a private key belongs to this user and others may read it.
 func checkKeyOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {

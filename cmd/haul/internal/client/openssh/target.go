@@ -76,7 +76,8 @@ func parseTarget(s string) (t Target, err error) {
 	return t, err
 }
 
-// check refuses names with characters that have a meaning to shells or option parsers, as ssh does.
+// check returns an error for names with characters that have a meaning to shells or option parsers,
+// as ssh does.
 func (t Target) check() error {
 	const forUsers = "'`\";&<>|(){}"
 	if t.Host == "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// dialTCP connects directly to the host. It also returns how long that took.
+// dialTCP connects directly to the host. It also returns how long connecting took.
 func dialTCP(ctx context.Context, dest *Destination, limit time.Duration) (net.Conn, time.Duration, error) {
 	var dialer net.Dialer
 	if dest.NoTCPKeepAlive {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A check returns an error that says why the arguments of a keyword are wrong.
+// A check checks the arguments of a keyword. Its error says why they are wrong.
 type check func(args []string) error
 
 var errMissing = errors.New("the argument is missing")
 
-// one returns a check for a keyword with one argument.
+// one returns a check that there is one argument, and that f accepts it.
 func one(f func(arg string) error) check {
 	return func(args []string) error {
 		switch {
@@ -28,7 +28,7 @@ func one(f func(arg string) error) check {
 	}
 }
 
-// many checks only that there are arguments and that none of them is empty.
+// many checks that there is at least one argument, and that none is empty.
 func many(args []string) error {
 	if len(args) == 0 || slices.Contains(args, "") {
 		return errMissing
@@ -75,7 +75,7 @@ var (
 	})
 )
 
-// isYes reads an argument that [yesNo] has accepted.
+// isYes reports whether an argument that [yesNo] has accepted means yes.
 func isYes(arg string) bool {
 	return strings.EqualFold(arg, "yes") || strings.EqualFold(arg, "true")
 }
@@ -96,7 +96,7 @@ func parseNumber(s string) (int, error) {
 	return int(n), nil
 }
 
-// maxTime bounds a time in the configuration. It is the range of OpenSSH's int.
+// maxTime is the longest time in the configuration. It is the range of OpenSSH's int, in seconds.
 const maxTime = math.MaxInt32 * time.Second
 
 // parseTime reads a time such as 90, 90s or 1m30s; see TIME FORMATS in sshd_config(5). "none" is 0.
@@ -139,8 +139,8 @@ func parseTime(s string) (time.Duration, error) {
 	}
 }
 
-// minRekey is the smallest number of bytes between key exchanges. With a smaller number, a transfer
-// would consist mostly of key exchanges.
+// minRekey is the smallest number of bytes between two key exchanges. With a smaller number, a
+// transfer would consist mostly of key exchanges.
 const minRekey = 1 << 20
 
 // rekeyLimit checks the arguments of RekeyLimit: a number of bytes, and optionally a time.

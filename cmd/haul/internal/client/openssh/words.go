@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// space holds the characters that separate words and end lines.
+// space contains the characters that separate words, and those that end lines.
 const space = " \t\r\n"
 
 // splitLine splits a line of ssh_config into its keyword, in lower case, and the rest. White space,
@@ -31,9 +31,9 @@ func splitLine(line string) (keyword, rest string) {
 
 var errQuotes = errors.New("a quotation mark is missing")
 
-// splitArgs splits the arguments of a keyword. Quotes of both kinds hold words together. A
-// backslash escapes quotes, backslashes and, outside quotes, blanks. A "#" at the position where an
-// argument would begin ends the line.
+// splitArgs splits the arguments of a keyword. Single and double quotes keep words together. A
+// backslash escapes quotes, backslashes and, outside of quotes, spaces. If an argument would begin
+// with "#", the rest of the line is a comment.
 func splitArgs(s string) (args []string, err error) {
 	for i := 0; i < len(s); {
 		if s[i] == ' ' || s[i] == '\t' {

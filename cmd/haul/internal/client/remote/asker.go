@@ -15,26 +15,27 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// maxUnclear bounds the answers that are neither yes nor no, because a program that answers may
-// always give the same answer.
+// maxUnclear is how many times a question is asked at most, if the answer is neither yes nor no.
+// There must be a maximum, because a program that answers may always give the same answer.
 const maxUnclear = 3
 
-// errNoTerminal makes openssh continue with methods that need no answer.
+// errNoTerminal says that there is no user to ask. It makes openssh continue with methods that need
+// no answer.
 var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
 
-// An asker asks the user on the terminal, not on standard input and output, which may carry a file.
-// If SSH_ASKPASS names a program, and there is no terminal or SSH_ASKPASS_REQUIRE demands it, that
-// program asks instead. An asker is an [openssh.Prompter], so only one of its questions is open at
-// a time.
+// An asker asks the user on the terminal. It does not use standard input and output, which may
+// carry a file. The program that SSH_ASKPASS names asks instead if there is no terminal, or if
+// SSH_ASKPASS_REQUIRE demands that. An asker is an [openssh.Prompter], so only one of its questions
+// is open at a time.
 type asker struct {
 	mu      sync.Mutex
 	restore func() // guarded by mu: restores the terminal while a question is open
 	ended   bool   // guarded by mu
 
-	asking func() (done func()) // [Config].Asking
+	asking func() (done func()) // called before each question: see Config.Asking
 }
 
-// end cancels an open question, and restores the terminal's echo.
+// end cancels an open question, and makes the terminal show typed characters again.
 func (a *asker) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +95,8 @@ func (a *asker) KeyboardInteractive(ctx context.Context, c openssh.Challenge) ([
 	return answers, nil
 }
 
-// ask shows a prompt and returns the line that the user types, or a program's answer.
+// ask shows a prompt and returns the line that the user types, or the answer of the SSH_ASKPASS
+// program.
 func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error) {
 	program, first := askpass()
 	if first {
@@ -138,7 +140,7 @@ func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error)
 			var secret []byte
 			secret, t.err = term.ReadPassword(int(in.Fd()))
 			t.line = string(secret)
-			fmt.Fprintln(out) // the user's line break was not shown
+			fmt.Fprintln(out) // the terminal has not shown the user's line break
 		}
 		done <- t
 	}()
@@ -155,12 +157,12 @@ func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error)
 		}
 		return t.line, nil
 	case <-ctx.Done():
-		a.end() // the goroutine still waits for the user; it ends with the process
+		a.end() // the goroutine stays blocked until the process exits
 		return "", ctx.Err()
 	}
 }
 
-// readLine reads up to the end of a line, and no byte beyond it.
+// readLine reads to the end of a line, byte by byte, so that it reads nothing beyond the line.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	one := make([]byte, 1)

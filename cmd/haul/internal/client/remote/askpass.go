@@ -13,18 +13,18 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// maxAnswer bounds the answer that a user types, in bytes.
+// maxAnswer is the maximum length of an answer that a user types, in bytes.
 const maxAnswer = 4 << 10
 
-// These constants bound the waits for a program that asks the user.
+// These constants limit how long haul waits for a program that asks the user.
 const (
-	askpassTime = 5 * time.Minute // for an answer; sshd ends a login sooner
-	askpassEnd  = time.Second     // for processes that still hold its output after it has exited
+	askpassTime = 5 * time.Minute // limit for the answer; sshd's own time limit for a login is shorter
+	askpassEnd  = time.Second     // limit for processes that keep the output open after the program has exited
 )
 
-// askpass returns the program that asks the user, and whether it has precedence over the
-// terminal. It interprets SSH_ASKPASS and SSH_ASKPASS_REQUIRE as ssh(1) does: the program opens a
-// window, so it needs a display unless it is forced.
+// askpass returns the program that asks the user. first reports whether it is used even if there is
+// a terminal. askpass interprets SSH_ASKPASS and SSH_ASKPASS_REQUIRE as ssh(1) does: the program
+// opens a window, so it needs a display unless its use is forced.
 func askpass() (program string, first bool) {
 	display := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	program = os.Getenv("SSH_ASKPASS")
@@ -43,17 +43,17 @@ func askpass() (program string, first bool) {
 }
 
 // askProgram runs a program with the question as its argument. The answer is the first line that
-// the program prints. If the program fails, there is no answer.
+// the program prints. If the program fails, askProgram returns an error.
 func askProgram(ctx context.Context, program, text string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askpassTime)
 	defer cancel()
 	var answer boundedAnswer
 	cmd := exec.CommandContext(ctx, program, text)
-	cmd.Stdout, cmd.Stderr = &answer, os.Stderr // standard input may carry a file, so the program does not get it
+	cmd.Stdout, cmd.Stderr = &answer, os.Stderr // no standard input, which may carry a file
 	cmd.WaitDelay = askpassEnd
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // the program succeeded, and left a process behind
+		err = nil // the program itself succeeded; a process that it left behind keeps the output open
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -70,7 +70,7 @@ func askProgram(ctx context.Context, program, text string) (string, error) {
 
 var errTooLong = errors.New("that is too long")
 
-// A boundedAnswer keeps up to maxAnswer bytes of a program's output.
+// A boundedAnswer stores at most maxAnswer bytes of a program's output.
 type boundedAnswer struct {
 	text []byte
 	over bool

@@ -1,5 +1,5 @@
-// Package remote opens servers by location: it parses a location as people type it, connects to the
-// server, logs in, asks for passwords, and finds out which file the location names.
+// Package remote connects to the servers that locations name. It parses locations as people type
+// them, connects, logs in, asks for passwords, and finds out which file a location means.
 //
 // [Parse] parses a location. [Servers] holds the connections of one command. [Server] is the
 // interface of all protocols; its Capabilities method returns the capabilities that only some
@@ -23,10 +23,10 @@ type Config struct {
 	Batch        bool   // ask no questions
 	PasswordFile string // file with the password in its first line; "" means no file
 
-	// Conns bounds the connections to one server; 0 means the protocol's default.
+	// Conns is the maximum number of connections to one server; 0 means the protocol's default.
 	Conns int
 
-	UserAgent string // for web servers
+	UserAgent string // name of this program for web servers (User-Agent)
 
 	// Account is the user whose keys and passwords are used; nil means the user that runs this
 	// program.
@@ -40,7 +40,7 @@ type Config struct {
 	// of a [Mount]. Several goroutines call it, and wait for it to return.
 	Again func(why error)
 
-	served bool // set for a [Mount]: there are no flags, and there is no user to ask
+	served bool // set for a Mount, where no user can be asked and there are no flags
 
 	// Stderr receives the standard error of programs that connections run over.
 	Stderr io.Writer
@@ -57,25 +57,26 @@ type Config struct {
 
 // Patience says how long a server may take.
 type Patience struct {
-	Answer time.Duration // to answer a request, and to connect and log in
-	Stall  time.Duration // between bytes that it sends or receives
-	Away   time.Duration // to become reachable again after it has answered before; HTTP only
+	Answer time.Duration // time to connect and log in, and to answer a request
+	Stall  time.Duration // longest time between bytes that the server sends or receives
+	Away   time.Duration // how long a server that has answered before may be unreachable; HTTP only
 }
 
-// An SSHConfig holds the flags that ssh and scp have too, in their syntax.
+// An SSHConfig holds the flags that ssh and scp also have, in the same syntax.
 type SSHConfig struct {
 	Identities []string // files of private keys
 	Jump       string   // [USER@]HOST[:PORT], or several, comma-separated
-	Port       int      // for locations without a port; 0 means the port of the configuration
+	Port       int      // port for locations that name none; 0 means the configured port
 	ConfigFile string   // replaces ~/.ssh/config
-	Options    []string // of ssh_config, as KEY=VALUE
+	Options    []string // settings of ssh_config, as KEY=VALUE
 
-	// Command is a program with arguments, such as ssh, that SFTP runs over. It receives the
-	// fields above as flags. If Command is empty, this process speaks SSH itself.
+	// Command is a program with arguments, such as ssh, that connects to the server for SFTP. The
+	// fields above are passed to it as flags. If Command is empty, this process implements SSH
+	// itself.
 	Command []string
 
-	Requests     int // largest number of requests in flight per connection; 0 means automatic
-	RequestBytes int // largest size of a request; 0 means automatic
+	Requests     int // maximum number of requests in flight per connection; 0 means automatic
+	RequestBytes int // maximum size of a request, in bytes; 0 means automatic
 }
 
 // A WebConfig says which web servers to trust.

@@ -34,21 +34,21 @@ func IsNoAnswer(err error) bool {
 		slices.ContainsFunc(noAnswers, func(e error) bool { return errors.Is(err, e) })
 }
 
-// IsRemote reports whether an error comes from a server or the path to it, rather than from this
+// IsRemote reports whether an error was caused by a server or the path to it, and not by this
 // machine's files.
 func IsRemote(err error) bool {
 	return sftpclient.IsRemote(err) || webclient.IsRemote(err) || s3.IsRemote(err)
 }
 
 // IsLost reports whether a server can no longer be reached or refuses the login, so that requests
-// for other files are pointless.
+// for other files would fail too.
 func IsLost(err error) bool {
 	gone := []error{sftpclient.ErrConnectionLost, sftpclient.ErrClosed, webclient.ErrLost, webclient.ErrLogin, s3.ErrLost, s3.ErrLogin, s3.ErrNoBucket, s3.ErrEndpoint}
 	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) })
 }
 
-// Advice returns what the user can do about a server that is not trusted, does not exist, or speaks
-// another protocol. It returns "" for other errors.
+// Advice returns advice for the user about a server that is not trusted, does not exist, or uses
+// another protocol. For other errors it returns "".
 func Advice(err error) string {
 	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
 	name, misnamed := errors.AsType[x509.HostnameError](err)
@@ -77,7 +77,7 @@ func selfSigned(c *x509.Certificate) bool {
 	return len(c.RawIssuer) > 0 && bytes.Equal(c.RawIssuer, c.RawSubject)
 }
 
-// trustAdvice says how to trust a server whose certificate no known authority signed.
+// trustAdvice explains how to trust a server whose certificate was not signed by a known authority.
 func trustAdvice(err error) string {
 	said := "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && len(bad.UnverifiedCertificates) > 0 {

@@ -10,22 +10,22 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// errWebPassword reports a password in an HTTP URL. Messages do not show the URL.
+// errWebPassword reports that an HTTP URL contains a password. Messages must not show such a URL.
 var errWebPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or ~/.netrc or --password-file has it")
 
-// errColon reports a colon in a user's name. The colon may separate the name from a password, so
-// messages do not show the URL.
+// errColon reports that the user's name in a URL contains a colon. The part after the colon may be
+// a password, so messages must not show the URL.
 var errColon = errors.New("a user's name cannot have a colon in basic authentication (RFC 7617)")
 
 // A webSite describes the web server of a location.
 type webSite struct {
-	root  string // its URL: scheme, host, port, and a slash
+	root  string // URL of the server: scheme, host, port, and a slash
 	user  string
-	query string // appended to every path, such as a signature
+	query string // query that is appended to every path, such as a signature
 }
 
 // parseHTTP parses the part of an http or https URL after the scheme (RFC 9110 §4.2). name is the
-// path below the root, and keeps a trailing slash.
+// path below the root; a slash at its end is kept.
 func parseHTTP(scheme, s string) (site webSite, name string, err error) {
 	if strings.Contains(s, "#") {
 		return site, "", errors.New("a # in a name is written %23")

@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// A Protocol says how to reach a location.
+// A Protocol is the protocol by which a location is reached.
 type Protocol int
 
 // The protocols.
@@ -29,7 +29,7 @@ const (
 	S3
 )
 
-// WithTrees returns the names of the protocols that a [Server] exists for.
+// WithTrees returns the names of the protocols for which there is a [Server].
 func WithTrees() []string { return []string{SFTP.String(), HTTP.String(), S3.String()} }
 
 // String returns the protocol's name.
@@ -47,9 +47,9 @@ func (p Protocol) String() string {
 	return "local files"
 }
 
-// A Location says where files are, as given on the command line.
+// A Location is one place of files, as given on the command line.
 type Location struct {
-	Text     string // as it was typed
+	Text     string // the location as the user typed it
 	Protocol Protocol
 
 	// The next field is for SFTP.
@@ -71,12 +71,12 @@ type Location struct {
 // IsRemote reports whether the location is on a server.
 func (l Location) IsRemote() bool { return l.Protocol != Local }
 
-// Origin returns a string that is unique for each server and user.
+// Origin returns a string that is different for each server and user.
 func (l Location) Origin() string {
 	return fmt.Sprintf("%v %q %q %q", l.Protocol, l.server, l.site, l.bucket)
 }
 
-// String returns the text as typed, safe to print.
+// String returns the location as typed, made safe to print.
 func (l Location) String() string { return console.Visible(l.Text) }
 
 // Parse parses a location: a URL of SFTP, HTTP, S3 or TFTP, scp's host:path, or else the path of a
@@ -128,7 +128,7 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 	switch l.Protocol {
 	case TFTP:
 		if _, err = tftpclient.ParseURL(l.Text); !urlpath.MayHoldPassword(rest) {
-			err = nil // ParseTFTP reports it
+			err = nil // ParseTFTP reports this error later
 		}
 	case SFTP:
 		l.server, l.Path, err = parseSFTP(rest)
@@ -145,11 +145,11 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 	return err
 }
 
-// errKeysInURL reports an S3 URL that contains more than the bucket before the path. Messages do
-// not show the URL.
+// errKeysInURL reports that an S3 URL contains more than the bucket before the path, possibly keys.
+// Messages must not show such a URL.
 var errKeysInURL = errors.New("keys do not belong in a URL, where others can see them; AWS_PROFILE names those of a file")
 
-// cutScheme splits a URL after its "://". It returns the scheme in lower case.
+// cutScheme splits a URL at its "://". The scheme is returned in lower case.
 func cutScheme(s string) (scheme, rest string, ok bool) {
 	scheme, rest, ok = strings.Cut(s, "://")
 	if !ok || scheme == "" {
@@ -170,8 +170,8 @@ var schemes = map[string]Protocol{"tftp": TFTP, "sftp": SFTP, "http": HTTP, "htt
 // isScheme reports whether a word is the scheme of a supported URL.
 func isScheme(s string) bool { return schemes[strings.ToLower(s)] != Local }
 
-// cutHost splits host:path as scp does: at the first colon, unless the colon comes first or after a
-// slash. An IPv6 address must be in brackets.
+// cutHost splits host:path at the first colon, as scp does. It returns false if the colon is the
+// first character or comes after a slash. An IPv6 address must be in brackets.
 func cutHost(s string) (host, path string, ok bool) {
 	if runtime.GOOS == "windows" && filepath.VolumeName(s) != "" {
 		return "", "", false // a drive letter
@@ -204,7 +204,7 @@ func ParseAll(words []string) ([]Location, error) {
 	return list, nil
 }
 
-// webName returns the location's name in the tree of its server, or "." for the root.
+// webName returns the location's name on a web server or in a bucket, or "." for the root.
 func (l Location) webName() string {
 	if name := path.Clean("/" + l.Path)[1:]; name != "" {
 		return name
@@ -212,13 +212,13 @@ func (l Location) webName() string {
 	return "."
 }
 
-// IsDirName reports whether a location can only be a directory.
+// IsDirName reports whether the spelling of a location says that it is a directory.
 func (l Location) IsDirName() bool {
 	return l.Path == "" || strings.HasSuffix(l.Path, "/") || strings.HasSuffix("/"+l.Path, "/.")
 }
 
-// PlainName returns the location's name on the server if the text alone determines it, and "" if
-// requests to the server are needed to find it out.
+// PlainName returns the location's name on the server, if the text alone determines the name. It
+// returns "" if only requests to the server can find it out.
 func (l Location) PlainName() string {
 	clean := path.Clean(l.Path)
 	switch {
@@ -238,7 +238,7 @@ func (l Location) IsURL() bool {
 	return is
 }
 
-// At returns a name in the location's tree as a location that a user could type.
+// At returns the location of another name in the same tree, as a user could type it.
 func (l Location) At(name string) string {
 	scheme, rest, isURL := cutScheme(l.Text)
 	if !isURL {

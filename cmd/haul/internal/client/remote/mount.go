@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A Mount is a directory of an upstream server whose files haul serves. The process connects to the
-// server again and again, has no user to ask, and has dropped its rights.
+// A Mount is a directory of an upstream server whose files haul serves. The process that serves it
+// connects to the upstream again and again, cannot ask a user, and has dropped its rights.
 type Mount struct {
 	location Location
 	cfg      Config
@@ -29,8 +29,8 @@ type Mount struct {
 	bucket   *s3.Store
 }
 
-// NewMount resolves the location of a directory on an SFTP or HTTP server, or of a bucket. It reads
-// the configuration of ssh or of the AWS tools, but does not connect. Errors are usage errors, or
+// NewMount finds out how to reach a directory on an SFTP or HTTP server, or a bucket. It reads the
+// configuration of ssh or of the AWS tools, but does not connect. Errors are usage errors, or
 // report unusable settings.
 func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
 	cfg.Batch, cfg.served = true, true
@@ -58,7 +58,7 @@ func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
 	return m, nil
 }
 
-// openBucket resolves the bucket's server.
+// openBucket finds out how to reach the bucket.
 func (m *Mount) openBucket() (err error) {
 	p := m.cfg.Patience
 	m.bucket, err = s3.New(m.location.bucket, m.location.Path, s3.Config{
@@ -75,7 +75,7 @@ func (m *Mount) openBucket() (err error) {
 	return nil
 }
 
-// getenv returns an environment variable as the account would see it.
+// getenv returns the value that an environment variable would have for the account.
 func (m *Mount) getenv(key string) string {
 	if key == "HOME" && m.cfg.Account != nil {
 		return m.cfg.Account.HomeDir
@@ -83,8 +83,8 @@ func (m *Mount) getenv(key string) string {
 	return os.Getenv(key)
 }
 
-// bucketNeeds returns the system resources that are needed for a connection to a bucket and for its
-// credentials. A cloud machine or container gets credentials over plain HTTP from a link-local
+// bucketNeeds returns the system resources that are needed to connect to a bucket and to get its
+// credentials. A cloud machine or a container gets credentials over plain HTTP from a link-local
 // address.
 func (m *Mount) bucketNeeds() openssh.Needs {
 	n := openssh.Needs{Ports: []int{httpPort, httpsPort}}
@@ -104,8 +104,8 @@ func (m *Mount) bucketNeeds() openssh.Needs {
 	return n
 }
 
-// Identity returns a string that is unique for the directory. It consists of the URL, and the
-// server that the URL resolves to by the configuration of ssh or of the AWS tools.
+// Identity returns a string that is different for each directory. It consists of the URL, and of
+// the server that the URL leads to by the configuration of ssh or of the AWS tools.
 func (m *Mount) Identity() string {
 	switch m.location.Protocol {
 	case SFTP:
@@ -116,7 +116,7 @@ func (m *Mount) Identity() string {
 	return m.location.String()
 }
 
-// Needs returns the system resources that [Mount.Connect] requires.
+// Needs returns the system resources that [Mount.Connect] uses.
 func (m *Mount) Needs() openssh.Needs {
 	switch m.location.Protocol {
 	case SFTP:
@@ -134,7 +134,7 @@ func (m *Mount) Needs() openssh.Needs {
 	}
 	n.Ports = append(n.Ports, proxyPorts(u)...)
 	if !slices.Contains(n.Ports, httpsPort) {
-		n.Ports = append(n.Ports, httpsPort) // redirects often lead there
+		n.Ports = append(n.Ports, httpsPort) // redirects often lead to this port
 	}
 	return n
 }
@@ -167,8 +167,8 @@ func portOf(u *url.URL) int {
 	return socksPort
 }
 
-// Connect logs in with the present keys and passwords, and returns the directory. Over HTTP, and
-// for a bucket, no connection is made before the first request. close ends the connection.
+// Connect logs in with the present keys and passwords, and returns the files of the directory. Over
+// HTTP, and for a bucket, it does not connect: the first request does. close closes the connection.
 func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), err error) {
 	switch m.location.Protocol {
 	case S3:
@@ -194,7 +194,7 @@ func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), er
 	return s.Store(dir), func() { _ = s.Close() }, nil
 }
 
-// adviseMount adds to a connection error the action that the administrator can take.
+// adviseMount adds advice for the administrator to a connection error.
 func adviseMount(err error) error {
 	e, ok := errors.AsType[*openssh.HostKeyError](err)
 	switch {
@@ -206,15 +206,15 @@ func adviseMount(err error) error {
 	return err
 }
 
-// IsRefusal reports whether a server was reached but refuses this machine, or is not the expected
-// server. Another attempt can succeed only after somebody has changed something.
+// IsRefusal reports whether a server was reached but refuses this machine, or is another server
+// than expected. Another attempt can succeed only after somebody has changed something.
 func IsRefusal(err error) bool {
 	return errors.Is(err, openssh.ErrAuth) || errors.Is(err, openssh.ErrHostKey) || errors.Is(err, openssh.ErrConfig) || errors.Is(err, openssh.ErrRefused) ||
 		errors.Is(err, webclient.ErrLogin) || errors.Is(err, s3.ErrLogin) || errors.Is(err, s3.ErrNoBucket) || errors.Is(err, s3.ErrEndpoint) || webclient.IsCertificateError(err)
 }
 
-// IsAway reports whether a server cannot be reached, is busy, or refuses this machine. It returns
-// false for an error about one file.
+// IsAway reports whether an error means that the server cannot be reached, is busy, or refuses this
+// machine. It returns false for an error about one file.
 func IsAway(err error) bool {
 	status, answered := errors.AsType[*webclient.StatusError](err)
 	switch {

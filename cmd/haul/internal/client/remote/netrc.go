@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// netrcFile returns the path in NETRC, or else the path of ~/.netrc. It returns "" if there is no
-// home directory.
+// netrcFile returns the path of the netrc file: the value of NETRC, or otherwise ~/.netrc. It
+// returns "" if there is no home directory.
 func netrcFile(cfg *Config) string {
 	if name := os.Getenv("NETRC"); name != "" {
 		return name
@@ -31,7 +31,7 @@ func netrcFile(cfg *Config) string {
 	return filepath.Join(home, base)
 }
 
-// fromNetrc looks up a host in a netrc file. The file may be missing.
+// fromNetrc looks up a host in a netrc file. It is no error if the file does not exist.
 func fromNetrc(name, host, user string) (login, password string, ok bool, err error) {
 	f, err := os.Open(name)
 	if name == "" || errors.Is(err, fs.ErrNotExist) {
@@ -54,10 +54,10 @@ func fromNetrc(name, host, user string) (login, password string, ok bool, err er
 // maxNetrc is the largest size of a netrc file, in bytes.
 const maxNetrc = 256 << 10
 
-// parseNetrc returns the user and the password in a netrc file for a host, which is given without a
-// port. It uses the first entry for the host that has a password and, if user is not "", that user;
-// otherwise it uses the default entry. It skips account and macdef. The error for a faulty file
-// does not repeat the file's text, which may be a password.
+// parseNetrc returns the login and the password for a host from the text of a netrc file. host has
+// no port. It uses the first entry for the host that has a password and, if user is not "", has
+// that user; otherwise it uses the default entry. It skips account and macdef. Errors do not repeat
+// text of the file, which may be a password.
 func parseNetrc(text []byte, host, user string) (login, password string, ok bool, err error) {
 	if len(text) > maxNetrc {
 		return "", "", false, fmt.Errorf("more than %d bytes", maxNetrc)
@@ -125,10 +125,10 @@ func parseNetrc(text []byte, host, user string) (login, password string, ok bool
 	}
 }
 
-// netrcWords is the unread rest of a netrc file, which is read word by word.
+// netrcWords reads a netrc file word by word. It holds the rest of the file that is not read yet.
 type netrcWords struct {
 	rest string
-	line int // line number of rest
+	line int // number of the line at which rest begins
 }
 
 // next returns the next word. A word in double quotes may contain blanks, and a backslash escapes
@@ -184,7 +184,7 @@ func (w *netrcWords) quoted() (string, error) {
 // value returns the value that follows a keyword.
 func (w *netrcWords) value(of string) (string, error) {
 	line := w.line
-	// A password may begin with a #.
+	// A # does not begin a comment here, because a password may begin with it.
 	if trimmed := strings.TrimLeft(w.rest, " \t"); strings.HasPrefix(trimmed, "#") {
 		end := strings.IndexAny(trimmed, " \t\r\n")
 		if end < 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// notices prints each text once. Without it, every connection would repeat many of them.
+// notices prints each message only once. Without it, every connection would repeat many messages.
 type notices struct {
 	say  func(text string)
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ func (n *notices) printf(format string, args ...any) {
 	n.print(text, text)
 }
 
-// print prints a message if it is the first about its subject.
+// print prints a message, unless a message about the same subject was printed before.
 func (n *notices) print(about, text string) {
 	n.mu.Lock()
 	first := !n.said[about]

@@ -11,10 +11,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// maxSecretFile bounds a file of certificates or of a password, in bytes.
+// maxSecretFile is the maximum size of a file with certificates or a password, in bytes.
 const maxSecretFile = 4 << 20
 
-// readBounded reads a file of up to maxSecretFile bytes. The file may be a pipe.
+// readBounded reads a file of at most maxSecretFile bytes. The file may be a pipe.
 func readBounded(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store/s3"
 )
 
-// connectS3 returns the bucket of a location. It finds the server and the keys where the AWS tools
-// find them.
+// connectS3 returns the bucket of a location. It finds the server and the keys in the same places
+// as the AWS tools.
 func (d webDialer) connectS3(l Location) (s3Server, error) {
 	o := s3.Config{UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns, Parts: d.cfg.Conns}
 	var err error
@@ -49,7 +49,7 @@ func (b s3Server) Source(_ context.Context, l Location) (Place, error) {
 	return Place{Tree: b.Store, Name: inRoot("/" + l.Path)}, nil
 }
 
-// Target does the same as Source. In addition, if the user wrote the name of a directory, it
+// Target does the same as Source. In addition, if the user typed the name of a directory, Target
 // assumes that the directory exists.
 func (b s3Server) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
@@ -65,10 +65,10 @@ func (b s3Server) List(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, 
 // An s3Tree is a bucket as the target of a copy.
 type s3Tree struct {
 	*s3.Store
-	dir string // a name that the user wrote as a directory; "" if the user wrote no such name
+	dir string // name of the target, if the user typed it as a directory; otherwise ""
 }
 
-// Stat assumes that the directory dir exists.
+// Stat describes a file. It assumes that the directory dir exists.
 func (t s3Tree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if name == t.dir {
 		return assumedDir(path.Base(name)), nil

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Server is the tree of all files of a server. It uses the server's names, which may be absolute
+// A Server gives access to all files of a server, by the server's own names, which may be absolute
 // and contain "..". The interface is the same for all protocols.
 type Server interface {
 	store.Tree
@@ -22,7 +22,7 @@ type Server interface {
 	Path(ctx context.Context, l Location) (string, error)
 
 	// Source returns the place of a location's files. Target returns the place to copy files to:
-	// the location's name or, for several files, a directory of that name.
+	// the location's name or, if several is set, a directory of that name.
 	Source(ctx context.Context, l Location) (Place, error)
 	Target(ctx context.Context, l Location, several bool) (Place, error)
 
@@ -33,8 +33,8 @@ type Server interface {
 	Close() error
 }
 
-// Begin begins a file of that name. The file appears when it is complete. With inPlace, it is
-// written in place if the server supports that.
+// Begin begins an upload to the file name, which appears when the upload is complete. With inPlace,
+// the data is written to the file itself, if the server supports that.
 func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Upload, error) {
 	if inPlace {
 		h, err := s.OpenFile(ctx, name, store.Access{Write: true, Create: true, Truncate: true, Perm: store.UserPerm()})
@@ -48,21 +48,21 @@ func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Uplo
 	return s.Create(ctx, name, store.Create{Perm: store.UserPerm()})
 }
 
-// An openUpload is an upload that writes a file in place.
+// An openUpload is an upload that writes to the final file itself.
 type openUpload struct{ store.Handle }
 
-// Commit waits until the server has all data.
+// Commit returns when the server has all data.
 func (u openUpload) Commit() error { return u.Handle.Close() }
 
 // A Place is a name in a tree of a server.
 type Place struct {
 	Tree store.Tree
-	Dir  string // the tree's directory on the server: "", or a name that ends in a slash
-	Name string // in the tree
+	Dir  string // the directory on the server where the tree begins: "", or a name that ends in a slash
+	Name string // the name in the tree
 }
 
-// inRoot returns the name of an absolute path relative to the root directory. It keeps a trailing /
-// or /., because that has a meaning.
+// inRoot turns an absolute path into a name relative to the root directory. It keeps / or /. at the
+// end, because that has a meaning.
 func inRoot(name string) string {
 	end := ""
 	for _, e := range []string{"/.", "/"} {
@@ -77,7 +77,8 @@ func inRoot(name string) string {
 	return ""
 }
 
-// ofSeveral returns the place as a directory for several files. The directory may be new.
+// ofSeveral returns the place as a directory that receives several files. The directory need not
+// exist.
 func (p Place) ofSeveral() Place {
 	if p.Name != "" && !strings.HasSuffix(p.Name, "/") {
 		p.Name += "/"
@@ -86,7 +87,7 @@ func (p Place) ofSeveral() Place {
 }
 
 // targetOf returns the place of a copy's target, on a server whose directories exist as soon as
-// they contain a file. dir is the place's name if the user wrote it as a directory, and ""
+// they contain a file. dir is the place's name if the user typed it as a directory, and ""
 // otherwise.
 func targetOf(l Location, several bool) (p Place, dir string) {
 	p.Name = inRoot("/" + l.Path)
@@ -99,8 +100,8 @@ func targetOf(l Location, several bool) (p Place, dir string) {
 	return p, dir
 }
 
-// Find returns the names that a location stands for: all matches of a pattern, or else the
-// location's own name, which it does not look up.
+// Find returns the names that a location stands for: the matches of a pattern or, without a
+// pattern, the location's own name. It does not check whether that name exists.
 func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 	name, err := c.Path(ctx, l)
 	if err != nil || !glob.HasMeta(name) {
@@ -120,8 +121,8 @@ func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 	return found, nil
 }
 
-// Describe describes a name that [Find] returned. With follow it follows a symbolic link. It asks
-// the server only if a listing has not described the name yet.
+// Describe describes a name that [Find] has returned. With follow it follows a symbolic link. It
+// makes a request only if the listing that Find has read does not describe the name.
 func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.FileInfo, error) {
 	ask, unclear := c.Lstat, fs.ModeIrregular
 	if follow {
@@ -133,8 +134,9 @@ func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.File
 	return ask(ctx, m.Name)
 }
 
-// An Intent says what a connection is for, as far as that is known.
+// An Intent says which files a connection will transfer, as far as that is known, so that it can be
+// prepared.
 type Intent struct {
-	First  string // bytes of one file that will be moved; sftpclient.FirstSize for all of First
-	Expect int64  // bytes of one file to be moved; sftpclient.FirstSize for all of First
+	First  string // name of the file that will be read first; "" if it is not known
+	Expect int64  // how many bytes of one file will be transferred; sftpclient.FirstSize means all of First
 }

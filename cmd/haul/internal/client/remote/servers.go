@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Servers holds the connections of one command: one for each server and user.
+// Servers holds the connections of one command. Each server and user has one entry.
 type Servers struct {
 	asker *asker
 	ssh   *sshDialer
@@ -22,7 +22,7 @@ func New(cfg Config) *Servers {
 	return &Servers{asker: a, ssh: newSSHDialer(&cfg, n, a), web: webDialer{&cfg, n, a}, open: map[string]Server{}}
 }
 
-// Close ends all connections, and restores the terminal.
+// Close closes all connections, and restores the terminal.
 func (s *Servers) Close() {
 	s.asker.end()
 	var wg sync.WaitGroup
@@ -69,8 +69,8 @@ func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
 	return c, name, err
 }
 
-// Same reports whether two locations mean the same user on the same server, even if they are
-// spelled differently.
+// Same reports whether two locations are of the same user on the same server, even if they spell
+// the server differently.
 func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
 	if a.Origin() == b.Origin() || a.Protocol != SFTP {
 		return a.Origin() == b.Origin(), nil

@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An sshDialer connects to servers by SSH.
+// An sshDialer connects to servers over SSH.
 type sshDialer struct {
 	cfg     *Config
 	notices *notices
@@ -47,11 +47,11 @@ func (d *sshDialer) notify(text string) {
 // An sftpServer is an SFTP server.
 type sftpServer struct {
 	*sftpclient.Client
-	ssh *openssh.Client // nil if SFTP runs over programs, which the Client ends
+	ssh *openssh.Client // nil if SFTP runs over other programs, which the Client stops
 }
 
-// Close closes the connection before the sessions, because each session would wait for the server's
-// confirmation. Before that it sends the requests that close files on the server.
+// Close first sends the requests that close files on the server. Then it closes the connection
+// before the sessions, because closing a session would wait for the server's confirmation.
 func (c *sftpServer) Close() error {
 	c.Drain()
 	if c.ssh != nil {
@@ -70,7 +70,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 		return nil, err
 	}
 	for _, setting := range dest.Ignored {
-		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // settings in a file are meant for ssh, and users probably know about them
+		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // settings in files are meant for ssh, and users probably know about them
 			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
 	}
@@ -84,7 +84,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 	return c, err
 }
 
-// connectTo connects to a resolved server. Its connection errors have no failure kind yet.
+// connectTo connects to the server dest. Connection errors are returned without a failure kind.
 func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l Location, to Intent) (*sftpServer, error) {
 	s, err := d.dialer.Dial(ctx, dest)
 	if err != nil {
@@ -100,8 +100,8 @@ func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l L
 	return &sftpServer{Client: c, ssh: s}, nil
 }
 
-// noSession returns the error for a server on which no session begins. A server that does not speak
-// SFTP at the start counts as unreachable.
+// noSession returns the error for a server on which no SFTP session could begin. If the server does
+// not speak SFTP, that counts as no answer.
 func noSession(l Location, err error) error {
 	kind := failure.Remote
 	if errors.Is(err, sftpclient.ErrProtocol) {
@@ -110,7 +110,8 @@ func noSession(l Location, err error) error {
 	return kind.Errorf("%v: %w", l.server, err)
 }
 
-// clientConfig returns the settings that do not depend on the connection below SFTP.
+// clientConfig returns the settings of the SFTP client that are the same for all kinds of
+// connections.
 func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
 	return sftpclient.Config{
 		First: to.First, Expect: to.Expect, Conns: d.cfg.Conns,
@@ -120,7 +121,7 @@ func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
 }
 
 // further returns a function that makes further connections to a server. They ask no questions,
-// because a question in the middle of a transfer would be unexpected. The dialer remembers the
+// because the user does not expect a question in the middle of a transfer. The dialer reuses the
 // answers that were given for the first connection.
 func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ssh.Client, error) {
 	dest.BatchMode = true
@@ -129,7 +130,7 @@ func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ss
 		if err != nil {
 			return nil, err
 		}
-		return c.Client, nil // when the connection ends, everything that it runs over ends too
+		return c.Client, nil // when this connection is closed, everything that it runs over is closed too
 	}
 }
 
@@ -142,14 +143,14 @@ func (d *sshDialer) resolve(ctx context.Context, l Location) (openssh.Destinatio
 	})
 }
 
-// identities returns the existing files of -i, and warns about missing ones. As in ssh, the
-// configured or default keys are used in place of the missing ones.
+// identities returns the files of -i that exist, and warns about missing ones. If all are missing,
+// the configured or default keys are used, as in ssh.
 func (d *sshDialer) identities() (names []string) {
 	for _, name := range d.cfg.SSH.Identities {
 		_, err := os.Stat(name)
-		// A name that needs expansion is checked later.
+		// The name of a file that needs expansion is checked later.
 		if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(name, "~") && !strings.ContainsAny(name, "%$") && name != "none" {
-			if _, e := os.Stat(name + ".pub"); e != nil { // an agent may have the key
+			if _, e := os.Stat(name + ".pub"); e != nil { // if it exists, an agent may have the private key
 				d.notify(fmt.Sprintf("warning: -i %s is left out: no such file", name))
 				continue
 			}
@@ -159,8 +160,8 @@ func (d *sshDialer) identities() (names []string) {
 	return names
 }
 
-// destination returns a server in the text form of package openssh. It includes a given port even
-// if that is 22, because the given port has precedence over the configured one.
+// destination returns a server as text for package openssh. It keeps a port that the user gave,
+// even if that is 22, because the given port has precedence over the configured one.
 func destination(t openssh.Target) string {
 	if t.Port == 0 {
 		return t.String()
@@ -173,7 +174,7 @@ func destination(t openssh.Target) string {
 }
 
 // Path returns the location's name on the server. A name that begins with a tilde and a user's name
-// is below that user's home directory.
+// is replaced by a path below that user's home directory.
 func (c *sftpServer) Path(ctx context.Context, l Location) (string, error) {
 	switch {
 	case l.Path == "":
@@ -188,13 +189,14 @@ func (c *sftpServer) Path(ctx context.Context, l Location) (string, error) {
 	return p, failure.Remote.Wrap(err)
 }
 
-// Source returns the location as a place below "/" or below the home directory.
+// Source returns the location as a place in a tree that begins at "/" or at the home directory.
 func (c *sftpServer) Source(ctx context.Context, l Location) (p Place, err error) {
 	if p.Name, err = c.Path(ctx, l); err != nil {
 		return Place{}, err
 	}
 	if first, _, _ := strings.Cut(path.Clean(p.Name), "/"); first == ".." {
-		// There is nothing above the root of a tree, so the tree has to begin at "/".
+		// The name leads above the home directory, and names in a tree cannot lead above its root.
+		// So the tree has to begin at "/".
 		home, err := c.HomeDir(ctx, "")
 		if err != nil {
 			return Place{}, failure.Remote.Wrap(err)
@@ -208,7 +210,7 @@ func (c *sftpServer) Source(ctx context.Context, l Location) (p Place, err error
 	return p, nil
 }
 
-// Target is the same as Source, with a directory for several files.
+// Target does the same as Source. If several is set, it returns a directory.
 func (c *sftpServer) Target(ctx context.Context, l Location, several bool) (Place, error) {
 	p, err := c.Source(ctx, l)
 	if several {
@@ -231,7 +233,7 @@ func (c *sftpServer) Open(ctx context.Context, name string) (store.File, error) 
 	return f, nil
 }
 
-// Create begins a file that appears once it is complete.
+// Create begins an upload. The file appears once the upload is complete.
 func (c *sftpServer) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
 	dir, base := ".", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
@@ -240,7 +242,7 @@ func (c *sftpServer) Create(ctx context.Context, name string, o store.Create) (s
 	return c.Store(dir).Create(ctx, base, o)
 }
 
-// OpenFile opens a file, which may be a device, to be written in place.
+// OpenFile opens a file or a device for writing in place.
 func (c *sftpServer) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	flag := os.O_RDONLY
 	switch {
@@ -261,7 +263,7 @@ func (c *sftpServer) OpenFile(ctx context.Context, name string, a store.Access) 
 	return f, nil
 }
 
-// Remove removes a file, but never a directory.
+// Remove removes a file. It never removes a directory.
 func (c *sftpServer) Remove(ctx context.Context, name string) error { return c.RemoveFile(ctx, name) }
 
 // Rename renames a file. With replace it replaces an existing file.
@@ -272,12 +274,12 @@ func (c *sftpServer) Rename(ctx context.Context, from, to string, replace bool) 
 	return c.Client.Move(ctx, from, to)
 }
 
-// Capabilities returns the capabilities for names on the server.
+// Capabilities returns the optional features of an SFTP server.
 func (c *sftpServer) Capabilities() store.Capabilities {
 	return store.Capabilities{MkdirAll: c.MkdirAll, RemoveAll: c.RemoveAll, OwnerNames: c.OwnerNames}
 }
 
-// adviseSSH adds to a connection error the action that the user can take.
+// adviseSSH adds advice for the user to a connection error.
 func adviseSSH(err error, l Location, cfg *Config) error {
 	if e, ok := errors.AsType[*openssh.HostKeyError](err); ok && e.Fault == openssh.Unknown {
 		advice := "verify the fingerprint with the server's administrator, and "
@@ -318,10 +320,10 @@ func adviseSSH(err error, l Location, cfg *Config) error {
 	return err
 }
 
-// same reports whether two locations mean the same user on the same server.
+// same reports whether two locations are of the same user on the same server.
 func (d *sshDialer) same(ctx context.Context, a, b Location) (bool, error) {
 	if len(d.cfg.SSH.Command) > 0 {
-		return a.server == b.server, nil // it is not known how the program's configuration resolves them
+		return a.server == b.server, nil // compare the text, because the program's configuration is not known
 	}
 	x, err := d.resolve(ctx, a)
 	if err != nil {

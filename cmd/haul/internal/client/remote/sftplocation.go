@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// errPassword reports a password in a URL of SFTP. Messages do not show the URL.
+// errPassword reports that an SFTP URL contains a password. Messages must not show such a URL.
 var errPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or use --password-file or a key")
 
 // parseServer parses the [user@]host of host:path.
@@ -26,9 +26,10 @@ func parseServer(s string) (openssh.Target, error) {
 	return openssh.ParseTarget(s)
 }
 
-// parseSFTP parses the part of an sftp URL after the scheme, [user@]host[:port][/path], by
+// parseSFTP parses the part of an sftp URL after the scheme: [user@]host[:port][/path], by
 // draft-ietf-secsh-scp-sftp-ssh-uri-04. The path is absolute, unless it begins with /~/, as in
-// curl's URLs. Without a path it is the home directory.
+// curl's URLs: then it is relative to the home directory. Without a path the location is the home
+// directory.
 func parseSFTP(s string) (t openssh.Target, path string, err error) {
 	authority, path := s, ""
 	if slash := strings.IndexByte(s, '/'); slash >= 0 {
@@ -82,8 +83,8 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 	return t, path, nil
 }
 
-// cutHome returns the part of a path below the home directory if the path begins with ~ or ~/. The
-// result is relative and has no leading slashes.
+// cutHome returns the rest of a path that begins with ~ or ~/, as a name below the home directory.
+// The result has no leading slashes.
 func cutHome(path string) (below string, ok bool) {
 	if path == "~" {
 		return "", true
@@ -92,7 +93,7 @@ func cutHome(path string) (below string, ok bool) {
 		return "", false
 	}
 	if below = strings.TrimLeft(below, "/"); strings.HasPrefix(below, "~") {
-		below = "./" + below // it must not look like a user's home
+		below = "./" + below // otherwise it would look like the home directory of a user
 	}
 	return below, true
 }

@@ -31,15 +31,15 @@ const (
 	// allows two minutes for the login.
 	commandLogin = 150 * time.Second
 
-	// commandGrace is how long ssh may take to exit after its input has ended. It does not exit
+	// commandGrace is how long ssh may take to exit after its input was closed. ssh does not exit
 	// while other programs share its connection, and without a network it waits for one.
 	commandGrace = 2 * time.Second
 
-	// interruptTime is how long after the end of ssh a signal to this program may arrive, because
-	// the terminal sends Ctrl-C to both.
+	// interruptTime is how long haul waits for a signal of its own after ssh has exited. The
+	// terminal sends Ctrl-C to both programs, and the signal to haul may arrive later.
 	interruptTime = 100 * time.Millisecond
 
-	// maxCommandText bounds the part of ssh's standard error that is kept, in bytes.
+	// maxCommandText is how many bytes of ssh's standard error are kept.
 	maxCommandText = 4 << 10
 )
 
@@ -59,7 +59,7 @@ func (d *sshDialer) connectBy(ctx context.Context, l Location, to Intent) (*sftp
 	defer cancel()
 	config := d.clientConfig(to)
 	config.ConnectStream = func(context.Context) (io.ReadWriteCloser, error) {
-		p, err := d.start(l.server, new(commandText), true) // as in [sshDialer.further], it asks no questions
+		p, err := d.start(l.server, new(commandText), true) // like the connections of sshDialer.further, it asks no questions
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (d *sshDialer) start(t openssh.Target, said *commandText, batch bool) (*sub
 	cmd.Stderr = said
 	start := subprocess.Start
 	if batch {
-		start = subprocess.StartGroup // it asks no questions, so it needs no terminal
+		start = subprocess.StartGroup // it asks no questions, so it does not need the terminal
 	}
 	p, err := start(cmd)
 	switch {
@@ -98,8 +98,8 @@ func (d *sshDialer) start(t openssh.Target, said *commandText, batch bool) (*sub
 	return p, nil
 }
 
-// commandLine returns the words of the command. The user's words come first, because ssh uses the
-// first value of an option.
+// commandLine returns the command line of the program. The user's words come first, because ssh
+// uses the first value of an option.
 func (d *sshDialer) commandLine(t openssh.Target, batch bool) []string {
 	c := &d.cfg.SSH
 	var words []string
@@ -161,8 +161,8 @@ func (d *sshDialer) explain(ctx context.Context, l Location, err error) error {
 // A commandText collects ssh's standard error.
 type commandText struct {
 	mu   sync.Mutex
-	pass io.Writer // guarded by mu: receives the text at once; nil if the text is not passed on
-	text []byte    // guarded by mu: the end of the text
+	pass io.Writer // guarded by mu: receives the text at once; nil if it is not shown
+	text []byte    // guarded by mu: the last bytes of the text, up to maxCommandText
 }
 
 // Write implements [io.Writer].
@@ -177,7 +177,7 @@ func (t *commandText) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// mute stops copying the text to the terminal, because progress is shown there. Errors quote the
+// mute stops passing the text on to the terminal, because progress is shown there. Errors quote the
 // text if it matters.
 func (t *commandText) mute() {
 	t.mu.Lock()
@@ -185,7 +185,7 @@ func (t *commandText) mute() {
 	t.pass = nil
 }
 
-// explain returns the reason why the program exited; how is its wait error.
+// explain returns an error that says why the program exited. how is the result of [exec.Cmd.Wait].
 func (t *commandText) explain(program string, how error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +200,7 @@ func (t *commandText) explain(program string, how error) error {
 			}
 		}
 	}
-	if t.pass == nil || e.end == nil { // otherwise the user has just seen the text
+	if t.pass == nil || e.end == nil { // if not, the user has just seen the text on the terminal
 		e.last = last
 	}
 	return e
@@ -210,13 +210,13 @@ func (t *commandText) explain(program string, how error) error {
 type commandError struct {
 	program string
 	how     error       // the error of [exec.Cmd.Wait]
-	last    string      // last line of its standard error; "" if it adds nothing
-	end     *commandEnd // nil if unknown
+	last    string      // last line of its standard error; "" if that line is not worth showing
+	end     *commandEnd // what the standard error says about the cause; nil if that is unknown
 }
 
-// A commandEnd describes one of the errors with which ssh ends.
+// A commandEnd describes one cause for which ssh exits.
 type commandEnd struct {
-	says  string // part of its standard error in lower case; versions differ, and some texts contain the server's words
+	says  string // a part of its standard error, in lower case; not all, because versions differ, and some texts contain the server's words
 	means string
 	kind  error
 }
@@ -241,7 +241,7 @@ func (e *commandError) Error() string {
 	case e.end != nil:
 		text = e.program + ": " + e.end.means
 	case ok && !exit.Exited():
-		text += " by a " + exit.String() // signal: killed
+		text += " by a " + exit.String() // for example "signal: killed"
 	case ok:
 		text += fmt.Sprintf(" with exit code %d", exit.ExitCode())
 	case e.how != nil:
@@ -255,7 +255,7 @@ func (e *commandError) Error() string {
 	return text
 }
 
-// Unwrap returns the kind, and io.ErrUnexpectedEOF for the ended connection.
+// Unwrap returns the kind of the cause, and io.ErrUnexpectedEOF, because the connection was lost.
 func (e *commandError) Unwrap() []error {
 	kinds := []error{io.ErrUnexpectedEOF}
 	if e.end != nil {
@@ -264,7 +264,7 @@ func (e *commandError) Unwrap() []error {
 	return kinds
 }
 
-// advice returns what the user can do, or "".
+// advice returns advice for the user about the cause, or "".
 func (e *commandError) advice(batch bool) string {
 	switch {
 	case errors.Is(e, openssh.ErrAuth):

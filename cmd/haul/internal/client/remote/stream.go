@@ -17,9 +17,9 @@ import (
 // streamBytes is the size of one read of a stream.
 const streamBytes = 256 << 10
 
-// Stream writes a remote file to w in order, and returns the number of bytes written. In messages,
-// w has the given name. If the type of the file supports it, several requests are in flight. An
-// error of w is a [failure.Local].
+// Stream writes the content of a remote file to w in order, and returns the number of bytes
+// written. name is the name of w in messages. If the type of the file supports it, several requests
+// are in flight. An error of w is a [failure.Local].
 func Stream(ctx context.Context, f store.File, w io.Writer, name string) (int64, error) {
 	n, err := stream(ctx, f, w, name)
 	if IsReplaced(err) {
@@ -39,14 +39,14 @@ func stream(ctx context.Context, f store.File, w io.Writer, name string) (int64,
 	return StreamPart(ctx, f, w, name, 0, -1)
 }
 
-// StreamPart does the same as [Stream] for a part of the file: n bytes from off, or everything from
-// off if n is negative. If the file ends earlier, it writes less.
+// StreamPart does the same as [Stream] for n bytes of the file from the offset off. If n is
+// negative, it writes everything from off. If the file is shorter, it writes less.
 func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off, n int64) (done int64, err error) {
 	if n < 0 {
 		n = math.MaxInt64 - off
 	}
 	var r io.Reader = io.NewSectionReader(f, off, n)
-	if s, ok := store.As[*sftpclient.File](f); ok { // it reads ahead
+	if s, ok := store.As[*sftpclient.File](f); ok { // this type reads ahead
 		if _, err := s.Seek(off, io.SeekStart); err != nil {
 			return 0, failure.Remote.Wrap(err)
 		}
@@ -76,7 +76,7 @@ func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off
 	return done, nil
 }
 
-// asSide marks an error as the server's, unless it is marked as this machine's.
+// asSide marks an error as an error of the server, unless it is marked as one of this machine.
 func asSide(err error) error {
 	if err == nil || errors.Is(err, failure.Local) {
 		return err
@@ -84,15 +84,15 @@ func asSide(err error) error {
 	return failure.Remote.Wrap(err)
 }
 
-// IsReplaced reports whether an error means that the server has a new version of the file. The new
-// version may be shorter.
+// IsReplaced reports whether an error means that the file on the server was replaced while it was
+// read. The new file may be shorter.
 func IsReplaced(err error) bool {
 	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, store.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
 }
 
-// afterReplaced returns what the user can do if a file changed before all of it was written to a
-// stream. In the message, the stream has the given name. The rest of the new version does not fit
-// the part that was already written.
+// afterReplaced returns advice for the case that a file was replaced before all of it was written
+// to a stream. The rest of the new file does not fit the part that was already written. name is the
+// name of the stream in messages.
 func afterReplaced(sent int64, name string) string {
 	if sent == 0 {
 		return "nothing has gone to " + name + ": run it again"

@@ -2,7 +2,7 @@
 
 package remote
 
-// The terminal of this process.
+// These are the paths of this process's terminal.
 const (
 	terminalIn  = "/dev/tty"
 	terminalOut = "/dev/tty"

@@ -1,6 +1,6 @@
 package remote
 
-// The console of this process.
+// These are the names of this process's console.
 const (
 	terminalIn  = "CONIN$"
 	terminalOut = "CONOUT$"

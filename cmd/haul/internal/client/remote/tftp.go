@@ -22,13 +22,13 @@ type TFTPConfig struct {
 	Rollover     transfer.Rollover
 	Netascii     bool // transfer text, and convert its line ends
 	NoOptions    bool
-	NoOffload    bool // do not let the kernel split and join datagrams
+	NoOffload    bool // keep the kernel from splitting and joining datagrams
 	NoReorder    bool
 
-	Trace trace.Setup // text goes to standard error
+	Trace trace.Setup // the packet trace; its text goes to standard error
 }
 
-// Target parses the location of files.
+// Target parses a location, which may name a directory.
 func (c *TFTPConfig) Target(l Location) (tftpclient.Target, error) {
 	t, err := ParseTFTP(l.Text)
 	if err == nil && c.Netascii {
@@ -51,7 +51,7 @@ func (c *TFTPConfig) File(l Location) (tftpclient.Target, error) {
 // TFTPClients makes clients that share one packet trace.
 type TFTPClients struct {
 	cfg    TFTPConfig
-	tracer *trace.Recorder // nil for none
+	tracer *trace.Recorder // nil if there is no trace
 	out    io.Writer
 }
 
@@ -71,7 +71,7 @@ func OpenTFTP(cfg TFTPConfig, out io.Writer) (*TFTPClients, error) {
 	return &TFTPClients{cfg, tracer, out}, nil
 }
 
-// Client returns a client for one file.
+// Client returns a new client, for the transfer of one file.
 func (t *TFTPClients) Client() *tftpclient.Client {
 	c := &tftpclient.Client{
 		BlockSize:    t.cfg.BlockSize,
@@ -89,7 +89,7 @@ func (t *TFTPClients) Client() *tftpclient.Client {
 	return c
 }
 
-// Close ends the trace, and reports whether parts of it are missing.
+// Close ends the trace, and reports to out whether packets are missing in it.
 func (t *TFTPClients) Close() {
 	if t.tracer == nil {
 		return
@@ -111,9 +111,9 @@ func ParseTFTP(s string) (tftpclient.Target, error) {
 	return t, failure.Usage.Wrap(err)
 }
 
-// MissingScheme returns the error for a URL without its scheme, which is a common mistake. Package
-// net/url would treat such a URL as a path, or its host as a scheme. If s would not be a URL even
-// with a scheme, MissingScheme returns nil.
+// MissingScheme returns an error if s is a URL without its scheme, which is a common mistake.
+// Package net/url would parse such a URL as a path, or its host as a scheme. If s would not be a
+// URL even with a scheme, MissingScheme returns nil.
 func MissingScheme(s string) error {
 	if strings.Contains(s, "://") || !strings.Contains(s, "/") || strings.HasPrefix(s, ".") {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A webDialer makes clients of web servers.
+// A webDialer makes clients for web servers and for buckets.
 type webDialer struct {
 	cfg     *Config
 	notices *notices
@@ -29,7 +29,7 @@ type webDialer struct {
 // minNotedPause is the shortest pause that haul reports.
 const minNotedPause = time.Second
 
-// waiting reports, once for each reason, that a server asks the client to try again later.
+// waiting reports that a server asks haul to try again later. It reports each reason only once.
 func (d webDialer) waiting(host string, status int, pause time.Duration) {
 	if d.cfg.Again != nil {
 		d.cfg.Again(&webclient.StatusError{Code: status})
@@ -41,8 +41,8 @@ func (d webDialer) waiting(host string, status int, pause time.Duration) {
 		host, status, http.StatusText(status), pause.Round(time.Second)))
 }
 
-// reconnecting reports, once, that the connection to a server is lost, unless a new attempt follows
-// within minNotedPause.
+// reconnecting reports once that the connection to a server is lost. It reports nothing if the next
+// attempt follows within minNotedPause.
 func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
 	if d.cfg.Again != nil {
 		d.cfg.Again(err)
@@ -54,7 +54,8 @@ func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
 		host, err, webclient.DefaultAbsenceTimeout))
 }
 
-// connect returns the server of a location. first is the name to be read first, if known.
+// connect returns the server of a location. first is the name of the file that will be read first,
+// or "" if it is not known.
 func (d webDialer) connect(l Location, first string) (webServer, error) {
 	c, err := d.client(l.site.root, l, first)
 	if err != nil {
@@ -104,7 +105,7 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 	return c, nil
 }
 
-// TLS returns the configuration's settings for certificates.
+// TLS returns the TLS configuration that follows from these settings.
 func (c *WebConfig) TLS() (*tls.Config, error) {
 	t := &tls.Config{InsecureSkipVerify: c.Insecure}
 	switch {
@@ -128,8 +129,8 @@ func (c *WebConfig) TLS() (*tls.Config, error) {
 	return t, nil
 }
 
-// checkPin returns an error if a fingerprint is set for a server without a certificate. give
-// describes how the user can enter the https URL.
+// checkPin returns an error if a fingerprint is set but the server has no certificate, because it
+// uses http. give describes how the user can enter an https URL.
 func (c *WebConfig) checkPin(server *url.URL, give string) error {
 	if c.Fingerprint == "" || server.Scheme != "http" {
 		return nil
@@ -137,13 +138,14 @@ func (c *WebConfig) checkPin(server *url.URL, give string) error {
 	return failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; %s its https URL", server.Host, give)
 }
 
-// pin makes connections accept only one certificate, whatever its names and its issuer are.
+// pin makes connections accept only the certificate with this fingerprint, whatever its names and
+// its issuer are.
 func pin(t *tls.Config, fingerprint string) error {
 	want, err := hex.DecodeString(strings.ReplaceAll(fingerprint, ":", ""))
 	if err != nil || len(want) != sha256.Size {
 		return failure.Usage.Errorf("--fingerprint %s: it is a SHA-256, of 64 hexadecimal digits with or without colons", console.Visible(fingerprint))
 	}
-	t.InsecureSkipVerify = true // VerifyConnection checks the certificate
+	t.InsecureSkipVerify = true // safe, because VerifyConnection checks the certificate
 	t.VerifyConnection = func(s tls.ConnectionState) error {
 		if sum := sha256.Sum256(s.PeerCertificates[0].Raw); !bytes.Equal(sum[:], want) {
 			err := fmt.Errorf("its certificate has the SHA-256 fingerprint %x, and --fingerprint wants another; has the server been replaced, or is another one on the way?", sum)
@@ -154,7 +156,8 @@ func pin(t *tls.Config, fingerprint string) error {
 	return nil
 }
 
-// password returns the user and the password for a server, from netrc or by asking the user.
+// password returns the user and the password for a server: from the netrc file, or by asking the
+// user.
 func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string) (string, string, error) {
 	if u.Scheme == "http" {
 		d.notices.printf("warning: %s asks for a password, which goes there unencrypted, and everybody on the way can read it; https encrypts it", u.Host)
@@ -188,7 +191,7 @@ func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string)
 	return user, password, nil
 }
 
-// cannotAsk adds advice to the error of a question that nobody could answer.
+// cannotAsk adds advice to the error for a question that was not answered.
 func cannotAsk(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -199,8 +202,8 @@ func cannotAsk(err error) error {
 	return fmt.Errorf("%w: %w", webclient.ErrLogin, err)
 }
 
-// loginOf returns a function that answers a web server's request for a login with the password in a
-// file.
+// loginOf returns a function that answers a web server's request for a login. It answers with the
+// password in a file.
 func loginOf(l Location, passwordFile string) (func(context.Context, string, string, string) (string, string, error), error) {
 	if l.site.user == "" {
 		return nil, failure.Usage.Errorf("--password-file: whose password is it? write the user into the URL: https://USER@HOST/PATH")
@@ -216,5 +219,5 @@ func (noTerminalForWeb) Error() string {
 	return "needs a login, and there is no terminal to ask on: use --password-file or ~/.netrc"
 }
 
-// Unwrap returns the kind of the error, and why haul could not ask.
+// Unwrap returns the kind of the error, and the reason why haul could not ask.
 func (e noTerminalForWeb) Unwrap() []error { return []error{webclient.ErrLogin, e.error} }

@@ -29,7 +29,7 @@ func (w webServer) Source(_ context.Context, l Location) (Place, error) {
 	return Place{Tree: w.Tree, Name: inRoot("/" + l.Path)}, nil
 }
 
-// Target does the same as Source. In addition, if the user wrote the name of a directory, it
+// Target does the same as Source. In addition, if the user typed the name of a directory, Target
 // assumes that the directory exists.
 func (w webServer) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
@@ -43,7 +43,8 @@ func (w webServer) Capabilities() store.Capabilities { return store.Capabilities
 // listBatch is how many entries of a directory are read at once.
 const listBatch = 256
 
-// List lists a directory. Sizes and times may cost a request for each entry.
+// List lists a directory. With details it may make a request for each entry, to find out its size
+// and time.
 func (w webServer) List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error) {
 	if !details {
 		return w.ReadDir(ctx, dir)
@@ -51,7 +52,7 @@ func (w webServer) List(ctx context.Context, dir string, details bool) ([]fs.Dir
 	return listAll(w.OpenDir(ctx, dir))
 }
 
-// listAll returns the entries of an open directory, or err if opening it failed.
+// listAll returns the entries of an open directory, or err if the directory could not be opened.
 func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
@@ -73,18 +74,18 @@ func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 	}
 }
 
-// A webTree is a web server as the target of a copy. Some web servers do not report which files
-// they have, and some have no directories.
+// A webTree is a web server as the target of a copy. It makes assumptions, because some web servers
+// do not report which files they have, and some have no directories.
 type webTree struct {
 	store.Tree
-	dir string // a name that the user wrote as a directory; "" if the user wrote no such name
+	dir string // name of the target, if the user typed it as a directory; otherwise ""
 }
 
 // Capabilities returns the capabilities of the server.
 func (t webTree) Capabilities() store.Capabilities { return store.CapabilitiesOf(t.Tree) }
 
-// Stat reports a file as missing if the server refuses the request. If the file exists after all,
-// the PUT will report it.
+// Stat describes a file. If the server refuses the request, Stat reports the file as missing. If
+// the file exists after all, the later PUT reports that.
 func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if name == t.dir {
 		return assumedDir(path.Base(name)), nil

@@ -1,7 +1,7 @@
-// Package runs finds out whether an earlier execution of haul, a run, that left temporary files on
-// a server is still alive. Each run has an ID, which is part of the names of its temporary files,
-// and locks a local file that is named after the ID. So the next run on this machine knows which
-// temporary files are in use.
+// Package runs finds out whether the run of haul that left a temporary file on a server is still
+// alive. A run is one execution of haul. Each run has an ID, which is part of the names of its
+// temporary files. It also locks a local file that is named after the ID. So a later run on this
+// machine can find out which temporary files are still in use.
 package runs
 
 import (
@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// keepFor is how long the file of a run that was killed, or that left temporary files behind,
-	// is kept.
+	// keepFor is how long the local file of a dead run is kept, if the run was killed or left
+	// temporary files behind.
 	keepFor = 30 * 24 * time.Hour
 
-	// maxRuns bounds the number of files. The oldest files of ended runs make room for new files.
-	// If maxRuns runs are alive, further runs have no ID.
+	// maxRuns is the maximum number of local files. To create a new one, the oldest files of dead
+	// runs are removed. If maxRuns runs are alive, further runs have no ID.
 	maxRuns = 1000
 )
 
@@ -31,16 +31,16 @@ const (
 // are safe for concurrent use.
 type Runs struct {
 	dir  string
-	host string // name of this machine, because other machines may share the directory
+	host string // identifies this machine, because other machines may share dir
 	most int    // maximum number of files in dir
 
 	begin sync.Once
 	id    string
-	file  *os.File // locked during the run; nil if the run has no ID
+	file  *os.File // the locked file of this run; nil if the run has no ID
 
 	mu    sync.Mutex
 	ended map[string]bool // guarded by mu: runs known to have ended
-	left  bool            // guarded by mu: set by NoteLeftover
+	left  bool            // guarded by mu: NoteLeftover was called
 }
 
 // OfUser returns the runs of this user, whose files are in haul/runs below $XDG_STATE_HOME or
@@ -56,15 +56,15 @@ func OfUser() *Runs {
 	return in(filepath.Join(home, ".local", "state", "haul", "runs"))
 }
 
-// in returns the runs with files in a directory. The directory need not exist; with "" no run has
-// an ID.
+// in returns the runs whose local files are in dir. The directory need not exist. If dir is "", no
+// run has an ID.
 func in(dir string) *Runs {
 	host, _ := os.Hostname()
 	return &Runs{dir: dir, host: tempname.Hash("haul run on " + host), most: maxRuns, ended: map[string]bool{}}
 }
 
-// ID returns the ID of this run. The first call begins the run. The ID is "" if no file can be
-// created and locked.
+// ID returns the ID of this run. The first call creates and locks the local file. If that fails,
+// the ID is "".
 func (r *Runs) ID() string {
 	r.begin.Do(func() {
 		id := tempname.NewRun()
@@ -77,7 +77,7 @@ func (r *Runs) ID() string {
 
 func (r *Runs) name(id string) string { return filepath.Join(r.dir, id+"-"+r.host) }
 
-// make creates the file of a run and locks it.
+// make creates and locks the local file of a run.
 func (r *Runs) make(id string) (*os.File, error) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil { // fails if dir is ""
 		return nil, err
@@ -97,8 +97,8 @@ func (r *Runs) make(id string) (*os.File, error) {
 	return f, nil
 }
 
-// tidy removes the files of runs that ended long ago and, if there are too many files, the oldest
-// files of ended runs. If too many runs are alive, it returns an error.
+// tidy removes the files of runs that ended long ago. If there are too many files, it also removes
+// the oldest files of dead runs. It returns an error if too many runs are alive.
 func (r *Runs) tidy() error {
 	list, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Runs) Ended(id string) bool {
 	if len(id) != tempname.RunBytes || r.dir == "" {
 		return false
 	}
-	r.mu.Lock() // otherwise a concurrent call would take this lock for the lock of a live run
+	r.mu.Lock() // otherwise two calls at once would each see the other's lock, and think that the run is alive
 	defer r.mu.Unlock()
 	if !r.ended[id] && free(r.name(id)) {
 		r.ended[id] = true
@@ -151,15 +151,15 @@ func (r *Runs) Ended(id string) bool {
 	return r.ended[id]
 }
 
-// NoteLeftover records that this run may leave a temporary file on a server. Then a later run can
-// find out that this one has ended.
+// NoteLeftover records that this run may leave a temporary file on a server. Its local file is then
+// kept, so that a later run can find out that this run is dead.
 func (r *Runs) NoteLeftover() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left = true
 }
 
-// End ends this run. Call it when no operation is in progress.
+// End marks this run as ended. Call it when no operation is in progress.
 func (r *Runs) End() {
 	r.begin.Do(func() {})
 	if r.file == nil {
