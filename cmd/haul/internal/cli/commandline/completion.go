@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wordsOfFlag is a flag's annotation that lists its completions.
+// wordsOfFlag is the name of a flag's annotation that lists the words with which the flag's value
+// is completed.
 const wordsOfFlag = "haul_words"
 
-// CompleteWords sets the words with which the shell completes a flag.
+// CompleteWords sets the words with which the shell completes the value of a flag.
 func CompleteWords(cmd *cobra.Command, flag string, words ...cobra.Completion) {
 	cobra.CheckErr(cmd.Flags().SetAnnotation(flag, wordsOfFlag, words))
 }
@@ -28,13 +29,13 @@ func (p *Program) addCompletion(root *cobra.Command) {
 		for _, shell := range cmd.Commands() {
 			shell.Short, shell.Example = "Print completions for "+shell.Name(), completionExamples[shell.Name()]
 			shell.Long = shell.Short + "."
-			shell.RunE = printCompletion // cobra's own function would print to the output that was set when the command was created
+			shell.RunE = printCompletion // cobra's own function would print to the output as it was set when the command was created
 		}
 	}
 }
 
-// completionExamples shows for each shell how to load completions for all sessions, or for this
-// one.
+// completionExamples shows how each shell loads completions: for all sessions, or only for the
+// present one.
 var completionExamples = map[string]string{
 	"bash":       "  haul completion bash > /etc/bash_completion.d/haul\n  source <(haul completion bash)",
 	"fish":       "  haul completion fish > ~/.config/fish/completions/haul.fish\n  haul completion fish | source",
@@ -42,7 +43,7 @@ var completionExamples = map[string]string{
 	"zsh":        "  haul completion zsh > \"${fpath[1]}/_haul\"\n  source <(haul completion zsh)",
 }
 
-// printCompletion prints the completions for the shell that cmd is named after.
+// printCompletion prints the completions for a shell. The name of cmd is the name of the shell.
 func printCompletion(cmd *cobra.Command, _ []string) error {
 	root, out := cmd.Root(), cmd.OutOrStdout()
 	plain, err := cmd.Flags().GetBool("no-descriptions")
@@ -66,9 +67,10 @@ func printCompletion(cmd *cobra.Command, _ []string) error {
 	return root.GenPowerShellCompletionWithDesc(out)
 }
 
-// completeFlags sets the completions of all commands' flags: their own words if they have any, or
-// else file names for FILE, directory names for DIR, and nothing for other values. Only commands
-// that complete words call it, because cobra keeps registered functions until the process ends.
+// completeFlags sets how the values of all commands' flags are completed: by their own words, if
+// they have any. Otherwise a FILE is completed by file names, a DIR by directory names, and other
+// values are not completed. Only commands that complete words call it, because cobra keeps
+// registered functions until the process exits.
 func completeFlags(of *cobra.Command) {
 	of.Flags().VisitAll(func(f *pflag.Flag) {
 		if words, ok := f.Annotations[wordsOfFlag]; ok {
@@ -76,7 +78,7 @@ func completeFlags(of *cobra.Command) {
 			return
 		}
 		switch value, _ := pflag.UnquoteUsage(f); value {
-		case "", "FILE", "KEY": // a key may be in a file
+		case "", "FILE", "KEY": // file names, because a KEY may be in a file
 		case "DIR":
 			cobra.CheckErr(of.MarkFlagDirname(f.Name))
 		default:
@@ -88,8 +90,8 @@ func completeFlags(of *cobra.Command) {
 	}
 }
 
-// plainUsages removes the backquotes, which mark a value's name in help texts, from the usage texts
-// of all flags. Completions show these texts as they are.
+// plainUsages removes the backquotes from the usage texts of all flags. In help texts they mark the
+// name of the value, but completions would show them.
 func plainUsages(of *cobra.Command) {
 	of.Flags().VisitAll(func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) })
 	for _, cmd := range of.Commands() {

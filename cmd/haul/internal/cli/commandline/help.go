@@ -16,10 +16,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// printHelp uses these annotations of a command.
+// These are the names of a command's annotations that printHelp uses.
 const (
-	commonFlags = "common flags" // flags that --help shows
-	helpTopics  = "topics"       // related topics
+	commonFlags = "common flags" // the flags that --help shows
+	helpTopics  = "topics"       // the related topics
 )
 
 // More returns annotations for a command: the flags that --help shows, in order, and the related
@@ -36,14 +36,14 @@ func addHelp(cmd *cobra.Command) {
 		if _, err := strconv.ParseBool(value); err != nil {
 			return err
 		}
-		return cmd.Flags().Set("help", value) // cobra has not checked the arguments yet, and checks no other flag
+		return cmd.Flags().Set("help", value) // sets --help too, because cobra checks no other flag before it checks the arguments
 	})
 	for _, c := range cmd.Commands() {
 		addHelp(c)
 	}
 }
 
-// printHelp prints the help of a command. All commands use the same order.
+// printHelp prints the help of a command, in the same order for all commands.
 func (p *Program) printHelp(cmd *cobra.Command, _ []string) {
 	out := cmd.OutOrStdout()
 	first, rest, _ := strings.Cut(cmp.Or(cmd.Long, cmd.Short+"."), "\n")
@@ -81,10 +81,10 @@ func printCommands(out io.Writer, cmd *cobra.Command) {
 			fmt.Fprintf(w, "  %s\t%s\n", c.Name(), c.Short)
 		}
 	}
-	_ = w.Flush() // out reports errors
+	_ = w.Flush() // out itself records write errors
 }
 
-// IsListed reports whether the help of the parent command lists a command.
+// IsListed reports whether the help of its parent lists the command c.
 func IsListed(c *cobra.Command) bool { return c.IsAvailableCommand() || c.Name() == "help" }
 
 // CommonFlags returns the names of the flags that --help shows. If it shows all flags, the result
@@ -113,13 +113,13 @@ func (p *Program) printGroups(out io.Writer, cmd *cobra.Command, all bool) {
 	}
 }
 
-// A namedFlags is a group of a command's flags with its title.
+// A namedFlags is a group of a command's flags, and the title of the group.
 type namedFlags struct {
 	title string
 	flags *pflag.FlagSet
 }
 
-// groupsOf returns the groups that printGroups prints, in order.
+// groupsOf returns the groups that printGroups prints, in this order.
 func (p *Program) groupsOf(cmd *cobra.Command, all bool) (groups []namedFlags) {
 	var names []string
 	sets := map[string]*pflag.FlagSet{}
@@ -144,7 +144,7 @@ func (p *Program) groupsOf(cmd *cobra.Command, all bool) (groups []namedFlags) {
 	return groups
 }
 
-// groupRank returns the position at which --help-all prints a group.
+// groupRank returns the position of a group in the output of --help-all.
 func (p *Program) groupRank(name string) int {
 	if name == "" {
 		return -1
@@ -169,7 +169,7 @@ func (p *Program) printMore(out io.Writer, cmd *cobra.Command) {
 		for _, t := range p.Topics {
 			fmt.Fprintf(w, "  %s\t%s\n", t.Name, t.Short)
 		}
-		_ = w.Flush() // out reports errors
+		_ = w.Flush() // out itself records write errors
 		places = append(places, "haul help TOPIC", "haul COMMAND --help")
 	case topics != "":
 		places = append(places, "haul help "+strings.ReplaceAll(topics, " | "+cmd.Name()+" ", " | "))
@@ -203,7 +203,7 @@ func (p *Program) newHelp() *cobra.Command {
 	}
 }
 
-// noHelp returns the error for words that do not name a command or a topic. rest holds the words
+// noHelp returns the error for words that name neither a command nor a topic. rest holds the words
 // after the last known command.
 func (p *Program) noHelp(cmd *cobra.Command, words, rest []string) error {
 	last := len(words) - 1

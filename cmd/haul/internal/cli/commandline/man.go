@@ -30,7 +30,7 @@ const manExamples = `  haul man /usr/local/share/man
 func (p *Program) newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
-		Hidden:  true, // for packagers and "make man"
+		Hidden:  true, // only for packagers and "make man"
 		Short:   "Write the manual pages",
 		Long:    manHelp,
 		Example: manExamples,
@@ -53,19 +53,19 @@ func (p *Program) newMan() *cobra.Command {
 	}
 }
 
-// manDate returns the date for the pages, or "" if epoch is "".
+// manDate returns the date for the pages. epoch is a time in seconds since 1970, or "" for no date.
 func manDate(epoch string) (string, error) {
 	if epoch == "" {
 		return "", nil
 	}
-	seconds, err := strconv.ParseInt(epoch, 10, 40) // up to the year 19,000
+	seconds, err := strconv.ParseInt(epoch, 10, 40) // 40 bits are enough up to the year 19,000
 	if err != nil || seconds < 0 {
 		return "", failure.Usage.Errorf("SOURCE_DATE_EPOCH %q: it is seconds since 1970", epoch)
 	}
 	return time.Unix(seconds, 0).UTC().Format(time.DateOnly), nil
 }
 
-// Sections of the manual.
+// These are the sections of the manual that haul's pages are in.
 const (
 	manCommands = 1
 	manTopics   = 7
@@ -112,7 +112,8 @@ func (p *Program) manual(root *cobra.Command, date string) (pages []manPage) {
 	return pages
 }
 
-// describe writes the contents of a command's help, in the order of a manual page.
+// describe writes everything that the help of a command contains, in the order that is usual for
+// manual pages.
 func (p manPage) describe(of *Program, cmd *cobra.Command) {
 	p.Section("SYNOPSIS")
 	p.Command(cmd.CommandPath(), strings.TrimSpace(strings.TrimPrefix(usageLine(cmd), cmd.CommandPath())+" [FLAGS]"))
@@ -157,7 +158,7 @@ func (p manPage) describe(of *Program, cmd *cobra.Command) {
 	p.seeAlso(also...)
 }
 
-// pageOf returns the name of the page for some words, such as haul-get(1).
+// pageOf returns the name of a manual page, such as haul-get(1) for the words haul get.
 func pageOf(words string, section int) string {
 	return fmt.Sprintf("%s(%d)", strings.ReplaceAll(words, " ", "-"), section)
 }

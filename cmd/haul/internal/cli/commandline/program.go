@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Setup adds help, completions and manual pages to a root command, which must have all its
-// commands. It turns errors about flags into usage errors.
+// Setup adds help, completions and manual pages to a root command. All commands must have been
+// added to root before. Setup also turns errors about flags into usage errors.
 func (p *Program) Setup(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		// In "haul user shwo --users f", the command is wrong, not its flag.

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// A Program holds the parts of the command line that belong to no single command.
+// A Program holds the parts of the command line that no single command owns.
 type Program struct {
-	Topics  []Topic  // in the order of the list
+	Topics  []Topic  // topics of "haul help", in the order in which it lists them
 	Groups  []string // groups of flags, in the order in which --help-all prints them
 	Version string   // for the manual pages
 }
 
-// A Topic is a page of "haul help". It belongs to no single command, or explains one group of a
+// A Topic is a page of "haul help". It is about no single command, or explains one group of a
 // command's flags.
 type Topic struct {
 	Name  string // the words after "haul help"
 	Short string
 	Text  string
 
-	Of    string // command whose flags follow the text; "" if no flags follow
-	Flags string // group of these flags
+	Of    string // the command whose flags the page lists after the text; "" means that no flags are listed
+	Flags string // the group of the flags that are listed
 }
 
 // findTopic returns the topic with a name.
@@ -31,8 +31,8 @@ func (p *Program) findTopic(name string) (Topic, bool) {
 	return Topic{}, false
 }
 
-// topicsBelow returns the topics whose names consist of words and one more word. Their names are
-// cut to that last word.
+// topicsBelow returns the topics whose names consist of words and one more word. In the result,
+// their names are only that last word.
 func (p *Program) topicsBelow(words string) (below []Topic) {
 	for _, t := range p.Topics {
 		i := strings.LastIndexByte(t.Name, ' ') + 1

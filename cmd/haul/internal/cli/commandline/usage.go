@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// valueKinds describes the value of a flag, by package pflag's name of its type.
+// valueKinds maps package pflag's name of a type to a text that says what a flag's value has to be.
 var valueKinds = map[string]string{
 	"bool":     "it is true or false",
 	"boolfunc": "it is true or false",
@@ -25,7 +25,7 @@ var valueKinds = map[string]string{
 	"duration": "it is a time with its unit, such as 300ms, 10s or 2m",
 }
 
-// otherNames maps flags of rclone, lftp, curl and rsync to our flags with the same meaning.
+// otherNames maps flags of rclone, lftp, curl and rsync to haul's flags with the same meaning.
 var otherNames = map[string]string{
 	"transfers": "parallel", "checkers": "parallel", "jobs": "parallel",
 	"bwlimit": "limit", "limit-rate": "limit", "rate-limit": "limit",
@@ -55,8 +55,8 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
 }
 
-// FlagError returns the error for a wrong flag. Package pflag's own error would quote the error of
-// the value's parser, which is worded for programmers.
+// FlagError returns the error for a wrong flag. It replaces package pflag's own error, which would
+// quote the error of the value's parser, a text for programmers.
 func FlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return unknownFlag(cmd, unknown)
@@ -68,7 +68,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	f := bad.GetFlag()
 	kind, ok := valueKinds[f.Value.Type()]
 	switch {
-	case !ok: // one of our types, which has its own message
+	case !ok: // an error of one of haul's types, which has its own message
 		return fmt.Errorf("--%s %q: %w", f.Name, bad.GetValue(), bad.Unwrap())
 	case errors.Is(err, strconv.ErrRange):
 		kind = "the number is out of range"
@@ -76,9 +76,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: %s", f.Name, bad.GetValue(), kind)
 }
 
-// NoCommand returns an error if args begins with a word that is not a command of cmd. If another
-// program has a command of that name, the error suggests haul's command with the same meaning
-// (SuggestFor), or else the nearest command.
+// NoCommand returns an error if args begins with a word that is not a command of cmd. The error
+// suggests another command: the one with the same meaning, if another program has a command of that
+// name (SuggestFor), or otherwise the one with the most similar name.
 func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -114,8 +114,8 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// lacking returns an error that names the missing argument. Package cobra's error only counts the
-// arguments.
+// lacking returns an error that names the missing argument. Package cobra's own error only says how
+// many arguments there are.
 func lacking(cmd *cobra.Command, args []string, err error) error {
 	words := strings.Fields(cmd.Use)[1:] // words in capitals are required
 	n := 0
@@ -134,8 +134,9 @@ func lacking(cmd *cobra.Command, args []string, err error) error {
 	return err
 }
 
-// flagUsages returns the help of flags. For an optional value, which must follow an equals sign,
-// package pflag prints --flag VALUE[=default]. flagUsages prints --flag[=VALUE] instead.
+// flagUsages returns the help of flags. For a flag with an optional value, package pflag prints
+// --flag VALUE[=default], although the value must follow an equals sign. flagUsages prints
+// --flag[=VALUE] instead.
 func flagUsages(set *pflag.FlagSet) string {
 	text := set.FlagUsagesWrapped(Width)
 	set.VisitAll(func(f *pflag.Flag) {

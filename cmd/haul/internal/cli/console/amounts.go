@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// FormatDuration rounds a duration to the digits that matter to a reader.
+// FormatDuration rounds a duration, so that only the digits remain that matter to a reader.
 func FormatDuration(d time.Duration) time.Duration {
 	if d < 10*time.Millisecond {
 		return d.Round(10 * time.Microsecond)
@@ -14,7 +14,7 @@ func FormatDuration(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// PerSecond returns a rate per second, given a number of bytes or other things in the time d.
+// PerSecond returns the rate per second of a number of bytes, or of other things, in the time d.
 func PerSecond(bytes int64, d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -38,7 +38,7 @@ func FormatBytes(n int64) string {
 // FormatRate formats a rate in bytes per second, in decimal units.
 func FormatRate(n int64) string { return FormatBytes(n) + "/s" }
 
-// Plural returns a number of things: "1 file", "2 files".
+// Plural returns a number and the noun what in the form that fits: "1 file", "2 files".
 func Plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -46,8 +46,8 @@ func Plural(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// HumanSize formats a size in units of 1024, as ls -h and df -h do: rounded up, with one decimal
-// below ten.
+// HumanSize formats a size in units of 1024, as ls -h and df -h do. It rounds up, to one decimal if
+// the number is below ten.
 func HumanSize(n int64) string {
 	if n < 1024 {
 		return strconv.FormatInt(max(n, 0), 10)

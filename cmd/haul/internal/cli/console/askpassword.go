@@ -28,7 +28,7 @@ func AskPassword(ctx context.Context, in *os.File, out io.Writer, prompt string)
 		err      error
 	}
 	typed := make(chan answer, 1)
-	go func() { // if nothing is typed, the goroutine ends with the process
+	go func() { // if nothing is typed, the goroutine stays blocked until the process exits
 		password, err := term.ReadPassword(fd)
 		typed <- answer{password, err}
 	}()
@@ -39,7 +39,7 @@ func AskPassword(ctx context.Context, in *os.File, out io.Writer, prompt string)
 		}
 		return a.password, nil
 	case <-ctx.Done():
-		_ = term.Restore(fd, before) // if this fails, nothing else can be tried
+		_ = term.Restore(fd, before) // if this fails, there is nothing else to try
 		return nil, ctx.Err()
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Unknown is shown in a column if the value is not known.
+// Unknown stands in a column for a value that is not known.
 const Unknown = "-"
 
 // ListTime formats a time as ls -l does: with the hour if it is within the last half year,

@@ -2,7 +2,7 @@ package console
 
 import "io/fs"
 
-// UnixBits returns a mode in the bits of chmod(1).
+// UnixBits returns the permissions of a mode as the bits that chmod(1) uses.
 func UnixBits(m fs.FileMode) uint32 {
 	bits := uint32(m.Perm())
 	for _, special := range []struct {

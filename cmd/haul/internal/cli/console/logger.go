@@ -16,8 +16,8 @@ func NewLogger(out io.Writer, json bool, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: forPeople}))
 }
 
-// forPrograms writes durations in seconds. JSON must be UTF-8, so forPrograms escapes text that is
-// not, under a key that says so: "file_escaped" for "file".
+// forPrograms changes attributes for JSON. It writes durations in seconds. JSON must be UTF-8, so
+// it escapes any other text, and marks that by the key: "file_escaped" in place of "file".
 func forPrograms(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:
@@ -30,7 +30,7 @@ func forPrograms(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// forPeople writes rates with a unit.
+// forPeople changes attributes for people: it writes rates with a unit.
 func forPeople(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "rate" && a.Value.Kind() == slog.KindInt64 {
 		a.Value = slog.StringValue(FormatRate(a.Value.Int64()))

@@ -2,10 +2,10 @@ package console
 
 import "strings"
 
-// nearestWithin is the largest distance of a word from the names that are suggested for it.
+// nearestWithin is the maximum distance between a word and the names that are suggested for it.
 const nearestWithin = 2
 
-// Nearest returns the names that the user probably meant by a word.
+// Nearest returns the names that the user probably meant by a word: the most similar ones.
 func Nearest(word string, names []string) (near []string) {
 	word = strings.ToLower(word)
 	for within := 1; len(near) == 0 && within <= nearestWithin; within++ {
@@ -22,7 +22,7 @@ func Nearest(word string, names []string) (near []string) {
 // turn one word into the other.
 func distance(a, b string) int {
 	from, to := []rune(a), []rune(b)
-	row := make([]int, len(to)+1) // distances of the part of a read so far from each prefix of b
+	row := make([]int, len(to)+1) // row[j] is the distance between the part of a that was read and the first j letters of b
 	for j := range row {
 		row[j] = j
 	}

@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// A PlainWriter escapes text so that it cannot control a terminal, even if it contains names that
-// strangers have chosen. Each character that is not printable, except line breaks, becomes \u and
-// its number, which in JSON stands for the same character. Package slog itself escapes such
-// characters in ASCII.
+// A PlainWriter escapes text so that the text cannot control a terminal, even if it contains names
+// that strangers have chosen. Each character that is not printable, except a line break, is written
+// as \u and its number, as in JSON. In ASCII text, package slog already escapes such characters.
 type PlainWriter struct {
 	out io.Writer
 	buf []byte
@@ -21,8 +20,8 @@ type PlainWriter struct {
 // NewPlainWriter returns a writer that escapes text and writes it to out.
 func NewPlainWriter(out io.Writer) *PlainWriter { return &PlainWriter{out: out} }
 
-// Write accepts whole lines. Only one goroutine may call it at a time; the handlers of slog ensure
-// that.
+// Write escapes and writes whole lines. It must not be called by two goroutines at the same time;
+// the handlers of slog ensure that.
 func (w *PlainWriter) Write(p []byte) (int, error) {
 	if !slices.ContainsFunc(p, func(c byte) bool { return c >= 0x7f || c < ' ' && c != '\n' }) {
 		return w.out.Write(p)
@@ -33,7 +32,7 @@ func (w *PlainWriter) Write(p []byte) (int, error) {
 		switch {
 		case r == '\n' || r != utf8.RuneError && unicode.IsPrint(r):
 			w.buf = append(w.buf, rest[:n]...)
-		case r > 0xffff: // a surrogate pair, as in JSON
+		case r > 0xffff: // JSON writes such a character as a surrogate pair
 			r -= 0x10000
 			w.buf = fmt.Appendf(w.buf, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
 		default:

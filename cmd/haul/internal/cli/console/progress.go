@@ -8,14 +8,15 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// LineEvery is the time between two lines about a transfer if the output is not a terminal.
+// LineEvery is the time between two progress lines of a transfer, if the output is not a terminal.
 const LineEvery = 5 * time.Second
 
-// minLabel and maxLabel bound the label of a bar, in columns.
+// minLabel and maxLabel bound the width of a bar's label, in columns.
 const minLabel, maxLabel = 8, 30
 
-// BarLabel shortens a name to a width of columns, bounded by minLabel and maxLabel. It removes the
-// middle of a long name, because the names of files in one directory often begin alike.
+// BarLabel shortens a name to a width of columns, or to minLabel or maxLabel if columns is out of
+// these bounds. It removes the middle of a long name, because names of files in one directory often
+// begin with the same letters.
 func BarLabel(name string, columns int) string {
 	label := Visible(path.Base(name))
 	columns = min(max(columns, minLabel), maxLabel)
@@ -27,10 +28,10 @@ func BarLabel(name string, columns int) string {
 }
 
 const (
-	// RedrawEvery is the time between two drawings of bars.
+	// RedrawEvery is the time between two drawings of the bars.
 	RedrawEvery = 100 * time.Millisecond
 
-	// rateOver is the time over which the rate is measured.
+	// rateOver is the time over which a RateMeter measures the rate.
 	rateOver = 5 * time.Second
 )
 
@@ -51,7 +52,7 @@ func Bar(done, whole int64, columns int, color bool) string {
 	return "[" + fill + strings.Repeat(" ", inside-n) + "]"
 }
 
-// Clip cuts a line to a width of columns.
+// Clip cuts a line off at a width of columns.
 func Clip(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "")
 }
@@ -59,10 +60,10 @@ func Clip(line string, columns int) string {
 // Pad fills a line with spaces to a width of columns.
 func Pad(line string, columns int) string { return runewidth.FillRight(line, columns) }
 
-// Columns returns the width of a line on a terminal.
+// Columns returns the width of a line on a terminal, in columns.
 func Columns(line string) int { return runewidth.StringWidth(line) }
 
-// A RateMeter measures the rate of the last few seconds.
+// A RateMeter measures the average rate of the last few seconds.
 type RateMeter struct {
 	times []time.Time
 	bytes []int64
@@ -71,7 +72,7 @@ type RateMeter struct {
 // Add records the total number of bytes transferred by now.
 func (r *RateMeter) Add(now time.Time, bytes int64) {
 	if n := len(r.times); n > 0 && now.Sub(r.times[n-1]) < RedrawEvery {
-		return // so at most rateOver / RedrawEvery entries are kept
+		return // so that at most rateOver / RedrawEvery entries are kept
 	}
 	r.times, r.bytes = append(r.times, now), append(r.bytes, bytes)
 	for len(r.times) > 2 && now.Sub(r.times[1]) >= rateOver {

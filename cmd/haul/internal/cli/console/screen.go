@@ -11,20 +11,20 @@ import (
 	"golang.org/x/term"
 )
 
-// A screenMode says how a [Screen] may redraw lines.
+// A screenMode says whether and how a [Screen] redraws lines.
 type screenMode int
 
 const (
-	plain   screenMode = iota // not a terminal, or one that cannot move its cursor: nothing is redrawn
-	oneLine                   // one line, redrawn after a carriage return: no escape sequences
-	full                      // several lines, with colour
+	plain   screenMode = iota // nothing is redrawn: the output is not a terminal, or the terminal cannot move its cursor
+	oneLine                   // one line is redrawn after a carriage return, without escape sequences
+	full                      // several lines are redrawn, with colour
 )
 
-// A descriptor is a file, or a writer to one.
+// A descriptor is a file, or a writer that writes to a file.
 type descriptor interface{ Fd() uintptr }
 
-// modeOf returns the mode for out. NO_COLOR forbids all escape sequences, and TERM=dumb also
-// forbids moving the cursor.
+// modeOf returns the mode for output to out. NO_COLOR forbids all escape sequences, and TERM=dumb
+// also forbids moving the cursor.
 func modeOf(out io.Writer, getenv func(string) string) screenMode {
 	f, ok := out.(descriptor)
 	switch {
@@ -36,16 +36,16 @@ func modeOf(out io.Writer, getenv func(string) string) screenMode {
 	return full
 }
 
-// A Screen shows lines at the bottom of a terminal. It redraws these lines, below other lines that
-// stay.
+// A Screen shows lines at the bottom of a terminal, and redraws them when they change. Other lines,
+// which stay, appear above them.
 type Screen struct {
 	mode screenMode
 	size func() (columns, rows int)
 
 	mu     sync.Mutex
 	out    io.Writer // guarded by mu
-	shown  []string  // guarded by mu: the lines shown now
-	asking int       // guarded by mu: open questions
+	shown  []string  // guarded by mu: the redrawn lines that are on the terminal now
+	asking int       // guarded by mu: the number of open questions
 }
 
 // NewScreen returns a screen on out. It redraws lines only if live is set.
@@ -57,7 +57,7 @@ func NewScreen(out io.Writer, live bool) *Screen {
 	if s.mode != plain {
 		fd := int(out.(descriptor).Fd())
 		s.size = func() (columns, rows int) {
-			columns, rows, _ = term.GetSize(fd) // 0 if unknown
+			columns, rows, _ = term.GetSize(fd) // 0 means that the size is unknown
 			return cmp.Or(columns, 80), cmp.Or(rows, 24)
 		}
 	}
@@ -70,14 +70,14 @@ func (s *Screen) Live() bool { return s.mode != plain }
 // ManyLines reports whether several lines can be redrawn.
 func (s *Screen) ManyLines() bool { return s.mode == full }
 
-// A Canvas is the space that lines must fit into.
+// A Canvas is the part of a terminal that lines must fit into.
 type Canvas struct {
 	Columns, Rows int
 	Color         bool
 }
 
-// Draw replaces the redrawn lines by the result of lines, which must fit the canvas. It draws
-// nothing while a question is open.
+// Draw replaces the redrawn lines by those that the function lines returns, which must fit the
+// canvas. It draws nothing while a question is open.
 func (s *Screen) Draw(lines func(Canvas) []string) {
 	if !s.Live() {
 		return
@@ -88,7 +88,7 @@ func (s *Screen) Draw(lines func(Canvas) []string) {
 		return
 	}
 	columns, rows := s.size()
-	c := Canvas{Columns: max(columns-1, 1), Rows: max(rows-1, 1), Color: s.mode == full} // some terminals wrap a line that ends in the last column
+	c := Canvas{Columns: max(columns-1, 1), Rows: max(rows-1, 1), Color: s.mode == full} // some terminals wrap a line that fills the last column
 	if s.mode == oneLine {
 		c.Rows = 1
 	}
@@ -114,7 +114,8 @@ func (s *Screen) Clear() {
 	s.clear()
 }
 
-// Pause removes the redrawn lines for a question, until resume is called.
+// Pause removes the redrawn lines, so that a question can be asked. Nothing is redrawn until resume
+// is called.
 func (s *Screen) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +128,8 @@ func (s *Screen) Pause() (resume func()) {
 	})
 }
 
-// clear removes the redrawn lines, and returns the width of the terminal, or 0 if there were no
-// lines. The caller holds mu.
+// clear removes the redrawn lines. It returns the width of the terminal, or 0 if there were no
+// lines to remove. The caller holds mu.
 func (s *Screen) clear() (columns int) {
 	if len(s.shown) == 0 {
 		return 0
@@ -138,7 +139,7 @@ func (s *Screen) clear() (columns int) {
 	return columns
 }
 
-// replace overwrites the shown lines. The caller holds mu.
+// replace overwrites the redrawn lines. The caller holds mu.
 func (s *Screen) replace(lines []string, columns int) {
 	frame := nextFrame
 	if s.mode == oneLine {
@@ -148,9 +149,9 @@ func (s *Screen) replace(lines []string, columns int) {
 	s.shown = lines
 }
 
-// nextFrame returns the text that replaces the old lines by others. The cursor is at the beginning
-// of the line below the old lines. If the terminal has become narrower, it has wrapped the old
-// lines.
+// nextFrame returns the text that replaces the old lines by new ones. It assumes that the cursor is
+// at the beginning of the line below the old lines. If the terminal has become narrower than an old
+// line, the terminal has wrapped that line.
 func nextFrame(old, lines []string, columns int) string {
 	var b strings.Builder
 	up := 0
@@ -169,8 +170,8 @@ func nextFrame(old, lines []string, columns int) string {
 	return b.String()
 }
 
-// nextLine does the same as nextFrame for at most one line, without escape sequences. The cursor
-// is at the end of the line.
+// nextLine does the same as nextFrame, but for at most one line and without escape sequences. It
+// assumes that the cursor is at the end of that line.
 func nextLine(old, lines []string, columns int) string {
 	width, text := 0, strings.Join(lines, "")
 	if len(old) > 0 {
@@ -183,10 +184,10 @@ func nextLine(old, lines []string, columns int) string {
 	return line
 }
 
-// green begins the completed part of a bar, and plainText ends it.
+// green starts the green colour of a bar's completed part, and plainText stops it.
 const green, plainText = "\x1b[32m", "\x1b[m"
 
-// Green returns text that is shown in green.
+// Green returns the text with escape sequences that make it green.
 func Green(text string) string { return green + text + plainText }
 
 // withoutColor removes the escape sequences of [Green] from a line.

@@ -1,5 +1,6 @@
 // Package console formats text for people to read on a terminal: names that strangers have chosen,
-// made safe to print; sizes, rates and times; columns. It does not depend on protocols.
+// in a form that is safe to print; sizes, rates and times; and columns. It does not depend on
+// protocols.
 package console
 
 import (
@@ -14,9 +15,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Visible escapes a name or other text from a stranger, so that it can neither control a terminal
-// nor look like another name. A character that is not printable becomes \n, \t, \x and the byte, or
-// \u and its number. In escaped text, backslashes are doubled, so that the result is unambiguous.
+// Visible escapes a name or another text from a stranger, so that it cannot control a terminal, and
+// cannot look like another name. A character that is not printable becomes \n, \t, \x and the byte,
+// or \u and its number. If anything was escaped, backslashes are doubled, so that the result is
+// unambiguous.
 func Visible(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
 		return s
@@ -49,8 +51,8 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a character must be escaped: control characters, and those that change the
-// direction of text.
+// hidden reports whether a character must be escaped. That is so for control characters, and for
+// characters that change the direction of text.
 func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
 // VisibleLines escapes a message as [Visible] does, but keeps line breaks.
@@ -71,8 +73,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// NameFormat returns the function that formats names for w. It escapes them with [Visible] if w is
-// a terminal, and leaves them unchanged if a program reads them.
+// NameFormat returns the function that formats names for output to w. If w is a terminal, the
+// function is [Visible]. Otherwise it returns names unchanged, because a program may read them.
 func NameFormat(w io.Writer) func(string) string {
 	if IsTerminal(w) {
 		return Visible
@@ -80,8 +82,8 @@ func NameFormat(w io.Writer) func(string) string {
 	return func(name string) string { return name }
 }
 
-// WithoutPath returns the cause of an [fs.PathError], for messages that already name the operation
-// and the path. It returns other errors unchanged.
+// WithoutPath returns the cause of an [fs.PathError], for messages that name the operation and the
+// path themselves. It returns other errors unchanged.
 func WithoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

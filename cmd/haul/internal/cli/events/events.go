@@ -16,56 +16,56 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Version is the version of the format. It is incremented when an event or a field changes its
-// meaning or is removed, but not when one is added.
+// Version is the version of the format. It is incremented when an event or a field is removed or
+// changes its meaning, but not when one is added.
 const Version = 1
 
 const (
-	// maxQueue bounds the lines that wait for the reader. When the queue is full, the code that
-	// emits events waits.
+	// maxQueue is how many lines may wait for the reader. When the queue is full, code that emits
+	// an event waits.
 	maxQueue = 256
 
-	// maxBatch bounds the bytes of one write, without its last line.
+	// maxBatch limits the bytes of one write, not counting its last line.
 	maxBatch = 64 << 10
 
-	// grace is how long an interrupted command waits for its reader.
+	// grace is how long an interrupted command still waits for its reader.
 	grace = time.Second
 
-	// Every is the shortest time between two progress events.
+	// Every is the minimum time between two progress events.
 	Every = 500 * time.Millisecond
 )
 
-// A Config describes the command that a log is for.
+// A Config describes the command whose events a Log writes.
 type Config struct {
 	Out     io.Writer
 	Command string
 	Sources []string
 	To      string // "" if the command has no target
 	DryRun  bool
-	Quiet   bool // write only start, failed, error and end events
+	Quiet   bool // write only the events start, failed, error and end
 
 	// Classify returns the exit code of an error, and a word for it.
 	Classify func(error) (code int, cause string)
 }
 
-// A Log writes events. A goroutine writes the lines, so that a slow reader delays only callers
-// that find the queue full, and does not delay running transfers.
+// A Log writes events. A separate goroutine writes the lines. So a slow reader does not delay
+// running transfers until the queue is full.
 type Log struct {
 	Config
 	ctx   context.Context
 	began time.Time
-	lines chan []byte   // nil ends the goroutine
-	done  chan struct{} // closed when the goroutine has ended
-	late  chan struct{} // closed when grace has passed after the end of ctx
+	lines chan []byte   // lines to write; nil makes the goroutine return
+	done  chan struct{} // closed when the goroutine has returned
+	late  chan struct{} // closed when ctx has ended and grace has passed since
 	lost  atomic.Int64
-	stop  func() bool // stops waiting for the end of ctx
-	err   error       // error of the goroutine; valid once done is closed
+	stop  func() bool // cancels the wait for late
+	err   error       // the goroutine's write error; valid once done is closed
 
 	mu   sync.Mutex
 	sums counts // guarded by mu
 }
 
-// Begin starts a log, and writes the first event. ctx is the context of the command.
+// Begin starts a log, and writes the event start. ctx is the context of the command.
 func Begin(ctx context.Context, cfg Config) *Log {
 	l := &Log{Config: cfg, ctx: ctx, began: time.Now(), lines: make(chan []byte, maxQueue), done: make(chan struct{}), late: make(chan struct{})}
 	l.stop = context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(l.late) }) })
@@ -97,7 +97,7 @@ func (l *Log) Emit(e Event) {
 	l.queue(encode(e))
 }
 
-// isEssential reports whether even a quiet log writes an event.
+// isEssential reports whether an event is written even if the log is quiet.
 func isEssential(e Event) bool {
 	switch e.(type) {
 	case *start, *failed, *commandFailed, *end:
@@ -106,8 +106,8 @@ func isEssential(e Event) bool {
 	return false
 }
 
-// Offer writes an event if no other events are waiting. Otherwise it drops the event, because the
-// next event of its kind will be more recent.
+// Offer writes an event if no other events wait to be written. Otherwise it drops the event, which
+// is harmless for an event that is repeated with newer values.
 func (l *Log) Offer(e Event) {
 	if l == nil || l.Quiet || len(l.lines) > 0 {
 		return
@@ -121,8 +121,8 @@ func (l *Log) Offer(e Event) {
 // Note writes a message for people.
 func (l *Log) Note(text string) { l.Emit(&note{Message: console.Visible(text)}) }
 
-// Failed writes that an entry failed, and why. It returns the error marked as reported, so that End
-// does not write it again.
+// Failed writes an event that says that an entry failed, and why. It returns the error marked as
+// reported, so that End does not write it again.
 func (l *Log) Failed(e Entry, err error) error {
 	if l == nil || err == nil {
 		return err
@@ -131,13 +131,13 @@ func (l *Log) Failed(e Entry, err error) error {
 	return Reported(err)
 }
 
-// fault describes an error.
+// fault describes an error in the form in which events contain it.
 func (l *Log) fault(err error) fault {
 	code, cause := l.Classify(err)
 	return fault{console.Visible(err.Error()), cause, code}
 }
 
-// Reported marks an error as already reported by an event about an entry.
+// Reported marks an error as reported, because an event about an entry contains it already.
 func Reported(err error) error {
 	several := failure.Joined(err)
 	if len(several) == 0 {
@@ -154,8 +154,8 @@ type reportedError struct{ error }
 
 func (r *reportedError) Unwrap() error { return r.error }
 
-// End writes the errors of the command that have not been reported, and the last event. It returns
-// err, joined with a write error if there was one.
+// End writes the errors of the command that have not been reported yet, and then the last event. It
+// returns err, joined with the write error if writing failed.
 func (l *Log) End(err error) error {
 	if l == nil {
 		return err
@@ -182,8 +182,8 @@ func (l *Log) End(err error) error {
 	return err
 }
 
-// written waits until all lines are written, and reports whether they are. After an interruption
-// the wait is bounded.
+// written waits until all lines are written, and reports whether they are. After an interruption it
+// waits no longer than grace.
 func (l *Log) written() bool {
 	select {
 	case <-l.done:
@@ -198,7 +198,7 @@ func (l *Log) written() bool {
 	}
 }
 
-// explain writes the errors that no other event has reported, and sets the result.
+// explain writes the errors that no event has reported yet, and sets the result of the event end.
 func (l *Log) explain(err error, e *end) {
 	if several := failure.Joined(err); len(several) > 0 {
 		for _, err := range several {
@@ -221,19 +221,19 @@ func (l *Log) explain(err error, e *end) {
 	}
 }
 
-// Seconds returns a time in seconds, to the millisecond.
+// Seconds returns a duration in seconds, rounded to milliseconds.
 func Seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e3) / 1e3 }
 
 // encode returns the line of an event.
 func encode(e Event) []byte {
 	e.stamp(e.name(), time.Now())
 	var b bytes.Buffer
-	_ = console.WriteJSON(&b, e) // a buffer accepts everything, and all types can be encoded
+	_ = console.WriteJSON(&b, e) // cannot fail: a buffer accepts everything, and all types can be encoded
 	return b.Bytes()
 }
 
-// queue queues a line. If there is no room, it waits until there is, or until grace has passed
-// after an interruption.
+// queue queues a line. If the queue is full, it waits for room. After an interruption it waits no
+// longer than grace.
 func (l *Log) queue(line []byte) {
 	select {
 	case l.lines <- line:
@@ -248,8 +248,8 @@ func (l *Log) queue(line []byte) {
 	}
 }
 
-// write writes the queued lines, in batches of the lines that are waiting. After a write error it
-// discards the rest, and the command continues.
+// write writes the queued lines. It combines lines that wait into one write. After a write error it
+// discards all further lines, and the command continues.
 func (l *Log) write() {
 	defer close(l.done)
 	var batch []byte

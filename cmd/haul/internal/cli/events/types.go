@@ -38,7 +38,7 @@ type start struct {
 
 func (*start) name() string { return "start" }
 
-// Found says that everything to be copied has been listed.
+// Found says that all files to be copied have been listed.
 type Found struct {
 	head
 	Files int64 `json:"files"`
@@ -50,20 +50,20 @@ func (*Found) name() string { return "found" }
 // Progress reports the progress of a copy.
 type Progress struct {
 	head
-	Files      int64     `json:"files"` // completed
-	Bytes      int64     `json:"bytes"` // copied or already present
+	Files      int64     `json:"files"` // number of files that are complete
+	Bytes      int64     `json:"bytes"` // bytes that were copied, or were present already
 	TotalFiles int64     `json:"total_files"`
 	TotalBytes int64     `json:"total_bytes"`
-	Final      bool      `json:"final"` // the totals are final
+	Final      bool      `json:"final"` // the totals will not change any more
 	Rate       int64     `json:"rate"`
-	Remaining  *float64  `json:"remaining,omitempty"` // seconds
-	Active     int       `json:"active"`              // number of active files
-	Current    []Current `json:"current"`             // some of the active files
+	Remaining  *float64  `json:"remaining,omitempty"` // estimated time, in seconds
+	Active     int       `json:"active"`              // number of files that are being copied
+	Current    []Current `json:"current"`             // some of the files that are being copied
 }
 
 func (*Progress) name() string { return "progress" }
 
-// Current is a file that is being copied.
+// Current describes a file that is being copied, and its progress.
 type Current struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"`
@@ -71,7 +71,7 @@ type Current struct {
 	Size      *int64 `json:"size,omitempty"`
 }
 
-// NewCurrent returns the progress of a file. A size of 0 or less means unknown.
+// NewCurrent returns the progress of a file. A size of 0 or less means that the size is unknown.
 func NewCurrent(path string, bytes, size int64) Current {
 	return Current{Path: path, PathBytes: exactBytes(path), Bytes: bytes, Size: knownSize(size)}
 }
@@ -86,12 +86,14 @@ type Entry struct {
 	Size      *int64 `json:"size,omitempty"`
 }
 
-// NewEntry describes the file at path that is copied to a name. to is "" if nothing is copied.
+// NewEntry describes the entry at path, which is copied to the name to. to is "" if nothing is
+// copied.
 func NewEntry(path, to string, t fs.FileMode) Entry {
 	return Entry{Path: path, PathBytes: exactBytes(path), To: to, ToBytes: exactBytes(to), Type: console.TypeName(t)}
 }
 
-// Sized adds the size of a file, unless it is negative, which means unknown.
+// Sized returns the entry with the size of the file. A negative size means that the size is
+// unknown.
 func (e Entry) Sized(size int64) Entry {
 	if size >= 0 {
 		e.Size = &size
@@ -99,7 +101,8 @@ func (e Entry) Sized(size int64) Entry {
 	return e
 }
 
-// exactBytes returns the bytes of a name that a JSON string cannot represent, or nil.
+// exactBytes returns the bytes of a name that is not UTF-8, because a JSON string cannot represent
+// it. For other names it returns nil.
 func exactBytes(name string) []byte {
 	if utf8.ValidString(name) {
 		return nil
@@ -107,7 +110,7 @@ func exactBytes(name string) []byte {
 	return []byte(name)
 }
 
-// knownSize returns a pointer to a size, or nil if it is unknown.
+// knownSize returns a pointer to a size, or nil if the size is not above 0, which means unknown.
 func knownSize(size int64) *int64 {
 	if size <= 0 {
 		return nil
@@ -123,7 +126,8 @@ type File struct {
 
 func (*File) name() string { return "file" }
 
-// Copied says that a file is complete and has its name, or that a symbolic link has been made.
+// Copied says that a file was copied completely and has its final name, or that a symbolic link was
+// made.
 type Copied struct {
 	head
 	Entry
@@ -131,7 +135,7 @@ type Copied struct {
 	Resumed  int64   `json:"resumed,omitempty"`
 	Verified bool    `json:"verified,omitempty"`
 	Seconds  float64 `json:"seconds"`
-	Packets  int64   `json:"packets,omitempty"` // TFTP only
+	Packets  int64   `json:"packets,omitempty"` // Packets and Resent are for TFTP only
 	Resent   int64   `json:"resent,omitempty"`
 	DryRun   bool    `json:"dry_run,omitempty"`
 }
@@ -147,11 +151,11 @@ type Made struct {
 
 func (*Made) name() string { return "made" }
 
-// Unchanged says that a file was not copied because the target has it already.
+// Unchanged says that a file was not copied, because the target contains it already.
 type Unchanged struct {
 	head
 	Entry
-	Verified bool `json:"verified,omitempty"` // the content was compared
+	Verified bool `json:"verified,omitempty"` // the contents were compared
 }
 
 func (*Unchanged) name() string { return "unchanged" }
@@ -174,23 +178,23 @@ type Removed struct {
 
 func (*Removed) name() string { return "removed" }
 
-// Renamed says that a file of the target has been renamed as in the source.
+// Renamed says that a file in the target was renamed, because it has been renamed in the source.
 type Renamed struct {
 	head
 	Entry
-	Was      string `json:"was"` // in the same form as Entry.To
+	Was      string `json:"was"` // the old name, in the same form as Entry.To
 	WasBytes []byte `json:"was_bytes,omitempty"`
 	DryRun   bool   `json:"dry_run,omitempty"`
 }
 
-// NewRenamed returns the event for a file whose old name was was in the target.
+// NewRenamed returns the event for a file that had the name was in the target before.
 func NewRenamed(e Entry, was string, dryRun bool) *Renamed {
 	return &Renamed{Entry: e, Was: was, WasBytes: exactBytes(was), DryRun: dryRun}
 }
 
 func (*Renamed) name() string { return "renamed" }
 
-// Unfinished says that a file was being copied when the command ended.
+// Unfinished says that a file was still being copied when the command ended.
 type Unfinished struct {
 	head
 	Entry
@@ -216,14 +220,14 @@ type note struct {
 
 func (*note) name() string { return "note" }
 
-// fault holds the fields of an error.
+// fault holds the fields that describe an error.
 type fault struct {
 	Error    string `json:"error"`
 	Cause    string `json:"cause"`
 	ExitCode int    `json:"exit_code"`
 }
 
-// commandFailed is an error that does not concern one entry, or that ends the command.
+// commandFailed reports an error that does not concern a single entry, or that ended the command.
 type commandFailed struct {
 	head
 	fault
@@ -233,8 +237,8 @@ func (*commandFailed) name() string { return "error" }
 
 // counts holds the number of entries with each outcome.
 type counts struct {
-	Files      int64 `json:"files"` // copied
-	Bytes      int64 `json:"bytes"` // transferred
+	Files      int64 `json:"files"` // files copied
+	Bytes      int64 `json:"bytes"` // bytes transferred
 	Resumed    int64 `json:"resumed"`
 	Unchanged  int64 `json:"unchanged"`
 	Made       int64 `json:"made"`
@@ -270,12 +274,12 @@ func (c *counts) add(e Event) {
 	}
 }
 
-// These are the results of a command.
+// These are the possible results of a command.
 const (
 	resultOK          = "ok"          // everything was done
 	resultIncomplete  = "incomplete"  // some entries failed
-	resultFailed      = "failed"      // an error event says why
-	resultInterrupted = "interrupted" // by a signal
+	resultFailed      = "failed"      // an event "error" says why
+	resultInterrupted = "interrupted" // a signal interrupted the command
 )
 
 // end is the last event of a command.
@@ -287,7 +291,7 @@ type end struct {
 	Seconds float64 `json:"seconds"`
 	Rate    int64   `json:"rate"`
 	DryRun  bool    `json:"dry_run"`
-	Lost    int64   `json:"lost,omitempty"` // events left out because the reader was too slow
+	Lost    int64   `json:"lost,omitempty"` // number of events that were dropped because the reader was too slow
 }
 
 func (*end) name() string { return "end" }

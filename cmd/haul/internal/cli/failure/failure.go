@@ -1,5 +1,5 @@
-// Package failure defines the kinds of errors that end a command, whatever package they come from.
-// Command haul turns them into exit codes.
+// Package failure defines the kinds of errors with which a command can fail, whatever package they
+// come from. Command haul turns each kind into an exit code.
 package failure
 
 import (
@@ -8,8 +8,8 @@ import (
 	"reflect"
 )
 
-// A Kind is a kind of error. For example, errors.Is(err, failure.Local) reports whether an error in
-// err concerns a file of this machine.
+// A Kind is a kind of error. Use it with errors.Is: for example, errors.Is(err, failure.Local)
+// reports whether err is, or wraps, an error about a file of this machine.
 type Kind string
 
 // The kinds of errors.
@@ -42,7 +42,7 @@ func (k Kind) Errorf(format string, args ...any) error {
 type Error struct {
 	Kind Kind
 
-	// Setting is the wrong setting, or "" if there is no single one.
+	// Setting is the setting that is wrong, or "" if no single setting is.
 	Setting Flag
 
 	Err error
@@ -53,8 +53,8 @@ func Mistake(setting Flag, format string, args ...any) error {
 	return &Error{Kind: Usage, Setting: setting, Err: Text(format, args...)}
 }
 
-// InSetting adds a setting to an error of this package, unless the error has one. It returns other
-// errors unchanged.
+// InSetting sets the setting of an error of this package, unless a setting is set already. It
+// returns other errors unchanged.
 func InSetting(setting Flag, err error) error {
 	of, ok := errors.AsType[*Error](err)
 	if !ok || of.Setting != "" {
@@ -72,7 +72,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is the error's kind.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
-// A Note is not a failure itself. It gives advice, and is printed after the errors.
+// A Note is not a failure itself. It contains advice that is printed after the errors.
 type Note string
 
 // Error implements error.
@@ -89,11 +89,11 @@ type reworded struct {
 func (e *reworded) Error() string { return e.text }
 func (e *reworded) Unwrap() error { return e.err }
 
-// joined is the type of the errors that errors.Join returns. Other errors that wrap several have
-// their own text.
+// joined is the type of the errors that errors.Join returns. Other errors that wrap several errors
+// have a text of their own.
 var joined = reflect.TypeOf(errors.Join(io.EOF))
 
-// Joined returns the errors joined by [errors.Join], or nil for any other error.
+// Joined returns the errors that [errors.Join] has joined to err, or nil if err is any other error.
 func Joined(err error) []error {
 	if reflect.TypeOf(err) != joined {
 		return nil

@@ -10,7 +10,7 @@ import (
 // stands for the arguments, which have no flag.
 type Flag string
 
-// Dirs is the setting for the arguments of "haul serve".
+// Dirs stands for the arguments of "haul serve", which name directories.
 const Dirs Flag = "dirs"
 
 // String returns the flag as users type it: "--max-upload".
@@ -21,15 +21,16 @@ func (f Flag) String() string {
 	return "--" + string(f)
 }
 
-// A message is an error whose text can be written with other names for its flags.
+// A message is an error whose text can be rewritten, so that it names settings in another way than
+// by their flags.
 type message struct {
 	format string
 	args   []any
-	err    error // the result of [fmt.Errorf]
+	err    error // the result of fmt.Errorf, with the flags' usual names
 }
 
-// Text returns an error as [fmt.Errorf] does. [In] can write it with other names for arguments of
-// type [Flag].
+// Text returns an error like [fmt.Errorf]. If arguments are of type [Flag], [In] can replace their
+// names in the text.
 func Text(format string, args ...any) error {
 	return &message{format, args, fmt.Errorf(format, args...)}
 }
@@ -40,8 +41,8 @@ func (m *message) Error() string { return m.err.Error() }
 // Unwrap returns the error of [fmt.Errorf], which wraps the arguments.
 func (m *message) Unwrap() error { return m.err }
 
-// In returns the text of an error of this package. It writes each [Flag] in the text under the name
-// that the function name returns. It does the same for wrapped errors of this package. Other errors
+// In returns the text of an error of this package. In place of each [Flag] in the text, it writes
+// what the function name returns. It does the same in wrapped errors of this package. Other errors
 // keep their text.
 func In(err error, name func(Flag) string) string {
 	switch e := err.(type) { //nolint:errorlint // only the outermost error has the whole text
@@ -71,7 +72,7 @@ func In(err error, name func(Flag) string) string {
 	return err.Error()
 }
 
-// Flags returns the flags that In would name.
+// Flags returns the flags that occur in the text of an error of this package.
 func Flags(err error) (all []Flag) {
 	In(err, func(f Flag) string {
 		all = append(all, f)

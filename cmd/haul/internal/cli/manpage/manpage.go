@@ -1,5 +1,5 @@
 // Package manpage writes manual pages in the language of man(7). Its input is plain text in the
-// form of help texts. It ensures that no input text becomes a request to the formatter.
+// form of help texts. It ensures that no input text can become a formatter request.
 package manpage
 
 import (
@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// A Page is a page that is being written.
+// A Page is a manual page that is being written.
 type Page struct{ b strings.Builder }
 
-// New begins a page. name is the name of the page, such as haul-get. The date is shown unchanged;
-// "" means that no date is shown. source is the program with its version.
+// New begins a page. name is the name of the page, such as haul-get. The page shows date unchanged;
+// "" means that it shows no date. source is the program with its version.
 func New(name string, section int, date, source, title string) *Page {
 	p := &Page{}
 	p.macro("TH", strings.ToUpper(name), fmt.Sprint(section), date, source, title)
-	p.b.WriteString(".nh\n.ad l\n") // no hyphens within names, no stretched lines
+	p.b.WriteString(".nh\n.ad l\n") // do not hyphenate names, and do not stretch lines
 	return p
 }
 
 // String returns the page.
 func (p *Page) String() string { return p.b.String() }
 
-// Name writes the first section, whose line apropos(1) shows.
+// Name writes the section NAME. apropos(1) shows its line.
 func (p *Page) Name(name, short string) {
 	p.Section("NAME")
 	fmt.Fprintf(&p.b, "%s \\- %s\n", escape(name), escape(short))
@@ -35,7 +35,7 @@ func (p *Page) Section(title string) { p.macro("SH", title) }
 // Subsection begins a part of a section.
 func (p *Page) Subsection(title string) { p.macro("SS", title) }
 
-// Command writes how to call a command: words in bold, then the rest.
+// Command writes a line that shows how to call a command: words in bold, then the rest.
 func (p *Page) Command(words, rest string) {
 	fmt.Fprintf(&p.b, ".PP\n\\fB%s\\fR %s\n", escape(words), escape(rest))
 }
@@ -54,9 +54,9 @@ func (p *Page) Verbatim(lines ...string) {
 	p.b.WriteString(".fi\n")
 }
 
-// Text writes paragraphs that are separated by empty lines. Indented lines become a list if each
-// has a term, two spaces and a text. Otherwise they become paragraphs if they are long, and are
-// written verbatim if they are not.
+// Text writes paragraphs, which are separated by empty lines in the text. If each indented line of
+// a paragraph has a term, two spaces and a text, they become a list. Other indented lines become
+// prose if they are long. If they are short, they are written verbatim.
 func (p *Page) Text(text string) {
 	for block := range strings.SplitSeq(text, "\n\n") {
 		lines := strings.Split(strings.Trim(block, "\n"), "\n")
@@ -105,12 +105,12 @@ func listOf(lines []string) (list [][2]string) {
 	return list
 }
 
-// proseWidth is the least length of the longest line of indented prose. Lines of examples are
-// shorter.
+// proseWidth distinguishes indented prose from examples: lines are prose only if the longest of
+// them has at least this many characters.
 const proseWidth = 60
 
-// paragraphsOf returns the paragraphs of indented prose, or nil if the lines are not prose. If
-// some lines are indented more than others, each of the others begins a paragraph.
+// paragraphsOf returns the paragraphs of indented prose, or nil if the lines are not prose. If the
+// lines have different indentations, each line with the smallest indentation begins a paragraph.
 func paragraphsOf(lines []string) (all []string) {
 	least, most, longest := indentOf(lines[0]), 0, 0
 	for _, line := range lines {
@@ -135,7 +135,7 @@ func paragraphsOf(lines []string) (all []string) {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// macro writes a request with its arguments.
+// macro writes a formatter request with its arguments.
 func (p *Page) macro(name string, arguments ...string) {
 	p.b.WriteString("." + name)
 	for _, a := range arguments {
@@ -144,10 +144,11 @@ func (p *Page) macro(name string, arguments ...string) {
 	p.b.WriteByte('\n')
 }
 
-// special replaces the characters that a formatter would interpret, or print as another character.
+// special replaces the characters that a formatter would interpret, or would print as other
+// characters.
 var special = strings.NewReplacer(`\`, `\(rs`, "-", `\-`, `"`, `\(dq`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, "\n", " ", "\t", " ", "\r", " ")
 
-// escape escapes text for one line, so that the line cannot begin a request.
+// escape escapes text for use in one line. The line then cannot begin a formatter request.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range special.Replace(text) {

@@ -13,7 +13,8 @@ import (
 // Screens collects a program's output on terminals of several sizes.
 type Screens struct{ text strings.Builder }
 
-// Add adds a screen. The screen must fit the terminal, and must contain no control characters.
+// Add adds a screen of the given size. The test fails if the lines do not fit, or contain control
+// characters.
 func (s *Screens) Add(t *testing.T, what string, lines func(console.Canvas) []string, columns, rows int) {
 	t.Helper()
 	s.text.WriteString("--- " + what + "\n")

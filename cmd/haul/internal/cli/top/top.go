@@ -21,11 +21,12 @@ import (
 )
 
 const (
-	// answerTime bounds the wait for a server's answer, and maxAnswer bounds the answer, in bytes.
+	// answerTime is how long haul waits for a server's answer, and maxAnswer is the maximum size of
+	// the answer, in bytes.
 	answerTime = 10 * time.Second
 	maxAnswer  = 16 << 20
 
-	// maxTransfers bounds the transfers that haul requests.
+	// maxTransfers is how many transfers haul requests at most.
 	maxTransfers = 200
 )
 
@@ -39,7 +40,7 @@ type Config struct {
 	Every  time.Duration
 	Out    io.Writer
 
-	// Password returns the password of the user in the URL. It is called once.
+	// Password returns the password for the user in the URL. It is called at most once.
 	Password func(ctx context.Context, user, host string) (string, error)
 }
 
@@ -50,9 +51,9 @@ type top struct {
 	user, password string
 }
 
-// Run shows the server until ctx ends. Without a terminal, or with NO_COLOR, lines cannot be
-// redrawn, so it shows the server only once. If the first request fails, it returns an error; after
-// that it retries failed requests.
+// Run shows the state of the server, again and again until ctx ends. If lines cannot be redrawn,
+// because there is no terminal or NO_COLOR is set, Run shows the state only once. If the first
+// request fails, Run returns an error; later it retries failed requests.
 func Run(ctx context.Context, c Config) error {
 	t, err := newTop(ctx, c)
 	if err != nil {
@@ -94,8 +95,8 @@ func newTop(ctx context.Context, c Config) (*top, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, failure.Usage.Errorf("%s: it is the URL of a status page, such as %s", console.Visible(c.URL), DefaultURL)
 	}
-	// A status page never redirects. Following a redirect could send the password to another
-	// server.
+	// Do not follow redirects. A status page never sends one, and following it could send the
+	// password to another server.
 	client := *cmp.Or(c.Client, http.DefaultClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.Client = &client
@@ -116,7 +117,7 @@ func newTop(ctx context.Context, c Config) (*top, error) {
 	return t, nil
 }
 
-// look fetches everything that is shown.
+// look fetches the state of the server.
 func (t *top) look(ctx context.Context) (s state, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -134,7 +135,7 @@ func (t *top) look(ctx context.Context) (s state, err error) {
 	return s, nil
 }
 
-// get fetches one document.
+// get fetches one JSON document into a variable.
 func (t *top) get(ctx context.Context, path string, into any) error {
 	name, query, _ := strings.Cut(path, "?")
 	u := t.base.JoinPath("api/v1", name)
@@ -160,7 +161,7 @@ func (t *top) get(ctx context.Context, path string, into any) error {
 	case http.StatusUnauthorized:
 		return failure.Dial.Errorf("%s: it needs another name or password; the URL names the user: https://USER@HOST:PORT", t.base.Host)
 	default:
-		text, _ := io.ReadAll(io.LimitReader(body, 200)) // a partial text is good enough
+		text, _ := io.ReadAll(io.LimitReader(body, 200)) // after an error, the part that was read is good enough
 		return failure.Remote.Errorf("%s: %s: %s", t.base.Host, console.Visible(a.Status), console.Visible(strings.TrimSpace(string(text))))
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {

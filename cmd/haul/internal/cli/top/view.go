@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// plainColumns and plainRows are the size of a screen that is printed only once. It has room
-	// for all rows.
+	// plainColumns and plainRows are the size of a screen that is printed only once. They leave
+	// room for all rows.
 	plainColumns = 120
 	plainRows    = 1000
 
-	// maxFailures and maxMachines bound the lines about failures and machines on a terminal.
+	// maxFailures and maxMachines limit how many failures and machines are listed on a terminal.
 	maxFailures = 5
 	maxMachines = 8
 
 	barWidth = 12 // the width of a transfer's bar, including both ends
 )
 
-// A column is a column of the table of transfers. It is left out on a narrow terminal.
+// A column is a column of the table of transfers. On a narrow terminal it is omitted.
 type column struct {
 	head  string
 	width int
-	from  int // narrowest terminal that shows it, in columns
+	from  int // the minimum width of a terminal that shows the column, in columns
 	text  func(t *status.Transfer) string
 }
 
@@ -52,7 +52,7 @@ func (s state) lines(c console.Canvas) []string {
 	if c.Rows < plainRows {
 		machines, failures = first(machines, maxMachines), first(failures, maxFailures)
 	}
-	// Users look for the transfers first. So other lines are dropped until there is room for four
+	// Users look for the transfers first. So drop other lines until there is room for four
 	// transfers.
 	for len(head)+len(machines)+len(failures)+6 > c.Rows && len(machines)+len(failures) > 0 {
 		if len(failures) > 0 {
@@ -98,7 +98,8 @@ func (s state) head() []string {
 	return lines
 }
 
-// machineLines returns the number of machines at each stage, and the stuck machines.
+// machineLines returns lines with the number of machines at each stage, and with the stuck
+// machines.
 func (s state) machineLines() (lines []string) {
 	if len(s.machines.Machines) == 0 {
 		return nil
@@ -119,7 +120,7 @@ func (s state) machineLines() (lines []string) {
 	return lines
 }
 
-// failureLines returns the failures, the latest first.
+// failureLines returns a line for each failure, the latest first.
 func (s state) failureLines() (lines []string) {
 	for _, f := range s.failures.Failures {
 		cause := f.Result
@@ -131,7 +132,7 @@ func (s state) failureLines() (lines []string) {
 	return lines
 }
 
-// transferLines returns the table of transfers in up to rows lines.
+// transferLines returns the table of transfers, in at most the given number of rows.
 func (s state) transferLines(width, rows int) (lines []string) {
 	list := s.transfers.Transfers
 	if len(list) == 0 {
@@ -170,7 +171,7 @@ func (s state) transferLines(width, rows int) (lines []string) {
 		return strings.Join(cells, " ")
 	}
 	lines = append(lines, line(console.Clip("FILE", nameWidth), "PEER", func(c *column) string { return c.head }, ""))
-	left := rows - 1 // below the heading
+	left := rows - 1 // the rows below the heading
 	if s.transfers.Total > left {
 		left--
 	}
@@ -185,8 +186,8 @@ func (s state) transferLines(width, rows int) (lines []string) {
 	return lines
 }
 
-// label removes the beginning of a long name, because the names of files in one directory often
-// begin alike.
+// label shortens a name to a width. It removes the beginning of a long name, because names of files
+// in one directory often begin with the same letters.
 func label(name string, width int) string {
 	name = console.Visible(name)
 	if console.Columns(name) <= width {

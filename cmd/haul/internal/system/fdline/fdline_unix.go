@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// Pair creates a line between this process and one that it starts.
+// Pair creates a line between this process and one that it will start. theirs is the end for that
+// process.
 func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -32,7 +33,7 @@ func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// Of returns the line of which f is one end. The caller closes both.
+// Of returns the line whose end is the file f. The caller closes both.
 func Of(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {
@@ -46,13 +47,13 @@ func Of(f *os.File) (*net.UnixConn, error) {
 	return line, nil
 }
 
-// Send sends a line of text, which ends in a line feed, together with files. The other side gets
-// duplicates.
+// Send sends a line of text, which must end in a line feed, together with files. The other process
+// receives duplicates of the files.
 func Send(line *net.UnixConn, text string, files []*os.File) error {
 	fds := make([]int, len(files))
 	for i, f := range files {
-		// Calling Fd would make reads of a socket block. That would affect this process too,
-		// because its duplicates share the setting.
+		// Do not call Fd, because it would make reads of a socket block. That would affect this
+		// process too, because its duplicates of the socket share the setting.
 		raw, err := f.SyscallConn()
 		if err == nil {
 			err = raw.Control(func(fd uintptr) { fds[i] = int(fd) })
@@ -68,8 +69,8 @@ func Send(line *net.UnixConn, text string, files []*os.File) error {
 	return err
 }
 
-// Receive returns the next line, without its line feed, and the files that were sent with it. The
-// text may include other lines that were sent at about the same time.
+// Receive returns the next line of text, without its line feed, and the files that were sent with
+// it. If more lines were sent at about the same time, the text may include them.
 func Receive(line *net.UnixConn) (texts string, files []*os.File, err error) {
 	var all []byte
 	b := make([]byte, MaxLine)
@@ -92,7 +93,7 @@ func Receive(line *net.UnixConn) (texts string, files []*os.File, err error) {
 	}
 }
 
-// filesBeside returns the files in the control messages of a line.
+// filesBeside returns the files in the control messages oob that arrived with a line.
 func filesBeside(oob []byte) (files []*os.File) {
 	messages, err := syscall.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -3,11 +3,11 @@ package ownprocess
 
 import "fmt"
 
-// SpareFiles is how many descriptors a load generator needs besides those of its transfers.
+// SpareFiles is how many descriptors a load generator needs in addition to those of its transfers.
 const SpareFiles = 32
 
-// MayOpen returns an error with advice if this process is not allowed to have this many sockets
-// open. what names the things that need one socket each, such as "transfers".
+// MayOpen returns an error with advice if this process may not have this many sockets open. what
+// names the things that need one socket each, such as "transfers".
 func MayOpen(sockets int, what string) error {
 	limit := OpenFiles()
 	if sockets+SpareFiles <= limit {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CPUTime returns the processor time that this process has used, user and system time together. It
-// is 0 if that is not known.
+// CPUTime returns the processor time that this process has used, as the sum of user and system
+// time. If the time is not known, it returns 0.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

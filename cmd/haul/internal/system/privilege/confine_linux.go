@@ -15,25 +15,25 @@ const (
 	readFile = landlock.AccessFSSet(ll.AccessFSReadFile)
 	readDir  = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSReadDir)
 
-	// writeDir holds the accesses that the store and its callers need below an upload directory.
-	// They do not include running programs, nor making devices, sockets, pipes and symbolic links.
+	// writeDir holds the accesses that the store and its callers need below an upload directory. It
+	// does not allow running programs, nor creating devices, sockets, pipes and symbolic links.
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
-	// writeLog holds the accesses in the directory of a log.
+	// writeLog holds the accesses that are needed in the directory of a log.
 	writeLog = readFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg
 
-	// makeLink holds the additional accesses below a user's own tree.
+	// makeLink holds the accesses that are needed below a user's own tree, in addition to writeDir.
 	makeLink = landlock.AccessFSSet(ll.AccessFSMakeSym)
 
 	// moveDir allows moving or linking a file to another directory. The first ABI always denies
-	// that, and does not support a rule set that allows it.
+	// that, and has no rule that could allow it.
 	moveDir    = landlock.AccessFSSet(ll.AccessFSRefer)
 	moveABI    = 2
-	networkABI = 4 // TCP
+	networkABI = 4 // the first ABI that restricts TCP
 )
 
-// restricted lists the accesses for which a confined process needs a rule.
+// restricted lists the accesses that a confined process may make only if a rule allows them.
 //
 // UDP is left out, although ABI 10 supports it, because a server answers any port of any peer.
 // Signals are left out too. haul does not send signals, and its user already limits them. Also,
@@ -70,8 +70,8 @@ func Confine(c Confinement) (what string, err error) {
 	case tooOld(c, abi):
 		return fmt.Sprintf("Landlock not available: its ABI %d forbids to move files to other directories (that of Linux 5.19 does not)", abi), nil
 	}
-	// Package time reads /etc/localtime when it needs a local time for the first time. After the
-	// confinement it would use UTC instead.
+	// Make package time read /etc/localtime now. It does that when a local time is first needed,
+	// and after the confinement it could not, and would use UTC.
 	_, _ = time.Now().Zone()
 	rules, err := rulesFor(c, abi)
 	if err != nil {
@@ -83,10 +83,10 @@ func Confine(c Confinement) (what string, err error) {
 	return describe(abi), nil
 }
 
-// tooOld reports whether the kernel's version of Landlock would break the service.
+// tooOld reports whether confinement by the kernel's version of Landlock would break the service.
 func tooOld(c Confinement, abi int) bool { return abi < moveABI && len(c.Trees) > 0 }
 
-// describe returns what the kernel restricts.
+// describe returns a text that says what a kernel with this ABI restricts.
 func describe(abi int) string {
 	if abi < networkABI {
 		return fmt.Sprintf("Landlock ABI %d: files", abi)
@@ -94,13 +94,13 @@ func describe(abi int) string {
 	return fmt.Sprintf("Landlock ABI %d: files, TCP", abi)
 }
 
-// rulesFor returns the rules that grant access to everything that c names.
+// rulesFor returns the rules that allow access to everything in c.
 func rulesFor(c Confinement, abi int) ([]landlock.Rule, error) {
 	var rules []landlock.Rule
 	for _, path := range c.Read {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, err // the error's text is like "stat /srv/tftp: permission denied"
+			return nil, err // for example "stat /srv/tftp: permission denied"
 		}
 		access := readFile
 		if info.IsDir() {

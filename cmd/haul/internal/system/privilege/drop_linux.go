@@ -12,8 +12,8 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// maxCapability bounds the search for the kernel's last capability: the sets
-// are 64 bits wide (include/linux/capability.h).
+// maxCapability bounds the search for the last capability that the kernel knows: the sets are 64
+// bits wide (include/linux/capability.h).
 const maxCapability = 63
 
 // Drop permanently changes all threads to u: its user, group and supplementary groups. No
@@ -21,10 +21,10 @@ const maxCapability = 63
 // running a set-user-ID program does not restore any rights. At the end it tries to become root
 // again, which must fail.
 //
-// A process that already runs as u keeps its groups and loses its capabilities. A process that runs
-// neither as u nor as root gets an error that wraps [syscall.EPERM].
+// If a process already runs as u, it keeps its groups and loses its capabilities. If it runs
+// neither as u nor as root, Drop returns an error that wraps [syscall.EPERM].
 //
-// After an error the process may be in any state in between, and must end.
+// After an error only a part of this may be done, so the process must exit.
 func Drop(u User) error {
 	if err := drop(u); err != nil {
 		return fmt.Errorf("become user %s: %w", u.Name, err)
@@ -37,15 +37,15 @@ func drop(u User) error {
 		return err
 	}
 	if !is(u) {
-		// This requires CAP_SETPCAP, which is lost when the user changes.
+		// Do this first. It requires CAP_SETPCAP, which is lost when the user changes.
 		if err := dropBounding(); err != nil {
 			return err
 		}
 		if err := become(u); err != nil {
 			return err
 		}
-		// The kernel does this too, unless fs.suid_dumpable is 1. The memory may contain root's
-		// secrets.
+		// The memory may contain root's secrets. The kernel hides it too when the user changes,
+		// unless fs.suid_dumpable is 1.
 		if err := Hide(); err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func drop(u User) error {
 	return nil
 }
 
-// Allowed returns the error with which [Drop] would refuse a process that runs neither as u nor as
-// root.
+// Allowed returns nil if this process may call [Drop]. If it runs neither as u nor as root, Allowed
+// returns the error that Drop would return.
 func Allowed(u User) error {
 	if err := allowed(u); err != nil {
 		return fmt.Errorf("become user %s: %w", u.Name, err)
@@ -81,7 +81,7 @@ func allowed(u User) error {
 	return nil
 }
 
-// is reports whether the process runs as u's user and group, and cannot change back.
+// is reports whether the process runs as the user and group of u, and cannot change back.
 func is(u User) bool {
 	r, e, s := unix.Getresuid()
 	if !all(u.UID, r, e, s) {
@@ -91,13 +91,13 @@ func is(u User) bool {
 	return all(u.GID, r, e, s)
 }
 
-// all reports whether all of ids equal id. The kernel's IDs are unsigned 32-bit numbers, but
-// package unix uses signed ones.
+// all reports whether all of ids equal id. It compares them as unsigned 32-bit numbers, as the
+// kernel has them, because package unix returns signed ones.
 func all(id int, ids ...int) bool {
 	return !slices.ContainsFunc(ids, func(i int) bool { return uint32(i) != uint32(id) })
 }
 
-// become changes groups and user, in an order in which each step is still allowed.
+// become changes the groups and the user, in the only order in which each step is still allowed.
 func become(u User) error {
 	for _, step := range []struct {
 		name string
@@ -122,7 +122,7 @@ func become(u User) error {
 	return nil
 }
 
-// explain returns the reason why even root may be refused.
+// explain returns advice about an error that even root may get when it changes the user.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM):
@@ -141,7 +141,7 @@ func explain(err error) string {
 // set only limits the rights that a program may gain when it is run, and with no_new_privs a
 // program gains none.
 //
-// Root without capabilities still owns root's files. After an error the process must end.
+// Root without capabilities still owns root's files. After an error the process must exit.
 func DropCapabilities() error {
 	if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
@@ -167,8 +167,8 @@ func dropCapabilities() error {
 			return err
 		}
 	}
-	// Ambient capabilities cannot outlive the permitted ones, but clear them explicitly. EINVAL
-	// means a kernel before Linux 4.3, which has no ambient capabilities.
+	// When the permitted capabilities are gone, so are the ambient ones, but clear them explicitly.
+	// EINVAL means a kernel before Linux 4.3, which has no ambient capabilities.
 	err = allThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0)
 	if err != nil && !errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("ambient set: %w", err)
@@ -185,7 +185,8 @@ func dropCapabilities() error {
 	return nil
 }
 
-// sets holds the effective, permitted and inheritable capabilities, in two halves of 32 bits.
+// sets holds the effective, permitted and inheritable capabilities. Each of its elements has 32
+// bits of all three.
 type sets [2]unix.CapUserData
 
 // capabilities returns the capabilities of the calling thread.
@@ -197,7 +198,7 @@ func capabilities() (s sets, err error) {
 	return s, nil
 }
 
-// setNone empties the three sets of all threads.
+// setNone empties the three capability sets of all threads.
 //
 // Package psx runs a system call on each thread. This works with cgo too, where
 // syscall.AllThreadsSyscall does not. The Landlock library needs psx anyway. libcap's package cap,
@@ -213,15 +214,15 @@ func setNone() error {
 	return nil
 }
 
-// dropBounding empties the bounding set of all threads, which requires CAP_SETPCAP.
+// dropBounding empties the bounding set of all threads. That requires CAP_SETPCAP.
 func dropBounding() error {
 	for c := uintptr(0); c <= maxCapability; c++ {
 		err := allThreads(unix.PR_CAPBSET_DROP, c, 0)
 		if errors.Is(err, syscall.EINVAL) && c > 0 {
-			return nil // one past the kernel's last capability
+			return nil // c is above the last capability that the kernel knows
 		}
 		if errors.Is(err, syscall.EPERM) {
-			return nil // this happens to root in a container; DropCapabilities says why it does not matter
+			return nil // root in a container may lack CAP_SETPCAP; DropCapabilities says why that does not matter
 		}
 		if err != nil {
 			return fmt.Errorf("bounding set: %w", err)
@@ -230,17 +231,17 @@ func dropBounding() error {
 	return nil
 }
 
-// Hide prevents other processes of the same user from reading the memory, the environment and the
-// descriptors of this process, and from tracing it. Core files do not contain its memory either.
-// Programs that it runs are not hidden. Root can still do all of this.
+// Hide prevents other processes of the same user from tracing this process, and from reading its
+// memory, its environment and its descriptors. Core files do not contain its memory either.
+// Programs that this process runs are not hidden. Root can still do all of this.
 func Hide() error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // for all threads
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // this setting applies to all threads
 		return fmt.Errorf("hide the memory of the process from its user: %w", err)
 	}
 	return nil
 }
 
-// allThreads calls prctl on each thread.
+// allThreads calls prctl in each thread of the process.
 func allThreads(option int, arg2, arg3 uintptr) error {
 	// Options with one argument require the other arguments to be zero.
 	_, _, errno := psx.Syscall6(unix.SYS_PRCTL, uintptr(option), arg2, arg3, 0, 0, 0)

@@ -16,13 +16,13 @@ func LookUp(spec string) (User, error) {
 // Drop fails, because this system is not supported.
 func Drop(u User) error { return unsupported("become user " + u.Name) }
 
-// Allowed fails in the same way as Drop.
+// Allowed returns the same error as Drop.
 func Allowed(u User) error { return Drop(u) }
 
 // DropCapabilities fails, because this system is not supported.
 func DropCapabilities() error { return unsupported("drop capabilities") }
 
-// Hide does nothing.
+// Hide does nothing, because this system is not supported.
 func Hide() error { return nil }
 
 // Confine fails, because this system is not supported.

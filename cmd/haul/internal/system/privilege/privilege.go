@@ -31,16 +31,16 @@ import (
 
 // A User is the user that the process should become. The zero value is root, which is refused.
 type User struct {
-	Name   string // as requested, for messages
+	Name   string // the name as requested, for messages
 	UID    int    // 1 to 4,294,967,294
 	GID    int    // 0 to 4,294,967,294
 	Groups []int  // supplementary groups; may be empty
 }
 
-// Give makes u the owner of a directory and of everything in it that belongs to root. It is for
+// Give makes u the owner of a directory, and of everything in it that belongs to root. It is for
 // files that root has created for a process that becomes u. It does not follow symbolic links, and
-// leaves files with several names unchanged. If a file belongs to another user, Give returns an
-// error. If the process is not root, it does nothing.
+// leaves files with several hard links unchanged. If a file belongs to another user, Give returns
+// an error. If the process does not run as root, Give does nothing.
 func Give(dir string, u User) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -56,7 +56,7 @@ func Give(dir string, u User) error {
 			info, err = root.Lstat(name)
 		}
 		if errors.Is(err, fs.ErrNotExist) && name != "." {
-			return nil // the predecessor has removed it meanwhile
+			return nil // the predecessor has removed the file meanwhile
 		}
 		if err != nil {
 			return err
@@ -76,24 +76,24 @@ func Give(dir string, u User) error {
 // A Confinement lists the parts of the file system, and the ports of other machines, that the
 // process still needs. The zero value denies everything.
 //
-// [Confine] looks the paths up once. If a file is later replaced by another one with the same
-// name, that is a different file, without a rule. So for a file that is read again when it
-// changes, name its directory.
+// [Confine] looks the paths up once, and its rules apply to the files that it finds. If a file is
+// later replaced by another one with the same name, there is no rule for the new file. So for a
+// file that is read again when it changes, name its directory.
 type Confinement struct {
-	// Read names files and directories. The files may be read. Below the directories, files may be
-	// read and directories listed.
+	// Read names files and directories that may be read. Below the directories, files may be read
+	// and directories may be listed.
 	Read []string
 
 	// Write names directories below which files and directories may also be created, written,
 	// linked, renamed and removed.
 	Write []string
 
-	// Trees names directories below which symbolic links may be created, in addition to the rights
-	// of Write. They are for users who arrange their own trees.
+	// Trees names directories for which the rights of Write apply and below which symbolic links
+	// may be created too. They are for users who arrange their own trees.
 	Trees []string
 
-	// Logs names directories in which files may only be created, read and written. They are for a
-	// log that begins a new file when another program has renamed the old one.
+	// Logs names directories in which files may be created, read and written, but nothing else.
+	// They are for a log that begins a new file after another program has renamed the old one.
 	Logs []string
 
 	// Sockets names unix sockets of other processes that this process may connect to. Kernels

@@ -56,8 +56,8 @@ func lookUp(spec string) (User, error) {
 	return u, err
 }
 
-// findUser returns the entry of a user by name, or otherwise by number. For a number without an
-// entry it returns nil.
+// findUser returns the user with the given name or, if there is no such user, the one with that ID.
+// For an ID that is not in the user database it returns nil.
 func findUser(name string) (*user.User, error) {
 	if name == "" {
 		return nil, errors.New("it is NAME, NAME:GROUP or UID:GID")
@@ -70,7 +70,7 @@ func findUser(name string) (*user.User, error) {
 	_, numberErr := number(name)
 	switch {
 	case !unknown:
-		return nil, err // the error says what could not be read
+		return nil, err // err says which file could not be read
 	case numberErr != nil:
 		return nil, errors.New("no such user in /etc/passwd; create it (useradd --system), or use numbers, UID:GID")
 	}
@@ -81,7 +81,7 @@ func findUser(name string) (*user.User, error) {
 	return entry, err
 }
 
-// findGroup returns the ID of a group by name, or by number.
+// findGroup returns the ID of a group that is given by its name or its ID.
 func findGroup(group string) (int, error) {
 	if group == "" {
 		return 0, errors.New("the group is missing after the colon")
@@ -100,7 +100,7 @@ func findGroup(group string) (int, error) {
 	return gid, nil
 }
 
-// memberships returns the supplementary groups of a user, sorted.
+// memberships returns the IDs of a user's supplementary groups, sorted.
 func memberships(entry *user.User) ([]int, error) {
 	ids, err := entry.GroupIds()
 	if err != nil {
@@ -118,8 +118,8 @@ func memberships(entry *user.User) ([]int, error) {
 	return slices.Compact(groups), nil
 }
 
-// number reads the ID of a user or a group. It refuses the highest 32-bit number, which means
-// "leave unchanged" to the kernel.
+// number parses the ID of a user or a group. It refuses the highest 32-bit number, because that
+// means "leave unchanged" to the kernel.
 func number(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil || n == math.MaxUint32 {

@@ -14,7 +14,7 @@ func CheckWritable(dir string) error {
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
 
-// ownerOf returns the owner of a file, and how many names the file has.
+// ownerOf returns the owner of a file, and the number of its hard links.
 func ownerOf(info fs.FileInfo) (uid int, names uint64, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -10,16 +10,16 @@ import (
 	"runtime"
 )
 
-// Read reads a regular file of up to most bytes.
+// Read reads a regular file that has at most `most` bytes.
 func Read(path string, most int64) ([]byte, error) { return read(path, most, 0) }
 
-// ReadTrusted does the same as Read, for a file that controls the program. It refuses a file that
-// users other than its owner and group may write to. On Windows it does not check this, because the
-// mode of a file does not show these rights there.
+// ReadTrusted does the same as Read, for a file whose content controls the program. It refuses a
+// file to which users other than its owner and group may write. On Windows it does not check that,
+// because there the mode of a file does not show who may write.
 func ReadTrusted(path string, most int64) ([]byte, error) { return read(path, most, 0o002) }
 
 func read(path string, most int64, forbidden fs.FileMode) ([]byte, error) {
-	info, err := os.Stat(path) // first, because opening a pipe waits for a writer
+	info, err := os.Stat(path) // check the type before opening, because opening a pipe would wait for a writer
 	if err != nil {
 		return nil, err
 	}

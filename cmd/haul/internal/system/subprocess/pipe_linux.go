@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeBytes is the size of a pipe, if the system allows it. The usual 64 KiB hold less than one
-// SFTP packet, so both sides would wait for each other within a packet.
+// pipeBytes is the size that pipes get, if the system allows it. With the usual 64 KiB, a pipe
+// holds less than one SFTP packet, so both sides would have to wait for each other within each
+// packet.
 const pipeBytes = 1 << 20
 
 func widen(f *os.File) {

@@ -17,40 +17,41 @@ import (
 )
 
 const (
-	// endTime is how long a program may take to end after its connection was closed and it was sent
-	// SIGHUP. After that it is killed.
+	// endTime is how long a program may take to exit after its connection was closed and SIGHUP was
+	// sent to it. After that it is killed.
 	endTime = 2 * time.Second
 
-	// statusTime is how long Read waits for the end of the program after the program's output has
-	// ended.
+	// statusTime is how long Read waits for the program to exit, once the program has closed its
+	// output.
 	statusTime = endTime / 8
 )
 
-// A Process is a running program. Its methods may be called at the same time.
+// A Process is a running program that is used as a connection. Its methods may be called at the
+// same time.
 type Process struct {
-	in    *os.File // its output
-	out   *os.File // its input
+	in    *os.File // the pipe from the program's standard output
+	out   *os.File // the pipe to the program's standard input
 	cmd   *exec.Cmd
-	group bool // it has its own process group
+	group bool // the program has its own process group
 
-	// Explain, if it is set before the first Read, returns the error that Read and Write return
-	// after the program has ended by itself. how is the result of [exec.Cmd.Wait].
+	// Explain, if set before the first Read, returns the error that Read and Write return after the
+	// program has exited by itself. how is the result of [exec.Cmd.Wait].
 	Explain func(how error) error
 
-	grace atomic.Int64 // see SetGrace
+	grace atomic.Int64 // set by SetGrace
 	done  chan struct{}
-	err   error // how it ended, once done is closed
+	err   error // the result of exec.Cmd.Wait; valid once done is closed
 	once  sync.Once
-	ended atomic.Bool // this process has ended it
+	ended atomic.Bool // this process has stopped the program, so it did not exit by itself
 }
 
-// Start starts a program. Its standard input and output must not be set.
+// Start starts a program. Standard input and output of cmd must not be set.
 func Start(cmd *exec.Cmd) (*Process, error) { return start(cmd, false) }
 
 // StartGroup does the same as Start, but gives the program its own process group, if the system
-// supports that. Signals from the terminal do not reach the program, and ending it also ends the
-// processes that it has started. The program must not prompt on the terminal, because the system
-// would stop it.
+// supports that. Then signals from the terminal do not reach the program, and stopping it also
+// stops the processes that it has started. The program must not prompt on the terminal, because the
+// system would suspend it.
 func StartGroup(cmd *exec.Cmd) (*Process, error) { return start(cmd, ownGroup(cmd)) }
 
 func start(cmd *exec.Cmd, group bool) (*Process, error) {
@@ -66,7 +67,7 @@ func start(cmd *exec.Cmd, group bool) (*Process, error) {
 	widen(out)
 	p := &Process{in: in, out: out, cmd: cmd, group: group, done: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout = theirIn, theirOut
-	cmd.WaitDelay = endTime // for processes that still have its standard error open
+	cmd.WaitDelay = endTime // other processes may still have the program's standard error open
 	err = cmd.Start()
 	_, _ = theirIn.Close(), theirOut.Close()
 	if err != nil {
@@ -79,10 +80,11 @@ func start(cmd *exec.Cmd, group bool) (*Process, error) {
 	return p, nil
 }
 
-// cannotStart says which program cannot be started, and what the user can do about it.
+// cannotStart returns an error that says which program cannot be started, and what the user can do
+// about it.
 func cannotStart(cmd *exec.Cmd, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err // its path is the program's
+		err = e.Err // leave out the path, which is the path of the program
 	}
 	advice := ""
 	switch {
@@ -96,8 +98,8 @@ func cannotStart(cmd *exec.Cmd, err error) error {
 	return fmt.Errorf("start %s: %w%s", cmd.Path, err, advice)
 }
 
-// SetGrace sets how long Close waits for a program to end by itself after its input has ended,
-// before Close sends SIGHUP. The default is 0.
+// SetGrace sets how long Close waits for the program to exit by itself after its input was closed.
+// Only then does Close send SIGHUP. The default is 0.
 func (p *Process) SetGrace(d time.Duration) { p.grace.Store(int64(d)) }
 
 // Read reads data that the program has written to its standard output.
@@ -119,7 +121,7 @@ func (p *Process) Write(b []byte) (int, error) {
 }
 
 // explain returns the error for a program that has closed its end of a pipe. It waits briefly for
-// the end of the program, because the exit status makes the error more useful.
+// the program to exit, because the exit status makes the error more useful.
 func (p *Process) explain(err error) error {
 	select {
 	case <-p.done:
@@ -131,8 +133,8 @@ func (p *Process) explain(err error) error {
 	return err
 }
 
-// Close closes the pipes, sends the program SIGHUP, as ssh does, and kills it if it does not end.
-// It returns when the program has ended.
+// Close closes the pipes, and sends SIGHUP to the program, as ssh does. If the program does not
+// exit, Close kills it. Close returns when the program has exited.
 func (p *Process) Close() error {
 	p.once.Do(func() {
 		_, _ = p.in.Close(), p.out.Close()
@@ -145,7 +147,7 @@ func (p *Process) Close() error {
 	return nil
 }
 
-// awaitEnd waits for the end of the program, and reports whether it has ended.
+// awaitEnd waits for at most limit until the program exits, and reports whether it has exited.
 func (p *Process) awaitEnd(limit time.Duration) bool {
 	if limit <= 0 {
 		return false
@@ -159,8 +161,8 @@ func (p *Process) awaitEnd(limit time.Duration) bool {
 	}
 }
 
-// signal sends a signal to the program and its group, unless the program has ended, because then
-// another process may have its ID.
+// signal sends a signal to the program and its group. If the program has exited, it sends nothing,
+// because another process may have the ID of the program by now, and returns true.
 func (p *Process) signal(sig syscall.Signal) (ended bool) {
 	select {
 	case <-p.done:
@@ -169,7 +171,7 @@ func (p *Process) signal(sig syscall.Signal) (ended bool) {
 	}
 	p.ended.Store(true)
 	if p.send(sig) != nil {
-		_ = p.cmd.Process.Kill() // for systems without signals
+		_ = p.cmd.Process.Kill() // for systems that have no signals
 	}
 	return false
 }
@@ -181,13 +183,13 @@ func (p *Process) send(sig syscall.Signal) error {
 	return p.cmd.Process.Signal(sig)
 }
 
-// Cut ends the program at once, and with it all pending calls.
+// Cut kills the program at once, and interrupts all pending calls.
 func (p *Process) Cut() {
 	p.signal(syscall.SIGKILL)
 	_, _ = p.in.Close(), p.out.Close()
 }
 
-// Status returns how the program has ended, and whether it ended by itself.
+// Status returns how the program has exited. ok is true if it exited by itself.
 func (p *Process) Status() (how error, ok bool) {
 	if p.ended.Load() {
 		return nil, false
@@ -200,10 +202,10 @@ func (p *Process) Status() (how error, ok bool) {
 	}
 }
 
-// Done returns a channel that is closed when the program has ended.
+// Done returns a channel that is closed when the program has exited.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// SetDeadline sets both deadlines, as with a [net.Conn].
+// SetDeadline sets the deadlines of Read and Write, as with a [net.Conn].
 func (p *Process) SetDeadline(t time.Time) error {
 	return errors.Join(p.in.SetDeadline(t), p.out.SetDeadline(t))
 }

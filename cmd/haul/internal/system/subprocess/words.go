@@ -43,8 +43,8 @@ func Split(line string) (words []string, err error) {
 	return words, nil
 }
 
-// unquote returns the text before a quotation mark. n is the length of that text in s, including
-// the mark; it is negative if there is no mark.
+// unquote returns the text of s before a quotation mark. n is the length of that text in s,
+// including the mark. n is negative if s contains no mark.
 func unquote(s string, mark byte) (text []byte, n int) {
 	for i := 0; i < len(s); i++ {
 		switch {
