@@ -123,7 +123,7 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	if err != nil {
 		return err
 	}
-	if to.Protocol != remote.HTTP { // a web server refuses a PUT to a directory, but may not report that the name is a directory before that
+	if to.Protocol != remote.HTTP { // a web server refuses such a PUT itself, and may not say before that the name is a directory
 		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}

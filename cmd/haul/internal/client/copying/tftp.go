@@ -34,7 +34,7 @@ func copyTFTP(ctx context.Context, cfg *Config, from []remote.Location, to remot
 
 // A transferJob is one file to transfer.
 type transferJob struct {
-	name  string // name of the file to show: the server's name, or the local name for an upload
+	name  string // name of the source file: on the server or, for an upload, on this machine
 	shown string // the source, as a user could type it
 	to    string // the target, as a user could type it
 	run   func(context.Context, *tftpclient.Client) (tftpclient.Result, error)

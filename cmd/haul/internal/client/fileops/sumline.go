@@ -84,7 +84,7 @@ type sumLine struct {
 
 // A sumParser parses lines as sha256sum --check does.
 type sumParser struct {
-	only *algorithm // the only accepted algorithm; nil means that the tag or the length of the sum decides
+	only *algorithm // the only algorithm that is accepted; nil means that the tag or the length of the sum decides
 
 	// All lines of a list have the same separator between sum and name: either one space, or a
 	// space and one more character. If lines could differ, a name that begins with a space would be

@@ -174,7 +174,7 @@ func isScheme(s string) bool { return schemes[strings.ToLower(s)] != Local }
 // first character or comes after a slash. An IPv6 address must be in brackets.
 func cutHost(s string) (host, path string, ok bool) {
 	if runtime.GOOS == "windows" && filepath.VolumeName(s) != "" {
-		return "", "", false // a drive letter
+		return "", "", false // the colon belongs to a drive letter
 	}
 	begin := 0
 	if open := strings.IndexByte(s, '['); open == 0 || open > 0 && s[open-1] == '@' {

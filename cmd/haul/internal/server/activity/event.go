@@ -91,7 +91,7 @@ type Duration struct {
 	Seconds *float64   `json:"seconds,omitempty"`
 }
 
-// A Digest has the hash of an upload, or the reason why the upload was not hashed.
+// A Digest holds the hash of an upload, or the reason why the upload was not hashed.
 type Digest struct {
 	SHA256 *Sum   `json:"sha256,omitempty"`
 	Why    string `json:"why,omitempty"`

@@ -216,7 +216,7 @@ func (l *Log) Close() {
 	}
 	if left := l.lines.Close(); left > 0 {
 		l.log.Error("audit: lines are lost, as the disk is too slow", "lines", left, "file", l.path)
-		return // do not close the file: a write still hangs in it
+		return // do not close the file: the goroutine that writes still uses it
 	}
 	l.sayMissing()
 	_ = l.file.Close()

@@ -1,3 +1,3 @@
 package audit
 
-const noFollow = 0 // users need a special right to create symbolic links
+const noFollow = 0 // not needed, because users need a special right to create symbolic links

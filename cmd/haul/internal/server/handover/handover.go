@@ -4,12 +4,13 @@
 // Three processes take part in a restart:
 //
 //	server   asks its spawner for a child, at SIGUSR2 or SIGHUP
-//	spawner  was started with the server, before that gave up its rights; it only waits, and starts
-//	         the child with the sockets that it receives
+//	spawner  was started before the server gave up its rights; it only waits for requests, and
+//	         starts the child with the sockets that the server sends
 //	child    says "ready" when it can serve, and "serving" after "go"
 //
-// docs/decisions/016 has the reasons, and words.go the lines of text that the processes exchange.
-// Each of the three may die at any time. The others notice it because the connection ends.
+// docs/decisions/016 gives the reasons, and words.go lists the lines of text that the processes
+// exchange. Each of the three may die at any time. The others notice that, because their connection
+// to the dead process is closed.
 package handover
 
 import (

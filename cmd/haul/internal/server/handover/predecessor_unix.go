@@ -33,7 +33,7 @@ type Predecessor struct {
 	over  chan struct{} // closed when the predecessor has closed the line
 	mu    sync.Mutex
 	ended map[string]chan struct{} // by service: closed when the predecessor has ended that service; guarded by mu
-	gone  bool                     // the whole predecessor has ended; guarded by mu
+	gone  bool                     // the predecessor has exited, or closed the line; guarded by mu
 }
 
 // FindPredecessor returns the predecessor, if this process was started to take over from one. Call

@@ -42,7 +42,7 @@ func (r *Requests) Close() {
 	hangups.CompareAndSwap(r, nil)
 }
 
-// add adds a request.
+// add adds a request, unless a request is waiting already.
 func (r *Requests) add() {
 	select {
 	case r.c <- syscall.SIGHUP:

@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// IsSpawner reports whether this process is a spawner, and returns the function that does its work.
+// IsSpawner reports whether this process is a spawner. If it is, run does the work of the spawner.
 func IsSpawner() (run func() (exitCode int), is bool) {
 	if os.Getenv(spawnerVar) == "" || len(os.Args) < 2 || os.Args[0] != spawnerTitle {
 		return nil, false

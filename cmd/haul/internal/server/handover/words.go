@@ -12,12 +12,12 @@ import (
 //	FROM     TO       WORD             MEANING
 //	server   spawner  start NAMES      start a child with the attached line and sockets
 //	spawner  server   started PID      the answer: the child runs
-//	server   spawner  kill             end the latest child; the answer is its exit status
+//	server   spawner  kill             kill the latest child; the answer is its exit status
 //	server   spawner  serving          process 1 passes signals to the sender from now on
-//	server   spawner  handed over      process 1 passes them to the latest child; there is an answer
+//	server   spawner  handed over      process 1 passes them to the latest child from now on; it answers
 //	child    server   ready            the child can serve
 //	server   child    go               the child may serve
-//	server   child    stop             the child must not serve, and ends
+//	server   child    stop             the child must not serve, and has to exit
 //	child    server   serving          the child serves
 //	server   child    over SERVICE     this service of the server has ended
 //	server   child    again            the child starts a successor of its own

@@ -24,8 +24,8 @@ import (
 // restartWait is how long the supervisor waits before it starts another helper.
 const restartWait = time.Second
 
-// IsHelper reports whether haul started this process to run hooks, and returns the function that
-// does its work.
+// IsHelper reports whether haul started this process to run hooks, as a supervisor or a helper. If
+// it did, run does the work of that process.
 func IsHelper() (run func() (exitCode int), is bool) {
 	switch {
 	case len(os.Args) != 1:

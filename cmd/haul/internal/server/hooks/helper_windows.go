@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Windows has no descriptors to pass on, and no process groups to end.
+// Hooks are not supported on Windows, which has neither descriptors to pass to another process nor
+// process groups to kill.
 
 // IsHelper always reports false.
 func IsHelper() (run func() (exitCode int), is bool) { return nil, false }

@@ -4,14 +4,15 @@
 // called before the confinement, starts two more processes of this program:
 //
 //	server      has a [Queue] of events, and sends each to the helper when that has room
-//	supervisor  gives up its rights, and then does nothing but start the helper, again if it dies,
-//	            and kill it if the server reports that it hangs
+//	supervisor  gives up its rights; then it starts the helper, starts it again if it dies, and
+//	            kills it if the server reports that it hangs
 //	helper      runs programs and posts, at most maxRunning at a time
 //
-// The helper has no sockets except maxRunning lines to the server, one for each hook that can run
-// at a time. The supervisor creates the lines for each helper, and passes the server its ends, so
-// the end of a line means that the helper has ended. The supervisor ends when the server ends, and
-// the helper when the supervisor ends, once the running hooks have ended.
+// The helper has no sockets except maxRunning lines, which are connections to the server: one for
+// each hook that can run at a time. For each helper, the supervisor creates new lines, and passes
+// the server's ends of them to the server. So a line that is closed means that the helper has
+// exited. The supervisor exits when the server exits. Then the helper exits too, once the running
+// hooks are done.
 package hooks
 
 import (

@@ -227,7 +227,7 @@ func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 	return errStuck
 }
 
-// readLast reads r to its end, and returns the last maxOutput bytes.
+// readLast reads r to the end of the data, and returns the last maxOutput bytes.
 func readLast(r io.Reader) string {
 	var kept []byte
 	piece := make([]byte, 32<<10)

@@ -16,8 +16,9 @@ var forwardedFields = strings.Fields("Forwarded X-Forwarded-For X-Real-Ip Via")
 const forwardedAdvice = "all clients of a proxy count as one: for limits, for lockouts, in the log, and for uploads in parts, which any of them can resume; " +
 	"have the proxy send PROXY headers, and add --http-proxy NETWORKS"
 
-// watchForwarded warns once about a proxy that does not send PROXY headers. It does not trust the
-// fields, because any client can send them.
+// watchForwarded warns once if a request contains one of forwardedFields, because it probably comes
+// from a proxy that does not send PROXY headers. haul does not use the fields themselves, because
+// any client can send them.
 func watchForwarded(h http.Handler, say service.SayFunc) http.Handler {
 	var warned atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

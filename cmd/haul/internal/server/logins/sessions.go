@@ -24,8 +24,8 @@ const (
 	// reloadEvery is the time between two checks for a change of the users file.
 	reloadEvery = 2 * time.Second
 
-	// reloadShare bounds the cost of these checks. A check takes at most this fraction of the time
-	// until the next check, however many files the users file names.
+	// reloadShare bounds the cost of these checks, however many files the users file names: the
+	// pause after a check is at least reloadShare times as long as the check took.
 	reloadShare = 50
 )
 

@@ -91,7 +91,7 @@ func (b *table) flush() {
 // A Snapshot is the state of a transfer under way at some moment.
 type Snapshot struct {
 	ID    uint64 // consecutive since the start; later transfers have higher IDs
-	Info         // its Began is never zero
+	Info         // how the transfer began; Began is never zero
 	Bytes int64  // number of bytes moved so far
 	Way          // zero unless the protocol measures it: see Transfer.Measure
 }

@@ -272,7 +272,7 @@ func (l *link) dial(d *dialing, tries int) {
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // a try begins during each call
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // short enough that a try begins during each call
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
