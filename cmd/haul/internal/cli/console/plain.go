@@ -11,7 +11,7 @@ import (
 
 // A PlainWriter escapes text so that the text cannot control a terminal, even if it contains names
 // that strangers have chosen. Each character that is not printable, except a line break, is written
-// as \u and its number, as in JSON. In ASCII text, package slog already escapes such characters.
+// as \u and its number, as in JSON. Package slog itself escapes only such characters in ASCII.
 type PlainWriter struct {
 	out io.Writer
 	buf []byte

@@ -1,6 +1,6 @@
 // Package copying implements haul get, put, sync and cp: it copies files between this machine and a
-// server, between servers, and from and to streams. It shows progress, and reports the outcome in
-// the words of the command line.
+// server, between servers, and from and to streams. It shows progress, and reports the outcome
+// with the names that the user typed.
 package copying
 
 import (

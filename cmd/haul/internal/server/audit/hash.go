@@ -58,10 +58,11 @@ func NewHasher() *Hasher {
 	return h
 }
 
-// Hash computes the hash of an uploaded file. Then it sets in the event the hash, or the reason why
-// the file was not hashed, and calls the function then with the event. file is the published file,
-// or nil if it is not known; Hash closes it. If another file has taken the name since, Hash does
-// not hash that file. Hash never blocks. It may call then before it returns.
+// Hash computes the hash of an uploaded file. After that it sets in the event the hash, or the
+// reason why the file was not hashed, and passes the event to the callback named then. file is the
+// published file, or nil if it is not known; Hash closes it. If another file has taken the name
+// since, Hash does not hash that file. Hash never blocks. It may call the callback before it
+// returns.
 func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activity.Event)) {
 	one := hashing{e, file, then}
 	h.pending.Add(1)

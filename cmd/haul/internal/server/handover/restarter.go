@@ -45,9 +45,9 @@ func (r *Restarter) Retired() bool { return r != nil && r.next.Load() != nil }
 // Failed reports whether the latest request has failed to start a child.
 func (r *Restarter) Failed() bool { return r.failed.Load() }
 
-// Ended reports to the child, if there is one, that a service of this process has ended. If the
-// child itself has ended, for instance after a restart of its own, it does not wait for this
-// report.
+// Ended reports to the child, if there is one, that a service of this process has ended. The child
+// may have exited itself, for instance after a restart of its own. Then nobody waits for the report,
+// so that error is not logged.
 func (r *Restarter) Ended(service string) {
 	if !r.Retired() {
 		return

@@ -14,9 +14,9 @@ const SpareDescriptors = 128
 // use more than an eighth of the service's descriptors either.
 const SmallFiles = 256
 
-// FewFiles decides when a service logs how many files it can have open, if descriptors are the
-// limit. Below this number it always logs that. Otherwise it logs it only if a setting asks for
-// more.
+// FewFiles decides when a service logs that the number of descriptors limits its open files. If the
+// limit is below FewFiles, the service always logs that. Otherwise it logs that only if a setting
+// asks for more files.
 const FewFiles = 1000
 
 // Share returns each service's share of the descriptors of the process.

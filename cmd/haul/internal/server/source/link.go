@@ -147,7 +147,7 @@ type span struct {
 }
 
 // call runs do on a connection to the upstream, within the time limit of a call. If do succeeds,
-// the file that it has opened stays open until the caller calls end of the returned span. If do
+// the file that it has opened stays open until the caller calls end on the returned span. If do
 // fails, call ends the span. While there is time, call repeats do after a failure, if changes is
 // false or nothing was sent.
 func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*span, error) {

@@ -35,10 +35,10 @@ func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), erro
 	return t, closeIt, nil
 }
 
-// An sftpTree is a directory of an SFTP server. It hides files outside the directory to which
-// symbolic links lead. The server itself would follow such links, to everything that its user may
-// read. Clients of haul cannot create links in an upstream, so a check just before each use is
-// enough.
+// An sftpTree is a directory of an SFTP server. If a symbolic link leads to a file outside the
+// directory, the sftpTree does not give access to that file. The server itself would follow such
+// links, to everything that its user may read. Clients of haul cannot create links in an upstream,
+// so a check just before each use is enough.
 type sftpTree struct {
 	store.Tree
 	of   store.Capabilities // the capabilities of Tree

@@ -8,7 +8,7 @@
 //	...                                         // bind sockets; open directories, logs, certificates
 //	got, err := privilege.Confine(c)            // Landlock, while every path can still be reached
 //	err = privilege.Drop(u)                     // root becomes u
-//	err = privilege.DropCapabilities()          // or, started without root, what systemd or setcap gave
+//	err = privilege.DropCapabilities()          // if started without root: drops what systemd or setcap granted
 //
 // Confine comes first, because its rules name directories by path, and u may not be allowed to
 // reach them. If u is allowed to, the other order works as well. Open files and sockets stay open.

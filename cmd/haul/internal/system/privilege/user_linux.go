@@ -17,7 +17,8 @@ import (
 //	993:990     the same in numbers, which need not be known to the system
 //
 // A name has precedence over a number, as in chown(1). Names come from /etc/passwd and /etc/group.
-// The binary of haul is built without cgo and queries no directory service; use numbers with one.
+// The binary of haul is built without cgo, so it does not query directory services. For a user of a
+// directory service, use numbers.
 func LookUp(spec string) (User, error) {
 	u, err := lookUp(spec)
 	if err != nil {
