@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// An Arrival is the curve by which machines are switched on. The zero Arrival switches on all
-// machines at once.
+// An Arrival says when the machines are switched on: evenly, at random, or, for the zero Arrival,
+// all at once.
 type Arrival struct {
-	Over time.Duration // time over which the machines are spread evenly
-	Rate float64       // or the average number of machines a second, which arrive independently of each other
+	Over time.Duration // the machines are spread evenly over this time
+	Rate float64       // alternatively, the average number of machines that arrive per second, independently of each other
 }
 
-// maxArrival is the longest time over which machines arrive.
+// maxArrival is the longest time over which machines may arrive.
 const maxArrival = 24 * time.Hour
 
-// ParseArrival reads "all", "linear:DURATION" or "poisson:RATE", with the rate in
-// machines a second.
+// ParseArrival parses "all", "linear:DURATION" or "poisson:RATE". The rate is in machines per
+// second.
 func ParseArrival(s string) (Arrival, error) {
 	kind, value, _ := strings.Cut(s, ":")
 	switch kind {
@@ -50,8 +50,8 @@ func (a Arrival) String() string {
 	return "all"
 }
 
-// Times returns when each of n machines is switched on, in order, counted from the start of the
-// run.
+// Times returns when each of n machines is switched on, in ascending order, counted from the start
+// of the run.
 func (a Arrival) Times(n int, seed uint64) []time.Duration {
 	times := make([]time.Duration, n)
 	d := dice(seed ^ 0xa5a5a5a5a5a5a5a5)
@@ -68,8 +68,8 @@ func (a Arrival) Times(n int, seed uint64) []time.Duration {
 	return times
 }
 
-// When returns the time by which the given fraction (0 to 1) of n machines was up. up holds the
-// sorted times at which machines came up; ok is false if fewer machines came up.
+// When returns the time by which the given part (0 to 1) of n machines was up. up holds the times
+// at which machines came up, sorted. ok is false if not that many came up.
 func When(up []time.Duration, n int, part float64) (at time.Duration, ok bool) {
 	need := int(math.Ceil(part*float64(n) - 1e-9))
 	if need < 1 || need > len(up) {

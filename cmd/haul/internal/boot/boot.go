@@ -1,10 +1,10 @@
-// Package boot models a machine that boots over the network. It needs no network itself: it decides
-// which server to ask, when to give up, and where to continue.
+// Package boot models a machine that boots over the network. The model decides which server to ask,
+// when to give up, and where to resume, but does not use the network itself.
 //
 // A [Machine] fetches a loader by TFTP and then an image by HTTP, as firmware does. A driver
-// transfers the bytes: it does what [Machine.Order] says, and reports what happens to Moved, Ended
-// and Expire. Package bootload does so with sockets. [Simulate] does so by calculation, for as many
-// machines as a data center has.
+// transfers the bytes: it does what [Machine.Order] says, and reports the results to Moved, Ended
+// and Expire. Package bootload is a driver with real sockets. [Simulate] computes the transfers
+// instead, for as many machines as a data center has.
 //
 // Nothing here reads a clock or opens a socket. All randomness follows from a seed.
 package boot
@@ -17,18 +17,18 @@ import (
 // A Firmware describes how a machine fetches its loader by TFTP.
 type Firmware struct {
 	Name      string
-	BlockSize int // the blksize that it requests, in bytes
-	Window    int // the windowsize that it requests; 0 means that it requests none, and the window is 1
+	BlockSize int // blksize that it requests, in bytes
+	Window    int // windowsize that it requests; with 0 it requests none, and the window is one block
 
-	// Repeat is the shortest wait before a packet is sent again. Silence is how long the firmware
-	// waits without an answer before it gives up.
+	// Repeat is the time after which the firmware first repeats a packet that got no answer.
+	// Silence is the time without any answer after which it gives up.
 	Repeat, Silence time.Duration
 
-	// Pause is how long a machine waits before it tries to boot again.
+	// Pause is how long a machine waits after a failure before it tries to boot again.
 	Pause time.Duration
 }
 
-// The firmware in use, with its values.
+// These are known kinds of firmware, with the values from their source code.
 var (
 	// EDK2 is the UEFI firmware of most machines and of QEMU. edk2, NetworkPkg/UefiPxeBcDxe:
 	// PxeBcImpl.h has PXEBC_MTFTP_TIMEOUT 4 (s) and PXEBC_MTFTP_RETRIES 6, and
@@ -46,39 +46,39 @@ var (
 func Firmwares() []Firmware { return []Firmware{EDK2, IPXE} }
 
 // These constants describe how a machine fetches its image by HTTP. iPXE (httpcore.c) uses one
-// connection, and waits HTTP_RETRY_SECONDS, 5, if the server is busy. It reads the ranges that a
-// SAN device needs (httpblock.c), so it can resume after a loss. Its imgfetch starts again from the
-// beginning, which Plan.NoResume models.
+// connection, and waits for HTTP_RETRY_SECONDS, 5, if the server is busy. It reads the ranges that
+// a SAN device needs (httpblock.c), so it can resume after a lost connection. Its command imgfetch,
+// however, starts again from the beginning; Plan.NoResume models that.
 const (
 	busyPause  = 5 * time.Second
-	firstPause = 250 * time.Millisecond // the first wait of iPXE's timer; doubled for each consecutive loss
+	firstPause = 250 * time.Millisecond // first wait of iPXE's timer, which is doubled after each further loss in a row
 	longPause  = 8 * time.Second
 
-	// DefaultStall is how long a machine waits for more of its image before it gives up.
+	// DefaultStall is how long a machine waits for more data of its image before it gives up.
 	DefaultStall = 20 * time.Second
 
-	// DefaultAway is how long a machine is off when it loses power.
+	// DefaultAway is how long a machine stays off after it has lost power.
 	DefaultAway = 30 * time.Second
 
-	// DefaultTries is how often in a row a machine may fail before it stays off.
+	// DefaultTries is how many times in a row a machine may fail before it stays off.
 	DefaultTries = 10
 )
 
 // A Plan holds the settings that all machines of a fleet share.
 type Plan struct {
 	Firmware Firmware
-	Loaders  int // number of servers with the loader, from which a machine chooses one; 0 means that there is no loader
+	Loaders  int // number of servers with the image
 	Images   int // number of servers with the image
 
-	Lost     float64       // the fraction of the machines, 0 to 1, that lose power while they boot
+	Lost     float64       // the part of the machines, 0 to 1, that lose power during the boot
 	Away     time.Duration // how long these machines are off
 	Stall    time.Duration // the longest wait for more of the image
-	Tries    int           // number of failures in a row after which a machine stays off
-	NoResume bool          // an interrupted image is fetched from its start
+	Tries    int           // failures in a row after which a machine stays off
+	NoResume bool          // a machine does not resume an interrupted image, but fetches it from the start
 	Seed     uint64
 }
 
-// Check returns an error if p is wrong. The error names the flag of "haul bench boot".
+// Check returns an error if p is invalid. The error names the flag of "haul bench boot".
 func (p *Plan) Check() error {
 	switch {
 	case p.Tries < 1:
@@ -93,7 +93,7 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-// dice is the random number generator splitmix64, whose numbers follow from a seed.
+// dice is the random number generator splitmix64. Its numbers depend only on its seed.
 type dice uint64
 
 func (d *dice) next() uint64 {
@@ -104,14 +104,14 @@ func (d *dice) next() uint64 {
 	return x ^ x>>31
 }
 
-// part returns a number from 0 up to, but not including, 1.
+// part returns a random number from 0 up to, but not including, 1.
 func (d *dice) part() float64 { return float64(d.next()>>11) / (1 << 53) }
 
-// below returns a number from 0 to n-1.
+// below returns a random number from 0 to n-1.
 func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
 
-// other returns one of n servers. If there are several, it does not return the server not. A
-// negative not excludes no server.
+// other returns the number of one of n servers at random. If there are several, it never returns
+// `not`. If `not` is negative, it may return any server.
 func (d *dice) other(n, not int) int {
 	if n == 1 || not < 0 {
 		return d.below(n)

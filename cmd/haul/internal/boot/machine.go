@@ -2,38 +2,38 @@ package boot
 
 import "time"
 
-// A Step is the activity of a machine.
+// A Step is what a machine does at the moment.
 type Step uint8
 
-// The steps of a machine. A machine is Off before PowerOn.
+// These are the steps of a machine. Before PowerOn, a machine is Off.
 const (
 	Off    Step = iota
 	Wait        // wait until Order.Until
 	Load        // fetch the loader, by TFTP
 	Fetch       // fetch the image, by HTTP, from Order.Offset
-	Up          // it has booted
-	Failed      // it has given up: see Machine.Cause
+	Up          // done: it has booted
+	Failed      // done: it has given up, see Machine.Cause
 )
 
-// An Order says what a driver has to do for a machine.
+// An Order says what the driver must do for a machine now.
 type Order struct {
 	Step   Step
-	Server int       // for Load and Fetch: the index of the server, below Plan.Loaders or Plan.Images
-	Offset int64     // for Fetch: the first byte that is missing
-	Until  time.Time // for Wait: the end of the wait
+	Server int       // for Load and Fetch: index of the server, less than Plan.Loaders or Plan.Images
+	Offset int64     // for Fetch: offset of the first byte that is missing
+	Until  time.Time // for Wait: when to stop waiting
 }
 
 // An Outcome is the result of a transfer.
 type Outcome uint8
 
-// The outcomes of a transfer.
+// These are the outcomes of a transfer.
 const (
 	Whole    Outcome = iota
-	Broken           // the server was silent or refused the connection, or the connection was lost
+	Broken           // the server was silent or refused the connection, or the connection broke
 	Busy             // the server is busy: HTTP 429 or 503
-	Denied           // the server refuses to send the file
-	Wrong            // the content differs from the content that other machines received
-	Vanished         // Moved has reported that the machine loses power
+	Denied           // the server refused to send the file
+	Wrong            // the content differs from what other machines received
+	Vanished         // the machine lost power, as Moved reported
 )
 
 // A Machine is one machine that boots. [Plan.Machine] makes one.
@@ -41,11 +41,11 @@ type Machine struct {
 	plan   *Plan
 	dice   dice
 	order  Order
-	next   Step // the step after Wait
+	next   Step // step to begin after Wait
 	got    int64
-	heard  time.Time // when data last arrived, or the transfer began
-	loses  Step      // the step in which it loses power; Off if it does not lose power
-	losesA float64   // the part of that file, 0 to 1, at which it loses power
+	heard  time.Time // when data last arrived or, before that, when the transfer began
+	loses  Step      // step during which it loses power; Off if it never does
+	losesA float64   // part of the file, 0 to 1, after which it loses power
 
 	failures int // number of failures in a row
 	denied   int
@@ -54,17 +54,17 @@ type Machine struct {
 	cause string
 }
 
-// A Count counts the losses, retries and bytes of a machine.
+// A Count counts events and bytes of a machine.
 type Count struct {
-	Cycles  int   // how often it lost power
-	Reloads int   // loaders that were fetched again from their start
-	Resumes int   // images that were resumed after a loss
-	Again   int   // images that were fetched again from their start
-	Loader  int64 // bytes of loaders that were received, including bytes of broken transfers
-	Image   int64 // the same for images
+	Cycles  int   // how many times it lost power
+	Reloads int   // how many times it fetched the loader again, from the start
+	Resumes int   // how many times it resumed the image after a loss
+	Again   int   // how many times it fetched the image again, from the start
+	Loader  int64 // bytes of loaders received, including those of failed transfers
+	Image   int64 // bytes of images received, including those of failed transfers
 }
 
-// Machine returns machine number n (0 or more), switched off.
+// Machine returns machine number n, counted from 0. It is switched off.
 func (p *Plan) Machine(n int) Machine {
 	m := Machine{plan: p, dice: dice(p.Seed)}
 	m.dice = dice(m.dice.next() ^ uint64(n)*0xd1342543de82ef95)
@@ -77,7 +77,7 @@ func (p *Plan) Machine(n int) Machine {
 	return m
 }
 
-// PowerOn begins the boot.
+// PowerOn switches the machine on, so that it begins to boot.
 func (m *Machine) PowerOn(now time.Time) {
 	m.failures, m.denied, m.got = 0, 0, 0
 	if m.plan.Loaders > 0 {
@@ -87,7 +87,7 @@ func (m *Machine) PowerOn(now time.Time) {
 	m.begin(now, Fetch, -1)
 }
 
-// begin begins a transfer, if possible from a server other than not.
+// begin begins a transfer, from a server other than `not` if possible.
 func (m *Machine) begin(now time.Time, s Step, not int) {
 	servers := m.plan.Loaders
 	if s == Fetch {
@@ -97,16 +97,16 @@ func (m *Machine) begin(now time.Time, s Step, not int) {
 	m.heard = now
 }
 
-// Order returns what the driver has to do now.
+// Order returns what the driver must do now.
 func (m *Machine) Order() Order { return m.order }
 
-// Count returns the counts of m so far.
+// Count returns the machine's counts so far.
 func (m *Machine) Count() Count { return m.count }
 
-// Cause returns why a machine failed.
+// Cause returns the reason why the machine failed.
 func (m *Machine) Cause() string { return m.cause }
 
-// Deadline returns when Expire is due; zero means never.
+// Deadline returns the time at which the driver must call Expire; the zero time means never.
 func (m *Machine) Deadline() time.Time {
 	switch m.order.Step {
 	case Wait:
@@ -119,8 +119,9 @@ func (m *Machine) Deadline() time.Time {
 	return time.Time{}
 }
 
-// Expire ends a pause that is over. During a transfer, it returns true if no data has arrived for
-// too long. Then the driver breaks the transfer off, and reports Broken to Ended.
+// Expire must be called at the Deadline. It ends a wait that is over. During a transfer, it returns
+// true if no data has arrived for too long. In that case the driver must abort the transfer, and
+// report Broken to Ended.
 func (m *Machine) Expire(now time.Time) (breakOff bool) {
 	due := m.Deadline()
 	switch {
@@ -136,9 +137,9 @@ func (m *Machine) Expire(now time.Time) (breakOff bool) {
 	return false
 }
 
-// Moved records that the first got of size bytes have arrived; size is 0 if it is not known. It
-// reports whether the machine loses power now. In that case the driver drops the transfer without
-// notifying the server, and reports Vanished to Ended.
+// Moved records that the first got bytes of size bytes have arrived; size is 0 if it is not known.
+// If it returns true, the machine loses power now: the driver must abandon the transfer without
+// notifying the server, and report Vanished to Ended.
 func (m *Machine) Moved(now time.Time, got, size int64) (vanish bool) {
 	m.heard = now
 	came := max(0, got-m.got)
@@ -147,7 +148,7 @@ func (m *Machine) Moved(now time.Time, got, size int64) (vanish bool) {
 	} else {
 		m.count.Image += came
 		if came > 0 {
-			m.failures = 0 // the image can be resumed from here
+			m.failures = 0 // the image can be resumed, so this is progress
 		}
 	}
 	m.got = got
@@ -160,8 +161,8 @@ func (m *Machine) Restarted(now time.Time) {
 	m.count.Again++
 }
 
-// Ended records how a transfer has ended. cause is the reason for a failure; there must be only a
-// few different causes.
+// Ended records the outcome of a transfer. cause is the reason for a failure. There must be only a
+// few different causes, as they are counted.
 func (m *Machine) Ended(now time.Time, how Outcome, cause string) {
 	at := m.order.Step
 	switch how {
@@ -199,7 +200,8 @@ func (m *Machine) Ended(now time.Time, how Outcome, cause string) {
 	}
 }
 
-// again repeats a transfer after a pause, unless it has failed too often.
+// again repeats a transfer after a pause, or makes the machine fail if it has failed too often in a
+// row.
 func (m *Machine) again(now time.Time, at Step, wait time.Duration, cause string) {
 	if m.failures++; m.failures >= m.plan.Tries {
 		m.fail(cause)
@@ -218,7 +220,8 @@ func (m *Machine) again(now time.Time, at Step, wait time.Duration, cause string
 	m.pause(now, at, wait)
 }
 
-// pause waits, and remembers the server that was asked last.
+// pause makes the machine wait before the step next. The order keeps the server that was asked
+// last.
 func (m *Machine) pause(now time.Time, next Step, d time.Duration) {
 	m.next = next
 	m.order = Order{Step: Wait, Server: m.order.Server, Until: now.Add(d)}
@@ -229,7 +232,7 @@ func (m *Machine) fail(cause string) {
 	m.order = Order{Step: Failed}
 }
 
-// Add adds the counts of another machine.
+// Add adds the counts o of another machine to c.
 func (c *Count) Add(o Count) {
 	c.Cycles += o.Cycles
 	c.Reloads += o.Reloads

@@ -12,52 +12,52 @@ type Simulated struct {
 	Failed   int
 	Failures map[string]int
 	Count    Count
-	CPU      time.Duration // CPU time of all replicas
+	CPU      time.Duration // CPU time that all replicas used
 
-	StoreReads int   // files that replicas fetched from the store
-	StoreBytes int64 // bytes that left the store
+	StoreReads int   // how many times a replica fetched a file from the store
+	StoreBytes int64 // bytes that the store sent
 }
 
-// epoch is the start of a simulation as a machine sees it.
+// epoch is the time of the start of a simulation, as the machines see it.
 var epoch = time.Unix(0, 0)
 
-// never is a time later than all others, in seconds.
+// never is a time, in seconds, that is later than all other times.
 var never = math.Inf(1)
 
-// A site is a running simulation. Times are in seconds since its start.
+// A site is a simulation that is running. Times are in seconds since its start.
 type site struct {
 	*Site
 	wire, cpu [2]float64
-	cap       [2]float64 // the highest rate of one machine, in bytes of content a second
+	cap       [2]float64 // highest rate of one machine, in bytes of content per second
 	now       float64
 	machines  []Machine
 	replicas  []replica
-	timers    heap // waiting machines, by the time at which to call Expire
-	live      int  // number of replicas that are not lost
+	timers    heap // machines that wait, by the time at which Expire must be called
+	live      int  // number of replicas that are in service
 	out       Simulated
-	used      float64 // CPU, seconds
-	sent      float64 // bytes
+	used      float64 // CPU time used, in seconds
+	sent      float64 // bytes sent
 }
 
-// A replica serves loaders and images. All machines that fetch the same kind of file from it get
-// the same rate.
+// A replica is a server of loaders and images. All machines that fetch the same kind of file from
+// it get the same rate.
 type replica struct {
 	down  bool
-	since float64 // the time up to which served is computed
+	since float64 // time up to which kinds[..].served is computed
 	kinds [2]kind
 }
 
-// A kind holds all transfers of one kind, loader or image, from one replica.
+// A kind holds all transfers of one kind of file, loader or image, from one replica.
 type kind struct {
-	flows  heap    // machines, by the value of served at which their transfer ends
-	served float64 // bytes that a machine would have received if it had been connected from the start
-	rate   float64 // bytes a second for each machine
-	filled float64 // when the cache contains the whole file; never until someone requests it
+	flows  heap    // machines, by the value of served at which their transfer is complete
+	served float64 // bytes that a machine would have received by now if it had been connected from the start
+	rate   float64 // rate of each machine, in bytes per second
+	filled float64 // when the replica's cache will contain the whole file; never until a machine requests it
 }
 
-// Simulate boots the machines of a site in virtual time, with the same [Machine] that runs against
-// real servers. All transfers of a replica share its link and its cores fairly. A cache serves a
-// file while it fetches it.
+// Simulate boots the machines of a site in virtual time, with the same [Machine] that is used
+// against real servers. All transfers of a replica share its link and its cores fairly. A replica
+// with a cache serves a file while it is still fetching it.
 func Simulate(conf Site) (Simulated, error) {
 	if err := conf.Check(); err != nil {
 		return Simulated{}, err
@@ -89,7 +89,7 @@ func Simulate(conf Site) (Simulated, error) {
 	return s.out, nil
 }
 
-// run processes one event after the other.
+// run processes the events in order, until all machines are up or have failed.
 func (s *site) run(arrivals []time.Duration) {
 	lost, back := never, never
 	if s.LostAt > 0 {
@@ -142,8 +142,8 @@ func (s *site) over() bool { return len(s.out.Up)+s.out.Failed == len(s.machines
 
 func (s *site) time() time.Time { return epoch.Add(seconds(s.now)) }
 
-// nextTransfer returns the time and place of the next event of a transfer: the end of a transfer,
-// or the moment when a cache contains the whole file.
+// nextTransfer returns the time, the replica and the kind of the next event that concerns
+// transfers: either a transfer is complete, or a cache contains the whole file.
 func (s *site) nextTransfer() (at float64, replica, which int) {
 	at = never
 	for i := range s.replicas {
@@ -164,11 +164,11 @@ func (s *site) nextTransfer() (at float64, replica, which int) {
 	return at, replica, which
 }
 
-// change handles the event that nextTransfer returned. It ends a transfer, if one is due.
+// change handles the event that nextTransfer returned.
 func (s *site) change(r, k int) {
 	s.advance(&s.replicas[r])
 	q := &s.replicas[r].kinds[k]
-	// A difference of less than a byte comes from rounding.
+	// Less than a byte is missing only because of rounding.
 	if q.flows.first()-q.served > 0.5 {
 		s.share(&s.replicas[r])
 		return
@@ -192,8 +192,8 @@ func (s *site) size(k int) int64 {
 	return s.Image
 }
 
-// target returns the byte at which a machine's transfer ends: the end of the file, or the byte at
-// which the machine loses power.
+// target returns the number of bytes after which a machine's transfer ends: the size of the file,
+// or the number at which the machine loses power.
 func (s *site) target(m *Machine, k int) int64 {
 	size := s.size(k)
 	if m.loses == m.order.Step {
@@ -202,7 +202,7 @@ func (s *site) target(m *Machine, k int) int64 {
 	return size
 }
 
-// follow carries out the order of a machine.
+// follow carries out the order of machine n.
 func (s *site) follow(n int) {
 	m := &s.machines[n]
 	switch o := m.Order(); o.Step {
@@ -216,14 +216,14 @@ func (s *site) follow(n int) {
 			s.begin(n, r, int(o.Step-Load))
 			return
 		}
-		fallthrough // no replica answers, so the machine waits for its deadline
+		fallthrough // no replica answers, so the machine waits until its deadline
 	default:
 		s.timers.push(entry{m.Deadline().Sub(epoch).Seconds(), n})
 	}
 }
 
-// route returns the replica that answers for a server, or -1 if no replica does. Replica 0 is the
-// one that may be lost.
+// route returns the replica that answers requests to a server, or -1 if no replica does. Only
+// replica 0 can be lost.
 func (s *site) route(server int) int {
 	if !s.replicas[server].down {
 		return server
@@ -251,10 +251,11 @@ func (s *site) begin(n, r, k int) {
 	s.share(rep)
 }
 
-// fillRate is the rate at which a replica gets a file from the store while all replicas fetch.
+// fillRate is the rate at which a replica receives a file from the store while all replicas are
+// fetching.
 func (s *site) fillRate() float64 { return s.Store / s.wire[1] / float64(s.Replicas) }
 
-// advance moves the transfers of a replica up to now.
+// advance computes what a replica has transferred up to now.
 func (s *site) advance(r *replica) {
 	for k := range r.kinds {
 		q := &r.kinds[k]
@@ -267,13 +268,13 @@ func (s *site) advance(r *replica) {
 	r.since = s.now
 }
 
-// share computes the rate of each transfer of a replica.
+// share computes the rates of a replica's transfers again.
 func (s *site) share(r *replica) {
 	var n, limit [2]float64
 	for k := range r.kinds {
 		n[k], limit[k] = float64(len(r.kinds[k].flows)), s.cap[k]
 		if s.Cache && s.now < r.kinds[k].filled {
-			limit[k] = min(limit[k], s.fillRate()) // the replica can only pass on the bytes that the store sends
+			limit[k] = min(limit[k], s.fillRate()) // a replica cannot send faster than the store sends to it
 		}
 	}
 	x := min(fair(n, limit, s.wire, s.Link), fair(n, limit, s.cpu, s.Cores))
@@ -288,9 +289,9 @@ func (s *site) share(r *replica) {
 	}
 }
 
-// fair returns the rate that each transfer may have if all share a resource fairly. For each kind
-// k, there are n[k] transfers, of which none is faster than limit[k], and a byte takes each[k] of
-// the resource. have is the size of the resource.
+// fair returns the rate of each transfer if all transfers share a resource fairly. Of kind k there
+// are n[k] transfers. None of them is faster than limit[k], and a byte uses each[k] of the
+// resource. have is the amount of the resource per second.
 func fair(n, limit, each [2]float64, have float64) float64 {
 	low, high := 0, 1
 	if limit[1] < limit[0] {
@@ -299,10 +300,10 @@ func fair(n, limit, each [2]float64, have float64) float64 {
 	if x := have / (n[0]*each[0] + n[1]*each[1]); x <= limit[low] {
 		return x
 	}
-	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high]) // +Inf if there are no such transfers
+	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high]) // +Inf if there are no transfers of that kind
 }
 
-// lose removes the first replica. Its machines receive no more data.
+// lose takes the first replica out of service. Its machines receive no more data.
 func (s *site) lose() {
 	r := &s.replicas[0]
 	s.advance(r)
@@ -321,7 +322,7 @@ func (s *site) lose() {
 	s.shareAll()
 }
 
-// restore returns the lost replica to service.
+// restore puts the lost replica back into service, with an empty cache.
 func (s *site) restore() {
 	r := &s.replicas[0]
 	if !r.down {
@@ -333,7 +334,8 @@ func (s *site) restore() {
 	s.shareAll()
 }
 
-// shareAll computes all rates again after the number of replicas has changed.
+// shareAll computes the rates of all replicas again, after the number of replicas in service has
+// changed.
 func (s *site) shareAll() {
 	for i := range s.replicas {
 		s.advance(&s.replicas[i])
@@ -341,21 +343,21 @@ func (s *site) shareAll() {
 	}
 }
 
-// chill empties a replica's cache.
+// chill empties the replica's cache.
 func (r *replica) chill() {
 	for k := range r.kinds {
 		r.kinds[k].filled = never
 	}
 }
 
-// An entry is a machine in a heap.
+// An entry is a machine in a heap, with a number that orders it.
 type entry struct {
 	at      float64
 	machine int
 }
 
-// A heap has the entry with the smallest at first. Of equal entries, the one with the lowest number
-// of a machine is first.
+// A heap is a priority queue: the entry with the smallest `at` comes first. Among equal entries,
+// the machine with the lowest number comes first.
 type heap []entry
 
 func (h heap) less(i, j int) bool {

@@ -7,68 +7,72 @@ import (
 	"time"
 )
 
-// These constants are measured costs of haul: see docs/benchmarks.md, two cores of a virtual
-// machine, loopback.
+// These are measured costs of haul: see docs/benchmarks.md, on two cores of a virtual machine, over
+// loopback.
 const (
-	// PacketCPU is the server's CPU time for a DATA packet of TFTP and its ACK, with
-	// 10,000 transfers at once in lock-step, in seconds. In a window a packet costs less.
+	// PacketCPU is the server's CPU time, in seconds, for a TFTP DATA packet and its ACK, with
+	// 10,000 transfers at the same time and a window of one block. With a larger window, a packet
+	// costs less.
 	PacketCPU = 4.24e-6
 
-	// ByteCPU is the CPU time for a byte by HTTP, without TLS, from the page cache, in seconds.
+	// ByteCPU is the server's CPU time, in seconds, for a byte sent by HTTP, without TLS, from the
+	// page cache.
 	ByteCPU = 0.097e-9
 )
 
-// These constants are the numbers of bytes that Ethernet, IP and UDP or TCP add to a packet. For
-// TFTP, these are Ethernet 38 with preamble and gap, IP 20, UDP 8 and TFTP 4. For HTTP, TCP 20 and
-// 12 for its time stamps take the place of UDP and TFTP, with 1448 bytes of content in a packet.
+// These constants are the bytes on the wire in addition to the content. A TFTP packet has 38 bytes
+// for Ethernet, including preamble and gap, 20 for IP, 8 for UDP and 4 for TFTP. An HTTP packet has
+// 20 bytes for TCP and 12 for its time stamps instead of UDP and TFTP, and 1448 bytes of content.
 const (
 	tftpOverhead = 38 + 20 + 8 + 4
 	tcpSegment   = 1448
 	tcpPacket    = 1538
 )
 
-// Gigabit is 1 Gb/s in bytes a second.
+// Gigabit is 1 Gb/s, in bytes per second.
 const Gigabit = 1e9 / 8
 
-// MaxSimulated bounds the machines of a Site, and MaxReplicas the replicas.
+// MaxSimulated is the largest number of machines in a Site, and MaxReplicas of replicas.
 const (
 	MaxSimulated = 1_000_000
 	MaxReplicas  = 10_000
 )
 
-// maxContent bounds the bytes that all machines together fetch, and maxSpan the time that a site
-// takes. Both leave ample room before an overflow, because machines fetch lost files again.
+// maxContent is the largest number of bytes that all machines together may fetch, and maxSpan the
+// longest time that a site may take. Machines fetch lost files again, so both limits leave ample
+// room before an overflow.
 const (
 	maxContent = 1 << 56
 	maxSpan    = 10 * 365 * 24 * time.Hour
 )
 
 // A Site is the input of [Simulate]: machines, replicas of haul, and the store with the files.
-// Rates are in bytes a second, on the wire.
+// Rates are in bytes per second on the wire.
 type Site struct {
 	Machines    int
 	Arrival     Arrival
-	MachineLink float64       // the rate of one machine's link
-	RoundTrip   time.Duration // between a machine and a replica
+	MachineLink float64       // rate of a machine's link
+	RoundTrip   time.Duration // round-trip time between a machine and a replica
 
 	Replicas int
-	Link     float64 // the rate of one replica's link
-	Cores    float64 // cores of one replica
+	Link     float64 // rate of a replica's link
+	Cores    float64 // number of cores of a replica
 
-	Loader, Image int64 // bytes; 0 means that there is no such file
+	Loader, Image int64 // sizes in bytes; 0 means that there is no such file
 
-	Store float64 // the rate of the store's link, for all replicas together
-	Cache bool    // replicas keep the files that they have fetched
+	Store float64 // rate of the store's link, which all replicas share
+	Cache bool    // replicas keep files that they have fetched
 
-	// LostAt is when one replica is lost, and BackAt is when it returns with an empty cache. 0
-	// means never. Withdraw is how long after the loss machines still try its address.
+	// LostAt is the time at which a replica is lost, and BackAt the time at which it returns with
+	// an empty cache; 0 means never. Withdraw is how long after the loss machines still try to
+	// reach that replica.
 	LostAt, BackAt, Withdraw time.Duration
 
 	Plan Plan // Simulate sets its Loaders and Images
 }
 
-// DefaultSite returns a site with ten thousand machines that are switched on within five minutes,
-// one replica with 10 Gb/s and four cores, and a loader and an image of usual sizes.
+// DefaultSite returns a site with ten thousand machines that are switched on within five minutes, a
+// replica with 10 Gb/s and four cores, and a loader and an image of common sizes.
 func DefaultSite() Site {
 	return Site{
 		Machines: 10_000, Arrival: Arrival{Over: 5 * time.Minute}, MachineLink: Gigabit, RoundTrip: 500 * time.Microsecond,
@@ -79,7 +83,7 @@ func DefaultSite() Site {
 	}
 }
 
-// Check returns an error if s is wrong. The error names the flag of "haul bench boot".
+// Check returns an error if s is invalid. The error names the flag of "haul bench boot".
 func (s *Site) Check() error {
 	switch {
 	case s.Machines < 1 || s.Machines > MaxSimulated:
@@ -112,8 +116,8 @@ func (s *Site) Check() error {
 	return s.Plan.Check()
 }
 
-// perByte returns the cost of a byte of content by TFTP (index 0) and by HTTP (1): on the link in
-// bytes, and on the CPU in seconds.
+// perByte returns the cost of one byte of content, by TFTP (index 0) and by HTTP (index 1): wire is
+// in bytes on the link, cpu in seconds of CPU time.
 func (s *Site) perByte() (wire, cpu [2]float64) {
 	block := float64(s.Plan.Firmware.BlockSize)
 	wire = [2]float64{(block + tftpOverhead) / block, float64(tcpPacket) / tcpSegment}
@@ -121,7 +125,8 @@ func (s *Site) perByte() (wire, cpu [2]float64) {
 	return wire, cpu
 }
 
-// span returns the time that the slowest link or the cores need for all content, in seconds.
+// span returns the time, in seconds, that the slowest link or the cores need to transfer all
+// content.
 func (s *Site) span() float64 {
 	wire, cpu := s.perByte()
 	n, l, i := float64(s.Machines), float64(s.Loader), float64(s.Image)
@@ -129,16 +134,16 @@ func (s *Site) span() float64 {
 	return max(n*one/s.Link, n*(l*cpu[0]+i*cpu[1])/s.Cores, n*one/s.Store, one/s.MachineLink)
 }
 
-// A Bound holds lower bounds for the time of a site, computed without a simulation. Simulate
-// cannot be faster.
+// A Bound holds lower bounds for the time that a site takes, which are computed without a
+// simulation. No simulation is faster.
 type Bound struct {
-	Bytes   int64         // bytes of content, for all machines
-	Link    time.Duration // until the links of all replicas have carried that content
-	CPU     time.Duration // until the cores of all replicas have sent it
-	Arrival time.Duration // until the last machine is switched on
+	Bytes   int64         // total content for all machines, in bytes
+	Link    time.Duration // time that the links of all replicas need to carry the content
+	CPU     time.Duration // time that the cores of all replicas need to send the content
+	Arrival time.Duration // time until the last machine is switched on
 }
 
-// Bound returns the bounds of a site without losses.
+// Bound returns the lower bounds for a site, without regard to losses.
 func (s *Site) Bound() Bound {
 	wire, cpu := s.perByte()
 	n, l, i := float64(s.Machines), float64(s.Loader), float64(s.Image)
@@ -151,7 +156,8 @@ func (s *Site) Bound() Bound {
 	}
 }
 
-// ReplicasFor returns the smallest number of replicas whose links carry everything within a time.
+// ReplicasFor returns the smallest number of replicas whose links can carry all content within the
+// given time.
 func (s *Site) ReplicasFor(within time.Duration) int {
 	one := *s
 	one.Replicas = 1
@@ -159,6 +165,6 @@ func (s *Site) ReplicasFor(within time.Duration) int {
 	return max(1, need)
 }
 
-// seconds converts s to a duration. It rounds, so that a time survives the conversion to seconds
-// and back.
+// seconds converts s, which is in seconds, to a Duration. It rounds, so a duration that is
+// converted to seconds and back stays the same.
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

@@ -1,6 +1,6 @@
 // Package bootload simulates machines that boot from real servers: each machine fetches a loader by
-// TFTP and an image by HTTP, as package boot decides. The package does not keep the files, but
-// checks that all machines get the same content.
+// TFTP and an image by HTTP, in the way that package boot decides. The files are not kept, but the
+// package checks that all machines get the same content.
 package bootload
 
 import (
@@ -26,17 +26,18 @@ import (
 // These constants bound a [Config].
 const (
 	MaxMachines = 10_000
-	MaxServers  = 64 // servers of the loader, and of the image
+	MaxServers  = 64 // largest number of servers for the loader, and for the image
 
-	// maxCauses is how many different reasons a Report lists; failures for further reasons are
-	// counted as otherCauses.
+	// maxCauses is the largest number of different causes of failures that a Report lists. Further
+	// causes are counted together, as otherCauses.
 	maxCauses   = 32
 	otherCauses = "other reasons"
 
-	// maxDallying bounds the completed transfers of loaders that still answer repeated packets.
+	// maxDallying is the largest number of completed transfers of loaders that still answer
+	// repeated packets.
 	maxDallying = 1024
 
-	// maxHeader bounds the headers of an HTTP response, in bytes.
+	// maxHeader is the largest size of the headers of an HTTP response, in bytes.
 	maxHeader = 64 << 10
 
 	progressEvery = 200 * time.Millisecond
@@ -50,9 +51,8 @@ type Config struct {
 	// Plan describes the machines. Run sets its Loaders and Images.
 	Plan boot.Plan
 
-	// Loaders and Images are the URLs of the files. Several URLs stand for one address with several
-	// servers behind it: a machine gets one of these servers. One of the lists may be empty, but
-	// not both.
+	// Loaders and Images are the URLs of the files. Several URLs stand for several servers behind
+	// one address: each machine gets one of them. One of the two lists may be empty.
 	Loaders []tftpclient.Target
 	Images  []*url.URL // of http or https
 
@@ -63,12 +63,12 @@ type Config struct {
 // Progress says how far a run has progressed.
 type Progress struct {
 	Elapsed              time.Duration
-	Machines, On         int // On: number of machines switched on so far
+	Machines, On         int // On is the number of machines that are switched on so far
 	Up, Failed           int
 	LoaderBytes, ImBytes int64
 }
 
-// Check returns an error if c is wrong. The error names the flag of "haul bench boot".
+// Check returns an error if c is invalid. The error names the flag of "haul bench boot".
 func (c *Config) Check() error {
 	switch {
 	case c.Machines < 1 || c.Machines > MaxMachines:
@@ -96,7 +96,7 @@ func (c *Config) Check() error {
 	return c.Plan.Check()
 }
 
-// A run boots one fleet.
+// A run is one run of [Config.Run].
 type run struct {
 	config *Config
 	plan   boot.Plan
@@ -104,20 +104,20 @@ type run struct {
 	http   *http.Transport
 	seed   maphash.Seed
 	began  time.Time
-	heard  atomic.Bool  // whether a server has answered
+	heard  atomic.Bool  // a server has answered
 	loader atomic.Int64 // size of the loader; 0 until a machine has received all of it
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
-	report Report     // mu
-	on     int        // mu: machines switched on
-	want   [2]*digest // mu: the loader and the image that the first machine received
+	report Report     // guarded by mu
+	on     int        // number of machines switched on; guarded by mu
+	want   [2]*digest // loader and image that the first machine received; guarded by mu
 }
 
-// Run boots the machines, and reports how they came up. Failed machines are not an error. Run
-// returns an error if the run could not be started or finished: because ctx has ended, no server
-// answers ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or the process is not allowed
-// to open enough sockets. The Report then covers the time until the error.
+// Run boots the machines, and reports how they came up. If machines fail, that is not an error. Run
+// returns an error if the run could not be started or finished: because ctx has ended, because no
+// server answers ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or because the process
+// may not open enough sockets. The Report then covers the time until the error.
 func (c *Config) Run(ctx context.Context) (Report, error) {
 	if err := c.Check(); err != nil {
 		return Report{}, err
@@ -136,7 +136,7 @@ func (c *Config) Run(ctx context.Context) (Report, error) {
 	stop := r.show()
 	r.boot(life)
 	stop()
-	_ = r.pool.Close() // no transfer is under way
+	_ = r.pool.Close() // no transfer is in progress, so an error does not matter
 	r.http.CloseIdleConnections()
 	r.report.finish(time.Since(r.began), ownprocess.CPUTime()-cpu)
 	if err := ctx.Err(); err != nil {
@@ -160,7 +160,7 @@ func newReport(c *Config) Report {
 	return r
 }
 
-// open creates the TFTP and HTTP clients.
+// open creates the clients for TFTP and HTTP.
 func (r *run) open() {
 	f := r.plan.Firmware
 	r.pool = &tftpclient.Pool{
@@ -170,14 +170,15 @@ func (r *run) open() {
 		MinTimer:  f.Repeat,
 	}
 	r.http = &http.Transport{
-		DialContext:            (&net.Dialer{}).DialContext, // Plan.Stall bounds it
-		DisableKeepAlives:      true,                        // each machine has its own connection
+		DialContext:            (&net.Dialer{}).DialContext, // limited by Plan.Stall
+		DisableKeepAlives:      true,                        // because each machine has a connection of its own
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
 	}
 }
 
-// boot switches the machines on, and returns when each is up, has failed, or was interrupted.
+// boot switches the machines on. It returns when each machine is up, has failed, or was
+// interrupted.
 func (r *run) boot(ctx context.Context) {
 	ctx = poolhooks.With(ctx, poolhooks.Hooks{NoDally: true})
 	var all sync.WaitGroup
@@ -195,7 +196,7 @@ func (r *run) boot(ctx context.Context) {
 	}
 }
 
-// sleep waits for d, and returns false if ctx ends first.
+// sleep waits for the duration d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -210,7 +211,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// show calls Progress regularly until stop is called.
+// show calls Progress at regular intervals until stop is called.
 func (r *run) show() (stop func()) {
 	if r.config.Progress == nil {
 		return func() {}
@@ -241,7 +242,8 @@ func (r *run) progress() Progress {
 	}
 }
 
-// ended counts a transfer from a server.
+// ended counts a transfer that has ended in the server's counts. It ends the run if no server can
+// be reached.
 func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, bytes int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,8 +258,8 @@ func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, 
 	if r.heard.Load() {
 		return
 	}
-	// If one of several servers is down, a machine may try it first, so each server has to fail
-	// twice.
+	// If one of several servers is down, a machine may try that one first. So the run ends only
+	// after each server has failed at least twice.
 	servers := r.report.Loaders
 	if step == boot.Fetch {
 		servers = r.report.Images
@@ -274,7 +276,7 @@ func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, 
 	r.cancel(fmt.Errorf("no server answers (%s): %w", cause, why))
 }
 
-// left records that a machine is up, has failed, or was interrupted.
+// left counts a machine that is up, has failed, or was interrupted.
 func (r *run) left(c *client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -290,7 +292,8 @@ func (r *run) left(c *client) {
 	}
 }
 
-// count counts a cause. If there are too many different causes, it counts otherCauses.
+// count counts a cause. If there are too many different causes already, it counts it as
+// otherCauses.
 func count(causes map[string]int, cause string) {
 	if _, ok := causes[cause]; !ok && len(causes) >= maxCauses {
 		cause = otherCauses
@@ -298,7 +301,7 @@ func count(causes map[string]int, cause string) {
 	causes[cause]++
 }
 
-// same reports whether a complete file equals the file that the first machine received.
+// same reports whether a complete file is equal to the file that the first machine received.
 func (r *run) same(step boot.Step, d digest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,15 +24,15 @@ var (
 	errRange   = errors.New("the server sends another range than asked for")
 )
 
-// A client runs one machine and its current transfer.
+// A client runs one machine, and makes its transfers.
 type client struct {
 	run     *run
 	on, up  time.Duration // times since the run began
-	content content       // owned by the goroutine or the pool's loop that transfers the file
+	content content       // used only by the goroutine, or the loop of the pool, that transfers the file
 
 	mu      sync.Mutex
-	machine boot.Machine // mu, while a transfer is under way
-	timer   *time.Timer  // mu: checks whether the transfer has stalled
+	machine boot.Machine // guarded by mu while a transfer is in progress
+	timer   *time.Timer  // checks whether the transfer has stalled; guarded by mu
 }
 
 // boot runs the machine until it is up, has failed, or ctx has ended.
@@ -58,7 +58,7 @@ func (c *client) boot(ctx context.Context) {
 	}
 }
 
-// attempt makes one transfer.
+// attempt makes one transfer, and reports the outcome to the machine.
 func (c *client) attempt(ctx context.Context, o boot.Order) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -90,7 +90,7 @@ func (c *client) attempt(ctx context.Context, o boot.Order) {
 	c.run.ended(o.Step, o.Server, how, cause, after.Loader-before.Loader+after.Image-before.Image, err)
 }
 
-// look cancels the transfer if no data has arrived for too long.
+// look cancels the transfer if no data has arrived for too long. Otherwise it restarts the timer.
 func (c *client) look(cancel context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *client) look(cancel context.CancelCauseFunc) {
 	}
 }
 
-// moved records how many bytes have arrived, and reports whether the machine loses power.
+// moved records how many bytes have arrived, and reports whether the machine loses power now.
 func (c *client) moved(got, size int64) (vanish bool) {
 	c.run.heard.Store(true)
 	c.mu.Lock()
@@ -128,15 +128,15 @@ func (c *client) load(ctx context.Context, o boot.Order) error {
 	return <-done
 }
 
-// A loaderWriter receives the blocks of a loader.
+// A loaderWriter receives the blocks of a loader and counts them.
 type loaderWriter struct {
 	client *client
 	got    int64
 }
 
-// WriteBlock takes a block, and returns poolhooks.ErrVanish if the machine loses power. A writer
-// learns the size of a file only at its end, so the position at which a machine loses power is
-// computed from the size of the file that the first machine received.
+// WriteBlock handles a block, and returns poolhooks.ErrVanish if the machine loses power. The size
+// of a file is known to a writer only at the end. So the position at which the machine loses power
+// is computed from the size of the loader that the first machine received.
 func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	w.got += int64(len(data))
 	w.client.content.writeAt(off, data)
@@ -152,7 +152,7 @@ func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64)
 // buffers holds buffers for reading images.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// fetch fetches the image, starting at the order's offset.
+// fetch fetches the image, from the order's offset on.
 func (c *client) fetch(ctx context.Context, o boot.Order) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.run.config.Images[o.Server].String(), http.NoBody)
 	if err != nil {
@@ -175,7 +175,7 @@ func (c *client) fetch(ctx context.Context, o boot.Order) error {
 	return c.read(resp.Body, size)
 }
 
-// answered handles the header of a response, and returns the size of the whole file, or 0 if the
+// answered checks the headers of a response. It returns the size of the whole file, or 0 if the
 // size is not known.
 func (c *client) answered(resp *http.Response, offset int64) (size int64, err error) {
 	switch {
@@ -197,7 +197,7 @@ func (c *client) answered(resp *http.Response, offset int64) (size int64, err er
 	return max(resp.ContentLength, 0), nil
 }
 
-// read reads the rest of the image.
+// read reads the body of a response, which is the rest of the image.
 func (c *client) read(body io.Reader, size int64) error {
 	buf := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buf)
@@ -219,15 +219,15 @@ func (c *client) read(body io.Reader, size int64) error {
 	}
 }
 
-// A statusError is an HTTP response without the file.
+// A statusError is the error for an HTTP response with a status other than success.
 type statusError int
 
 func (e statusError) Error() string {
 	return fmt.Sprintf("HTTP %d %s", int(e), http.StatusText(int(e)))
 }
 
-// judge returns the outcome of a transfer, and the cause in a few words, so that causes can be
-// counted. end is the cause with which the transfer's context has ended.
+// judge returns the outcome of a transfer and its cause, which is a short text, so that equal
+// causes can be counted. end is the cause of the end of the transfer's context.
 func judge(err, end error) (boot.Outcome, string) {
 	if err == nil {
 		return boot.Whole, ""
@@ -252,15 +252,15 @@ func judge(err, end error) (boot.Outcome, string) {
 	}
 	if fault, ok := errors.AsType[*transfer.Error](err); ok && fault.Remote {
 		if fault.Code == transfer.NotDefined {
-			return boot.Broken, fault.Error() // the server is full, or shuts down
+			return boot.Broken, fault.Error() // the server is full, or is shutting down
 		}
 		return boot.Denied, fault.Error()
 	}
 	return boot.Broken, reason(err)
 }
 
-// reason returns the text of the innermost error of a chain, without addresses, because otherwise
-// each address would make a different reason.
+// reason returns the text of the innermost error of a chain. The text contains no addresses,
+// because otherwise each address would count as a different cause.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

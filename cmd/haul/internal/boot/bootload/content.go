@@ -5,17 +5,17 @@ import (
 	"hash/maphash"
 )
 
-// A digest identifies the content of a file, to compare files.
+// A digest identifies the content of a file, so that files can be compared.
 type digest struct {
 	sum  uint64
 	size int64
 }
 
-// A content hashes a file of any size in the order of its bytes, with little memory.
+// A content computes the hash of a file with little memory, even if pieces arrive out of order.
 type content struct {
 	hash  maphash.Hash
 	at    int64
-	ahead []piece // pieces that arrived too early; together they are smaller than a window
+	ahead []piece // pieces that arrived before their turn; together they are smaller than a window
 }
 
 type piece struct {
@@ -28,13 +28,13 @@ func (c *content) begin(seed maphash.Seed) {
 	c.at, c.ahead = 0, c.ahead[:0]
 }
 
-// write adds the next bytes.
+// write adds the next bytes to the hash.
 func (c *content) write(b []byte) {
-	_, _ = c.hash.Write(b) // it never fails
+	_, _ = c.hash.Write(b) // cannot fail
 	c.at += int64(len(b))
 }
 
-// writeAt adds a piece that may arrive too early. No piece arrives twice.
+// writeAt adds a piece that may arrive before its turn. No piece arrives twice.
 func (c *content) writeAt(off int64, b []byte) {
 	if off != c.at {
 		c.ahead = append(c.ahead, piece{off, bytes.Clone(b)})

@@ -20,7 +20,7 @@ func (p Progress) String() string {
 		p.Up, p.Machines, p.On, p.Failed, console.FormatBytes(bytes), p.Elapsed.Round(time.Second))
 }
 
-// parts lists the fractions of the machines for which a report says when they were up.
+// parts lists the parts of the machines for which a report says when they were up.
 var parts = []struct {
 	name string
 	part float64
@@ -54,7 +54,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	return w.Flush()
 }
 
-// writeUp writes when each of these fractions of the machines was up.
+// writeUp writes when each of the parts of the machines was up.
 func writeUp(line func(name, format string, args ...any), up []time.Duration, machines int) {
 	for _, p := range parts {
 		if at, ok := boot.When(up, machines, p.part); ok {
@@ -65,7 +65,7 @@ func writeUp(line func(name, format string, args ...any), up []time.Duration, ma
 	}
 }
 
-// writeAgain writes why machines failed, and what had to be repeated.
+// writeAgain writes why machines failed, and how many things had to be repeated.
 func writeAgain(line func(name, format string, args ...any), failures map[string]int, c boot.Count) {
 	for _, cause := range slices.Sorted(maps.Keys(failures)) {
 		line("failed", "%d x %s", failures[cause], cause)
@@ -73,7 +73,8 @@ func writeAgain(line func(name, format string, args ...any), failures map[string
 	line("again", "%d lost power, %d loaders began again, %d images continued, %d images began again", c.Cycles, c.Reloads, c.Resumes, c.Again)
 }
 
-// A result is a report as JSON. Later versions may add fields, but never remove one.
+// A result is a report in the form of its JSON. Later versions may add fields, but never remove
+// one.
 type result struct {
 	Seconds          float64        `json:"seconds"`
 	Machines         int            `json:"machines"`
@@ -102,7 +103,7 @@ type result struct {
 	Seed             uint64         `json:"seed"`
 }
 
-// upSeconds holds the times at which parts of the machines were up; null means never.
+// upSeconds holds the times at which parts of the machines were up. null means never.
 type upSeconds struct {
 	P50  *float64 `json:"p50"`
 	P95  *float64 `json:"p95"`
@@ -120,14 +121,14 @@ func upSecondsOf(up []time.Duration, machines int) upSeconds {
 	return upSeconds{all[0], all[1], all[2]}
 }
 
-// bootSeconds holds percentiles of the time that machines took.
+// bootSeconds holds percentiles of the time that a machine took to boot.
 type bootSeconds struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	Max float64 `json:"max"`
 }
 
-// WriteJSON writes a report of a run of c as one JSON object.
+// WriteJSON writes a report as one JSON object. c is the Config of the run.
 func (r *Report) WriteJSON(out io.Writer, c *Config) error {
 	return json.NewEncoder(out).Encode(result{
 		Seconds: r.Duration.Seconds(), Machines: r.Machines, Up: r.Up(), Failed: r.Failed, Cut: r.Cut,

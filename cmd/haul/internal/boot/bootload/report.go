@@ -12,33 +12,35 @@ import (
 type Report struct {
 	Duration time.Duration
 	Machines int
-	Failed   int // machines that gave up
-	Cut      int // machines that were not up when the run was interrupted
+	Failed   int // number of machines that gave up
+	Cut      int // number of machines that were not up when the run was interrupted
 
-	// Failures counts the machines that failed, by reason. Retried counts the transfers that
-	// failed, by reason, whether or not the machine came up later. Each has at most maxCauses
-	// reasons, and one more for all other reasons.
+	// Failures counts the machines that failed, by cause. Retried counts the transfers that failed,
+	// by cause, even if the machine came up later. Each has at most maxCauses causes, and one more
+	// for all others.
 	Failures, Retried map[string]int
 
-	Count                 boot.Count // counts of all machines together
-	LoaderSize, ImageSize int64      // bytes; 0 if no machine got the whole file
+	Count                 boot.Count // sum over all machines
+	LoaderSize, ImageSize int64      // in bytes; 0 if no machine got the whole file
 	Loaders, Images       []Server
 
-	CPU time.Duration // CPU time of this process
+	CPU time.Duration // CPU time that this process used
 
-	arrived, up []time.Duration // when machines were switched on, and came up, since the start; up is sorted at the end
-	took        []time.Duration // times from switching on until coming up, sorted at the end
+	// arrived and up hold when machines were switched on, and when they came up, since the start of
+	// the run. up is sorted at the end of the run.
+	arrived, up []time.Duration
+	took        []time.Duration // times from switching on to coming up; sorted at the end of the run
 }
 
 // A Server holds the counts of one server.
 type Server struct {
 	URL       string `json:"url"`
-	Transfers int    `json:"transfers"` // transfers that have ended
+	Transfers int    `json:"transfers"` // number of transfers that have ended
 	Failed    int    `json:"failed"`
-	Bytes     int64  `json:"bytes"` // bytes of content
+	Bytes     int64  `json:"bytes"` // number of bytes of content
 }
 
-// server returns the counts of a server for the transfers of a step.
+// server returns the counts of server n for a step: of a loader's server, or of an image's.
 func (r *Report) server(step boot.Step, n int) *Server {
 	if step == boot.Load {
 		return &r.Loaders[n]
@@ -53,27 +55,27 @@ func (r *Report) finish(took, cpu time.Duration) {
 	slices.Sort(r.took)
 }
 
-// Up returns how many machines came up.
+// Up returns the number of machines that came up.
 func (r *Report) Up() int { return len(r.up) }
 
-// When returns the time, from the start of the run, by which a fraction of the machines, 0 to 1,
-// was up; ok is false if fewer machines came up.
+// When returns the time, since the start of the run, by which the given part (0 to 1) of the
+// machines was up. ok is false if not that many came up.
 func (r *Report) When(part float64) (at time.Duration, ok bool) {
 	return boot.When(r.up, r.Machines, part)
 }
 
-// Took returns the time within which a fraction, 0 to 1, of the machines that came up did so. The
-// time of each machine is counted from when it was switched on. If no machine came up, Took returns
-// 0.
+// Took returns the longest boot time among the fastest part (0 to 1) of the machines that came up.
+// A machine's boot time begins when it is switched on. If no machine came up, Took returns 0.
 func (r *Report) Took(part float64) time.Duration {
 	at, _ := boot.When(r.took, len(r.took), part)
 	return at
 }
 
-// Bytes returns the bytes of content that were received, including bytes of broken transfers.
+// Bytes returns the number of bytes of content that were received, including those of failed
+// transfers.
 func (r *Report) Bytes() int64 { return r.Count.Loader + r.Count.Image }
 
-// PerSecond returns the average rate of the whole run, in bytes a second.
+// PerSecond returns the average rate of the whole run, in bytes per second.
 func (r *Report) PerSecond() float64 {
 	return float64(r.Bytes()) / cmp.Or(r.Duration.Seconds(), 1)
 }

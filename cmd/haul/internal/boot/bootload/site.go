@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// WriteSiteText writes, for people, how the machines of a site came up in the simulation, and the
-// bounds that are computed without a simulation.
+// WriteSiteText writes for people how the machines of a site came up in the simulation, and the
+// lower bounds, which are computed without a simulation.
 func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
@@ -28,8 +28,8 @@ func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	return w.Flush()
 }
 
-// A siteResult is the result of a simulation as JSON. Later versions may add names, and
-// never remove any.
+// A siteResult is the result of a simulation in the form of its JSON. Later versions may add
+// fields, but never remove one.
 type siteResult struct {
 	Machines     int            `json:"machines"`
 	Up           int            `json:"up"`
@@ -52,7 +52,7 @@ type siteResult struct {
 	ArrivalCurve string         `json:"arrival"`
 }
 
-// WriteSiteJSON writes the same results as one JSON object.
+// WriteSiteJSON writes the same results as WriteSiteText, as one JSON object.
 func WriteSiteJSON(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	b := s.Bound()
 	return json.NewEncoder(out).Encode(siteResult{

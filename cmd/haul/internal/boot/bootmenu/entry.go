@@ -9,33 +9,34 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// These constants bound an entry.
+// These constants limit an entry.
 const (
-	maxEntryFile = 16 << 10 // bytes of a file of loader/entries
-	maxTitle     = 100      // bytes of a title; the rest is cut off
+	maxEntryFile = 16 << 10 // bytes of a file in loader/entries
+	maxTitle     = 100      // bytes of a title that are shown; the rest is cut off
 	maxPath      = 255      // bytes of a file's name
 	maxInitrds   = 8
-	maxOptions   = 2048 // bytes of a kernel's command line, as on x86 and arm64
+	maxOptions   = 2048 // bytes of a kernel's command line; the limit of Linux on x86 and arm64
 )
 
 // An Entry describes a system to boot: a kernel, its initrds, and its command line.
 type Entry struct {
-	Name    string // for [Menu.Default]: the name of its file without ".conf", or its directory
+	Name    string // the name for [Menu.Default]: that of its file without ".conf", or of its directory
 	Title   string
-	Linux   string // names of files, without a leading slash
+	Linux   string // name of the kernel's file, without a leading slash
 	Initrds []string
 	Options string
-	Arch    pxe.Arch // UnknownArch if the entry is for every machine
+	Arch    pxe.Arch // UnknownArch if the entry is for all machines
 }
 
-// entryArchs are the architectures of the Boot Loader Specification, in lower case.
+// entryArchs maps the names of architectures in the Boot Loader Specification, in lower case.
 var entryArchs = map[string]pxe.Arch{
 	"ia32": pxe.IA32, "x64": pxe.X64, "arm": pxe.ARM, "aa64": pxe.ARM64, "riscv64": pxe.RISCV64, "loongarch64": pxe.LoongArch64,
 }
 
-// parseEntry reads a file of loader/entries (UAPI.1, Boot Loader Specification, type #1). Some
-// distributions use GRUB variables in these files. parseEntry ignores the variables of tuned, which
-// may be empty, and all variables in initrd. Any other variable in options is an error.
+// parseEntry parses a file of loader/entries (UAPI.1, Boot Loader Specification, type #1). Some
+// distributions use GRUB variables in these files. parseEntry ignores the variables of the program
+// tuned, which may be empty, and all variables in initrd lines. Any other variable in the options
+// is an error.
 func parseEntry(name string, text []byte) (e Entry, err error) {
 	e.Name = name
 	version := ""
@@ -94,7 +95,7 @@ func (e *Entry) addOptions(value string) {
 	e.Options = strings.TrimSpace(e.Options + " " + strings.Join(words, " "))
 }
 
-// check returns an error if iPXE cannot boot an entry.
+// check returns an error if iPXE cannot boot the entry.
 func (e *Entry) check() error {
 	unsafe := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 	switch {
@@ -114,8 +115,8 @@ func (e *Entry) check() error {
 
 func isVariable(word string) bool { return word[0] == '$' }
 
-// entryPath returns the name of a file in an entry without leading slashes. The names in entries
-// are absolute, from the top of the tree.
+// entryPath returns the name of a file in an entry, without leading slashes, because such names are
+// absolute within the tree.
 func entryPath(value string) (string, error) {
 	name := strings.TrimLeft(value, "/")
 	if name == "" || len(name) > maxPath || slices.Contains(strings.Split(name, "/"), "..") {

@@ -1,5 +1,5 @@
 // Package bootmenu finds kernels in a tree, and writes menus from which a machine can boot them: a
-// script for iPXE, and one for GRUB. [Read] makes the menu.
+// script for iPXE, and one for GRUB. Begin with [Read].
 package bootmenu
 
 import (
@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// These constants bound the search for entries.
+// These constants limit the search for entries.
 const (
-	// MaxEntries is the largest number of entries of a menu.
+	// MaxEntries is the largest number of entries in a menu.
 	MaxEntries = 256
 
-	maxSearched = 1024 // bounds the number of directories, and of files of loader/entries, that are examined
-	maxDepth    = 6    // levels of directories
+	maxSearched = 1024 // largest number of directories, and of files in loader/entries, that are examined
+	maxDepth    = 6    // deepest level of directories
 	maxProblems = 32
 )
 
-// entriesDir is the directory with the entries according to the Boot Loader Specification.
+// entriesDir is the directory for entries according to the Boot Loader Specification.
 const entriesDir = "loader/entries"
 
 // Files is the tree in which [Read] looks for kernels.
@@ -32,9 +32,9 @@ type Files interface {
 	Read(name string, max int) ([]byte, error)
 }
 
-// Read makes a menu of the entries in loader/entries, in the order of their names. If none of them
-// is usable, each directory that contains one kernel and one initrd becomes an entry. Problems with
-// single entries are listed in [Menu.Problems], and do not affect the other entries.
+// Read makes a menu of the entries in loader/entries, in the order of their names. If no entry
+// there is usable, each directory that contains exactly one kernel and one initrd becomes an entry.
+// Problems with single entries are listed in [Menu.Problems], and do not affect the others.
 func Read(files Files) Menu {
 	m := Menu{Timeout: 10 * time.Second}
 	m.readEntries(files)
@@ -44,7 +44,7 @@ func Read(files Files) Menu {
 	return m
 }
 
-// problem records an error about the file or directory with that name.
+// problem records an error about the file or directory of that name.
 func (m *Menu) problem(name string, err error) {
 	if len(m.Problems) < maxProblems {
 		m.Problems = append(m.Problems, fmt.Errorf("%s: %w", name, err))
@@ -56,7 +56,7 @@ var errManyEntries = fmt.Errorf("the menu is full: %d entries are the most", Max
 func (m *Menu) readEntries(files Files) {
 	names, err := files.Names(entriesDir)
 	if err != nil {
-		return // most trees have no such directory
+		return // most trees do not have this directory
 	}
 	for i, file := range names {
 		name, ok := strings.CutSuffix(file, ".conf")
@@ -81,7 +81,7 @@ func (m *Menu) readEntries(files Files) {
 	}
 }
 
-// searchDirs finds directories with one kernel and one initrd, top levels first.
+// searchDirs makes entries of directories with one kernel and one initrd, the highest levels first.
 func (m *Menu) searchDirs(files Files) {
 	queue := []string{"."}
 	for searched := 0; len(queue) > 0; searched++ {
@@ -135,8 +135,8 @@ func dirEntry(dir, prefix string, names []string) (Entry, bool) {
 	return e, len(e.Linux) <= maxPath && len(e.Initrds[0]) <= maxPath
 }
 
-// only returns the name for which the function is returns true. If there is not exactly one such
-// name, ok is false.
+// only returns the only name for which is returns true. If there is no such name, or several, ok is
+// false.
 func only(names []string, is func(string) bool) (found string, ok bool) {
 	for _, name := range names {
 		if is(strings.ToLower(name)) {
@@ -149,7 +149,7 @@ func only(names []string, is func(string) bool) (found string, ok bool) {
 	return found, ok
 }
 
-// isKernel and isInitrd recognize the names that distributions use, in lower case.
+// isKernel and isInitrd recognize the names that distributions use. The name is in lower case.
 func isKernel(name string) bool {
 	return !isAbout(name) && (strings.HasPrefix(name, "vmlinuz") || strings.HasPrefix(name, "bzimage") ||
 		slices.Contains([]string{"linux", "kernel", "image"}, name))
@@ -159,8 +159,8 @@ func isInitrd(name string) bool {
 	return !isAbout(name) && (strings.HasPrefix(name, "initrd") || strings.HasPrefix(name, "initramfs"))
 }
 
-// isAbout reports whether a name belongs to a directory, or to a file that describes another
-// file.
+// isAbout reports whether a name is that of a directory, or of a file about another file, such as a
+// signature.
 func isAbout(name string) bool {
 	for _, ending := range []string{"/", ".sig", ".asc", ".sha256", ".sha512", ".md5", ".txt", ".json"} {
 		if strings.HasSuffix(name, ending) {

@@ -11,19 +11,19 @@ import (
 	"github.com/haul-project/haul/internal/urlpath"
 )
 
-// GRUBName is the script that GRUB looks for on the server that it was loaded from: see
-// [Menu.AppendGRUB].
+// GRUBName is the name of the script that GRUB requests from the server that it was loaded from:
+// see [Menu.AppendGRUB].
 const GRUBName = "grub/grub.cfg"
 
 // AppendGRUB appends the menu as a script for GRUB, to be served as [GRUBName]. With Secure Boot,
-// GRUB can boot signed kernels, which iPXE may not be able to boot.
+// GRUB can boot signed kernels; iPXE may not be able to.
 //
 // Titles, names and options may have any content, as in [Menu.AppendScript]. Entries that GRUB
-// cannot boot are left out: see [Menu.GRUBProblems]. An example is an entry with a backslash or a
-// single quote in its options, because GRUB puts a backslash in front of these characters.
+// cannot boot are left out: see [Menu.GRUBProblems]. For example, GRUB adds a backslash before each
+// backslash and single quote in the options, so an entry with such a character is left out.
 func (m *Menu) AppendGRUB(b []byte) []byte {
 	// After HTTP boot, a GRUB without an HTTP driver loads this script by TFTP. These lines make it
-	// fetch the other files by TFTP as well.
+	// load the other files by TFTP too.
 	b = append(b, `if [ "$config_directory" = "(tftp,$net_default_server)/grub" ]; then
 	set root="tftp,$net_default_server"
 fi
@@ -46,8 +46,8 @@ set default=`...)
 	return b
 }
 
-// GRUBProblems returns the reasons why entries that are in the menu for iPXE are missing in the
-// menu for GRUB. It returns at most maxProblems.
+// GRUBProblems returns the reasons why entries of the iPXE menu are missing in the GRUB menu, at
+// most maxProblems.
 func (m *Menu) GRUBProblems() (all []error) {
 	for i := range m.Entries {
 		e := &m.Entries[i]
@@ -58,11 +58,12 @@ func (m *Menu) GRUBProblems() (all []error) {
 	return all
 }
 
-// grubDisk boots from the disk. When GRUB exits, firmware may show its setup instead of trying the
-// next device. So GRUB looks for the boot loaders of distributions itself, and then for UEFI's
-// default loader. The name of that loader contains UEFI's name of the architecture (UEFI 2.10
-// §3.5.1.1). A GRUB that loads its modules from the network cannot read partitions without the
-// modules for them. GRUB's names arm, riscv64 and loongarch64 are the same as UEFI's.
+// grubDisk boots from the machine's disk. If GRUB merely exited, the firmware might show its setup
+// instead of trying the next device. So GRUB itself looks for the boot loaders of distributions,
+// and then for UEFI's default loader, whose name contains UEFI's name of the architecture (UEFI
+// 2.10 §3.5.1.1). A GRUB that loads its modules from the network cannot read partitions unless it
+// can load the modules for them. For arm, riscv64 and loongarch64, GRUB's names are the same as
+// UEFI's.
 const grubDisk = `menuentry 'Disk of this machine' --id local {
 	set suffix=$grub_cpu
 	if [ "$grub_cpu" = x86_64 ]; then
@@ -87,8 +88,8 @@ const grubDisk = `menuentry 'Disk of this machine' --id local {
 }
 `
 
-// grubConditions maps architectures to conditions that are true on machines that can run a kernel
-// of that architecture, like conditions for iPXE.
+// grubConditions maps each architecture to a GRUB condition that is true on machines that can run
+// its kernels. The map conditions does the same for iPXE.
 var grubConditions = map[pxe.Arch]string{
 	pxe.IA32:        `"$grub_cpu" = i386`,
 	pxe.X64:         `"$grub_cpu" = x86_64 -o "$grub_platform" = pc`,
@@ -98,7 +99,7 @@ var grubConditions = map[pxe.Arch]string{
 	pxe.LoongArch64: `"$grub_cpu" = loongarch64`,
 }
 
-// checkGRUB returns an error if GRUB cannot boot the entry with the options unchanged.
+// checkGRUB returns an error if GRUB cannot boot the entry, or cannot pass its options unchanged.
 func (e *Entry) checkGRUB() error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	switch {
@@ -117,7 +118,7 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	}
 	title := printable(e.Title)
 	if strings.HasPrefix(title, "-") {
-		title = " " + title // otherwise menuentry may interpret it as an option
+		title = " " + title // otherwise, menuentry may take it for an option
 	}
 	b = appendQuoted(append(b, "menuentry"...), title)
 	b = append(appendLabel(append(b, " --id "...), i), " {\n"...)
@@ -126,8 +127,8 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	if bytes.Equal(asIs, encoded) {
 		b = append(b, asIs...)
 	} else {
-		// GRUB does not encode names, so a name that it requests by HTTP must already be valid in a
-		// URL.
+		// GRUB does not encode the names that it requests by HTTP, so the script contains them
+		// encoded.
 		b = append(b, "\tif [ \"$root\" = \"tftp,$net_default_server\" ]; then\n"...)
 		b = append(append(append(b, asIs...), "\telse\n"...), encoded...)
 		b = append(b, "\tfi\n"...)
@@ -139,8 +140,8 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	return b
 }
 
-// appendGRUBFiles appends the commands that load an entry. path returns the name with which GRUB
-// requests a file.
+// appendGRUBFiles appends the commands that load the files of an entry. path converts the name of a
+// file to the name that GRUB requests.
 func (e *Entry) appendGRUBFiles(b []byte, path func(name string) string) []byte {
 	b = appendQuoted(append(b, "\tlinux"...), "/"+path(e.Linux))
 	for _, word := range kernelWords(e.Options) {
@@ -157,15 +158,15 @@ func (e *Entry) appendGRUBFiles(b []byte, path func(name string) string) []byte 
 	return append(b, '\n')
 }
 
-// appendQuoted appends a space and a word, quoted so that GRUB takes it literally.
+// appendQuoted appends a space and then the word, quoted so that GRUB takes it literally.
 func appendQuoted(b []byte, word string) []byte {
 	b = append(b, " '"...)
 	b = append(b, strings.ReplaceAll(word, "'", `'\''`)...)
 	return append(b, '\'')
 }
 
-// kernelWords splits options into words in the same way as a kernel: white space between double
-// quotes is part of a word. GRUB quotes such a word again.
+// kernelWords splits options into words as the kernel does: white space between double quotes does
+// not separate words. GRUB quotes such a word again when it passes it.
 func kernelWords(options string) []string {
 	quoted := false
 	words := strings.FieldsFunc(options, func(r rune) bool {

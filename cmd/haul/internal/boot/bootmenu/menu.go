@@ -11,15 +11,15 @@ import (
 	"github.com/haul-project/haul/internal/urlpath"
 )
 
-// AutoexecName is the script that iPXE for UEFI looks for in its own directory: see
-// [AppendAutoexec].
+// AutoexecName is the name of the script that iPXE for UEFI looks for in the directory that it was
+// loaded from: see [AppendAutoexec].
 const AutoexecName = "autoexec.ipxe"
 
-// A Menu is the menu that iPXE or GRUB shows, with its default choice.
+// A Menu is the menu that iPXE or GRUB shows.
 type Menu struct {
 	Entries []Entry
 
-	// Default is the Name of the entry that boots after Timeout, or "" for the disk of the machine.
+	// Default is the Name of the entry that boots after Timeout; "" means the disk of the machine.
 	// With a Timeout of 0, the menu waits forever.
 	Default string
 	Timeout time.Duration
@@ -28,7 +28,7 @@ type Menu struct {
 	Problems []error
 }
 
-// Check returns an error if no bootable entry has the name Default.
+// Check returns an error if Default is not the name of a bootable entry.
 func (m *Menu) Check() error {
 	if m.Default != "" && m.index(m.Default) < 0 {
 		return fmt.Errorf("no entry has the name %q, which is to be booted by default", m.Default)
@@ -36,9 +36,9 @@ func (m *Menu) Check() error {
 	return nil
 }
 
-// IPXEProblems returns, for the first entries that iPXE of early 2019 cannot load, the reasons.
-// That is the version in Debian 12. By HTTP, such an iPXE requests a wrong name if the name in the
-// script is not ASCII.
+// IPXEProblems returns the reasons why some entries cannot be loaded by an iPXE of early 2019, the
+// version in Debian 12, at most maxProblems. By HTTP, that iPXE requests a wrong name if a name in
+// the script is not ASCII.
 func (m *Menu) IPXEProblems() (all []error) {
 	for _, e := range m.Entries {
 		if len(all) < maxProblems && strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
@@ -58,13 +58,13 @@ func (m *Menu) index(name string) int {
 }
 
 // AppendScript appends the menu as a script for iPXE, to be served as [pxe.ScriptName]. If
-// hosts/MAC.ipxe exists, the script runs that file instead; a MAC is written as
-// 52-54-00-12-34-56. All files are fetched from the server of the script. To boot from the disk
-// on UEFI, iPXE exits with an error: after a success, firmware would show its menu instead of
+// hosts/MAC.ipxe exists, the script runs that file instead of the menu; the MAC is written as in
+// 52-54-00-12-34-56. All files are fetched from the server of the script. To boot from the disk on
+// UEFI, iPXE exits with an error: after a success, firmware would show its own menu instead of
 // trying the next device.
 //
-// Titles, names and options may have any content; none of it becomes an iPXE command. Entries
-// that iPXE cannot boot are left out, such as one with a control character in its options.
+// Titles, names and options may have any content: no part of it is taken for an iPXE command.
+// Entries that iPXE cannot boot, such as one with a control character in its options, are left out.
 func (m *Menu) AppendScript(b []byte) []byte {
 	b = append(b, "#!ipxe\n"+
 		"chain --autofree --replace /hosts/${mac:hexhyp}.ipxe ||\n"+
@@ -105,9 +105,8 @@ func (m *Menu) AppendScript(b []byte) []byte {
 	return b
 }
 
-// AppendAutoexec appends the script that iPXE for UEFI looks for in its own directory, under the
-// name autoexec.ipxe. The script gets an address, then runs the script that the answer to iPXE
-// names, or else [pxe.ScriptName].
+// AppendAutoexec appends the script to be served as [AutoexecName]. It requests an address, then
+// runs the script that the DHCP answer to iPXE names or, without such a name, [pxe.ScriptName].
 func AppendAutoexec(b []byte) []byte {
 	return append(b, "#!ipxe\n"+
 		"dhcp ||\n"+
@@ -115,8 +114,8 @@ func AppendAutoexec(b []byte) []byte {
 		"chain --autofree --replace /"+pxe.ScriptName+"\n"...)
 }
 
-// conditions maps architectures to iPXE commands that succeed on machines that can run a kernel of
-// that architecture. On a BIOS, iPXE has 32 bits, and starts 64-bit kernels as well.
+// conditions maps each architecture to an iPXE command that succeeds on machines that can run its
+// kernels. On a BIOS, iPXE is a 32-bit program, but can start 64-bit kernels as well.
 var conditions = map[pxe.Arch]string{
 	pxe.IA32:        "iseq ${buildarch} i386",
 	pxe.X64:         "iseq ${buildarch} x86_64 || iseq ${platform} pcbios",
@@ -126,7 +125,7 @@ var conditions = map[pxe.Arch]string{
 	pxe.LoongArch64: "iseq ${buildarch} loong64",
 }
 
-// appendItem appends the line of an entry in the menu.
+// appendItem appends the line that shows an entry in the menu.
 func (e *Entry) appendItem(b []byte, i int) []byte {
 	condition := conditions[e.Arch]
 	if condition != "" {
@@ -139,8 +138,8 @@ func (e *Entry) appendItem(b []byte, i int) []byte {
 	return append(b, '\n')
 }
 
-// appendBoot appends the commands that boot an entry. A UEFI kernel finds its initrds by their
-// names on its command line. Since 2020, iPXE also passes the initrds itself.
+// appendBoot appends the commands that boot an entry. A kernel with UEFI finds its initrds by their
+// names on its command line; since 2020, iPXE also passes them by itself.
 func (e *Entry) appendBoot(b []byte, i int) []byte {
 	b = append(appendLabel(append(b, ':'), i), "\nimgfree ||\nkernel /"...)
 	b = urlpath.Append(b, e.Linux)
@@ -163,9 +162,9 @@ func appendInitrd(b []byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, "initrd"...), int64(n), 10), ".img"...)
 }
 
-// nothing refers to an iPXE setting that does not exist. iPXE expands settings only after it has
-// split a line into words and commands. So this setting can separate characters that iPXE would
-// otherwise join, and hide words that it would otherwise interpret.
+// nothing refers to an iPXE setting that does not exist, so it expands to nothing. iPXE expands
+// settings only after it has split a line into words and commands. So this setting can separate
+// characters that iPXE would otherwise join, and hide words that iPXE would otherwise interpret.
 const nothing = "${nothing}"
 
 // appendWords appends each word of text after a space, written so that iPXE passes it to the
@@ -187,8 +186,8 @@ func appendWords(b []byte, text string) []byte {
 	return b
 }
 
-// printable returns a title that a menu can show: ASCII, at most maxTitle bytes, and without iPXE
-// settings.
+// printable returns a title that a menu can show: in ASCII, with at most maxTitle bytes, and
+// without iPXE settings.
 func printable(title string) string {
 	title = strings.Map(func(r rune) rune {
 		switch {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An Addr is an IPv4 address, in the format of DHCP's fields. netip.Addr.As4 returns one.
+// An Addr is an IPv4 address, as in the fields of a DHCP packet. netip.Addr.As4 returns one.
 type Addr [4]byte
 
 // Broadcast is the address of all machines on a link (RFC 919).
@@ -45,8 +45,8 @@ func (a Addr) Append(b []byte) []byte {
 	return b
 }
 
-// Unicast reports whether one machine of a network may have the address. For a loopback address it
-// returns false.
+// Unicast reports whether the address can belong to a single machine of a network. It returns false
+// for a loopback address.
 func (a Addr) Unicast() bool { return a[0] != 0 && a[0] != 127 && a[0] < 224 }
 
 func (a Addr) bits() uint32 {
@@ -62,18 +62,18 @@ type Network struct {
 // Contains reports whether an address is in the network.
 func (n Network) Contains(a Addr) bool { return (n.Addr.bits()^a.bits())>>(32-n.Bits) == 0 }
 
-// maxMAC is the longest hardware address that DHCP has room for, in bytes.
+// maxMAC is the size, in bytes, of the longest hardware address that fits in a DHCP packet.
 const maxMAC = 16
 
-// A MAC is the hardware address of a client: the field chaddr with its length. EDK2 can put a GUID
-// of 16 bytes there. MACs are comparable.
+// A MAC is the hardware address of a client: the field chaddr together with its length. EDK2 can
+// put a GUID of 16 bytes there. MACs can be compared with ==.
 type MAC struct {
 	addr [maxMAC]byte
 	n    uint8
 }
 
-// MakeMAC returns the MAC with the given bytes. For no bytes, or for more than 16, it returns the
-// zero MAC, which no client has.
+// MakeMAC returns the MAC that consists of the given bytes. If b is empty, or longer than 16 bytes,
+// it returns the zero MAC, which no client has.
 func MakeMAC(b []byte) (m MAC) {
 	if len(b) <= maxMAC {
 		m.n = uint8(copy(m.addr[:], b))
@@ -84,12 +84,12 @@ func MakeMAC(b []byte) (m MAC) {
 // Bytes returns the bytes of the MAC.
 func (m MAC) Bytes() []byte { return m.addr[:m.n:m.n] }
 
-// minMAC is the length, in bytes, of an Ethernet address, the shortest hardware address of machines
-// that boot from a network. A shorter one in a setting is a mistake.
+// minMAC is the length, in bytes, of an Ethernet address. No machine that boots from a network has
+// a shorter hardware address, so a shorter one in a setting is a mistake.
 const minMAC = 6
 
-// ParseMAC parses a MAC in hexadecimal: 6 to 16 bytes with two digits each, separated by colons or
-// by hyphens.
+// ParseMAC parses a MAC in hexadecimal: 6 to 16 bytes of two digits each, separated by colons or
+// hyphens.
 func ParseMAC(text string) (MAC, error) {
 	m, err := parseMAC(text)
 	if err == nil && m.n < minMAC {
@@ -99,7 +99,7 @@ func ParseMAC(text string) (MAC, error) {
 	return m, err
 }
 
-// parseMAC is like ParseMAC for 1 to 16 bytes.
+// parseMAC is like ParseMAC, but accepts 1 to 16 bytes.
 func parseMAC(text string) (MAC, error) {
 	var b []byte
 	for part := range strings.SplitSeq(strings.ReplaceAll(text, "-", ":"), ":") {
@@ -128,8 +128,8 @@ func (m MAC) String() string {
 // MarshalText returns the same text as String.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText parses the text of MarshalText. It accepts the short addresses that clients may
-// have.
+// UnmarshalText parses a text that MarshalText returned. It also accepts short addresses, which a
+// client may have.
 func (m *MAC) UnmarshalText(text []byte) (err error) {
 	*m, err = parseMAC(string(text))
 	return err

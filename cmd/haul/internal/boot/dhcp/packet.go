@@ -10,19 +10,20 @@ import (
 
 // These are sizes of packets, in bytes.
 const (
-	// headerSize is the size of the fields before the options, with the cookie (RFC 2131 §2, §3).
+	// headerSize is the size of the fields before the options, including the cookie (RFC 2131 §2,
+	// §3).
 	headerSize = 240
 
-	// MinPacket is the size to which packets are padded: a BOOTP packet has 64 bytes of
-	// options (RFC 951), and some clients and relay agents drop shorter ones.
+	// MinPacket is the size to which packets are padded. A BOOTP packet has 64 bytes of options
+	// (RFC 951), and some clients and relay agents drop shorter packets.
 	MinPacket = 300
 
-	// MaxReply is the size of the largest packet that every client accepts (RFC 2131 §2). Larger
-	// answers are not sent.
+	// MaxReply is the size of the largest packet that every client must accept (RFC 2131 §2). No
+	// larger answer is sent.
 	MaxReply = 576
 
-	// MaxRequest is the size of the largest packet that Parse accepts. Clients send packets that
-	// fit one Ethernet frame, and a relay agent adds its option.
+	// MaxRequest is the size of the largest packet that Parse accepts. A client's packet fits in
+	// one Ethernet frame, but a relay agent adds an option to it.
 	MaxRequest = 2048
 )
 
@@ -32,15 +33,15 @@ const (
 	BootReply   = 2
 )
 
-// cookie begins the options (RFC 2131 §3).
+// cookie marks the beginning of the options (RFC 2131 §3).
 const cookie = 0x63825363
 
-// These are options of DHCP that boot clients and servers use (RFC 2132, RFC 3046, RFC 4578).
+// These are DHCP options that boot clients and servers use (RFC 2132, RFC 3046, RFC 4578).
 const (
 	OptionPad          = 0
-	OptionVendor       = 43 // vendor-specific information: encapsulated options of PXE
-	OptionAddress      = 50 // the address that a client requests
-	OptionOverload     = 52 // file and sname hold options
+	OptionVendor       = 43 // vendor-specific information, which contains the options of PXE
+	OptionAddress      = 50 // address that the client requests
+	OptionOverload     = 52 // says that the fields file and sname contain options
 	OptionMessageType  = 53
 	OptionServer       = 54 // server identifier
 	OptionVendorClass  = 60
@@ -49,7 +50,7 @@ const (
 	OptionUserClass    = 77
 	OptionRelayAgent   = 82
 	OptionArchitecture = 93
-	OptionMachineID    = 97 // UUID of the client
+	OptionMachineID    = 97 // UUID of the client machine
 	OptionIPXE         = 175
 	OptionEnd          = 255
 )
@@ -63,7 +64,7 @@ const (
 	Inform   = 8
 )
 
-// A Header has the fields of a packet before the options (RFC 2131 §2).
+// A Header holds the fields of a packet that come before the options (RFC 2131 §2).
 type Header struct {
 	Op, HType, HLen, Hops uint8
 	XID                   uint32
@@ -80,22 +81,23 @@ type Header struct {
 // MAC returns the client's hardware address.
 func (h *Header) MAC() MAC { return MakeMAC(h.HardwareAddr[:min(h.HLen, maxMAC)]) }
 
-// A Packet is a parsed DHCP packet. It refers to the bytes that were parsed.
+// A Packet is a parsed DHCP packet. It refers to the bytes that were parsed, and does not copy
+// them.
 type Packet struct {
 	Header
 
-	// areas hold the options, in the order of RFC 3396 §5: the options field, file, sname.
-	// The last two are empty unless option 52 says that they hold options.
+	// areas holds the fields that contain options, in the order of RFC 3396 §5: the options field,
+	// file, and sname. The last two are empty unless option 52 says that they contain options.
 	areas [3][]byte
 }
 
-// errNotDHCP is the error of Parse for bytes that do not begin as a DHCP packet does.
+// errNotDHCP is the error for bytes that do not begin like a DHCP packet.
 var errNotDHCP = errors.New("this is not a DHCP packet: it has no header with the cookie of RFC 2131")
 
-// Parse parses a DHCP packet. The option END may be missing. It returns an error for an option that
-// runs past the end of its field, a packet over [MaxRequest] bytes, a hardware address of more than
-// 16 bytes, and an invalid option 52. If file or sname hold options (RFC 2132 §9.3), Parse leaves
-// these fields of the Header empty.
+// Parse parses a DHCP packet. The option END may be missing. These are errors: an option that runs
+// past the end of its field, a packet of more than [MaxRequest] bytes, a hardware address of more
+// than 16 bytes, and an invalid option 52. If the field file or sname contains options (RFC 2132
+// §9.3), it is empty in the Header.
 func Parse(b []byte) (Packet, error) {
 	if len(b) > MaxRequest {
 		return Packet{}, fmt.Errorf("a DHCP packet of %d bytes is too long: %d are the most", len(b), MaxRequest)
@@ -125,7 +127,8 @@ func Parse(b []byte) (Packet, error) {
 	return p, p.readOverload(b)
 }
 
-// readOverload adds the options in file and sname, if there are any.
+// readOverload adds the options in the fields file and sname, if option 52 says that these contain
+// options.
 func (p *Packet) readOverload(b []byte) error {
 	value, ok := p.Option(OptionOverload)
 	if !ok {
@@ -147,7 +150,7 @@ func (p *Packet) readOverload(b []byte) error {
 	return nil
 }
 
-// setArea stores a field that holds options, without the bytes after END.
+// setArea stores a field that contains options, up to the option END.
 func (p *Packet) setArea(i int, area []byte) error {
 	for rest := area; ; {
 		var code uint8
@@ -163,8 +166,9 @@ func (p *Packet) setArea(i int, area []byte) error {
 	}
 }
 
-// NextOption cuts the first option off an area, without the padding before it. At the end of the
-// area, code is OptionEnd. ok is false if the option does not fit the area.
+// NextOption returns the first option of an area, without the padding before it, and the rest of
+// the area. At the end of the area, code is OptionEnd. ok is false if the option does not fit in
+// the area.
 func NextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
 	for len(area) > 0 && area[0] == OptionPad {
 		area = area[1:]
@@ -179,7 +183,7 @@ func NextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
 	return area[0], area[2:end], area[end:], true
 }
 
-// pieces yields the options in the order of the packet. An option that occurs several times is
+// pieces yields the options in the order of the packet. If an option occurs several times, it is
 // yielded each time.
 func (p *Packet) pieces(yield func(uint8, []byte) bool) {
 	for i, area := range p.areas {
@@ -196,8 +200,8 @@ func (p *Packet) pieces(yield func(uint8, []byte) bool) {
 	}
 }
 
-// Option returns the value of an option, and whether the packet has it. If the option
-// occurs several times, its values are joined (RFC 3396 §5); only then is memory allocated.
+// Option returns the value of an option, and whether the packet contains it. If the option occurs
+// several times, its values are joined (RFC 3396 §5); only in this case memory is allocated.
 func (p *Packet) Option(code uint8) (value []byte, ok bool) {
 	for c, piece := range p.pieces {
 		switch {
@@ -211,7 +215,8 @@ func (p *Packet) Option(code uint8) (value []byte, ok bool) {
 	return value, ok
 }
 
-// Options yields all options except 52, each once, in the order in which they begin.
+// Options yields each option of the packet once, except for option 52, in the order in which they
+// first occur.
 func (p *Packet) Options() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var seen [256]bool
@@ -227,7 +232,8 @@ func (p *Packet) Options() iter.Seq2[uint8, []byte] {
 	}
 }
 
-// Type returns the type of the message, or 0 if the message has no type, as in BOOTP.
+// Type returns the type of the message. It returns 0 if there is no valid type, as in a BOOTP
+// packet.
 func (p *Packet) Type() uint8 {
 	if value, _ := p.Option(OptionMessageType); len(value) == 1 {
 		return value[0]
@@ -250,8 +256,8 @@ func AppendHeader(b []byte, h *Header) []byte {
 	return binary.BigEndian.AppendUint32(b, cookie)
 }
 
-// AppendOption appends an option after a header. A value of more than 255 bytes becomes several
-// options with the same code (RFC 3396 §7).
+// AppendOption appends an option. A value of more than 255 bytes is split into several options with
+// the same code (RFC 3396 §7).
 func AppendOption(b []byte, code uint8, value []byte) []byte {
 	for len(value) > 255 {
 		b = append(append(b, code, 255), value[:255]...)
@@ -260,7 +266,8 @@ func AppendOption(b []byte, code uint8, value []byte) []byte {
 	return append(append(b, code, uint8(len(value))), value...)
 }
 
-// AppendEnd ends the options of a packet that begins at b[start], and pads it to [MinPacket].
+// AppendEnd appends the option END to the packet that begins at b[start], and pads the packet to
+// [MinPacket].
 func AppendEnd(b []byte, start int) []byte {
 	b = append(b, OptionEnd)
 	for len(b)-start < MinPacket {

@@ -11,13 +11,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// An advice holds the content of a server's configuration lines.
+// An advice holds the information from which the lines for a DHCP server are written.
 type advice struct {
 	addr   string
 	all    []Offering
-	hosts  []dhcp.MAC // machines that have their own offerings
+	hosts  []dhcp.MAC // machines that have offerings of their own
 	archs  []pxe.Arch
-	noHTTP bool // whether iPXE without HTTP gets a different offering
+	noHTTP bool // an iPXE without HTTP gets a different offering
 }
 
 func newAdvice(addr string, all []Offering) *advice {
@@ -34,22 +34,22 @@ func newAdvice(addr string, all []Offering) *advice {
 	return a
 }
 
-// has reports whether there is an offering for a class.
+// has reports whether there is an offering for clients of a class.
 func (a *advice) has(class pxe.Class) bool {
 	return slices.ContainsFunc(a.all, func(o Offering) bool { return o.Class == class })
 }
 
-// firmware lists the classes that an offering for [pxe.PXEClient] covers.
+// firmware lists the classes to which an offering for [pxe.PXEClient] applies.
 var firmware = []pxe.Class{pxe.PXEClient, pxe.UBoot}
 
 // number formats a value of option 93 in hexadecimal.
 func number(n uint16) string { return hex.EncodeToString(binary.BigEndian.AppendUint16(nil, n)) }
 
-// maxFile is the length of the longest name that fits in the field file of a DHCP packet, in
-// bytes.
+// maxFile is the length, in bytes, of the longest name that fits in the field file of a DHCP
+// packet.
 const maxFile = 127
 
-// colons formats bytes as 06:01:08.
+// colons formats bytes in hexadecimal, with colons, as in 06:01:08.
 func colons(b []byte) string {
 	var s strings.Builder
 	for i, c := range b {
@@ -61,8 +61,8 @@ func colons(b []byte) string {
 	return s.String()
 }
 
-// about returns lines that explain the configuration. others names the existing lines for boot
-// files that the administrator must remove.
+// about returns lines that explain the configuration. others names the settings for boot files that
+// the administrator must remove.
 func (a *advice) about(kind, others string) []string {
 	lines := []string{
 		"Boot files for boot clients, as \"haul boot\" offers them: from haul boot --advise " + kind + ".",
@@ -78,7 +78,7 @@ func (a *advice) about(kind, others string) []string {
 	return lines
 }
 
-// comment returns lines as comments, with a leading #.
+// comment returns the lines as comments, each with a leading #.
 func comment(lines []string) string {
 	var s strings.Builder
 	for _, l := range lines {

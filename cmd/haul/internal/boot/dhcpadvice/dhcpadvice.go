@@ -1,9 +1,9 @@
 // Package dhcpadvice writes configuration lines for a DHCP server. With these lines, the server
-// itself names the boot files that "haul boot" would name next to it. The package implements
+// itself offers the boot files that "haul boot" would offer next to it. The package implements
 // "haul boot --advise".
 //
 // The offerings come from [Offerings], which asks a [pxe.Server]. dnsmasq.go, isc.go and kea.go
-// each write lines for one server, and advice.go contains their common parts.
+// each write lines for one kind of server. advice.go contains their common parts.
 package dhcpadvice
 
 import (
@@ -20,7 +20,7 @@ var writers = map[string]func(*advice) string{"dnsmasq": dnsmasq, "isc": isc, "k
 func Servers() []string { return []string{"dnsmasq", "isc", "kea"} }
 
 // Write returns configuration lines for a kind of server. addr is the address at which clients
-// reach haul, and all are the offerings.
+// reach haul. all holds the offerings.
 func Write(server string, addr dhcp.Addr, all []Offering) (string, error) {
 	write, ok := writers[server]
 	if !ok {

@@ -9,9 +9,9 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// dnsmasq writes lines for dnsmasq, which assigns tags to clients by their options, and chooses
-// files by tags. It may evaluate the lines in any order, so no client may match the tags of two
-// files.
+// dnsmasq writes lines for dnsmasq. It assigns tags to clients by the options that they send, and
+// chooses files by tags. It may evaluate the lines in any order, so no client may have the tags of
+// two files.
 func dnsmasq(a *advice) string {
 	var s strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
@@ -64,7 +64,7 @@ func dnsmasq(a *advice) string {
 
 func hostTag(mac dhcp.MAC) string { return "haul-" + hex.EncodeToString(mac.Bytes()) }
 
-// tags returns the tags of the clients of an offering.
+// tags returns the tags that select the clients of an offering.
 func (a *advice) tags(o Offering) string {
 	var tags []string
 	switch o.Class {
@@ -94,7 +94,8 @@ func (a *advice) tags(o Offering) string {
 	return "tag:" + strings.Join(tags, ",tag:")
 }
 
-// dnsmasqText quotes a string if it contains a character that has a meaning in dnsmasq's file.
+// dnsmasqText quotes a string if it contains a character that has a special meaning in dnsmasq's
+// configuration.
 func dnsmasqText(s string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~/:%", r)

@@ -8,14 +8,15 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// iscOptions declares the options that ISC's dhcpd does not know.
+// iscOptions declares the options that ISC dhcpd does not know.
 const iscOptions = `option haul-architecture code 93 = string;
 option space ipxe;
 option ipxe-features code 175 = encapsulate ipxe;
 option ipxe.http code 19 = unsigned integer 8;
 `
 
-// isc writes one chain of conditions. dhcpd applies the first condition that holds.
+// isc writes lines for ISC dhcpd: a chain of conditions, of which dhcpd applies the first one that
+// is true.
 func isc(a *advice) string {
 	var s strings.Builder
 	s.WriteString(comment(a.about("isc", "filename, next-server")))
@@ -30,7 +31,8 @@ func isc(a *advice) string {
 		word = "elsif"
 	}
 	var host dhcp.MAC
-	// A machine that has its own rule gets nothing else.
+	// A machine that has a rule of its own gets nothing else, so this condition ends the chain for
+	// it.
 	last := func() {
 		if host != (dhcp.MAC{}) {
 			when(iscHost(host))
@@ -66,7 +68,7 @@ func (a *advice) iscCondition(o Offering) string {
 		case o.NoHTTP:
 			all = append(all, "not exists ipxe.http")
 		case a.noHTTP:
-			any = []string{"exists ipxe.http"} // earlier conditions handle clients without HTTP
+			any = []string{"exists ipxe.http"} // clients without HTTP are handled by an earlier condition
 		default:
 			any = append(any, "exists ipxe.http")
 		}
@@ -91,7 +93,7 @@ func (a *advice) iscCondition(o Offering) string {
 	return strings.Join(appendAny(all, any), "\n  and ")
 }
 
-// appendAny appends a condition that is true if one of the conditions in any holds.
+// appendAny appends a condition that is true if at least one of the conditions in any is true.
 func appendAny(all, any []string) []string {
 	switch len(any) {
 	case 0:
@@ -110,7 +112,7 @@ func iscArch(arch pxe.Arch) (any []string) {
 	return any
 }
 
-// iscPi returns a condition that is true for a Raspberry Pi, which may claim to have a BIOS.
+// iscPi returns a condition that is true for a Raspberry Pi, even if it claims to have a BIOS.
 func iscPi() string {
 	var boards []string
 	for _, vendor := range dhcp.PiVendors {

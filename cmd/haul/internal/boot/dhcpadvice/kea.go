@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// A keaClass is an object of "client-classes".
+// A keaClass is an element of "client-classes" in the configuration of Kea.
 type keaClass struct {
 	Name       string      `json:"name"`
 	Comment    string      `json:"comment,omitempty"`
@@ -35,7 +35,7 @@ type keaDef struct {
 	Type string `json:"type"`
 }
 
-// kea writes classes for Kea. A client is in at most one class that names a file.
+// kea writes client classes for Kea. A client belongs to at most one class that names a file.
 func kea(a *advice) string {
 	classes := []keaClass{{Name: "haul-ipxe", Comment: strings.Join(a.about("kea", "boot-file-name, next-server"), " "), Test: keaIPXE}}
 	if len(a.hosts) > 0 {
@@ -75,7 +75,7 @@ func keaArch(arch pxe.Arch) string {
 	return "(" + strings.Join(any, " or ") + ")"
 }
 
-// keaPi returns a condition that is true for a Raspberry Pi, which may claim to have a BIOS.
+// keaPi returns a condition that is true for a Raspberry Pi, even if it claims to have a BIOS.
 func keaPi() string {
 	var boards []string
 	for _, vendor := range dhcp.PiVendors {

@@ -12,33 +12,35 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// An Offering holds the options that certain clients get under [pxe.Rules]. A DHCP server that
-// offers the same options lets them boot without this server: see [Offerings].
+// An Offering holds the options that certain clients get under [pxe.Rules]. If a DHCP server offers
+// the same options, the clients can boot without this server: see [Offerings].
 type Offering struct {
-	MAC dhcp.MAC // MAC of the client; zero for all clients that have no Offering with their own MAC
+	// MAC is the MAC of the client. If it is zero, the Offering is for all clients whose MAC has no
+	// Offering of its own.
+	MAC dhcp.MAC
 
-	// Class is the class of the clients; PXEClient stands for UBoot as well. With NoClass the
-	// clients get nothing.
+	// Class is the class of the clients. PXEClient includes UBoot. NoClass means that the clients
+	// get nothing.
 	Class pxe.Class
-	Arch  pxe.Arch // architecture of the clients; UnknownArch for all
+	Arch  pxe.Arch // architecture of the clients; UnknownArch means all
 
-	// NoHTTP marks the Offering for iPXE without HTTP. If no Offering has this mark, such an iPXE
-	// gets the same options as any other iPXE.
+	// NoHTTP means that the Offering is for iPXE without HTTP. If NoHTTP is not set in any
+	// Offering, such an iPXE gets the same options as every other iPXE.
 	NoHTTP bool
 
-	File        string // option 67: a name on this server, or a URL; empty if there is no file
+	File        string // option 67: a name on this server, or a URL; "" if there is no file
 	TFTPServer  string // option 66
-	VendorClass string // option 60; empty if the clients do not need it from a DHCP server
-	Vendor      []byte // option 43; empty if the clients do not need it from a DHCP server
+	VendorClass string // option 60; "" if the clients do not need it from a DHCP server
+	Vendor      []byte // option 43; nil if the clients do not need it from a DHCP server
 }
 
 // Offerings returns the options that clients of each kind get from a [pxe.Server] with this
-// address. The offerings for single machines come first, in the order of their MACs. A machine that
-// gets the same options as all others is left out.
+// address. The offerings for single machines come first, in the order of their MACs. If a machine
+// gets the same options as all others, it has no Offering of its own.
 //
-// A Server sends an iPXE that lacks a feature to a better iPXE first. The Offering holds the
-// options that the client gets after that, because a DHCP server does not remember which clients it
-// has redirected.
+// A Server first sends an iPXE that lacks a feature to a better iPXE. A DHCP server cannot do that,
+// because it does not remember which clients it has redirected. So the Offering holds the options
+// that such an iPXE gets after the redirect.
 func Offerings(r pxe.Rules, server dhcp.Addr) ([]Offering, error) {
 	s, err := pxe.NewServer(r)
 	if err != nil {
@@ -68,7 +70,7 @@ func Offerings(r pxe.Rules, server dhcp.Addr) ([]Offering, error) {
 	return append(all, common...), nil
 }
 
-// strangerMAC returns a MAC for which there is no rule.
+// strangerMAC returns a MAC that has no rule in r.
 func strangerMAC(r pxe.Rules) dhcp.MAC {
 	for n := uint32(0); ; n++ {
 		mac := dhcp.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, n))
@@ -78,14 +80,14 @@ func strangerMAC(r pxe.Rules) dhcp.MAC {
 	}
 }
 
-// An asker asks a server in the role of machines of all kinds.
+// An asker sends requests to a pxe.Server as if it were machines of all kinds.
 type asker struct {
 	*pxe.Server
 	addr dhcp.Addr
 	now  time.Time
 }
 
-// all returns the offerings for a machine that sends requests as each kind in turn.
+// all returns the offerings for a MAC, by sending a request as each kind of machine.
 func (q *asker) all(mac dhcp.MAC) (all []Offering) {
 	starts := dhcp.AppendOption(nil, dhcp.FeatureEFI, []byte{1})
 	without := q.class(pxe.IPXE, starts, mac)
@@ -101,19 +103,19 @@ func (q *asker) all(mac dhcp.MAC) (all []Offering) {
 	return all
 }
 
-// class returns the offerings for a machine of a class, for each architecture. features are the
-// features of iPXE.
+// class returns the offerings for machines of a class, for each architecture. features holds the
+// features that iPXE sends.
 func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Offering) {
 	for arch := range pxe.NumArchs {
 		if (class == pxe.Pi) != (arch == pxe.RaspberryPi) {
-			continue // only a Raspberry Pi has its architecture
+			continue // the class Pi and the architecture RaspberryPi occur only together
 		}
 		o, ok := q.ask(class, arch, features, mac)
 		switch {
 		case !ok:
 		case arch == pxe.UnknownArch || class == pxe.Pi:
 			o.Arch = pxe.UnknownArch
-			return []Offering{o} // the offering does not depend on the architecture
+			return []Offering{o} // it does not depend on the architecture, so one Offering is enough
 		default:
 			all = append(all, o)
 		}
@@ -121,16 +123,16 @@ func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Off
 	return all
 }
 
-// ask asks the server in the role of one machine.
+// ask sends requests as one kind of machine, and returns the offering.
 func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MAC) (o Offering, ok bool) {
 	h := dhcp.Header{Op: dhcp.BootRequest, HType: 1}
 	h.HLen = uint8(copy(h.HardwareAddr[:], mac.Bytes()))
-	number := uint16(math.MaxUint16) // unknown
+	number := uint16(math.MaxUint16) // not the number of any architecture
 	if numbers := arch.Numbers(); len(numbers) > 0 {
 		number = numbers[0]
 	}
 	var a pxe.Answer
-	// The second answer is used, because the first may send iPXE to a better iPXE.
+	// Use the second answer, because the first one may redirect iPXE to a better iPXE.
 	for h.XID = range uint32(2) {
 		request := dhcp.AppendOption(dhcp.AppendHeader(nil, &h), dhcp.OptionMessageType, []byte{dhcp.Discover})
 		request = dhcp.AppendOption(request, dhcp.OptionArchitecture, binary.BigEndian.AppendUint16(nil, number))
@@ -138,7 +140,7 @@ func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MA
 		if class == pxe.IPXE {
 			request = dhcp.AppendOption(request, dhcp.OptionIPXE, features)
 		}
-		q.now = q.now.Add(time.Second) // so that the server's bounds on requests per second are not reached
+		q.now = q.now.Add(time.Second) // so that the server's limits per second do not apply
 		a = q.Handle(q.now, dhcp.AppendEnd(request, 0), pxe.Arrival{Port: dhcp.PortServer, FromPort: dhcp.PortClient, Server: q.addr}, nil)
 	}
 	if a.Reason != pxe.Answered {

@@ -18,36 +18,38 @@ import (
 const (
 	clientPort = 68
 
-	// askAgain is how long to wait for an answer before sending a request again, because it may
-	// have been lost.
+	// askAgain is how long Ask waits for an answer before it repeats a request, because the request
+	// or the answer may have been lost.
 	askAgain = time.Second
 
-	// maxOffers is the number of answers at which the wait ends. A network has only a few
-	// servers.
+	// maxOffers is the number of answers after which Ask stops waiting for more. A network has only
+	// a few servers.
 	maxOffers = 64
 )
 
-// An Offer is an answer that a machine would get.
+// An Offer is an answer that a machine would get from a server.
 type Offer struct {
-	Server  netip.Addr     // the server that the answer names: option 54, or else its source
-	From    netip.AddrPort // its source
-	Address netip.Addr     // the address that the answer gives to the machine; zero if it gives no address
-	Next    netip.Addr     // the server of the boot file: siaddr, option 66, or the source
-	File    string         // the boot file, or its URL; "" if the answer names no file
+	Server  netip.Addr     // server that the answer names in option 54, or else its source address
+	From    netip.AddrPort // source address and port of the answer
+	Address netip.Addr     // address that the answer assigns to the machine; zero if it assigns no address
+	Next    netip.Addr     // server of the boot file: siaddr, option 66, or the source address
+	File    string         // name or URL of the boot file; "" if the answer names no file
 	Class   string         // "PXEClient", "HTTPClient", or ""
-	Direct  bool           // whether it directs the machine to its file: option 43.6 has bit 3 (PXE 2.1, table 2-1)
-	Menu    bool           // whether option 43 contains a boot menu
+	// Direct says that the machine must take the file of this answer: suboption 6 of option 43 has
+	// bit 3 set (PXE 2.1, table 2-1).
+	Direct bool
+	Menu   bool // option 43 contains a boot menu
 }
 
-// Boots reports whether the answer is for boot clients.
+// Boots reports whether the answer is meant for boot clients.
 func (o *Offer) Boots() bool { return o.Class != "" || o.File != "" }
 
-// Redirects reports whether firmware asks port 4011 of the server for its file.
+// Redirects reports whether firmware must ask port 4011 of the server for its file.
 func (o *Offer) Redirects() bool { return o.Class == "PXEClient" && !o.Direct }
 
-// Ask broadcasts a DISCOVER as a machine would, on the interface by, and returns the answers that
-// arrive within the time wait. It requires root, or CAP_NET_BIND_SERVICE and, while a DHCP client
-// runs, also CAP_NET_RAW.
+// Ask broadcasts a DISCOVER on interface `by`, as a machine of kind k would, and returns the
+// answers that arrive within the duration wait. It requires root, or CAP_NET_BIND_SERVICE; while a
+// DHCP client is running, it requires CAP_NET_RAW too.
 func Ask(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, wait time.Duration) ([]Offer, error) {
 	s, err := openSocket(ctx, clientPort, true)
 	if err != nil {
@@ -64,7 +66,7 @@ func Ask(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, wait time.Dura
 }
 
 // AskBoot asks port 4011 of a server for the boot file, as a machine does after a redirect. It uses
-// this computer's address. The result is empty if the server does not answer.
+// this computer's own address. If the server does not answer, the result is empty.
 func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server netip.Addr, wait time.Duration) ([]Offer, error) {
 	own := by.address(server)
 	var lc net.ListenConfig
@@ -81,7 +83,7 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server net
 	packet := k.appendRequest(nil, dhcp.Request, mac, xid, own.As4())
 	d := departure{from: own, to: netip.AddrPortFrom(server, dhcp.PortPXE)}
 	if by.contains(server) {
-		d.index = by.Index // otherwise a packet to a server on this computer would be sent by loopback
+		d.index = by.Index // otherwise, a packet to a server on this computer would go through the loopback interface
 	}
 	send := func() error { return s.sendOne(packet, d) }
 	return collect(ctx, s, wait, 1, send, func(p *dhcp.Packet, _ arrival) bool {
@@ -89,9 +91,9 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server net
 	})
 }
 
-// collect sends a packet, and gathers matching answers until the time is over or it has gathered
-// limit of them. It sends the packet again until the first answer arrives, but not after that,
-// because a server may answer the same machine differently the second time.
+// collect sends a packet, and collects matching answers until the time is over or limit answers
+// have arrived. Until the first answer, it repeats the packet. After that it does not, because a
+// server may answer the same machine differently the second time.
 func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send func() error, fits func(*dhcp.Packet, arrival) bool) (offers []Offer, err error) {
 	again := time.Now()
 	end := again.Add(wait)
@@ -140,7 +142,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// readOffer reads the parts of an answer that a machine uses.
+// readOffer extracts from an answer what a machine uses.
 func readOffer(p *dhcp.Packet, from netip.AddrPort) Offer {
 	o := Offer{Server: from.Addr(), From: from, Next: from.Addr()}
 	addr := func(a dhcp.Addr) (netip.Addr, bool) { return netip.AddrFrom4(a), a != dhcp.Addr{} }
@@ -173,7 +175,7 @@ func readOffer(p *dhcp.Packet, from netip.AddrPort) Offer {
 	return o
 }
 
-// readVendor reads the options of PXE in option 43.
+// readVendor parses the PXE options in option 43.
 func readVendor(v []byte) (direct, menu bool) {
 	for len(v) >= 2 && v[0] != dhcp.OptionEnd {
 		if v[0] == dhcp.OptionPad {
@@ -195,7 +197,7 @@ func readVendor(v []byte) (direct, menu bool) {
 	return direct, menu
 }
 
-// RandomMAC returns a locally administered hardware address, which no card has.
+// RandomMAC returns a random, locally administered hardware address, which no network card has.
 func RandomMAC() dhcp.MAC {
 	n := rand.Uint64()
 	return dhcp.MakeMAC([]byte{0x02, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32)})

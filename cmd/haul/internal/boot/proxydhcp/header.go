@@ -5,17 +5,17 @@ import (
 	"net/netip"
 )
 
-// headerLen is the length of a UDP header: RFC 768.
+// headerLen is the length of a UDP header in bytes (RFC 768).
 const headerLen = 8
 
-// A header is the header of a UDP datagram. The checksum is not verified, because on a local
-// network the network cards may not have filled it in.
+// A header is the header of a UDP datagram. The checksum is not verified: on the local network it
+// may be missing, because network cards were to fill it in.
 type header struct {
 	from, to uint16
-	length   int // length of the header and the data after it
+	length   int // number of bytes of the header and the data
 }
 
-// parseHeader reads the header of a datagram, and reports whether the datagram is complete.
+// parseHeader parses the header of a datagram, and reports whether the datagram is complete.
 func parseHeader(datagram []byte) (h header, whole bool) {
 	if len(datagram) < headerLen {
 		return h, false
@@ -51,10 +51,10 @@ func checksum(datagram []byte, from, to netip.Addr) uint16 {
 	if got := ^uint16(sum); got != 0 {
 		return got
 	}
-	return 0xffff // 0 means that there is no checksum
+	return 0xffff // because 0 would mean that there is no checksum
 }
 
-// add adds the 16-bit words of b to sum. The last word may have only one byte.
+// add adds the 16-bit words of b to sum. If the last byte has no partner, it is padded with a zero.
 func add(sum uint32, b []byte) uint32 {
 	for ; len(b) > 1; b = b[2:] {
 		sum += uint32(binary.BigEndian.Uint16(b))

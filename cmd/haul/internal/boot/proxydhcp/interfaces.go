@@ -18,16 +18,17 @@ type Interface struct {
 	Name  string
 	Index int
 
-	// Broadcasts reports whether the interface reaches several machines, which may boot. A tunnel
-	// does not.
+	// Broadcasts says that the interface reaches several machines, which may be boot clients. A
+	// tunnel does not.
 	Broadcasts bool
 
-	// Prefixes are the interface's IPv4 networks, with the address of this machine in each.
+	// Prefixes holds this machine's IPv4 addresses on the interface, each with the length of its
+	// network's prefix.
 	Prefixes []netip.Prefix
 }
 
-// address returns an address of this machine that a peer can reach. If the peer is in none of the
-// networks, it returns the first address.
+// address returns an address of this machine that the peer can reach: the one in the peer's network
+// or, if the peer is not in any of the networks, the first one.
 func (i Interface) address(peer netip.Addr) netip.Addr {
 	for _, p := range i.Prefixes {
 		if p.Contains(peer) {
@@ -37,7 +38,7 @@ func (i Interface) address(peer netip.Addr) netip.Addr {
 	return i.Prefixes[0].Addr()
 }
 
-// contains reports whether an address belongs to a host on one of the interface's networks.
+// contains reports whether an address can belong to a host in one of the interface's networks.
 func (i Interface) contains(a netip.Addr) bool {
 	return slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) && !isBroadcast(p, a) })
 }
@@ -47,8 +48,8 @@ func (i Interface) broadcasts(a netip.Addr) bool {
 	return slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) && isBroadcast(p, a) })
 }
 
-// isBroadcast reports whether an address reaches all hosts of its network (RFC 919 §7). Some
-// kernels treat the lowest address of a network as a broadcast address as well.
+// isBroadcast reports whether an address reaches all hosts of network p (RFC 919 §7). The lowest
+// address counts too, because some kernels treat it as a broadcast address.
 func isBroadcast(p netip.Prefix, a netip.Addr) bool {
 	hosts := uint32(1)<<(32-p.Bits()) - 1
 	if p.Bits() > 30 {
@@ -59,28 +60,28 @@ func isBroadcast(p netip.Prefix, a netip.Addr) bool {
 	return host == 0 || host == hosts
 }
 
-// These constants say how often the list of interfaces is read. newInterface applies while packets
+// These are intervals at which the list of interfaces is read. newInterface applies while packets
 // arrive on an interface that is not in the list.
 const (
 	interfacesEvery = 5 * time.Second
 	newInterface    = time.Second
 )
 
-// interfaces holds the interfaces on which a server answers. They may disappear and reappear. Any
-// goroutine may call the methods; only refresh and follow wait for the system.
+// interfaces holds the interfaces on which a server answers. Interfaces may disappear and reappear.
+// Any goroutine may call the methods. Only refresh and follow wait for the system.
 type interfaces struct {
-	names []string // empty means all but loopback
+	names []string // names to answer on; empty means all interfaces but loopback
 	list  func() ([]Interface, error)
 
 	mu      sync.Mutex
-	all     []Interface // mu
-	read    time.Time   // mu: when the latest reading began
-	reading bool        // mu
+	all     []Interface // guarded by mu
+	read    time.Time   // when the last reading began; guarded by mu
+	reading bool        // a goroutine is reading the list; guarded by mu
 }
 
-// find returns an interface by its index. If the interface is not in the list, find starts to read
-// the list in the background and returns false, so it does so for the first packet on a new
-// interface.
+// find returns an interface by its index. If the index is not in the list, find starts to read the
+// list again in the background, and returns false. So the first packet on a new interface gets no
+// answer.
 func (t *interfaces) find(index int, now time.Time) (Interface, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +93,8 @@ func (t *interfaces) find(index int, now time.Time) (Interface, bool) {
 	return found, ok
 }
 
-// follow reads the list again and again until done is closed. Without that, the first packet after
-// a quiet time could get an outdated address of this machine.
+// follow reads the list again and again until done is closed. Otherwise, after a quiet time, the
+// first packet could be answered with an outdated address of this machine.
 func (t *interfaces) follow(done <-chan struct{}) {
 	for {
 		select {
@@ -105,7 +106,7 @@ func (t *interfaces) follow(done <-chan struct{}) {
 	}
 }
 
-// refresh reads the list, unless another goroutine is reading it.
+// refresh reads the list, unless another goroutine is already reading it.
 func (t *interfaces) refresh() {
 	t.mu.Lock()
 	busy := t.reading
@@ -119,12 +120,12 @@ func (t *interfaces) refresh() {
 	all, err := t.list()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.reading = false; err == nil { // after an error the old list stays
+	if t.reading = false; err == nil { // if there was an error, keep the old list
 		t.all = all
 	}
 }
 
-// lookUp finds an interface in the present list. The caller holds mu.
+// lookUp finds an interface in the current list. The caller holds mu.
 func (t *interfaces) lookUp(index int) (Interface, bool) {
 	at := slices.IndexFunc(t.all, func(i Interface) bool { return i.Index == index })
 	if at < 0 || len(t.names) > 0 && !slices.Contains(t.names, t.all[at].Name) {
@@ -133,16 +134,16 @@ func (t *interfaces) lookUp(index int) (Interface, bool) {
 	return t.all[at], true
 }
 
-// broadcasts reports whether an address is a broadcast address of a network of this machine.
+// broadcasts reports whether an address is a broadcast address of one of this machine's networks.
 func (t *interfaces) broadcasts(a netip.Addr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.ContainsFunc(t.all, func(i Interface) bool { return i.broadcasts(a) })
 }
 
-// Interfaces returns the interfaces with these names that are up and have an IPv4 address; without
-// names, it returns all but loopback. If a name does not exist, or there is no interface, it
-// returns an error.
+// Interfaces returns the interfaces with these names that are up and have an IPv4 address. Without
+// names, it returns all such interfaces except loopback. It returns an error if a name does not
+// exist, or if there is no such interface.
 func Interfaces(names []string) ([]Interface, error) {
 	all, err := listInterfaces()
 	if err != nil {
@@ -186,7 +187,7 @@ func listInterfaces() ([]Interface, error) {
 	return all, nil
 }
 
-// linkNames returns a list of interfaces with their addresses.
+// linkNames returns the names of interfaces, each with its first address, as one string.
 func linkNames(links []Interface) string {
 	var names []string
 	for _, l := range links {

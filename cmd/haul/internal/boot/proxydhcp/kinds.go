@@ -8,20 +8,20 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A Kind is a kind of machine that boots, as the machine's packets show it to a server.
+// A Kind is a kind of boot machine, described by what it sends to a server.
 type Kind struct {
-	Name string // in settings, such as "x64"
-	Text string // for people, such as "UEFI x64"
+	Name string // name in settings, such as "x64"
+	Text string // name for people, such as "UEFI x64"
 
-	vendor string // option 60; empty if it is not sent
+	vendor string // option 60; "" if it is not sent
 	arch   uint16 // option 93
-	id     string // option 97 after its type; "" means 16 zero bytes
+	id     string // option 97 after its first byte; "" means 16 zero bytes
 	ipxe   []byte // option 175
 }
 
-// Kinds lists the kinds of machines that [Ask] can imitate. Their classes are those that firmware
-// sends (PXE 2.1 §2.2.3, UEFI 2.10 §24.7.3), and their iPXE features are the features of a build
-// with HTTP.
+// Kinds lists the kinds of machines that [Ask] can imitate. The vendor classes are those of real
+// firmware (PXE 2.1 §2.2.3, UEFI 2.10 §24.7.3). The iPXE features are those of an iPXE that
+// supports HTTP.
 var Kinds = []Kind{
 	{Name: "bios", Text: "BIOS", vendor: "PXEClient:Arch:00000:UNDI:002001", arch: 0},
 	{Name: "x64", Text: "UEFI x64", vendor: "PXEClient:Arch:00007:UNDI:003016", arch: 7},
@@ -32,7 +32,7 @@ var Kinds = []Kind{
 	{Name: "pi", Text: "Raspberry Pi", vendor: "PXEClient:Arch:00000:UNDI:002001", arch: 0, id: "RPi4\x14\x31\xd0\x03\x32\x00\x00\x00\x10\x00\x00\x00"},
 }
 
-// ParseKind reads the name of a kind.
+// ParseKind returns the kind with that name.
 func ParseKind(name string) (Kind, error) {
 	var names []string
 	for _, k := range Kinds {
@@ -47,12 +47,12 @@ func ParseKind(name string) (Kind, error) {
 // HTTP reports whether a machine of this kind fetches its first file by HTTP.
 func (k Kind) HTTP() bool { return strings.HasPrefix(k.vendor, "HTTPClient") }
 
-// IPXE reports whether a machine of this kind runs iPXE, which needs scripts and no further boot
-// file.
+// IPXE reports whether a machine of this kind runs iPXE. Such a machine needs a script, and no
+// further boot file.
 func (k Kind) IPXE() bool { return k.ipxe != nil }
 
-// appendRequest appends a packet of a machine: a DISCOVER, or the REQUEST that goes to port 4011.
-// addr is the address of the machine, or zero before it has one.
+// appendRequest appends a packet that a machine of this kind sends: a DISCOVER, or a REQUEST to
+// port 4011. addr is the machine's address; it is zero before the machine has one.
 func (k Kind) appendRequest(b []byte, kind uint8, mac dhcp.MAC, xid uint32, addr dhcp.Addr) []byte {
 	const ethernet, broadcast = 1, 0x8000
 	start := len(b)

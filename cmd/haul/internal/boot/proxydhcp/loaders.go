@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// loaderNames lists the names of boot files, the best first: iPXE with a signed shim, iPXE with
-// its own drivers, and iPXE that uses the firmware's drivers.
+// loaderNames lists the known names of boot files, the best first: iPXE with a signed shim, iPXE
+// with its own drivers, and iPXE that uses the drivers of the firmware.
 var loaderNames = map[pxe.Arch][]string{
 	pxe.BIOS:        {"undionly.kpxe", "undionly.kkpxe"},
 	pxe.X64:         {"ipxe-shimx64.efi", "ipxe.efi", "snponly.efi"},
@@ -22,8 +22,8 @@ var loaderNames = map[pxe.Arch][]string{
 	pxe.LoongArch64: {"ipxe-loong64.efi"},
 }
 
-// findLoaders returns the boot file that a store has for each architecture. If the search fails for
-// some architectures, it returns an error, and for these architectures the files in before.
+// findLoaders searches a store for the boot file of each architecture. If the search fails for some
+// architectures, it returns an error, and for these architectures the boot files in before.
 func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]string) (found map[pxe.Arch]string, failed error) {
 	found = map[pxe.Arch]string{}
 	for arch, names := range loaderNames {
@@ -38,11 +38,11 @@ func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]str
 	return found, failed
 }
 
-// secondStages are files that boot files load from their own directory.
+// secondStages lists files that boot files themselves load from their directory.
 var secondStages = []string{"grubx64.efi", "grubaa64.efi", "grubia32.efi"}
 
-// bootFiles returns a view of a store that shows only boot files: the files in the settings, and
-// files with the known names.
+// bootFiles returns a view of a store that shows only boot files: those that the settings name, and
+// those with known names.
 func (s *Settings) bootFiles(files store.Store) store.Store {
 	b := &bootFiles{files: files, names: map[string]bool{}}
 	add := func(names ...string) {
@@ -71,7 +71,7 @@ func (s *Settings) bootFiles(files store.Store) store.Store {
 	return b
 }
 
-// bootFiles is a view of a store with some of its files.
+// bootFiles is a view of a store that shows only the files in names.
 type bootFiles struct {
 	unlisted
 	files store.Store
@@ -92,8 +92,8 @@ func (b *bootFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return b.files.Stat(ctx, name)
 }
 
-// firstFile returns the first of the names that is a regular file of a store, or "" if there is no
-// such file.
+// firstFile returns the first of the names that is a regular file in the store. It returns "" if
+// there is no such file.
 func firstFile(ctx context.Context, files store.Store, names []string) (string, error) {
 	for _, name := range names {
 		info, err := files.Stat(ctx, name)
@@ -107,10 +107,10 @@ func firstFile(ctx context.Context, files store.Store, names []string) (string, 
 	return "", nil
 }
 
-// unlisted implements the methods that all read-only stores without a listing share.
+// unlisted has the methods that are the same for all read-only stores without listings.
 type unlisted struct{}
 
-// Capabilities returns only a ReadDir that lists an empty directory.
+// Capabilities returns only ReadDir, which returns an empty list.
 func (u unlisted) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: u.readDir} }
 
 func (unlisted) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {

@@ -13,13 +13,13 @@ import (
 	"github.com/haul-project/haul/internal/linequeue"
 )
 
-// maxLines bounds the log lines per second about boot clients that get no answer, or whose answer
-// cannot be sent. Strangers determine how many clients there are and how often they send requests.
-// Further lines are left out, and counted in one line.
+// maxLines is the largest number of log lines per second about boot clients that get no answer, or
+// whose answer cannot be sent. The limit is needed because anyone on the network can send such
+// requests. Further lines are left out, and their number is logged.
 const maxLines = 20
 
-// An eventLog logs and counts the packets of boot clients and their results. It logs other DHCP
-// clients only with trace.
+// An eventLog logs and counts the packets of boot clients, and what became of them. Packets of
+// other DHCP clients are logged only if trace is set.
 type eventLog struct {
 	*linequeue.Log
 	left   linequeue.RateLimited // lines that were left out
@@ -30,8 +30,8 @@ type eventLog struct {
 	unanswered [pxe.NumReasons]atomic.Int64
 
 	mu     sync.Mutex
-	second time.Time // mu: when the count of lines began
-	lines  int       // mu
+	second time.Time // when lines was last reset; guarded by mu
+	lines  int       // number of lines since then; guarded by mu
 }
 
 func newEventLog(log *slog.Logger, trace, dryRun bool) *eventLog {
@@ -39,7 +39,7 @@ func newEventLog(log *slog.Logger, trace, dryRun bool) *eventLog {
 	return &eventLog{Log: q, left: linequeue.RateLimited{Log: q, Message: "boot: lines left out", Unit: "packets"}, trace: trace, dryRun: dryRun}
 }
 
-// report logs and counts a packet.
+// report logs a packet and counts it.
 func (l *eventLog) report(e Event) {
 	a := &e.Answer
 	result, level := "offered", slog.LevelInfo
@@ -54,8 +54,8 @@ func (l *eventLog) report(e Event) {
 	default:
 		l.replies[a.Client.Arch][a.Form].Add(1)
 	}
-	// A boot client also sends packets, such as REQUEST, to its DHCP server. These packets need no
-	// answer from this server.
+	// A boot client also sends packets to its DHCP server, such as a REQUEST. This server need not
+	// answer them.
 	boots := a.Client.Class != pxe.NoClass && a.Reason != pxe.NotDiscover
 	if !boots && !l.trace || !l.takes(e) {
 		return
@@ -79,10 +79,10 @@ func (l *eventLog) report(e Event) {
 	l.Say(level, "boot", attrs...)
 }
 
-// staged logs that a machine has reached another stage. file names the requested file that caused
-// this, if any.
+// staged logs that a machine has reached another stage. file is the name of the requested file that
+// caused this; "" if no request did.
 func (l *eventLog) staged(m pxe.Machine, file string) {
-	// Whole rooms of machines may become stuck at once. Lines about requested files are not bounded
+	// A whole room of machines may get stuck at once. Lines about requested files are not limited
 	// here.
 	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) {
 		return
@@ -100,8 +100,8 @@ func (l *eventLog) staged(m pxe.Machine, file string) {
 	l.Say(level, "boot", attrs...)
 }
 
-// takes reports whether another line may be logged in this second. Lines about answers are always
-// allowed, because package pxe bounds the answers.
+// takes reports whether a line about e may be logged now. A line about an answer always may,
+// because package pxe limits the number of answers.
 func (l *eventLog) takes(e Event) bool {
 	cause := e.Answer.Reason.String()
 	switch {
@@ -115,7 +115,7 @@ func (l *eventLog) takes(e Event) bool {
 	return l.takesLine(cause, e.Answer.MAC)
 }
 
-// takesLine does the same as takes, for lines that nothing else bounds.
+// takesLine is like takes, for lines that nothing else limits.
 func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,13 +129,13 @@ func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	return false
 }
 
-// Close flushes the queued lines.
+// Close writes the lines that are still queued.
 func (l *eventLog) Close() {
 	l.left.Flush()
 	l.Log.Close()
 }
 
-// registerMetrics adds the counters, and the machines by stage.
+// registerMetrics registers the counters, and the numbers of machines at each stage.
 func (l *eventLog) registerMetrics(r *meter.Registry, srv *Server) {
 	for arch := range l.replies {
 		for form := range l.replies[arch] {

@@ -13,11 +13,12 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// maxMemory bounds the memory that is passed to a successor, in bytes. It has room for about the
-// latest 3,000 machines.
+// maxMemory is the largest size, in bytes, of the memory that is passed to a successor. It is
+// enough for the latest 3,000 machines or so.
 const maxMemory = 1 << 20
 
-// appendMemory appends the remembered machines: JSON, one line for each machine, the latest first.
+// appendMemory appends the remembered machines as JSON: one line for each machine, the latest
+// machine first.
 func (s *Server) appendMemory(b []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,8 +32,8 @@ func (s *Server) appendMemory(b []byte) []byte {
 	return b
 }
 
-// restore takes over the memory of a predecessor. It skips lines that it cannot read, and returns
-// an error with their number. A predecessor may be another version, or faulty.
+// restore takes over the memory of a predecessor. It skips lines that it cannot use, and returns an
+// error with their number: the predecessor may be of another version, or have a bug.
 func (s *Server) restore(memory []byte) error {
 	var all []pxe.Memory
 	var wrong error
@@ -60,8 +61,8 @@ func (s *Server) restore(memory []byte) error {
 	return fmt.Errorf("%d of %d machines are not remembered: %w", bad, lines, wrong)
 }
 
-// readMemory reads the file that a predecessor has filled by appendMemory. It reads only a regular
-// file, because reading another kind of file could block.
+// readMemory reads the file that a predecessor wrote with appendMemory. It refuses anything but a
+// regular file, because reading that could block.
 func readMemory(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	switch {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryFile returns a file in memory with this content. A confined process may be unable to create
-// another kind of file.
+// memoryFile returns a file in memory with this content. A process whose access to files is
+// restricted may be unable to create any other kind of file.
 func memoryFile(content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("haul-boot", unix.MFD_CLOEXEC)
 	if err != nil {

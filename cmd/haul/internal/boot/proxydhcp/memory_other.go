@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// memoryFile returns an error, because it is supported only on Linux.
+// memoryFile returns an error, because files in memory are supported on Linux only.
 func memoryFile([]byte) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// networks returns the IPv4 networks of all interfaces, by interface index, with the address of
-// this machine in each. It asks the kernel only once. Package net asks once for each interface, and
-// gets all addresses each time, which takes 0.3 s with 800 interfaces.
+// networks returns this machine's IPv4 addresses on all interfaces, with the lengths of their
+// networks' prefixes, by interface index. It asks the kernel only once. Package net asks once for
+// each interface, and gets all addresses each time, which takes 0.3 s with 800 interfaces.
 func networks([]net.Interface) (map[int][]netip.Prefix, error) {
 	list, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_INET)
 	if err != nil {
@@ -29,7 +29,7 @@ func networks([]net.Interface) (map[int][]netip.Prefix, error) {
 		if err != nil {
 			return nil, os.NewSyscallError("read an address of netlink", err)
 		}
-		// struct ifaddrmsg: family, bits of the network, flags, scope, index.
+		// struct ifaddrmsg: family, length of the prefix, flags, scope, index.
 		bits, index := int(m.Data[1]), int(binary.NativeEndian.Uint32(m.Data[4:]))
 		for _, a := range attrs {
 			if a.Attr.Type == syscall.IFA_LOCAL && len(a.Value) == net.IPv4len {

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// networks returns the IPv4 networks of the given interfaces, by interface index, with the address
-// of this machine in each.
+// networks returns this machine's IPv4 addresses on the given interfaces, with the lengths of their
+// networks' prefixes, by interface index.
 func networks(system []net.Interface) (map[int][]netip.Prefix, error) {
 	all := map[int][]netip.Prefix{}
 	for _, s := range system {

@@ -16,18 +16,19 @@ import (
 )
 
 const (
-	// scriptsHold is how long a generated script is kept. After that time, the menu shows new
-	// entries.
+	// scriptsHold is how long a generated script is kept. After that it is generated again, so the
+	// menu shows new entries.
 	scriptsHold = 2 * time.Second
 
-	// menuTime bounds the time to read files for a menu.
+	// menuTime limits the time to read the files for a menu.
 	menuTime = 10 * time.Second
 )
 
-// AddFiles adds to each served store the other files that boot clients need. These are the boot
-// files from loaders, and the scripts that are generated from the store's files: the menus for iPXE
-// and GRUB, and autoexec.ipxe. The last element of served is for most clients. Clients with other
-// files get the same boot files, because all offers name these, but scripts for their own files.
+// AddFiles adds to each served store the other files that boot clients need: boot files from
+// loaders, and scripts that are generated from the store's own files, namely the menus for iPXE and
+// GRUB, and autoexec.ipxe. The last element of served is the store for most clients. Clients with
+// another store get the same boot files, because all offers name these, but scripts for their own
+// files.
 func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
 	common := store.Layers(append([]store.Store{*served[len(served)-1]}, loaders...)...)
 	for i, files := range served {
@@ -40,7 +41,7 @@ func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
 	}
 }
 
-// scripts is a store with the scripts that are generated from other files.
+// scripts is a store that contains only scripts generated from the files of another store.
 type scripts struct {
 	unlisted
 	files    store.Store
@@ -48,8 +49,8 @@ type scripts struct {
 	timeout  time.Duration
 
 	mu    sync.Mutex
-	menus map[string][]byte // mu: by their names; nil until first made
-	at    time.Time         // mu: when they were made
+	menus map[string][]byte // by name; nil until they are first made; guarded by mu
+	at    time.Time         // when the menus were made; guarded by mu
 }
 
 func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
@@ -62,8 +63,9 @@ func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// menu returns the menu with this name. If the menus are old, it makes all of them again. Menus are
-// shared, so making them ignores the cancellation of the client's context.
+// menu returns the menu of this name. If the menus are older than scriptsHold, it makes all of them
+// again. All clients share the menus, so making them ignores the cancellation of one client's
+// context.
 func (b *scripts) menu(ctx context.Context, name string) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,12 +81,12 @@ func (b *scripts) menu(ctx context.Context, name string) []byte {
 	return b.menus[name]
 }
 
-// readMenu makes a menu from the files of a store.
+// readMenu makes a menu of the kernels in a store.
 func readMenu(ctx context.Context, files store.Store) bootmenu.Menu {
 	return bootmenu.Read(menuFiles{ctx, files})
 }
 
-// menuFiles is the store that is searched for a menu, as a [bootmenu.Files].
+// A menuFiles is a store that is searched for kernels, as a [bootmenu.Files].
 type menuFiles struct {
 	ctx   context.Context
 	files store.Store

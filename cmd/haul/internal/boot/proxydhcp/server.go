@@ -1,5 +1,5 @@
-// Package proxydhcp runs package pxe on sockets: it answers boot clients on ports 67 and 4011 of
-// all interfaces, next to the DHCP server of the network, which may run on the same machine.
+// Package proxydhcp runs package pxe on real sockets: it answers boot clients on ports 67 and 4011
+// of all interfaces, next to the network's DHCP server, which may even run on the same machine.
 //
 // The files from top to bottom: service.go puts everything together according to the user's
 // settings, which are in settings.go; log.go contains its log and counts. server.go receives,
@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// errorPause is how long the server waits after an error of a socket, which occurs for example
-	// when an interface disappears. After maxErrors errors in a row, which take some 10 s, the
-	// server ends.
+	// errorPause is how long the server waits after an error of a socket, which can occur, for
+	// example, when an interface disappears. After maxErrors errors in a row, which take some 10 s,
+	// the server stops.
 	errorPause = 100 * time.Millisecond
 	maxErrors  = 100
 )
@@ -38,20 +38,21 @@ const (
 type Config struct {
 	Rules pxe.Rules
 
-	// Interfaces are the names of the interfaces whose clients are answered. Empty means
-	// all but loopback.
+	// Interfaces holds the names of the interfaces on which clients are answered. Empty means all
+	// interfaces but loopback.
 	Interfaces []string
 
-	// Address is the address at which clients reach this server, for example the address of a
-	// router that forwards their requests. The zero address means the address of the interface.
+	// Address is the address at which clients reach this server, for example that of a router that
+	// forwards their requests. The zero address means the address of the interface on which the
+	// request arrived.
 	Address netip.Addr
 
 	// With DryRun the server decides and reports as usual, but sends nothing.
 	DryRun bool
 
 	// Report, if set, is called for each packet. Staged, if set, is called for each machine that
-	// has reached another stage; file names the requested file that caused this, if any. Calls may
-	// overlap.
+	// has reached another stage; file is the name of the requested file that caused this, or "" if
+	// no request did. Several goroutines may call them at the same time.
 	Report func(Event)
 	Staged func(m pxe.Machine, file string)
 }
@@ -60,14 +61,14 @@ type Config struct {
 type Event struct {
 	Answer    pxe.Answer
 	Interface string
-	Request   []byte // the packet, valid during the call
+	Request   []byte // the packet; valid only during the call of Report
 	From      netip.AddrPort
-	Port      uint16 // of this server
-	Err       error  // the reason why the answer could not be sent
+	Port      uint16 // port of this server at which the packet arrived
+	Err       error  // error from sending the answer; nil if it was sent or there is no answer
 }
 
-// A Server answers boot clients. [Server.Open] or [Server.Adopt], [Server.Serve] and
-// [Server.Close] are called in this order; the other methods at any time.
+// A Server answers boot clients. Call [Server.Open] or [Server.Adopt], then [Server.Serve], then
+// [Server.Close]. The other methods may be called at any time.
 type Server struct {
 	config  Config
 	sockets []*socket
@@ -78,10 +79,10 @@ type Server struct {
 	interfaces interfaces
 
 	mu     sync.Mutex
-	decide *pxe.Server // mu
+	decide *pxe.Server // guarded by mu
 }
 
-// New returns a server. It returns an error for an invalid rule.
+// New returns a server. It returns an error if a rule is invalid.
 func New(c Config) (*Server, error) {
 	decide, err := pxe.NewServer(c.Rules)
 	if err != nil {
@@ -93,8 +94,8 @@ func New(c Config) (*Server, error) {
 	}, nil
 }
 
-// Open opens both ports. If this process has CAP_NET_RAW, another DHCP server of this machine may
-// own port 67.
+// Open opens both ports. If another DHCP server of this machine has port 67 open, Open shares the
+// port, which requires CAP_NET_RAW.
 func (s *Server) Open(ctx context.Context) error {
 	first, err := openSocket(ctx, dhcp.PortServer, true)
 	if err != nil {
@@ -115,8 +116,8 @@ func (s *Server) Open(ctx context.Context) error {
 // Opened reports whether the ports are open.
 func (s *Server) Opened() bool { return len(s.sockets) > 0 }
 
-// Adopt takes over the sockets of a predecessor, as [Server.Files] returned them, in place of Open.
-// It duplicates them; the caller closes the files.
+// Adopt takes over a predecessor's sockets, which its [Server.Files] returned. It replaces Open. It
+// duplicates the sockets; the caller closes the files.
 func (s *Server) Adopt(files []*os.File) error {
 	for i, port := range ports {
 		if i >= len(files) {
@@ -134,11 +135,11 @@ func (s *Server) Adopt(files []*os.File) error {
 // FileNames holds names for the files that [Server.Files] returns, in the same order.
 var FileNames = []string{fmt.Sprintf(":%d", dhcp.PortServer), fmt.Sprintf(":%d", dhcp.PortPXE), "memory"}
 
-// ports are the ports of the sockets, in their order.
+// ports holds the ports of the sockets, in the order of the sockets.
 var ports = []uint16{dhcp.PortServer, dhcp.PortPXE}
 
-// Files returns duplicates of the sockets, and a file with the machines that the server remembers,
-// for a successor.
+// Files returns, for a successor, duplicates of the sockets, and a file with the machines that the
+// server remembers.
 func (s *Server) Files() (files []*os.File, err error) {
 	for _, one := range s.sockets {
 		f, failed := one.duplicate()
@@ -148,7 +149,7 @@ func (s *Server) Files() (files []*os.File, err error) {
 		}
 		files = append(files, f)
 	}
-	// If this fails, a successor has to find out again which answers each machine accepts.
+	// If this fails, the successor must find out again which form of answers each machine accepts.
 	if f, err := memoryFile(s.appendMemory(nil)); err == nil {
 		files = append(files, f)
 	}
@@ -161,7 +162,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// Shares reports whether another DHCP server of this machine owns port 67.
+// Shares reports whether another DHCP server of this machine has port 67 open too.
 func (s *Server) Shares() bool { return s.Opened() && s.sockets[0].raw }
 
 // SetRules replaces the rules.
@@ -171,7 +172,8 @@ func (s *Server) SetRules(r pxe.Rules) error {
 	return s.decide.SetRules(r)
 }
 
-// Requested records that a client has asked this machine for a file of this name.
+// Requested records that a client has requested a file of that name from this machine, by TFTP or
+// HTTP.
 func (s *Server) Requested(peer netip.Addr, name string) {
 	peer = peer.Unmap()
 	if !peer.Is4() {
@@ -185,7 +187,7 @@ func (s *Server) Requested(peer netip.Addr, name string) {
 	}
 }
 
-// reportChanges reports the machines that have become quiet or stuck.
+// reportChanges calls Staged for the machines that have become quiet or stuck.
 func (s *Server) reportChanges() {
 	s.mu.Lock()
 	all := slices.Collect(s.decide.Changes(time.Now()))
@@ -195,7 +197,7 @@ func (s *Server) reportChanges() {
 	}
 }
 
-// Machines returns the machines that are remembered, the latest first.
+// Machines returns the remembered machines, the latest first.
 func (s *Server) Machines() (all []pxe.Machine) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +207,7 @@ func (s *Server) Machines() (all []pxe.Machine) {
 	return all
 }
 
-// Count returns how many machines are at a stage.
+// Count returns the number of machines that are at a stage.
 func (s *Server) Count(stage pxe.Stage) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,8 +219,8 @@ func (s *Server) Count(stage pxe.Stage) (n int) {
 	return n
 }
 
-// Serve answers until ctx ends or the server is closed. If a socket keeps failing, Serve closes the
-// server and returns an error.
+// Serve answers packets until ctx ends or the server is closed. If a socket fails too often, Serve
+// closes the server and returns an error.
 func (s *Server) Serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.Close)()
 	s.serving.Store(true)
@@ -241,7 +243,7 @@ func (s *Server) Serve(ctx context.Context) error {
 // Serving reports whether Serve runs.
 func (s *Server) Serving() bool { return s.serving.Load() }
 
-// Close closes the sockets, and so ends Serve.
+// Close closes the sockets, which makes Serve return.
 func (s *Server) Close() {
 	s.close.Do(func() {
 		close(s.closed)
@@ -251,7 +253,7 @@ func (s *Server) Close() {
 	})
 }
 
-// run answers the packets of a socket until the socket is closed or fails too often.
+// run answers the packets of one socket, until the socket is closed or has failed too often.
 func (s *Server) run(from *socket) error {
 	in, out := newInbox(batchSize), newOutbox(batchSize)
 	events, answers := make([]Event, batchSize), make([]byte, batchSize*dhcp.MaxReply)
@@ -288,8 +290,8 @@ func (s *Server) run(from *socket) error {
 	}
 }
 
-// handle decides about a packet. It returns an event with the answer, if there is one, and the way
-// to send that answer.
+// handle decides about a packet. It returns an event, which contains the answer, if there is one,
+// and how to send that answer.
 func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (Event, departure) {
 	now := time.Now()
 	e := Event{Request: packet, From: came.peer, Port: port}
@@ -316,7 +318,7 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (E
 	}, buf)
 	s.mu.Unlock()
 	if unicast && came.to.Is4() && !came.to.IsMulticast() {
-		own = came.to // firmware accepts an answer only from the address that it has asked
+		own = came.to // because firmware accepts an answer only from the address that it sent the request to
 	}
 	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(e.Answer.To), e.Answer.ToPort)}
 	switch {

@@ -23,47 +23,47 @@ import (
 )
 
 const (
-	// findLoadersEvery is the time between two searches for boot files, and so the longest time
-	// until a new boot file is offered. If some of the files are on another machine, each search
-	// costs some twenty requests, so findRemoteEvery applies.
+	// findLoadersEvery is the interval at which the served files are searched for boot files, so a
+	// new boot file is offered after at most that time. If some of the files are on another
+	// machine, a search costs some twenty requests, so the interval is findRemoteEvery.
 	findLoadersEvery = 5 * time.Second
 	findRemoteEvery  = time.Minute
 
-	// announceTime bounds the search for files before the server starts.
+	// announceTime limits the search for files before the server starts.
 	announceTime = 5 * time.Second
 )
 
 // A Service is a [Server] that follows [Settings]: it offers the boot files that it finds, and
-// logs, counts and announces its answers. Call the methods [Service.Listen], [Service.Announce],
-// [Service.FindLoaders], [Server.Serve] and [Service.Close] in this order.
+// logs, counts and announces its answers. Call its methods in this order: [Service.Listen],
+// [Service.Announce], [Service.FindLoaders], [Server.Serve] and [Service.Close].
 type Service struct {
 	*Server
 	settings Settings
 	log      *eventLog
-	links    []Interface // at the start
+	links    []Interface // interfaces that existed at the start
 	clients  Clients
-	found    map[pxe.Arch]string // boot files, at the latest search
-	failure  string              // the error of the latest search; "" if it succeeded
+	found    map[pxe.Arch]string // boot files that the latest search found
+	failure  string              // text of the latest search's error; "" if the search succeeded
 
-	// Staged is called when a machine has reached another stage; file names the requested file that
-	// caused this, if any. It must not block. Set it before Serve.
+	// Staged is called when a machine has reached another stage; file is the name of the requested
+	// file that caused this, or "" if no request did. It must not block. Set it before Serve.
 	Staged func(m pxe.Machine, file string)
 }
 
-// Clients says which files boot clients get, and where they are served.
+// Clients says which files boot clients get, and at which addresses.
 type Clients struct {
-	Files  store.Store // the files that boot clients get
+	Files  store.Store // files that boot clients get
 	Dir    string      // the first directory with these files, for messages
 	Remote bool        // some of the files are on another machine
 
-	// TFTP and HTTP are the addresses at which the files are served; an invalid address means all
-	// addresses of this machine. A client gets URLs with an HTTP address that it can reach: neither
-	// loopback nor an address in another network. TFTP is assumed to be at the address that answers
-	// contain.
+	// TFTP and HTTP are the addresses at which the files are served. An address that is not valid
+	// means all addresses of this machine. A URL for a client contains an HTTP address that the
+	// client can reach: not a loopback address, and not one in another network. For TFTP, clients
+	// use the address in the DHCP answer, so TFTP must be served there.
 	TFTP, HTTP []netip.AddrPort
 }
 
-// Planned resolves the configured listen addresses. It leaves out addresses that it cannot resolve.
+// Planned resolves the addresses to listen at. It leaves out addresses that cannot be resolved.
 func Planned(listen []string) (all []netip.AddrPort) {
 	for _, addr := range listen {
 		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
@@ -73,8 +73,8 @@ func Planned(listen []string) (all []netip.AddrPort) {
 	return all
 }
 
-// NewService returns a service for checked settings. With trace the service logs each packet. If no
-// interface is ready, which may change later, NewService returns an error.
+// NewService returns a service for settings that have passed Check. With trace, the service logs
+// every packet. If no interface is ready at the moment, NewService returns an error.
 func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	links, err := Interfaces(s.Interfaces)
 	if err != nil {
@@ -97,10 +97,11 @@ func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	return b, nil
 }
 
-// String names the interfaces.
+// Listen opens the sockets. If passed holds files that a predecessor's [Server.Files] returned,
+// Listen takes over their sockets instead, and closes the files.
 func (b *Service) String() string { return "boot clients on " + linkNames(b.links) }
 
-// RegisterMetrics adds the counters.
+// RegisterMetrics registers the service's counters.
 func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, b.Server) }
 
 // Listen opens the sockets. If a predecessor has passed sockets, in the form that [Server.Files]
@@ -128,7 +129,7 @@ func (b *Service) Close() {
 	b.log.Close()
 }
 
-// Announce looks for boot files. It calls say to print which clients get which of them.
+// Announce searches for boot files, and calls say to print which clients get which boot file.
 func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	b.clients = c
 	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
@@ -167,7 +168,8 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	b.announceMenu(ctx, say)
 }
 
-// reachHTTP reports whether clients can reach HTTP at an address that they get.
+// reachHTTP reports whether clients can reach the HTTP server at one of the addresses that answers
+// contain.
 func (b *Service) reachHTTP() bool {
 	r := b.settings.rules(nil, b.clients.HTTP)
 	reached := func(p netip.Prefix) bool { return r.HTTPPorts[p.Addr().As4()] != 0 }
@@ -206,7 +208,8 @@ func (b *Service) announceMenu(ctx context.Context, say func(format string, args
 const tftpPort = 69
 
 // Advise writes configuration lines for the DHCP server that the settings name. With these lines,
-// that server itself sends boot clients to this machine. Advise opens and sends nothing.
+// that server itself sends boot clients to this machine. Advise does not open sockets or send
+// anything.
 func (b *Service) Advise(c Clients, out io.Writer) error {
 	addr := b.settings.Address
 	switch {
@@ -235,8 +238,8 @@ func (b *Service) Advise(c Clients, out io.Writer) error {
 	return failure.Local.Wrap(err)
 }
 
-// FindLoaders looks for boot files that appear or disappear, and for machines that have stopped
-// sending requests, until ctx ends.
+// FindLoaders repeats the search for boot files, and reports machines that have stopped sending
+// requests, until ctx ends or the server is closed.
 func (b *Service) FindLoaders(ctx context.Context) {
 	every := findLoadersEvery
 	if b.clients.Remote {
@@ -246,7 +249,7 @@ func (b *Service) FindLoaders(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.closed: // a successor now handles the machines
+		case <-b.closed: // the server is closed: a successor handles the machines now
 			return
 		case <-time.After(every):
 			b.offer(ctx)
@@ -255,8 +258,8 @@ func (b *Service) FindLoaders(ctx context.Context) {
 	}
 }
 
-// offer offers the boot files that exist and the boot files in the settings, and returns them. It
-// logs a failed search once for each reason.
+// offer searches for boot files and offers them, together with those in the settings. It returns
+// all of them. If searches fail repeatedly for the same reason, it logs the error only once.
 func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 	var err error
 	b.found, err = findLoaders(ctx, b.clients.Files, b.found)
@@ -275,7 +278,8 @@ func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 	return r.Files
 }
 
-// takeMemory takes over the memory of a predecessor. If that fails, machines still boot.
+// takeMemory takes over a predecessor's memory of machines. If that fails, it logs a warning:
+// machines can boot nevertheless.
 func (b *Service) takeMemory(f *os.File) {
 	memory, err := readMemory(f)
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Settings holds the settings of a [Service]. They do not affect the DHCP server of the network:
+// Settings holds the settings of a [Service]. They do not concern the DHCP server of the network:
 // see package pxe.
 type Settings struct {
 	Answer bool // answer boot clients, on UDP ports 67 and 4011
@@ -23,41 +23,43 @@ type Settings struct {
 	// With DryRun the service decides and logs as usual, but sends nothing and serves no files.
 	DryRun bool
 
-	// Advise names a DHCP server, one of [dhcpadvice.Servers]. The service then writes
-	// configuration lines for that server instead of answering clients: see [Service.Advise]. It
-	// needs DryRun.
+	// Advise is the name of a kind of DHCP server, one of [dhcpadvice.Servers]. If it is set, the
+	// service writes configuration lines for such a server instead of answering clients: see
+	// [Service.Advise]. It requires DryRun.
 	Advise string
 
-	Interfaces []string       // interfaces whose clients are answered; empty means all but loopback
-	Address    netip.Addr     // the address at which clients reach this machine; the zero address means the address of the interface
-	Relays     []netip.Prefix // IPv4 networks of relay agents and the clients behind them
+	Interfaces []string // interfaces on which clients are answered; empty means all but loopback
+	// Address is the address at which clients reach this machine. The zero address means the
+	// address of the interface on which a request arrived.
+	Address netip.Addr
+	Relays  []netip.Prefix // IPv4 networks of relay agents, and of the clients behind them
 
-	Files     map[pxe.Arch]string // boot files to offer in place of the files that are found
+	Files     map[pxe.Arch]string // boot files to offer instead of the files that are found
 	Hosts     map[dhcp.MAC]pxe.Host
-	KnownOnly bool // answer only machines in Hosts
+	KnownOnly bool // answer only the machines in Hosts
 
-	// Default is the menu entry that boots after Timeout if nobody chooses another. Its name is the
-	// name of its file without .conf, or of its directory. "" stands for the machine's own disk.
-	// With a Timeout of 0, the menu waits forever.
+	// Default is the name of the menu entry that boots after Timeout, if nobody chooses another
+	// one. An entry has the name of its file without .conf, or of its directory. "" means the
+	// machine's own disk. With a Timeout of 0, the menu waits forever.
 	Default string
 	Timeout time.Duration
 
-	// LoaderDir is a directory with boot files. It is searched for files that the served
-	// directories lack; "" means that there is no such directory.
+	// LoaderDir is a directory with boot files, which are used if the served directories lack them.
+	// "" means that there is no such directory.
 	LoaderDir string
 }
 
 // DefaultLoaderDir is the directory of Debian's package ipxe.
 const DefaultLoaderDir = "/usr/lib/ipxe"
 
-// DefaultSettings returns settings that answer nobody.
+// DefaultSettings returns the default settings. With these, no client is answered.
 func DefaultSettings() Settings {
 	return Settings{LoaderDir: DefaultLoaderDir, Timeout: 10 * time.Second}
 }
 
-// LoaderDirs returns the directories with boot files besides the served ones: the subdirectory ipxe
-// of dir, and LoaderDir. It leaves out a directory that does not exist, unless the user has named
-// it.
+// LoaderDirs returns the directories, in addition to the served ones, that are searched for boot
+// files: the subdirectory ipxe of dir, and LoaderDir. It leaves out a directory that does not
+// exist, unless the user has named it.
 func (s *Settings) LoaderDirs(dir string) (all []string) {
 	for _, one := range []string{filepath.Join(dir, "ipxe"), s.LoaderDir} {
 		info, err := os.Stat(one)
@@ -69,9 +71,9 @@ func (s *Settings) LoaderDirs(dir string) (all []string) {
 	return all
 }
 
-// Check calls the function when for each rule about the settings. wrong says that the settings
-// break the rule. setting is the flag, and format and args are the message. servesFiles says that
-// clients can fetch files by TFTP or HTTP. Check opens nothing.
+// Check calls the function when once for each rule that the settings must obey. wrong says that the
+// settings break the rule; setting is the flag that is at fault; format and args are the message.
+// servesFiles says that clients can fetch files by TFTP or HTTP. Check does not open anything.
 func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	if !s.Answer {
 		when(s.DryRun, "boot", "%s and %s of haul boot go with %s", failure.Flag("dry-run"), failure.Flag("advise"), failure.Flag("boot"))
@@ -101,19 +103,19 @@ func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting failure
 	when(err != nil, "boot-file", "%w", err)
 }
 
-// rules returns the rules for package pxe. found holds the boot files that exist, and http the
-// addresses of HTTP.
+// rules returns the rules for package pxe. found holds the boot files that were found. http holds
+// the addresses at which HTTP is served.
 func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.Rules {
 	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPorts: map[dhcp.Addr]uint16{}, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
 	for _, files := range []map[pxe.Arch]string{found, s.Files} {
 		maps.Copy(r.Files, files)
 	}
-	for _, at := range slices.Backward(http) { // if there are several addresses, the first one is used
+	for _, at := range slices.Backward(http) { // backward, so that the first of several addresses wins
 		switch addr := at.Addr().Unmap(); {
-		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // clients cannot reach it
+		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // clients cannot reach this address
 		case addr.Is4() && !addr.IsUnspecified() && (addr == s.Address || !s.Address.IsValid()):
 			r.HTTPPorts[addr.As4()] = at.Port()
-		default: // all addresses, or an address to which a router may forward requests for Address
+		default: // all addresses, or one to which a router may forward requests for s.Address
 			r.HTTPPort = at.Port()
 		}
 	}

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharePort opens a raw socket, which gets a copy of each packet for a port. The program that owns
-// the port still gets all of these packets. A socket with SO_REUSEADDR would take the packets that
-// are sent to this machine alone, such as renewals of leases, from that program.
+// sharePort opens a raw socket, which gets a copy of each packet to a port, so the program that has
+// the port open still gets all packets too. An ordinary socket with SO_REUSEADDR would not do: it
+// would take packets that are sent only to this machine, such as renewals of leases, away from that
+// program.
 func sharePort(port uint16) (*socket, error) {
 	c, err := net.ListenPacket("ip4:udp", "0.0.0.0")
 	if err != nil {
@@ -38,8 +39,9 @@ func sharePort(port uint16) (*socket, error) {
 	return s, nil
 }
 
-// setBuffer requests a receive buffer, larger than the system's maximum if that is allowed. It
-// ignores errors, because with a smaller buffer packets may be lost, but machines send them again.
+// setBuffer sets the size of the receive buffer, even beyond the system's maximum if this process
+// may do that. Errors are ignored: with a smaller buffer packets may be lost, but machines repeat
+// them.
 func setBuffer(c syscall.Conn, set func(int) error) {
 	failed := syscall.EPERM
 	if raw, err := c.SyscallConn(); err == nil {

@@ -15,39 +15,40 @@ import (
 )
 
 const (
-	// maxPacket is the length of the longest packet that is read, in bytes. A client's options take
-	// a few hundred bytes. Longer packets are cut off, and are then malformed.
+	// maxPacket is the length, in bytes, of the longest packet that is read. A client's options
+	// need a few hundred bytes. A longer packet is truncated, and then counts as malformed.
 	maxPacket = 2048
 
-	// receiveBuffer is how many bytes of received packets the kernel is asked to keep: the packets
-	// of some thousand machines that are switched on at once. Without CAP_NET_ADMIN the kernel
-	// keeps at most the system's maximum, which often has room for 150 packets.
+	// receiveBuffer is the size, in bytes, of the receive buffer that the kernel is asked for:
+	// enough for the packets of a few thousand machines that are switched on at the same time.
+	// Without CAP_NET_ADMIN, the system's maximum applies, which is often enough for 150 packets
+	// only.
 	receiveBuffer = 4 << 20
 )
 
 var broadcast = netip.AddrFrom4(dhcp.Broadcast)
 
-// A socket exchanges DHCP packets at one port of all interfaces. It reports the interface on which
-// a packet has arrived, and sends on a given interface.
+// A socket receives and sends DHCP packets at one port, on all interfaces. It reports on which
+// interface a packet arrived, and sends on the interface that the caller chooses.
 type socket struct {
 	conn      *ipv4.PacketConn
 	duplicate func() (*os.File, error)
 	port      uint16
 
-	// raw is set if another DHCP server of this machine owns the port. The kernel then copies each
-	// packet for the port to this socket, with its UDP header.
+	// raw says that another DHCP server of this machine has the port open. The kernel then copies
+	// each packet to the port, with its UDP header, to this socket.
 	raw bool
 }
 
-// An arrival says how a packet arrived.
+// An arrival describes how a packet arrived.
 type arrival struct {
 	peer  netip.AddrPort
-	to    netip.Addr // the destination address, often 255.255.255.255
+	to    netip.Addr // destination address of the packet, often 255.255.255.255
 	index int        // index of the interface
 }
 
-// openSocket opens a port of all interfaces. If another program owns the port and share is set,
-// both get its packets. That requires CAP_NET_RAW, and Linux.
+// openSocket opens a port on all interfaces. If another program has the port open and share is set,
+// both programs get its packets; that works on Linux only, and requires CAP_NET_RAW.
 func openSocket(ctx context.Context, port uint16, share bool) (s *socket, err error) {
 	var lc net.ListenConfig
 	c, err := lc.ListenPacket(ctx, "udp4", net.JoinHostPort("0.0.0.0", strconv.Itoa(int(port))))
@@ -89,7 +90,7 @@ func newSocket(c net.PacketConn, port uint16, raw bool) (*socket, error) {
 	return s, nil
 }
 
-// adoptSocket returns a socket for the duplicate of a predecessor's socket.
+// adoptSocket returns a socket for a duplicate of a predecessor's socket.
 func adoptSocket(f *os.File, port uint16) (*socket, error) {
 	c, err := net.FilePacketConn(f)
 	if err != nil {
@@ -101,16 +102,16 @@ func adoptSocket(f *os.File, port uint16) (*socket, error) {
 
 func (s *socket) close() { _ = s.conn.Close() }
 
-// batchSize is how many packets one call receives or sends.
+// batchSize is the largest number of packets that one system call receives or sends.
 const batchSize = 32
 
-// An inbox is the memory for the packets that one call receives.
+// An inbox is memory for the packets that one call of receive returns.
 type inbox struct {
 	messages []ipv4.Message
 	packets  []received
 }
 
-// A received is a packet, and how it arrived.
+// A received is a packet, together with how it arrived.
 type received struct {
 	packet []byte
 	arrival
@@ -136,7 +137,7 @@ func (s *socket) receive(in *inbox) ([]received, error) {
 			packet, peer, ok := s.payload(m.Buffers[0][:m.N], m.Addr)
 			var cm ipv4.ControlMessage
 			if !ok || cm.Parse(m.OOB[:m.NN]) != nil || cm.IfIndex == 0 {
-				continue // the packet was cut off, or comes from an unknown interface, so it cannot be handled
+				continue // the packet was truncated or its interface is unknown, so ignore it
 			}
 			to, _ := netip.AddrFromSlice(cm.Dst.To4())
 			in.packets = append(in.packets, received{packet, arrival{peer: peer, to: to, index: cm.IfIndex}})
@@ -145,8 +146,8 @@ func (s *socket) receive(in *inbox) ([]received, error) {
 	return in.packets, nil
 }
 
-// payload returns the DHCP packet in the bytes that the kernel delivered, and the sender of the
-// packet. A raw socket gets the IP header too.
+// payload returns the DHCP packet in the bytes that the kernel delivered, and its sender. For a raw
+// socket, the bytes begin with the IP header.
 func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool) {
 	if !s.raw {
 		at, ok := from.(*net.UDPAddr)
@@ -160,7 +161,7 @@ func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool)
 	if !ok || len(b) == 0 {
 		return nil, netip.AddrPort{}, false
 	}
-	b = b[min(int(b[0]&15)*4, len(b)):] // after the IP header (RFC 791 §3.1)
+	b = b[min(int(b[0]&15)*4, len(b)):] // skip the IP header (RFC 791 §3.1)
 	ip, ok := netip.AddrFromSlice(at.IP.To4())
 	h, whole := parseHeader(b)
 	if !ok || !whole || h.to != s.port {
@@ -171,18 +172,19 @@ func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool)
 
 // A departure says how to send a packet.
 type departure struct {
-	from  netip.Addr // an address of this machine
+	from  netip.Addr // source address: one of this machine's
 	to    netip.AddrPort
-	index int // index of the interface; 0 means that the routes decide
+	index int // index of the interface; 0 means that the routing table decides
 }
 
-// An outbox holds the packets that one call sends.
+// An outbox holds packets to be sent by one call of send.
 type outbox struct {
-	messages  []ipv4.Message // as many as the outbox has room for
-	errs      []*error       // where to report errors, one for each added message
-	datagrams [][]byte       // memory for packets with their headers
+	messages  []ipv4.Message // memory for messages, up to the size of the outbox
+	errs      []*error       // where to store the error of each added message
+	datagrams [][]byte       // memory for packets with UDP headers
 
-	// last is the latest departure, and addr its form for the kernel. Many packets share it.
+	// last is the departure of the packet that was added last, and addr its address in the kernel's
+	// form. They are kept because many packets have the same departure.
 	last departure
 	addr net.Addr
 	oob  []byte
@@ -196,8 +198,8 @@ func newOutbox(size int) *outbox {
 	return out
 }
 
-// add adds a packet, which must not change until it is sent. If sending the packet fails, err is
-// set.
+// add adds a packet to the outbox. The packet must not change before it is sent. If sending it
+// fails, *err is set.
 func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
 	if out.addr == nil || d != out.last {
 		cm := ipv4.ControlMessage{Src: d.from.AsSlice(), IfIndex: d.index}
@@ -216,8 +218,8 @@ func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
 	out.errs = append(out.errs, err)
 }
 
-// send sends the added packets in their order. If one packet cannot be sent, it nevertheless sends
-// the others.
+// send sends the packets of the outbox, in order. If a packet cannot be sent, send continues with
+// the next one.
 func (s *socket) send(out *outbox) {
 	for at := 0; at < len(out.errs); {
 		n, err := s.conn.WriteBatch(out.messages[at:len(out.errs)], 0)

@@ -11,11 +11,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// maxMalformed is how many bytes of an unreadable packet are shown.
+// maxMalformed is the largest number of bytes of a malformed packet that are logged.
 const maxMalformed = 64
 
-// packetAttr returns a description of a packet for people: the header fields that are not zero, and
-// the options by their numbers. The log escapes unprintable characters.
+// packetAttr describes a packet for people: the header fields that are not zero, and the options,
+// by number. The log escapes unprintable characters.
 func packetAttr(key string, b []byte) slog.Attr {
 	p, err := dhcp.Parse(b)
 	if err != nil {
@@ -57,8 +57,8 @@ func messageType(t uint8) string {
 	return strconv.Itoa(int(t))
 }
 
-// optionText formats the value of an option as characters or numbers, or else as bytes in
-// hexadecimal.
+// optionText formats the value of an option: as text or numbers if that is its type, otherwise as
+// bytes in hexadecimal.
 func optionText(code uint8, value []byte) string {
 	switch code {
 	case 12, dhcp.OptionVendorClass, dhcp.OptionTFTPServer, dhcp.OptionBootFile, dhcp.OptionUserClass: // option 12 is the client's name
@@ -79,7 +79,7 @@ func optionText(code uint8, value []byte) string {
 	return fmt.Sprintf("% x", value)
 }
 
-// text returns the content of a text field, which a NUL may end.
+// text returns the content of a text field, up to the first NUL.
 func text(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return string(b)

@@ -8,8 +8,8 @@ import (
 // An Arch is the platform of a boot file: the processor, and the firmware that loads it.
 type Arch uint8
 
-// The architectures. Their numbers in DHCP are from the IANA registry "Processor Architecture
-// Types", which RFC 4578 §2.1 created.
+// These are the architectures. Their numbers in DHCP come from the IANA registry "Processor
+// Architecture Types", which RFC 4578 §2.1 created.
 const (
 	UnknownArch Arch = iota
 	BIOS
@@ -25,7 +25,7 @@ const (
 	NumArchs // the number of architectures
 )
 
-// archTexts has the names of each architecture in settings and in the log.
+// archTexts holds the name of each architecture in settings, and in the log.
 var archTexts = [NumArchs]struct{ name, text string }{
 	UnknownArch: {"", "an unknown architecture"},
 	BIOS:        {"bios", "BIOS"},
@@ -80,8 +80,8 @@ func (a Arch) Numbers() (all []uint16) {
 }
 
 // archOf returns the architecture for a number in option 93. RFC 4578 and the IANA registry
-// disagree about 7 and 9, and firmware uses both for x64. A number for HTTP boot has the same
-// architecture as its PXE counterpart, because the client's class already shows how it fetches
+// disagree about 7 and 9; firmware uses both for x64. The numbers for HTTP boot are mapped to the
+// same architectures as the numbers for PXE, because the client's class already says how it fetches
 // files.
 func archOf(number uint16) Arch {
 	switch number {

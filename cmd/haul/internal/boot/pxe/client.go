@@ -9,17 +9,17 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A Class is the kind of a boot client, which determines the answer.
+// A Class is a kind of boot client. The answer depends on it.
 type Class uint8
 
-// The classes. A client of NoClass does not boot from the network and gets no answer.
+// These are the classes. A client of NoClass does not boot from the network, and gets no answer.
 const (
 	NoClass    Class = iota
 	PXEClient        // firmware that loads files by TFTP
 	HTTPClient       // firmware that loads files by HTTP (UEFI HTTP boot)
 	IPXE             // iPXE, as a loader or in the ROM of a card
 	UBoot
-	Pi // the first stages of a Raspberry Pi
+	Pi // the first boot stages of a Raspberry Pi
 )
 
 var classTexts = [...]string{"none", "PXE", "HTTP boot", "iPXE", "U-Boot", "Raspberry Pi"}
@@ -32,8 +32,8 @@ func (c Class) String() string {
 	return classTexts[NoClass]
 }
 
-// VendorClass returns the beginning of option 60 for clients of the class. It is empty for iPXE,
-// which may send any vendor class.
+// VendorClass returns the beginning of option 60 as clients of the class send it. It returns "" for
+// iPXE, which may send any vendor class.
 func (c Class) VendorClass() string {
 	switch c {
 	case PXEClient, Pi:
@@ -54,13 +54,13 @@ type Client struct {
 	Class Class
 	Arch  Arch
 
-	// For iPXE: whether it can fetch files by HTTP, and whether it can start the files that its
-	// firmware needs.
+	// HTTP and Starts are set for iPXE only: it can fetch files by HTTP, and it can start the kind
+	// of files that its firmware needs.
 	HTTP, Starts bool
 }
 
-// classify returns the class and the architecture of a packet's sender. It does not require the
-// options 94 and 97 of RFC 4578, nor that they have the right length: some Intel ROMs omit 97.
+// classify returns the class and the architecture of the sender of a packet. It does not require
+// options 94 and 97 of RFC 4578, and does not check their lengths: some Intel ROMs omit option 97.
 func classify(p *dhcp.Packet) Client {
 	vendor, _ := p.Option(dhcp.OptionVendorClass)
 	list, hasList := p.Option(dhcp.OptionArchitecture)
@@ -84,8 +84,9 @@ func classify(p *dhcp.Packet) Client {
 	return c
 }
 
-// firstArch returns the first known architecture in option 93, or else the one in option 60, whose
-// form is "PXEClient:Arch:00007:UNDI:003016" (PXE 2.1, table 2-1).
+// firstArch returns the first architecture in option 93 that is known or, without one, the
+// architecture in option 60, which has the form "PXEClient:Arch:00007:UNDI:003016" (PXE 2.1, table
+// 2-1).
 func firstArch(list, vendor []byte) Arch {
 	for ; len(list) >= 2; list = list[2:] {
 		if a := archOf(binary.BigEndian.Uint16(list)); a != UnknownArch {
@@ -110,8 +111,9 @@ func firstArch(list, vendor []byte) Arch {
 	return archOf(uint16(number))
 }
 
-// isIPXE reports whether iPXE is among the user classes. iPXE sends its bare name; other clients
-// put the length before each class, as RFC 3004 §4 requires.
+// isIPXE reports whether the packet contains the user class of iPXE. iPXE sends only the name.
+// Other clients send a list, with the length before each class, as RFC 3004 §4 requires; the class
+// may be in such a list too.
 func isIPXE(p *dhcp.Packet) bool {
 	classes, _ := p.Option(dhcp.OptionUserClass)
 	name := []byte(dhcp.UserClassIPXE)
@@ -128,17 +130,17 @@ func isIPXE(p *dhcp.Packet) bool {
 	return false
 }
 
-// isPi reports whether a client is a Raspberry Pi that claims to be a PC with a BIOS, as a Pi 4
-// does.
+// isPi reports whether a client that claims to be a PC with a BIOS is a Raspberry Pi. A Pi 4 does
+// that.
 func isPi(p *dhcp.Packet) bool {
 	id, _ := p.Option(dhcp.OptionMachineID)
 	return bytes.Contains(id, []byte(dhcp.PiMachineID)) ||
 		p.HLen == 6 && slices.Contains(dhcp.PiVendors, [3]byte(p.HardwareAddr[:3]))
 }
 
-// suboption returns the value of an option within an option. It returns nil if that option is
-// absent, and an empty slice if it has no bytes. No rule says how to join several such options with
-// one code, so the first one counts.
+// suboption returns the value of the first option with that code within an option's value. It
+// returns nil if there is no such option, and an empty slice if its value is empty. If there are
+// several, no specification says how to join them.
 func suboption(area []byte, code uint8) []byte {
 	for {
 		c, value, rest, ok := dhcp.NextOption(area)

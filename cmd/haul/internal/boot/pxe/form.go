@@ -3,36 +3,37 @@ package pxe
 import "time"
 
 const (
-	// repeatGap is the time within which another copy of a DISCOVER counts as the same one,
-	// received on a second path. Firmware repeats a DISCOVER only after 4 s or more.
+	// repeatGap is the time within which a second copy of a DISCOVER counts as the same packet,
+	// which has arrived on another path. Firmware repeats a DISCOVER only after 4 s or more.
 	repeatGap = time.Second
 
-	// provenTries is how many offers in a row may have no effect before the server gives up a form
-	// that has worked. Then the firmware, or a device on the path, has changed.
+	// provenTries is the number of offers in a row without effect after which the server stops
+	// using a form that has worked before. By then, the firmware or a device on the path must have
+	// changed.
 	provenTries = 4
 
-	// When iPXE is sent to a better loader, loaderMemory is how long the next request is taken to
-	// come from that loader.
+	// loaderMemory is for an iPXE that was sent to a better loader: within this time, the next
+	// request is assumed to come from that loader.
 	loaderMemory = 5 * time.Minute
 )
 
-// A formMemory records which form of answers a machine has understood. The zero value is for an
-// unknown machine.
+// A formMemory records which form of answers a machine accepts. The zero value means that nothing
+// is known about the machine.
 //
-// Firmware takes one offer at each power-on, and does not try another one after that. So if a form
-// has no effect, the next DISCOVER gets the other form, even if it arrives minutes or days later.
-// Until firmware takes an offer, it repeats its DISCOVER. The repeat gets the other form too, so
-// firmware that collects offers then has both forms.
+// Firmware uses one offer for each power-on, and does not try another one after that. So if a form
+// had no effect, the next DISCOVER gets the other form, even if it arrives minutes or days later.
+// Firmware that uses no offer repeats its DISCOVER. The repeated one gets the other form too, so
+// firmware that collects offers has both forms to choose from.
 type formMemory struct {
 	form   Form
-	tries  uint8 // offers of this form since the last progress
-	proven bool  // the machine has made progress after an offer of this form
+	tries  uint8 // number of offers of this form since the machine last made progress
+	proven bool  // the machine has made progress after an offer of this form at least once
 	xid    uint32
-	at     time.Time // time of the latest offer
+	at     time.Time // when the latest offer was sent
 }
 
-// offer returns the memory after another offer, and that memory contains the form of the offer. The
-// argument first is the form to begin with.
+// offer returns the memory after another offer; its field form is the form to use for that offer.
+// first is the form to use if nothing is known about the machine.
 func (f formMemory) offer(now time.Time, xid uint32, first Form) formMemory {
 	switch {
 	case f.form == AnyForm:
@@ -47,7 +48,7 @@ func (f formMemory) offer(now time.Time, xid uint32, first Form) formMemory {
 	return f
 }
 
-// progress returns the memory after the machine acted on the latest offer.
+// progress returns the memory after the machine has acted on the latest offer.
 func (f formMemory) progress() formMemory {
 	if f.tries > 0 {
 		f.tries, f.proven = 0, true
@@ -62,16 +63,17 @@ func other(f Form) Form {
 	return Redirect
 }
 
-// A chainMemory records that an iPXE which lacks a feature was sent to the boot file of its
-// architecture, which should be a better iPXE. That happens only once: if the next iPXE lacks the
-// feature as well, it gets the script nevertheless.
+// A chainMemory records that an iPXE that lacks a feature was sent to the boot file of its
+// architecture, which should be a better iPXE. That is done only once: if the next iPXE lacks the
+// feature too, it gets the script nevertheless.
 type chainMemory struct {
 	xid uint32
 	at  time.Time
 }
 
-// loader reports whether an iPXE that lacks a feature gets another loader, and returns the memory
-// after that. All DISCOVERs from one start of iPXE have the same xid, and get the same answer.
+// loader reports whether an iPXE that lacks a feature is sent to another loader, and returns the
+// memory after that. All DISCOVERs from one start of iPXE have the same xid, and get the same
+// answer.
 func (c chainMemory) loader(now time.Time, xid uint32) (bool, chainMemory) {
 	if c.at.IsZero() || c.xid == xid || now.Sub(c.at) >= loaderMemory {
 		return true, chainMemory{xid: xid, at: now}

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A Memory holds what a [Server] remembers of one machine, for a server that takes over. Its fields
-// have tags for JSON.
+// A Memory holds the information that a [Server] remembers about one machine, in a form that can be
+// passed to another server. Its fields have tags for JSON.
 type Memory struct {
 	MAC    dhcp.MAC  `json:"mac"`
 	Addr   dhcp.Addr `json:"addr,omitzero"`
@@ -21,14 +21,14 @@ type Memory struct {
 	File   string    `json:"file,omitzero"`
 	Form   Form      `json:"form,omitzero"`
 
-	// These fields record the form of answers that the machine understands.
+	// Which form of answers the machine accepts: see formMemory.
 	Tried   Form      `json:"tried,omitzero"`
 	Tries   uint8     `json:"tries,omitzero"`
 	Proven  bool      `json:"proven,omitzero"`
 	XID     uint32    `json:"xid,omitzero"`
 	Offered time.Time `json:"offered,omitzero"`
 
-	// These fields record when an iPXE that lacks a feature was sent to a better one.
+	// When an iPXE that lacks a feature was sent to a better one: see chainMemory.
 	ChainXID uint32    `json:"chain_xid,omitzero"`
 	Chained  time.Time `json:"chained,omitzero"`
 
@@ -37,7 +37,7 @@ type Memory struct {
 	Last  time.Time `json:"last,omitzero"`
 }
 
-// Memories yields all memories, beginning with the machine that was answered last.
+// Memories yields the memory of each machine. The machine that was answered last comes first.
 func (s *Server) Memories() iter.Seq[Memory] {
 	return func(yield func(Memory) bool) {
 		for i := s.table.newest; i >= 0; i = s.table.machines[i].older {
@@ -55,9 +55,9 @@ func (s *Server) Memories() iter.Seq[Memory] {
 	}
 }
 
-// Restore adds the memory that another server had of a machine. The machine becomes the newest one.
-// If the server already knows the machine, nothing changes. An error says that m cannot come from a
-// server.
+// Restore adds the memory that another server had of a machine. The machine then counts as the one
+// that was answered last. If the server already knows the machine, nothing changes. Restore returns
+// an error if m is not a valid memory.
 func (s *Server) Restore(now time.Time, m Memory) error {
 	if err := m.check(now); err != nil {
 		return err

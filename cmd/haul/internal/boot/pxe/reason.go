@@ -1,9 +1,9 @@
 package pxe
 
-// A Reason says that a packet is answered, or why it is not.
+// A Reason says why a packet is not answered, or that it is answered.
 type Reason uint8
 
-// The reasons.
+// These are the reasons.
 const (
 	Answered Reason = iota
 	Malformed
@@ -22,7 +22,7 @@ const (
 	tooLong
 	MachineRate
 	TotalRate
-	OtherLink  // set by a driver: the packet arrived on an interface whose clients get no answer
+	OtherLink  // set by the driver: the packet arrived on an interface on which clients are not answered
 	NumReasons // the number of reasons
 )
 

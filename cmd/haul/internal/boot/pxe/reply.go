@@ -7,14 +7,14 @@ import (
 	"github.com/haul-project/haul/internal/urlpath"
 )
 
-// A location is where a client finds its file.
+// A location says where a client finds its file.
 type location struct {
-	scheme string // "http://", "tftp://", or empty if the client gets only the name
-	port   uint16 // port for HTTP
-	name   string // empty if there is no file
+	scheme string // "http://", "tftp://", or "" if the client gets only the name
+	port   uint16 // port of HTTP
+	name   string // "" if there is no file
 }
 
-// append appends the location as option 67.
+// append appends the location in the form of option 67.
 func (l *location) append(b []byte, server dhcp.Addr) []byte {
 	if l.scheme == "" {
 		return append(b, l.name...)
@@ -26,20 +26,20 @@ func (l *location) append(b []byte, server dhcp.Addr) []byte {
 	return urlpath.Append(append(b, '/'), l.name)
 }
 
-// The values of option 43 that are sent to clients (PXE 2.1, table 2-1).
+// These are values of option 43 that clients get (PXE 2.1, table 2-1).
 var (
-	// takeFile has suboption 6, discovery control, with bit 3 set: the client takes the file of the
-	// offer.
+	// takeFile sets bit 3 of suboption 6 (discovery control), which makes the client take the file
+	// of the offer.
 	takeFile = []byte{6, 1, 8, dhcp.OptionEnd}
 
-	// piMenu is a PXE menu with one item, which the first stages of a Raspberry Pi look for.
+	// piMenu is a PXE menu with the item that the first stages of a Raspberry Pi look for.
 	piMenu = []byte("\x06\x01\x08" +
 		"\x09\x14\x00\x00\x11Raspberry Pi Boot" +
 		"\x0a\x04\x00PXE\xff")
 )
 
-// pxeBootItem is the suboption of option 43 with which a client selects an item of a menu. The
-// server repeats it in the answer.
+// pxeBootItem is the suboption of option 43 in which a client says which item of a menu it has
+// selected. The answer repeats it.
 const (
 	pxeBootItem     = 71
 	pxeBootItemSize = 4
@@ -59,7 +59,7 @@ func appendReply(b []byte, p *dhcp.Packet, from Arrival, a *Answer, loc location
 	}
 	copy(h.ServerName[:], server)
 	if len(file) <= maxFile {
-		copy(h.File[:], file) // shim reads the file only here
+		copy(h.File[:], file) // because shim reads the name only from this field
 	}
 	kind := byte(dhcp.Offer)
 	if from.Port == dhcp.PortPXE {
@@ -82,7 +82,7 @@ func appendReply(b []byte, p *dhcp.Packet, from Arrival, a *Answer, loc location
 			b = dhcp.AppendOption(b, dhcp.OptionTFTPServer, server)
 		}
 		b = dhcp.AppendOption(b, dhcp.OptionBootFile, file)
-		// EDK2 writes a NUL after option 67, which must not overwrite the code of the next option.
+		// EDK2 writes a NUL after option 67. The padding keeps it from overwriting the next option.
 		b = append(b, dhcp.OptionPad)
 	}
 	b = echo(b, p, dhcp.OptionRelayAgent) // this option must be last (RFC 3046 §2.2)
@@ -110,7 +110,7 @@ func appendVendor(b []byte, p *dhcp.Packet, from Arrival, a *Answer) []byte {
 	return dhcp.AppendOption(b, dhcp.OptionVendor, takeFile)
 }
 
-// echo appends an option of the request unchanged, if the request has it.
+// echo appends an option of the request unchanged, if the request contains it.
 func echo(b []byte, p *dhcp.Packet, code uint8) []byte {
 	if value, ok := p.Option(code); ok {
 		return dhcp.AppendOption(b, code, value)

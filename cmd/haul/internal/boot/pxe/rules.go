@@ -10,28 +10,27 @@ import (
 	"github.com/haul-project/haul/internal/urlpath"
 )
 
-// Bounds of the names in an answer, in bytes.
+// These are the largest lengths of names in an answer, in bytes.
 const (
-	// maxFile leaves room for the NUL in the field "file" of the packet.
+	// maxFile leaves room for a NUL in the field "file" of the packet.
 	maxFile = 127
 
-	// maxURLPath leaves room for "http://255.255.255.255:65535/" in a single option 67, because
-	// firmware does not join two such options.
+	// maxURLPath is chosen so that a URL that begins with "http://255.255.255.255:65535/" fits in
+	// one option 67: firmware does not join several such options.
 	maxURLPath = 220
 )
 
-// ScriptName is the name of the script that iPXE gets, unless the rule of its host names another
-// one.
+// ScriptName is the name of the script that iPXE gets, unless the machine's rule names another one.
 const ScriptName = "boot.ipxe"
 
-// A Form is the way in which an answer contains the location of the boot file. Firmware differs in
-// the forms that it understands, so a [Server] tries both.
+// A Form is a way to give a client the location of its boot file. Firmware differs in which forms
+// it accepts, so a [Server] tries both.
 type Form uint8
 
-// The forms.
+// These are the forms.
 const (
 	AnyForm  Form = iota
-	Redirect      // the offer has no option 43, so the client asks port 4011
+	Redirect      // the offer has no option 43, so the client asks port 4011 for the file
 	Direct        // suboption 6 of option 43 is 8, so the client takes the file of the offer (PXE 2.1, table 2-1)
 	NumForms      // the number of forms
 )
@@ -49,36 +48,37 @@ func (f Form) String() string {
 
 // A Host is the rule for one machine.
 type Host struct {
-	// With Ignore, the server does not answer the machine. Its firmware then continues with the
-	// next boot device.
+	// Ignore means that the server does not answer the machine, whose firmware then tries the next
+	// boot device.
 	Ignore bool
 
-	// File is the name of the machine's boot file, which replaces the one in [Rules].Files. If the
-	// name ends with .ipxe, the file is a script: iPXE gets it in place of boot.ipxe, and firmware
-	// gets the file in Rules.Files. File does not affect a Raspberry Pi, which always requests its
-	// own names.
+	// File is the name of the machine's boot file, and replaces the name in [Rules].Files. If it
+	// ends in .ipxe, it is a script: iPXE gets it instead of boot.ipxe, and firmware still gets the
+	// file in Rules.Files. File has no effect on a Raspberry Pi, which always requests its own
+	// names.
 	File string
 
-	// Form is the form of answers that works with the machine's PXE firmware, if it is known.
+	// Form is the form of answers that the machine's PXE firmware accepts, if that is known.
 	Form Form
 }
 
 // Rules determine which machine gets which answer.
 type Rules struct {
-	// Files has the boot file for each architecture: a slash-separated name on this server, without
+	// Files maps each architecture to its boot file: a slash-separated name on this server, without
 	// a leading slash.
 	Files map[Arch]string
 
-	// HTTPPort is the port on which the same files are served by HTTP, at each address of this
-	// server. It is 0 if they are not served by HTTP. HTTPPorts overrides it for single addresses.
+	// HTTPPort is the port at which the same files are served by HTTP, at all addresses of this
+	// server; 0 means that they are not. HTTPPorts overrides it for single addresses.
 	HTTPPort  uint16
 	HTTPPorts map[dhcp.Addr]uint16
 
-	// Hosts has the rules for single machines. With KnownOnly, all other machines get no answer.
+	// Hosts holds the rules for single machines. If KnownOnly is set, all other machines get no
+	// answer.
 	Hosts     map[dhcp.MAC]Host
 	KnownOnly bool
 
-	// Relays has the networks of the relay agents, and of the clients behind them.
+	// Relays holds the networks of the relay agents, and of the clients behind them.
 	Relays []dhcp.Network
 }
 
@@ -127,7 +127,7 @@ func checkFile(name string) error {
 	return nil
 }
 
-// clone returns a copy that the program cannot change.
+// clone returns a copy of the rules, so that the caller's later changes have no effect.
 func (r *Rules) clone() Rules {
 	c := *r
 	c.Files, c.Hosts, c.HTTPPorts = maps.Clone(r.Files), maps.Clone(r.Hosts), maps.Clone(r.HTTPPorts)

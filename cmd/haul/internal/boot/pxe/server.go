@@ -11,41 +11,41 @@ import (
 
 // An Arrival describes how a packet arrived.
 type Arrival struct {
-	Port     uint16    // local port: dhcp.PortServer or dhcp.PortPXE
+	Port     uint16    // local port of the packet: dhcp.PortServer or dhcp.PortPXE
 	From     dhcp.Addr // source address of the packet
 	FromPort uint16
 
-	// OnLink reports whether From is the address of a host in a network of the interface on which
-	// the packet arrived, and not the broadcast address.
+	// OnLink says that From is the address of a single host in a network of the interface on which
+	// the packet arrived.
 	OnLink bool
 
-	// Unicast reports whether the packet was sent only to an address of this server. Such a packet
-	// may come from another network.
+	// Unicast says that the packet was sent to an address of this server only. Such a packet may
+	// come from another network.
 	Unicast bool
 
-	// Server is the address of this server on that interface, or the address that clients must use
-	// instead. URLs contain it too.
+	// Server is this server's address on that interface, or the address that clients must use
+	// instead. URLs in the answer contain it too.
 	Server dhcp.Addr
 }
 
 // An Answer is the result of handling a packet.
 type Answer struct {
-	Reason Reason // Answered, or why there is no answer
+	Reason Reason // Answered, or the reason why there is no answer
 	Packet []byte // packet to send, appended to the caller's buffer; nil if there is no answer
 
-	// To and ToPort are the destination: a relay agent, the source of a request to dhcp.PortPXE, or
-	// Broadcast on the interface on which the request arrived.
+	// To and ToPort are the destination of the answer: a relay agent, the source of a request to
+	// dhcp.PortPXE, or dhcp.Broadcast on the interface on which the request arrived.
 	To     dhcp.Addr
 	ToPort uint16
 
 	MAC    dhcp.MAC
 	Client Client
 	Form   Form   // Direct or Redirect; AnyForm if there is no choice for this client
-	File   string // name of the file on this server; empty if the client uses its own names
-	URL    bool   // the answer contains the file's URL instead of its name
+	File   string // name of the file on this server; "" if the client uses its own names
+	URL    bool   // the answer contains the URL of the file instead of its name
 }
 
-// Why returns the reason in plain English.
+// Why returns the reason as a text for people.
 func (a *Answer) Why() string {
 	if a.Reason == NoFile {
 		return fmt.Sprintf("no boot file for %v", a.Client.Arch)
@@ -56,25 +56,26 @@ func (a *Answer) Why() string {
 // A Machine is a boot client that a [Server] has answered.
 type Machine struct {
 	MAC    dhcp.MAC
-	Addr   dhcp.Addr // the address that the machine uses; zero if unknown
+	Addr   dhcp.Addr // address that the machine uses; zero if it is not known
 	Client Client
 	Form   Form
 	File   string
 	Stage  Stage
-	Before Stage     // the previous stage, if the stage is Quiet or Stuck
-	Last   time.Time // time of its latest request
+	Before Stage     // stage before the current one, if that is Quiet or Stuck
+	Last   time.Time // time of the machine's latest request
 }
 
-// A Server decides which packets to answer, and how. For each of up to [MaxMachines] machines it
-// remembers the form of answers that the machine understands, and the machine's stage. It has no
-// lock: only one goroutine at a time may call its methods.
+// A Server decides which packets to answer, and how. It remembers up to [MaxMachines] machines,
+// with the form of answers that each accepts, and with its stage. It has no lock: only one
+// goroutine at a time may call its methods.
 type Server struct {
 	rules Rules
 	table table
 	rate  window
 }
 
-// NewServer returns a Server with a copy of the rules. If a rule is invalid, the error names it.
+// NewServer returns a Server with a copy of the rules. If a rule is invalid, it returns an error
+// that names the rule.
 func NewServer(r Rules) (*Server, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func NewServer(r Rules) (*Server, error) {
 	return &Server{rules: r.clone(), table: newTable(MaxMachines)}, nil
 }
 
-// SetRules replaces the rules. The Server still remembers all machines.
+// SetRules replaces the rules. The Server continues to remember its machines.
 func (s *Server) SetRules(r Rules) error {
 	if err := r.check(); err != nil {
 		return err
@@ -91,8 +92,8 @@ func (s *Server) SetRules(r Rules) error {
 	return nil
 }
 
-// Handle handles one packet, and appends the answer to buf, if there is one. The answer has at most
-// 576 bytes, assigns no address (yiaddr is 0), and is sent only to boot clients.
+// Handle handles one packet. If there is an answer, it is appended to buf. The answer has at most
+// 576 bytes, does not assign an address (yiaddr is 0), and is sent only to boot clients.
 func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte) Answer {
 	p, err := dhcp.Parse(request)
 	if err != nil {
@@ -107,7 +108,7 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 		return a.refused(MachineRate)
 	}
 	if s.rate.full(now, MaxTotalRate) {
-		return a.refused(TotalRate) // do not remember the machine, because it would displace another one
+		return a.refused(TotalRate) // do not remember the machine, as another one would have to be forgotten
 	}
 	m := s.table.use(a.MAC)
 	m.rate.count(now)
@@ -131,7 +132,7 @@ func (a *Answer) refused(r Reason) Answer {
 	return Answer{Reason: r, MAC: a.MAC, Client: a.Client}
 }
 
-// admit decides whether to answer a client, apart from the rate limits, and where to send the
+// admit decides whether to answer a client, without regard to rate limits, and where to send the
 // answer.
 func (s *Server) admit(p *dhcp.Packet, from Arrival, a *Answer, host Host) Reason {
 	switch {
@@ -155,7 +156,7 @@ func (s *Server) admit(p *dhcp.Packet, from Arrival, a *Answer, host Host) Reaso
 	return s.admitClass(from, a, host)
 }
 
-// admitType decides whether to answer, by the type of the message and its source.
+// admitType decides whether to answer a message, by its type and its source.
 func (s *Server) admitType(p *dhcp.Packet, from Arrival, a *Answer) Reason {
 	kind := p.Type()
 	if from.Port == dhcp.PortPXE {
@@ -177,7 +178,7 @@ func (s *Server) admitType(p *dhcp.Packet, from Arrival, a *Answer) Reason {
 		return NotDiscover
 	case p.RelayAddr == dhcp.Addr{}:
 		if from.Unicast && !from.OnLink {
-			return OffLink // a broadcast answer would reach a network other than the sender's
+			return OffLink // a broadcast answer would be sent to another network than the sender's
 		}
 		return Answered
 	case !s.rules.relayed(p.RelayAddr):
@@ -209,8 +210,8 @@ func (s *Server) admitClass(from Arrival, a *Answer, host Host) Reason {
 	return NoFile
 }
 
-// leased records the address that a boot client requests from the DHCP server, because its requests
-// for files will come from that address.
+// leased records the address that a boot client requests from the DHCP server, because the client
+// will request files from that address.
 func (s *Server) leased(p *dhcp.Packet) {
 	addr := p.ClientAddr
 	if value, ok := p.Option(dhcp.OptionAddress); ok && len(value) == len(addr) {
@@ -219,7 +220,7 @@ func (s *Server) leased(p *dhcp.Packet) {
 	s.table.leased(p.MAC(), addr)
 }
 
-// loader returns the boot file of a machine, or "" if no boot file is configured for it.
+// loader returns the boot file for a machine. It returns "" if no boot file is configured for it.
 func (s *Server) loader(arch Arch, host Host) string {
 	if host.File != "" && !isScript(host.File) {
 		return host.File
@@ -229,7 +230,7 @@ func (s *Server) loader(arch Arch, host Host) string {
 
 func isScript(name string) bool { return strings.HasSuffix(name, ".ipxe") }
 
-// choose sets the file and the form of an answer, and remembers them.
+// choose decides the file and the form of an answer, and remembers both.
 func (s *Server) choose(now time.Time, p *dhcp.Packet, from Arrival, a *Answer, host Host, m *machine) location {
 	loc := location{name: s.loader(a.Client.Arch, host), port: s.rules.httpPort(from.Server)}
 	if from.Port == dhcp.PortPXE || a.Client.Class == IPXE && m.client.Class == PXEClient {
@@ -260,7 +261,8 @@ func (s *Server) choose(now time.Time, p *dhcp.Packet, from Arrival, a *Answer, 
 	return loc
 }
 
-// chooseScript sets the location of the script that iPXE gets, or first that of a better iPXE.
+// chooseScript sets the location for an iPXE: that of its script or, if it lacks a feature, first
+// that of a better iPXE.
 func (s *Server) chooseScript(now time.Time, p *dhcp.Packet, c Client, host Host, m *machine, loc *location) {
 	if lacks := !c.Starts || !c.HTTP && loc.port != 0; !lacks {
 		m.chain = chainMemory{}
@@ -280,8 +282,8 @@ func (s *Server) chooseScript(now time.Time, p *dhcp.Packet, c Client, host Host
 	}
 }
 
-// Requested records that a client requested a file from this server, by TFTP or HTTP. It returns
-// the machine, and whether the request changed the machine's stage.
+// Requested records that a machine has requested a file from this server, by TFTP or HTTP. It
+// returns the machine, and reports whether its stage has changed.
 func (s *Server) Requested(now time.Time, from dhcp.Addr, name string) (m Machine, changed bool) {
 	at := s.table.at(from)
 	if at == nil {
@@ -292,8 +294,8 @@ func (s *Server) Requested(now time.Time, from dhcp.Addr, name string) (m Machin
 	return at.machine(now), at.changed(now)
 }
 
-// Changes yields the machines that have become Quiet or Stuck since an answer, Requested or Changes
-// returned their stage.
+// Changes yields the machines that have become Quiet or Stuck since their stage was last returned,
+// by Requested, by Changes or with an answer.
 func (s *Server) Changes(now time.Time) iter.Seq[Machine] {
 	return func(yield func(Machine) bool) {
 		for i := range s.table.machines {
@@ -304,8 +306,8 @@ func (s *Server) Changes(now time.Time) iter.Seq[Machine] {
 	}
 }
 
-// changed reports whether the stage differs from the one that was last returned to the program, and
-// records that the present one is returned.
+// changed reports whether the machine's stage differs from the stage that was last returned, and
+// records that the current stage is now returned.
 func (m *machine) changed(now time.Time) bool {
 	before := m.shown
 	m.shown = m.boot.at(now)
@@ -316,8 +318,8 @@ func (m *machine) machine(now time.Time) Machine {
 	return Machine{m.mac, m.addr, m.client, m.form, m.file, m.boot.at(now), m.boot.stage, m.boot.last}
 }
 
-// Machines yields the remembered machines with their stages at the given time, beginning with the
-// one that was answered last.
+// Machines yields the remembered machines, with their stages at the given time. The machine that
+// was answered last comes first.
 func (s *Server) Machines(now time.Time) iter.Seq[Machine] {
 	return func(yield func(Machine) bool) {
 		for i := s.table.newest; i >= 0; i = s.table.machines[i].older {

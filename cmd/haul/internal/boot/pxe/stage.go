@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// A Stage is the progress of a machine's boot since its latest power-on.
+// A Stage says how far a machine's boot has progressed since its latest power-on.
 type Stage uint8
 
-// The stages. A machine is Stuck if it requests no script or kernel after an offer or a loader. It
-// is Quiet if it requests nothing more after a script or a kernel: it runs the kernel, boots from
-// its disk, or waits in a menu.
+// These are the stages. A machine becomes Stuck if it requests no script or kernel after it got an
+// offer or a loader. It becomes Quiet if it sends no more requests after it got a script or a
+// kernel: it may run the kernel, boot from its disk, or show a menu.
 const (
 	NoStage Stage = iota
-	Offered       // the machine got an answer, and has not requested a file
-	Loader        // the machine requests a boot file
-	Script        // the machine requests a script or the configuration of a loader
-	Kernel        // the machine requests other files: a kernel, an initrd
+	Offered       // the machine got an answer, but has not requested a file yet
+	Loader        // the machine has requested a boot file
+	Script        // the machine has requested a script, or the configuration of a loader
+	Kernel        // the machine has requested another file, such as a kernel or an initrd
 	Quiet
 	Stuck
 	NumStages // the number of stages
@@ -33,25 +33,24 @@ func (s Stage) String() string {
 }
 
 const (
-	// stuckAfter is how long a machine may stay at an offer or a loader until it counts as stuck.
-	// Firmware gives up a server after about 30 s, and a loader of a megabyte is loaded in seconds.
+	// stuckAfter is how long a machine may stay at an offer or a loader before it counts as stuck.
+	// Firmware gives up a server after about 30 s, and loads a loader of a megabyte within seconds.
 	stuckAfter = 2 * time.Minute
 
-	// quietAfter is the time after the last request when a machine counts as having loaded
-	// everything.
+	// quietAfter is the time after a machine's last request from which on it counts as quiet.
 	quietAfter = time.Minute
 )
 
-// A boot holds the stage of one machine according to its requests. The zero value is for an unknown
-// machine.
+// A boot is the stage of one machine, derived from its requests. The zero value means that nothing
+// is known about the machine.
 type boot struct {
-	stage Stage     // without Quiet and Stuck, which depend on the time
+	stage Stage     // never Quiet or Stuck: these depend on the time, and at returns them
 	since time.Time // when the machine reached the stage
 	last  time.Time // time of the latest request
 }
 
-// offered returns the boot after a DISCOVER. A DISCOVER from firmware begins a new boot. A DISCOVER
-// from iPXE does too, unless iPXE has just been loaded.
+// offered returns the boot after a DISCOVER. A DISCOVER from firmware means that a new boot begins.
+// So does one from iPXE, unless iPXE has just been loaded.
 func (b boot) offered(now time.Time, class Class) boot {
 	same := b.stage == Offered || class == IPXE && b.stage == Loader
 	if same && now.Sub(b.last) < stuckAfter {
@@ -61,8 +60,8 @@ func (b boot) offered(now time.Time, class Class) boot {
 	return boot{stage: Offered, since: now, last: now}
 }
 
-// requested returns the boot after the machine has requested the file name. The argument loader is
-// the boot file that its answer contained.
+// requested returns the boot after the machine has requested the file `name`. loader is the boot
+// file that the machine's answer contained.
 func (b boot) requested(now time.Time, name, loader string) boot {
 	b.last = now
 	if stage := stageOf(name, loader, b.stage); stage != b.stage {
@@ -71,14 +70,14 @@ func (b boot) requested(now time.Time, name, loader string) boot {
 	return b
 }
 
-// stageOf returns the stage that a request for a file belongs to.
+// stageOf returns the stage that follows from a request for a file. before is the stage so far.
 func stageOf(name, loader string, before Stage) Stage {
 	name = strings.TrimPrefix(name, "/")
 	ending := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
 	switch ending {
 	case "ipxe", "cfg":
 		return Script
-	case "mod", "lst": // parts of GRUB
+	case "mod", "lst": // modules of GRUB
 		return max(before, Loader)
 	case "efi", "kpxe", "kkpxe", "kkkpxe", "pxe", "0":
 		if before < Script {
@@ -86,7 +85,7 @@ func stageOf(name, loader string, before Stage) Stage {
 		}
 	}
 	switch {
-	case strings.HasPrefix(ending, "cfg-"): // grub.cfg-0A450002: GRUB first tries names with this machine's address
+	case strings.HasPrefix(ending, "cfg-"): // such as grub.cfg-0A450002: GRUB first tries names that contain this machine's address
 		return Script
 	case name == loader && before < Script:
 		return Loader
@@ -94,7 +93,7 @@ func stageOf(name, loader string, before Stage) Stage {
 	return Kernel
 }
 
-// at returns the stage at the given time.
+// at returns the stage at the given time, which may be Quiet or Stuck.
 func (b boot) at(now time.Time) Stage {
 	switch {
 	case (b.stage == Offered || b.stage == Loader) && now.Sub(b.since) >= stuckAfter:

@@ -6,26 +6,26 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// Bounds of a [Server]'s memory and answers.
+// These are limits of a [Server].
 const (
-	// MaxMachines is how many machines are remembered. If there are more, the server forgets those
-	// that have been silent for longest.
+	// MaxMachines is the largest number of machines that are remembered. If there are more, the
+	// server forgets the machine that has been silent for the longest time.
 	MaxMachines = 65536
 
-	// MaxRate is how many answers one machine gets per second.
+	// MaxRate is the largest number of answers to one machine per second.
 	MaxRate = 8
 
-	// MaxTotalRate is how many answers all machines together get per second.
+	// MaxTotalRate is the largest number of answers to all machines together per second.
 	MaxTotalRate = 5000
 )
 
-// A window counts events in a second, which begins with the first event.
+// A window counts events within one second, which begins with the first event.
 type window struct {
 	begin time.Time
 	n     int
 }
 
-// full reports whether the limit for this second is reached.
+// full reports whether the limit for the current second is reached.
 func (w *window) full(now time.Time, limit int) bool { return w.holds(now) && w.n >= limit }
 
 // count counts an event.
@@ -36,29 +36,31 @@ func (w *window) count(now time.Time) {
 	w.n++
 }
 
-// holds reports whether now is within the second. If the clock is set back, a new second begins.
+// holds reports whether now is within the second of w. It is not if the clock was set back; then a
+// new second begins.
 func (w *window) holds(now time.Time) bool {
 	since := now.Sub(w.begin)
 	return 0 <= since && since < time.Second
 }
 
-// A machine holds all that is remembered of one machine.
+// A machine holds the information that is remembered about one machine.
 type machine struct {
 	mac    dhcp.MAC
-	addr   dhcp.Addr // the address that the machine uses; zero if unknown
+	addr   dhcp.Addr // address that the machine uses; zero if it is not known
 	client Client
 	file   string
 	form   Form
 	forms  formMemory
 	chain  chainMemory
 	boot   boot
-	shown  Stage // the stage that the program knows: see [Server.Changes]
+	shown  Stage // stage that was last returned to the program: see [Server.Changes]
 	rate   window
 
-	newer, older int32 // neighbours in the order of their latest use; -1 at the ends
+	newer, older int32 // neighbours in the order of the latest use; -1 at the ends
 }
 
-// A table holds machines by MAC and by address, in order of their latest use.
+// A table holds the remembered machines, by MAC and by address, and in the order of their latest
+// use.
 type table struct {
 	limit          int
 	machines       []machine
@@ -71,7 +73,7 @@ func newTable(limit int) table {
 	return table{limit: limit, byMAC: map[dhcp.MAC]int32{}, byAddr: map[dhcp.Addr]int32{}, newest: -1, oldest: -1}
 }
 
-// find returns a remembered machine, or nil.
+// find returns the machine with a MAC, or nil if it is not remembered.
 func (t *table) find(mac dhcp.MAC) *machine {
 	if i, ok := t.byMAC[mac]; ok {
 		return &t.machines[i]
@@ -87,7 +89,8 @@ func (t *table) at(addr dhcp.Addr) *machine {
 	return nil
 }
 
-// use returns a machine and makes it the newest. The pointer is valid until the next use.
+// use returns the machine with a MAC, adds it if necessary, and makes it the newest. The pointer is
+// valid until the next call of use.
 func (t *table) use(mac dhcp.MAC) *machine {
 	i, ok := t.byMAC[mac]
 	switch {
@@ -130,7 +133,7 @@ func (t *table) unlink(i int32) {
 	}
 }
 
-// setAddr records that this machine, and no other one, uses an address.
+// setAddr records that machine i uses an address, and that no other machine uses it any more.
 func (t *table) setAddr(i int32, addr dhcp.Addr) {
 	m := &t.machines[i]
 	if m.addr == addr {

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxFile bounds the part of a boot file that is fetched, in bytes.
+	// maxFile is the largest size, in bytes, of a boot file that is fetched.
 	maxFile = 256 << 20
 
-	// fetchTime bounds the time to fetch a boot file.
+	// fetchTime limits the time to fetch a boot file.
 	fetchTime = time.Minute
 )
 
@@ -44,7 +44,9 @@ func fetchTFTP(ctx context.Context, url string) (int64, error) {
 	counted := &countedUpload{}
 	res, err := c.Get(ctx, target, func(int64) (store.Upload, error) { return counted, nil })
 	if res.Resent+res.Timeouts+res.Duplicates > 0 {
-		c.Wait() // on a path that loses packets, the last acknowledgement may be lost; during Wait it is repeated
+		// The path loses packets, so the server may have missed the last acknowledgement. Wait
+		// repeats it on request.
+		c.Wait()
 	}
 	return counted.size, err
 }
@@ -54,7 +56,8 @@ func fetchHTTP(ctx context.Context, url string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	transport := &http.Transport{DialContext: (&net.Dialer{}).DialContext, DisableKeepAlives: true} // firmware uses no proxy
+	// Firmware does not use a proxy.
+	transport := &http.Transport{DialContext: (&net.Dialer{}).DialContext, DisableKeepAlives: true}
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return 0, err
@@ -70,7 +73,7 @@ func fetchHTTP(ctx context.Context, url string) (int64, error) {
 	return n, err
 }
 
-// A countedUpload only counts the size of a file.
+// A countedUpload discards a file, and counts only its size.
 type countedUpload struct{ size int64 }
 
 func (u *countedUpload) WriteAt(p []byte, off int64) (int, error) {

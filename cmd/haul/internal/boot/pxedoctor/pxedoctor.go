@@ -1,9 +1,7 @@
-// Package pxedoctor sends requests to a network in the same way as a booting machine, follows the
-// answers as firmware does, and reports what the machine would do next. It implements "haul doctor
-// pxe".
+// Package pxedoctor sends requests to a network as a booting machine does, follows the answers as
+// firmware does, and reports what the machine would do next. It implements "haul doctor pxe".
 //
-// The files from top to bottom: pxedoctor.go sends requests and evaluates the answers; fetch.go
-// fetches boot files.
+// pxedoctor.go sends the requests and evaluates the answers. fetch.go fetches boot files.
 package pxedoctor
 
 import (
@@ -19,40 +17,40 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 )
 
-// A Diagnosis is the outcome for one kind of machine.
+// A Diagnosis is the result for one kind of machine.
 type Diagnosis struct {
 	Kind      string `json:"kind"`
 	Interface string `json:"interface"`
 	MAC       string `json:"mac"`
 
 	Offers   []Offer  `json:"offers"`
-	Problems []string `json:"problems"` // each prevents the machine from booting, or means that it boots only by chance
+	Problems []string `json:"problems"` // each one prevents the machine from booting, or makes it depend on chance
 	File     string   `json:"file,omitempty"`
-	Bytes    int64    `json:"bytes,omitempty"` // bytes of the file; 0 if it was not fetched
+	Bytes    int64    `json:"bytes,omitempty"` // size of the file; 0 if it was not fetched
 	Next     string   `json:"next"`
 }
 
-// An Offer is one answer.
+// An Offer is an answer from a server.
 type Offer struct {
 	Server  netip.Addr `json:"server"`
-	Address string     `json:"address,omitempty"` // the address that the server gives to the machine
+	Address string     `json:"address,omitempty"` // address that the server assigns to the machine
 	Class   string     `json:"class,omitempty"`   // "PXEClient" or "HTTPClient"
 	File    string     `json:"file,omitempty"`
-	From    string     `json:"from,omitempty"` // the server that has the file
-	Form    string     `json:"form,omitempty"` // form of an offer to a PXE client: see [pxe.Form]
-	Port    uint16     `json:"port"`           // port of the server: 67 or 4011
+	From    string     `json:"from,omitempty"` // server that has the file
+	Form    string     `json:"form,omitempty"` // form of an answer to a PXE client: see [pxe.Form]
+	Port    uint16     `json:"port"`           // port at which the server answered: 67 or 4011
 }
 
 // A Config says how to send the requests.
 type Config struct {
-	By    proxydhcp.Interface // the interface to send requests on
-	MAC   dhcp.MAC            // MAC of the machine
-	Wait  time.Duration       // how long to wait for the answers to each request
-	Fetch bool                // whether to fetch the boot file
+	By    proxydhcp.Interface // interface to send requests on
+	MAC   dhcp.MAC            // MAC of the imitated machine
+	Wait  time.Duration       // how long to wait for answers to each request
+	Fetch bool                // fetch the boot file too
 }
 
 // Ask sends requests as one kind of machine, and follows the steps that the machine would take. It
-// returns an error if this computer could not send the requests, which requires root.
+// returns an error if this computer cannot send the requests: that requires root.
 func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) {
 	offers, err := proxydhcp.Ask(ctx, k, c.By, c.MAC, c.Wait)
 	if err != nil {
@@ -66,7 +64,7 @@ func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) 
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, err
-		case err != nil: // for example, because there is no route to it
+		case err != nil: // for example, there is no route to the server
 			d.problem("%v cannot be asked on port %d: %v", file.Server, dhcp.PortPXE, err)
 		}
 		d.add(answers, dhcp.PortPXE)
@@ -80,7 +78,7 @@ func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) 
 	return d, nil
 }
 
-// asksAgain reports whether a machine asks port 4011 for the file of an offer.
+// asksAgain reports whether a machine must ask port 4011 for the file after this offer.
 func asksAgain(k proxydhcp.Kind, o *proxydhcp.Offer) bool {
 	return o.Redirects() && !k.HTTP() && !k.IPXE() && !o.Menu
 }
@@ -108,9 +106,9 @@ func (d *Diagnosis) add(offers []proxydhcp.Offer, port uint16) {
 	}
 }
 
-// choose returns the answer whose boot file the machine uses, or nil, and records problems.
-// Firmware takes an address from one server, and the file from the same server or from a ProxyDHCP
-// server. If several servers could be chosen, the choice depends on chance.
+// choose returns the answer whose boot file the machine would use, or nil, and records problems.
+// Firmware takes its address from one server, and its file from the same server or from a ProxyDHCP
+// server. If there are several candidates, chance decides.
 func (d *Diagnosis) choose(k proxydhcp.Kind, offers []proxydhcp.Offer) (file *proxydhcp.Offer) {
 	addresses := 0
 	for i := range offers {
@@ -135,8 +133,8 @@ func (d *Diagnosis) choose(k proxydhcp.Kind, offers []proxydhcp.Offer) (file *pr
 	return file
 }
 
-// namesFile reports whether a machine gets a boot file from an offer, possibly after it has asked
-// port 4011 or shown a menu.
+// namesFile reports whether a machine can get a boot file by an offer: at once, after it has asked
+// port 4011, or after it has shown a menu.
 func namesFile(k proxydhcp.Kind, o *proxydhcp.Offer) bool {
 	if k.HTTP() {
 		return o.Class == "HTTPClient" && o.File != ""
@@ -151,8 +149,8 @@ func shownFile(o *proxydhcp.Offer) string {
 	return o.File + " from " + o.Next.String()
 }
 
-// chooseBoot returns the answer from port 4011 that the machine uses. If there is no answer, the
-// machine uses the file of the offer, if the offer contains one.
+// chooseBoot returns the answer from port 4011 that the machine would use. If there is no answer,
+// the machine uses the file of the offer, if the offer names one.
 func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer) *proxydhcp.Offer {
 	switch {
 	case len(answers) > 0:
@@ -164,8 +162,8 @@ func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer
 	return nil
 }
 
-// follow fetches the boot file of an answer if fetches is set, and records what the machine does
-// with the file.
+// follow records what the machine does with the boot file of an answer. If fetches is set, it
+// fetches the file.
 func (d *Diagnosis) follow(ctx context.Context, k proxydhcp.Kind, o *proxydhcp.Offer, fetches bool) {
 	d.File = o.File
 	switch {
