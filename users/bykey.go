@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// These are names of critical options and extensions of certificates: see OpenSSH's
-// PROTOCOL.certkeys.
+// These are names of critical options and extensions in certificates: see PROTOCOL.certkeys of
+// OpenSSH.
 const (
 	forceCommand     = "force-command"
 	sourceAddress    = "source-address"
@@ -23,15 +23,16 @@ const (
 type grant struct {
 	command command
 
-	// critical and extensions are enforced by x/crypto/ssh itself: the options of the certificate,
-	// and the permission to log in without touching the security key.
+	// critical and extensions are the parts that x/crypto/ssh itself enforces: the options of the
+	// certificate, and the permission to log in without touching the security key.
 	critical, extensions map[string]string
 }
 
-// byKey returns the login that a key or certificate allows, and its permissions. It does not know
-// whether the peer really owns the key.
+// byKey returns the login that a key or certificate allows, and the permissions for x/crypto/ssh.
+// It does not check that the peer owns the key.
 //
-// The checks take as long for a user who does not exist as for any other user.
+// The checks take as long for a user who does not exist as for any other user, so that the time
+// does not reveal which users exist.
 func (d *Directory) byKey(a Attempt, name string, key ssh.PublicKey) (*Login, *ssh.Permissions, error) {
 	t := d.table.Load()
 	u := t.accounts[name]
@@ -63,7 +64,7 @@ func (d *Directory) byKey(a Attempt, name string, key ssh.PublicKey) (*Login, *s
 	return l, permissions(l, g), nil
 }
 
-// loginKey is the key under which the permissions hold the Login.
+// loginKey is the key under which ssh.Permissions.ExtraData holds the Login.
 type loginKey struct{}
 
 func permissions(l *Login, g grant) *ssh.Permissions {
@@ -74,8 +75,8 @@ func permissions(l *Login, g grant) *ssh.Permissions {
 	}
 }
 
-// LoginOf returns the login of a connection from its permissions. ok is false if the login was not
-// accepted by the callbacks of [Directory.Configure].
+// LoginOf returns the login of a connection from its permissions. ok is false if the callbacks of
+// [Directory.Configure] have not accepted the login.
 func LoginOf(p *ssh.Permissions) (*Login, bool) {
 	if p == nil {
 		return nil, false
@@ -84,8 +85,8 @@ func LoginOf(p *ssh.Permissions) (*Login, bool) {
 	return l, ok
 }
 
-// grant returns what a key or certificate allows a user, or an error that explains why it allows
-// nothing.
+// grant returns what a user may do with a key or certificate. If the user may not log in with it,
+// it returns an error with the reason.
 func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 	if c, ok := key.(*ssh.Certificate); ok {
 		return t.byCertificate(a, u, c)
@@ -104,7 +105,7 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 			continue
 		}
 		// The same key may be in several lines with different options. It is enough if one line
-		// accepts it. If no line does, the reason of the first one is reported.
+		// accepts it. If no line does, the error is that of the first one.
 		g, keyErr := k.grant(a, u, key)
 		if keyErr == nil {
 			return g, nil
@@ -116,7 +117,7 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 	return grant{}, err
 }
 
-// because adds the position of the line to an error.
+// because adds the file and the number of the line to an error.
 func (k *Key) because(err error) error {
 	if k.where == "" {
 		return err
@@ -124,8 +125,8 @@ func (k *Key) because(err error) error {
 	return errors.New(k.where + ": " + err.Error())
 }
 
-// grant returns what a line allows its user. key is the line's own key, or a key that the line's
-// key has certified.
+// grant returns what the user of a line may do. key is the line's own key or, if the line is for an
+// authority, a key that the authority has certified.
 func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) {
 	o := &k.options
 	switch {
@@ -147,11 +148,11 @@ func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) 
 	return g, err
 }
 
-// errVerify refuses the option verify-required, because x/crypto/ssh provides no way to check it:
-// it checks the flag of the signature that reports a touch, but hides the flag that reports a PIN.
+// errVerify refuses keys with the option verify-required, because the option cannot be enforced:
+// x/crypto/ssh checks the signature's flag for a touch, but does not expose the flag for a PIN.
 var errVerify = errors.New("verify-required: whether the security key asked for a PIN cannot be checked here")
 
-// byCertificate returns what a certificate allows a user.
+// byCertificate returns what a user may do with a certificate.
 func (t *table) byCertificate(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	if c.Key == nil || c.SignatureKey == nil || c.Signature == nil {
 		return grant{}, errors.New("the certificate is not whole")
@@ -191,21 +192,21 @@ func (t *table) byCertificate(a Attempt, u *User, c *ssh.Certificate) (grant, er
 	return grant{}, err
 }
 
-// certified returns what a line with an authority's key allows the owner of a certificate that this
-// authority has signed.
+// certified returns what the owner of a certificate may do, if k is the line of the authority that
+// signed it.
 func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	g, err := k.grant(a, u, c.Key)
 	if err != nil {
 		return g, err
 	}
-	// x/crypto/ssh waives the touch as soon as the certificate says so. OpenSSH requires that the
-	// line says so too, and so do we.
+	// x/crypto/ssh does not require a touch if the certificate says so. OpenSSH requires the
+	// authority's line to say so too, and so do we.
 	if _, waived := c.Extensions[noTouchExtension]; isSecurityKey(c.Key) {
 		if waived && !k.options.noTouch {
 			return g, errors.New("the certificate has no-touch-required, and the line of its authority has not")
 		}
 		if !waived {
-			g.extensions = nil // the certificate and the line must both waive the touch
+			g.extensions = nil // the touch is required, because the certificate does not waive it
 		}
 	}
 	principal, err := k.principal(u.Name, c)
@@ -224,11 +225,11 @@ func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	return k.withOptions(g, a, u, c)
 }
 
-// principal returns the name in a certificate that makes it valid for a user: their own name, or
-// one of the names in principals= of the authority's line.
+// principal returns the name in a certificate that makes it valid for a user: the user's own name
+// or, if the authority's line has the option principals=, one of the names there.
 //
-// A certificate without any name would be valid for every user. Such certificates have been issued
-// by mistake before, so they are valid for no user, as in OpenSSH 10.
+// A certificate without names would be valid for every user. Such certificates have been issued by
+// mistake, so here they are valid for no user, as in OpenSSH 10.
 func (k *Key) principal(user string, c *ssh.Certificate) (string, error) {
 	wanted := k.options.principals
 	if wanted == nil {
@@ -242,11 +243,11 @@ func (k *Key) principal(user string, c *ssh.Certificate) (string, error) {
 	return "", errors.New("none of the certificate's principals is the user's")
 }
 
-// withOptions enforces the critical options of a certificate, in addition to the options of its
+// withOptions applies the critical options of a certificate, in addition to the options of the
 // authority's line.
 func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	if s, ok := c.CriticalOptions[sourceAddress]; ok {
-		// PROTOCOL.certkeys allows no wildcards and no exceptions here.
+		// PROTOCOL.certkeys allows neither wildcards nor exceptions here.
 		nets, err := parseNetworks(strings.SplitSeq(s, ","))
 		if err != nil || !inAny(nets, a.Peer) {
 			return g, errors.New("source-address of the certificate does not have this address")
@@ -260,7 +261,8 @@ func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (gran
 		if err != nil {
 			return g, err
 		}
-		// As in OpenSSH, two different commands cannot both be obeyed.
+		// As in OpenSSH, two different forced commands are an error, because only one of them could
+		// be obeyed.
 		if k.options.command != "" && forced != g.command {
 			return g, errors.New("the certificate forces another command than the line of its authority")
 		}
@@ -270,11 +272,11 @@ func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (gran
 	return g, nil
 }
 
-// Recheck returns nil if the present users would still accept a login in the same way and with the
-// same rights. Otherwise it returns a [*Refusal]: the user was removed or disabled; the key that
-// was used was withdrawn or revoked; the password that was used has changed; or the root, access,
-// network or requirement is different. Recheck uses the time of the login, so it accepts a
-// certificate that has expired since.
+// Recheck returns nil if the current users would still accept a login in the same way and with the
+// same rights. Otherwise it returns a [*Refusal]: for example, the user was removed or disabled;
+// the key was withdrawn or revoked; the password was changed; or the root, access, network or
+// requirement is different. Recheck uses the time of the login, so a certificate that has expired
+// since is still accepted.
 func (d *Directory) Recheck(l *Login) error {
 	u, ok := d.User(l.User.Name)
 	a := Attempt{Now: l.at, Peer: l.Peer}

@@ -14,23 +14,23 @@ import (
 // Options holds the options of [Directory.Configure].
 type Options struct {
 	Now   func() time.Time // nil means time.Now
-	Audit func(Event)      // called for every attempt, by the goroutine of the handshake; may be nil
+	Audit func(Event)      // called for every attempt to log in, in the goroutine of the handshake; may be nil
 
-	// NoPasswords offers only keys and certificates, even to users who have a password. Users who
-	// need both then cannot log in.
+	// NoPasswords disables passwords, even for users who have one. A user who needs both a key and
+	// a password then cannot log in.
 	NoPasswords bool
 }
 
-// Configure sets all fields of c that concern logging in, and no others. It overwrites values that
-// these fields had, such as NoClientAuth. Call it for each connection, with a copy of the
-// configuration: the offered methods depend on the users at that moment.
+// Configure sets all fields of c that concern logging in, and no others. It overwrites previous
+// values of these fields, such as NoClientAuth. Call it for each connection, with a copy of the
+// configuration: which methods are offered depends on the users at that moment.
 //
-// Passwords are offered to every peer if any user has one, as password and as keyboard-interactive.
+// If any user has a password, every peer is offered the methods password and keyboard-interactive.
 //
-// A key that a peer only offers is not accepted yet. Its rights are looked up again once its
-// signature has been verified, and only the result of this lookup gets into the permissions: see
-// [LoginOf]. A wrong signature ends the handshake; only the caller of ssh.NewServerConn learns of
-// it, from its error.
+// If a peer only offers a key, that key is not accepted yet. When the peer has proven by a
+// signature that it owns the key, its rights are looked up again, and only the result of this
+// second lookup gets into the permissions: see [LoginOf]. A wrong signature ends the handshake. It
+// is not reported to Audit; only the error of ssh.NewServerConn shows it.
 func (d *Directory) Configure(c *ssh.ServerConfig, o Options) {
 	g := &gate{d: d, o: o}
 	if g.o.Now == nil {
@@ -50,18 +50,19 @@ func (d *Directory) Configure(c *ssh.ServerConfig, o Options) {
 	}
 }
 
-// A gate holds the callbacks of one or more connections. It has no state.
+// A gate holds the callbacks for x/crypto/ssh. It has no state, so several connections can share
+// one.
 type gate struct {
 	d *Directory
 	o Options
 }
 
-// attempt returns the time and the address of a connection's attempt.
+// attempt returns the current time and the peer's address.
 func (g *gate) attempt(conn ssh.ConnMetadata) Attempt {
 	return Attempt{Now: g.o.Now(), Peer: peer(conn.RemoteAddr())}
 }
 
-// peer returns the address of a peer. The result is invalid if the address is not known.
+// peer returns the IP address in a. The result is not valid if the address is not known.
 func peer(a net.Addr) netip.Addr {
 	switch a := a.(type) {
 	case nil:
@@ -73,7 +74,7 @@ func peer(a net.Addr) netip.Addr {
 	return plain(p.Addr())
 }
 
-// report calls Audit for an attempt, and returns err unchanged.
+// report calls Audit with the result of an attempt, and returns err unchanged.
 func (g *gate) report(e Event, conn ssh.ConnMetadata, err error) error {
 	e.User, e.Peer = shorten(conn.User()), peer(conn.RemoteAddr())
 	if err != nil {
@@ -86,7 +87,8 @@ func (g *gate) report(e Event, conn ssh.ConnMetadata, err error) error {
 	return err
 }
 
-// offered reports whether a signature by a key could lead to a login.
+// offered is called when a peer offers a key. It returns an error if a signature by the key could
+// not lead to a login.
 func (g *gate) offered(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 	l, p, err := g.d.byKey(g.attempt(conn), conn.User(), key)
 	if err == nil {
@@ -97,13 +99,13 @@ func (g *gate) offered(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissio
 		e.describe(key)
 		return nil, g.report(e, conn, err)
 	}
-	// These permissions are for the checks that x/crypto/ssh makes itself. They must not log a user
-	// in: LoginOf needs the permissions that verified returns.
+	// x/crypto/ssh needs these permissions for its own checks. They must not count as a login:
+	// LoginOf must only accept the permissions that verified returns.
 	delete(p.ExtraData, loginKey{})
 	return p, nil
 }
 
-// possible returns the reason why a login must fail although it is valid so far, or nil.
+// possible returns the reason why a login will fail later, although it is valid so far, or nil.
 func (g *gate) possible(l *Login) error {
 	if l.User.Require != KeyAndPassword {
 		return nil
@@ -117,18 +119,18 @@ func (g *gate) possible(l *Login) error {
 	return nil
 }
 
-// verified is called with a key whose ownership the peer has proven.
+// verified is called when a peer has proven that it owns a key.
 func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Permissions, algorithm string) (*ssh.Permissions, error) {
 	e := Event{Outcome: Accepted, Method: "publickey"}
 	e.describe(key)
-	if !slices.Contains(signatures, algorithm) { // this cannot happen: see Configure
+	if !slices.Contains(signatures, algorithm) { // cannot happen, because Configure restricts the algorithms
 		return nil, g.report(e, conn, refusef("signed with %s", shorten(algorithm)))
 	}
 	l, p, err := g.d.byKey(g.attempt(conn), conn.User(), key)
 	if err == nil {
 		err = g.possible(l)
 	}
-	// The signature was verified with the permissions of the offer, which may not have required a
+	// The signature was verified with the permissions from the offer, which may not have required a
 	// touch.
 	if err == nil && hasExtension(before, noTouchExtension) && !hasExtension(p, noTouchExtension) {
 		err = refusef("the key has to be touched since a moment ago")
@@ -139,8 +141,8 @@ func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Pe
 	if l.User.Require == KeyAndPassword {
 		e.Outcome = Partial
 		_ = g.report(e, conn, nil)
-		// x/crypto/ssh discards the permissions of a partial success. So the callbacks of the next
-		// step remember the key, and look up its rights again.
+		// x/crypto/ssh discards the permissions after a partial success. So the callbacks of the
+		// next step remember the key, and look up its rights again.
 		return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{
 			PasswordCallback:            g.typed(key, "publickey+password"),
 			KeyboardInteractiveCallback: interactive(g.typed(key, "publickey+keyboard-interactive")),
@@ -157,8 +159,8 @@ func hasExtension(p *ssh.Permissions, extension string) bool {
 	return ok
 }
 
-// typed returns a callback for a password of either method. If key is not nil, it was verified
-// before, and the login is that of the key.
+// typed returns a callback for a password, which may be received by either method. If key is not
+// nil, it was verified before, and the login gets the rights of the key.
 func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) {
 	return func(conn ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
 		l, p, err := g.login(conn, key, password)
@@ -174,10 +176,12 @@ func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []
 	}
 }
 
-// login returns the login for a password, with or without a key.
+// login returns the login for a password or, if key is not nil, for the key and the password
+// together.
 func (g *gate) login(conn ssh.ConnMetadata, key ssh.PublicKey, password []byte) (*Login, *ssh.Permissions, error) {
 	a := g.attempt(conn)
-	// x/crypto/ssh provides no context here. The queue is short, so the wait is too.
+	// x/crypto/ssh provides no context here. The wait cannot be long, because the queue of
+	// passwords is short.
 	if key == nil {
 		l, err := g.d.Password(context.Background(), a, conn.User(), password)
 		if err != nil {
@@ -191,8 +195,8 @@ func (g *gate) login(conn ssh.ConnMetadata, key ssh.PublicKey, password []byte) 
 	return g.d.byKey(a, conn.User(), key)
 }
 
-// interactive asks for the password by the method of RFC 4256, for clients that support no other.
-// It asks for every name, known or not.
+// interactive asks for the password with the method keyboard-interactive (RFC 4256), for clients
+// that support no other. It asks even if the user does not exist.
 func interactive(check func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error)) func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 	return func(conn ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 		answers, err := ask("", "", []string{"Password: "}, []bool{false})

@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// A Setting is one statement about a user, for [Set]. An empty Value removes the statement, so that
-// the default of the file applies.
+// A Setting is a statement about a user, for [Set]. An empty Value removes the statement; then the
+// default of the file applies.
 type Setting struct {
 	Keyword string // root, access, limit, from or require
 	Value   string // the rest of the statement in a users file
 }
 
-// Set changes statements about a user in a users file, and nothing else in it.
+// Set changes statements about a user in a users file. It does not change anything else in the
+// file.
 func Set(ctx context.Context, file, name string, settings ...Setting) error {
 	return changeUser(ctx, "change a user in", file, name, func(u *userLines) error {
 		for _, s := range settings {
@@ -30,7 +31,7 @@ func Set(ctx context.Context, file, name string, settings ...Setting) error {
 	})
 }
 
-// SetPassword sets the password of a user in a users file. The zero Hash removes it.
+// SetPassword sets the password of a user in a users file. The zero Hash removes the password.
 func SetPassword(ctx context.Context, file, name string, h Hash) error {
 	return changeUser(ctx, "set a password in", file, name, func(u *userLines) error {
 		u.replace("password", h.Encoded())
@@ -50,7 +51,7 @@ func SetDisabled(ctx context.Context, file, name string, disabled bool) error {
 }
 
 // AddKeys adds keys to a user in a users file. It returns an error if the user already has one of
-// them, whatever its options.
+// the keys, even with other options.
 func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
 	return changeUser(ctx, "add a key in", file, name, func(u *userLines) error {
 		for _, k := range keys {
@@ -71,9 +72,9 @@ func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
 	})
 }
 
-// RemoveKeys removes from a user in a users file the keys for which the function which returns
-// true. It returns an error if which returns true for no key. It does not look at keys in the files
-// that keys statements name.
+// RemoveKeys removes the keys of a user in a users file for which the function `which` returns
+// true. If there is no such key, it returns an error. It does not look into the files that the
+// statement keys names.
 func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) error {
 	return changeUser(ctx, "remove a key in", file, name, func(u *userLines) error {
 		if !u.remove(func(word, rest string) bool {
@@ -86,7 +87,8 @@ func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) er
 	})
 }
 
-// changeUser edits the lines of one user.
+// changeUser lets do edit the lines of one user, and writes the file. what says what is done, for
+// errors.
 func changeUser(ctx context.Context, what, file, name string, do func(*userLines) error) error {
 	return wrap(what, file, edit(ctx, file, false, func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
@@ -101,13 +103,13 @@ func changeUser(ctx context.Context, what, file, name string, do func(*userLines
 	}))
 }
 
-// userLines holds the lines about one user. The first line contains the name.
+// userLines holds the lines about one user, of which the first contains the name.
 type userLines struct {
 	lines []string
 	err   error // the first error
 }
 
-// remove removes the statements for which the function which returns true, and reports whether
+// remove removes the statements for which the function `which` returns true, and reports whether
 // there were any.
 func (u *userLines) remove(which func(word, rest string) bool) bool {
 	before := len(u.lines)
@@ -119,8 +121,8 @@ func (u *userLines) remove(which func(word, rest string) bool) bool {
 	return len(u.lines) < before
 }
 
-// replace sets the value of a keyword. A new statement is added at the end, except that a password
-// comes first. An empty value removes the statement.
+// replace sets the value of a keyword. If there is no such statement, it is added at the end; a
+// password is added at the beginning. An empty value removes the statement.
 func (u *userLines) replace(keyword, value string) {
 	at := slices.IndexFunc(u.lines[1:], func(line string) bool {
 		word, _ := cutSpace(strings.TrimSpace(line))
@@ -142,7 +144,7 @@ func (u *userLines) replace(keyword, value string) {
 	}
 }
 
-// insert adds a statement with the same indentation as the user's first statement.
+// insert adds a statement at index at, with the same indentation as the user's first statement.
 func (u *userLines) insert(at int, statement string) {
 	indent := "  "
 	if len(u.lines) > 1 && strings.TrimSpace(u.lines[1]) != "" {
@@ -152,7 +154,7 @@ func (u *userLines) insert(at int, statement string) {
 }
 
 func (u *userLines) insertIndented(at int, indent, statement string) {
-	if strings.ContainsAny(statement, "\r\n") { // text after a line break would be another statement
+	if strings.ContainsAny(statement, "\r\n") { // text after a line break would become another statement
 		u.err = errors.New("a value has a line break in it")
 	}
 	u.lines = slices.Insert(u.lines, at, indent+statement+ending(u.lines[0]))

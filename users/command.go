@@ -8,17 +8,17 @@ import (
 	"unicode"
 )
 
-// A command is a parsed forced command. The only program is the SFTP server, and only two of its
-// options matter: see sftp-server(8).
+// A command is a parsed forced command. The only program that may be forced is the SFTP server, and
+// only two of its options have an effect: see sftp-server(8).
 type command struct {
 	readOnly bool   // -R
-	dir      string // -d, with %d and %u replaced: absolute and clean; "" means not given
+	dir      string // argument of -d, with %d and %u replaced: absolute and clean; "" without -d
 }
 
 const sftpCommand = "internal-sftp"
 
-// parseCommand reads a forced command for the login of a user. Any command except internal-sftp is
-// an error: it would have to run instead of SFTP, and no commands are ever run here.
+// parseCommand parses a forced command for the login of a user. Any command but internal-sftp is an
+// error, because it would have to run instead of SFTP, and this server never runs commands.
 func parseCommand(s, user string) (c command, err error) {
 	if strings.ContainsAny(s, `"'\`) || strings.ContainsFunc(s, unicode.IsControl) {
 		return c, fmt.Errorf("the forced command %q has quotes, backslashes or control characters in it", s)
@@ -40,18 +40,18 @@ func parseCommand(s, user string) (c command, err error) {
 			case 'R':
 				c.readOnly = true
 				continue
-			case 'e': // log to stderr
+			case 'e': // log to stderr; ignored
 				continue
-			case 'd', 'f', 'l': // directory; the facility and the level are ignored, because the log is ours
+			case 'd', 'f', 'l': // directory; or facility and level, ignored, because the log is configured elsewhere
 			default:
 				return c, fmt.Errorf("the forced command %q has the option -%c; -R, -d, -e, -f and -l are known", s, flag)
 			}
-			arg := flags // -dDIR
+			arg := flags // the rest of the word, as in -dDIR
 			if flags = ""; arg == "" {
 				if len(words) == 0 {
 					return c, fmt.Errorf("the forced command %q ends before the argument of -%c", s, flag)
 				}
-				arg, words = words[0], words[1:] // -d DIR
+				arg, words = words[0], words[1:] // the next word, as in -d DIR
 			}
 			if flag == 'd' {
 				if c.dir, err = startDir(arg, user); err != nil {
@@ -63,10 +63,10 @@ func parseCommand(s, user string) (c command, err error) {
 	return c, nil
 }
 
-// startDir returns the directory for -d. A user's home is the user's root, and so is /, so the
-// result is always below the root.
+// startDir returns the directory for -d. The result is always below the user's root, because both
+// the home directory and "/" mean that root.
 func startDir(s, user string) (string, error) {
-	// %d is the home, so as a part of a path it is empty.
+	// %d stands for the home directory, which is the root itself.
 	dir, ok := replaceTokens(s, user, "/")
 	if !ok {
 		return "", errors.New("after % in -d only d, u and another % are known")

@@ -16,39 +16,39 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Directory holds all users. Any goroutine may call its methods. The changes of
-// [Directory.Reload] apply from the next call on.
+// A Directory holds all users. Any goroutine may call its methods. A change by [Directory.Reload]
+// affects all calls that begin after it.
 type Directory struct {
 	file    string // "" if there is no file
-	owners  []int  // the users besides root that may own the file; empty means any user
+	owners  []int  // IDs of users, in addition to root, who may own the file; empty means any
 	table   atomic.Pointer[table]
-	seed    maphash.Seed // selects the hash that is checked for a user without one
+	seed    maphash.Seed // secret seed for standIn
 	limiter verifyLimiter
 
-	mu       sync.Mutex // one Reload at a time
-	seen     []sighting // mu: the files that the last Reload read
-	outcome  error      // mu: the error of the last Reload
-	sum      []byte     // mu: hash of all files in force
-	warnings []error    // mu: warnings about them
+	mu       sync.Mutex // held during Reload
+	seen     []sighting // files that the last Reload read; guarded by mu
+	outcome  error      // error of the last Reload; guarded by mu
+	sum      []byte     // hash of all files in use; guarded by mu
+	warnings []error    // warnings about the files in use; guarded by mu
 }
 
-// A table holds all users as of one moment. It is never changed.
+// A table holds all users at one moment. It never changes.
 type table struct {
 	accounts    map[string]*User
 	authorities []Key
-	revoked     map[[sha256.Size]byte]bool // SHA-256 of keys
-	hashes      []Hash                     // of all users, in the order of their names
-	lists       []string                   // the files of authorities and revoked keys
+	revoked     map[[sha256.Size]byte]bool // SHA-256 of each revoked key
+	hashes      []Hash                     // password hashes of all users, in the order of the users' names
+	lists       []string                   // files with authorities and revoked keys
 }
 
-// maxWarnings is how many warnings are kept.
+// maxWarnings is the largest number of warnings that are kept.
 const maxWarnings = 100
 
-// Open loads a users file. Whoever owns the file decides who may log in. So a server passes owners,
-// the IDs of the users besides root who may own the file: the user that the server runs as, or will
-// run as. If another user owns the file, or a file of authorities or of revoked keys, Open returns
-// an error; the files of users' keys may belong to the users themselves. Without owners any owner
-// is accepted, as on systems where files have no numeric owner.
+// Open loads a users file. The owner of the file decides who may log in. So a server should pass
+// owners, the IDs of the users in addition to root who may own the file: the user that the server
+// runs as, or will run as. If another user owns the file, or a file with authorities or revoked
+// keys, Open returns an error. The files with users' keys may belong to the users themselves.
+// Without owners, any owner is accepted; this is for systems where files have no numeric owner.
 func Open(file string, owners ...int) (*Directory, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -62,8 +62,8 @@ func Open(file string, owners ...int) (*Directory, error) {
 	return d, nil
 }
 
-// New returns a directory of the given users, without a file. Keys come from [ParseKey], and
-// KeyFiles must be empty. In a Root, %u is the user's name, as in a users file.
+// New returns a directory with the given users, which does not use a file. Keys come from
+// [ParseKey]. KeyFiles must be empty. In a Root, %u stands for the user's name, as in a users file.
 func New(all ...User) (*Directory, error) {
 	d := newDirectory("")
 	t := &table{accounts: map[string]*User{}}
@@ -96,10 +96,10 @@ func newDirectory(file string) *Directory {
 	return d
 }
 
-// Reload loads the users file, and the files it names, if one of them has changed since the last
-// attempt. changed reports whether the new content came into force. If anything is wrong, the old
-// content stays in force, and the error says why; as long as no file changes, further calls return
-// the same error at little cost. A Directory made by [New] never changes.
+// Reload loads the users file, and the files that it names, if one of them has changed since the
+// last attempt. changed reports whether the new content is now in use. If anything is wrong, the
+// old content stays in use, and the error gives the reason. As long as no file changes, further
+// calls return the same error at little cost. A Directory made by [New] never changes.
 func (d *Directory) Reload() (changed bool, err error) {
 	if d.file == "" {
 		return false, nil
@@ -117,7 +117,9 @@ func (d *Directory) Reload() (changed bool, err error) {
 		return false, d.outcome
 	}
 	sum := l.sum.Sum(nil)
-	if bytes.Equal(sum, d.sum) { // the files were only touched, or had changed too recently to be compared
+	// The files were written with the same content, or their last change was too recent to compare
+	// times.
+	if bytes.Equal(sum, d.sum) {
 		return false, nil
 	}
 	d.table.Store(t)
@@ -125,16 +127,16 @@ func (d *Directory) Reload() (changed bool, err error) {
 	return true, nil
 }
 
-// Warnings returns the problems of the files in force that do not prevent their use: keys that
-// cannot be used, and users who have no way to log in.
+// Warnings returns the problems of the files in use that do not prevent their use: keys that cannot
+// be used, and users who have no way to log in.
 func (d *Directory) Warnings() []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.warnings)
 }
 
-// Files returns the files that the last attempt to load has read or looked for: the users file, and
-// the files that it names. They are sorted. A process that restricts its access to files must keep
+// Files returns the files that the last attempt to load has read or tried to read: the users file,
+// and the files that it names, sorted. A process that restricts its access to files must keep
 // access to them, or better to their directories, because a file may be replaced.
 func (d *Directory) Files() []string {
 	d.mu.Lock()
@@ -147,11 +149,11 @@ func (d *Directory) Files() []string {
 	return slices.Compact(files)
 }
 
-// Lists returns the files of authorities and of revoked keys in force. Write access to one of them
-// is enough to decide who may log in, and as which user.
+// Lists returns the files with authorities and revoked keys that are in use. Whoever can write to
+// one of them can decide who may log in, and as which user.
 func (d *Directory) Lists() []string { return slices.Clone(d.table.Load().lists) }
 
-// User returns a user by name. The caller must not change the result's slices.
+// User returns the user of that name. The caller must not change the slices in the result.
 func (d *Directory) User(name string) (User, bool) {
 	u := d.table.Load().accounts[name]
 	if u == nil {
@@ -165,7 +167,7 @@ func (d *Directory) Names() []string { return d.table.Load().names() }
 
 func (t *table) names() []string { return slices.Sorted(maps.Keys(t.accounts)) }
 
-// collect gathers the hashes and authorities of all users in one place.
+// collect collects the password hashes of all users in t.hashes.
 func (t *table) collect() {
 	for _, n := range t.names() {
 		if h := t.accounts[n].Password; !h.IsZero() {
@@ -174,7 +176,7 @@ func (t *table) collect() {
 	}
 }
 
-// load reads a users file and all files that it names.
+// load reads a users file, and all files that it names.
 func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	text, err := l.readOurs(file, maxFile, openToOthers|writable)
 	if err != nil {
@@ -185,8 +187,8 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 		return nil, nil, err
 	}
 	t = &table{accounts: make(map[string]*User, len(p.users)), authorities: p.authorities}
-	// The lists of authorities and of revoked keys must be valid: a missing list would otherwise
-	// count as an empty one.
+	// The lists of authorities and of revoked keys must exist and be valid. Otherwise a missing
+	// list would count as an empty one.
 	var faults []error
 	for _, n := range slices.Concat(p.authorityFile, p.revokedFile) {
 		t.lists = append(t.lists, l.path(n.name))
@@ -230,7 +232,7 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	return t, warnings, nil
 }
 
-// lacks describes what a user lacks in order to log in. It returns "" if nothing is missing.
+// lacks says what a user is missing to be able to log in. It returns "" if nothing is missing.
 func (t *table) lacks(u *User) string {
 	password := !u.Password.IsZero()
 	key := len(t.authorities) > 0 || slices.ContainsFunc(u.Keys, func(k Key) bool { return k.fault == "" })
@@ -246,8 +248,8 @@ func (t *table) lacks(u *User) string {
 	return ""
 }
 
-// keys reads an authorized_keys file. The result includes keys that cannot be used; for each of
-// them, keys also returns a warning.
+// keys reads an authorized_keys file. The result includes keys that cannot be used; there is a
+// warning for each of them.
 func (l *loader) keys(name string) (keys []Key, warnings []error, err error) {
 	path := l.path(name)
 	text, err := l.read(path, maxKeyFile, writable)
@@ -258,7 +260,7 @@ func (l *loader) keys(name string) (keys []Key, warnings []error, err error) {
 	return keys, warnings, nil
 }
 
-// authorities reads a file of authorities. All lines must be valid.
+// authorities reads a file with keys of authorities. If one line is invalid, it returns an error.
 func (l *loader) authorities(name string) (keys []Key, err error) {
 	path := l.path(name)
 	text, err := l.readOurs(path, maxKeyFile, writable)
@@ -274,7 +276,7 @@ func (l *loader) authorities(name string) (keys []Key, err error) {
 	return keys, err
 }
 
-// revoked reads a list of revoked keys.
+// revoked reads a list of revoked keys, and adds them to t.
 func (l *loader) revoked(t *table, name string) error {
 	path := l.path(name)
 	text, err := l.readOurs(path, maxKeyFile, writable)
@@ -294,8 +296,7 @@ func (l *loader) revoked(t *table, name string) error {
 	})
 }
 
-// eachLine calls a function for each line that is neither empty nor a comment, and stops at the
-// first error.
+// eachLine calls do for each line that is neither empty nor a comment. It stops at the first error.
 func eachLine(file, text string, do func(line, where string) error) error {
 	for n, line := range statements(text) {
 		if err := do(line, fmt.Sprintf("%s, line %d", file, n)); err != nil {
@@ -305,17 +306,18 @@ func eachLine(file, text string, do func(line, where string) error) error {
 	return nil
 }
 
-// isRevoked reports whether a key is revoked. For a certificate, call it with each key in it.
+// isRevoked reports whether a key is revoked. For a certificate, call it for the certified key and
+// for the authority's.
 func (t *table) isRevoked(k ssh.PublicKey) bool {
 	return len(t.revoked) > 0 && t.revoked[sha256.Sum256(k.Marshal())]
 }
 
-// standIn returns the hash to check for a user who has no hash, or who does not exist. Because of
-// it, the answer takes as long as for a user with a hash, and reveals nothing.
+// standIn returns a hash to check for a user who does not exist or has no password. So the answer
+// takes as long as for a user with a password, and reveals nothing.
 //
 // Hashes may differ in cost. If every unknown name took as long as the most expensive hash, that
-// would be noticed. So each name is mapped to the hash of one of the users: always the same one,
-// but chosen by a secret seed.
+// could be noticed. So each name is mapped to the hash of one of the users: always to the same one,
+// which depends on a secret seed.
 func (d *Directory) standIn(t *table, name string) Hash {
 	if len(t.hashes) == 0 {
 		return anyHash
@@ -323,7 +325,7 @@ func (d *Directory) standIn(t *table, name string) Hash {
 	return t.hashes[maphash.String(d.seed, name)%uint64(len(t.hashes))]
 }
 
-// anyHash is a hash with the cost of new hashes.
+// anyHash costs as much to check as a new hash. It is used if no user has a password.
 var anyHash = Hash{
 	text:    "none",
 	salt:    make([]byte, argonSalt),

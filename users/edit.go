@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/filelock"
 )
 
-// Add adds a user at the end of a users file. It creates the file if the file does not exist.
+// Add adds a user at the end of a users file. If the file does not exist, Add creates it.
 func Add(ctx context.Context, file string, u User) error {
 	err := CheckName(u.Name)
 	if err == nil {
@@ -28,7 +28,7 @@ func Add(ctx context.Context, file string, u User) error {
 			}
 			more := u.statement()
 			for _, l := range more {
-				if strings.ContainsAny(l[:len(l)-1], "\r\n") { // text after a line break would be another statement
+				if strings.ContainsAny(l[:len(l)-1], "\r\n") { // text after a line break would become another statement
 					return nil, errors.New("a value has a line break in it")
 				}
 			}
@@ -38,15 +38,14 @@ func Add(ctx context.Context, file string, u User) error {
 	return wrap("add user to", file, err)
 }
 
-// Remove removes a user from a users file, with all settings and comments below the
-// user's name.
+// Remove removes a user from a users file, with all statements and comments below the user's name.
 func Remove(ctx context.Context, file, name string) error {
 	return wrap("remove user from", file, edit(ctx, file, false, func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
 		if begin < 0 {
 			return nil, fmt.Errorf("there is no user %s", name)
 		}
-		// If there is an empty line before the user and one after, keep only one.
+		// If there are empty lines both before and after the user, keep only one of them.
 		if begin > 0 && strings.TrimSpace(lines[begin-1]) == "" && (end == len(lines) || strings.TrimSpace(lines[end]) == "") {
 			begin--
 		}
@@ -61,7 +60,7 @@ func wrap(what, file string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, file, err)
 }
 
-// ending returns the line ending of a line.
+// ending returns the line break at the end of a line.
 func ending(line string) string {
 	if strings.HasSuffix(line, "\r\n") {
 		return "\r\n"
@@ -69,8 +68,9 @@ func ending(line string) string {
 	return "\n"
 }
 
-// block returns the index of the first line of a user, or -1, and the index after the last line.
-// Empty lines and comments after the user belong to the next user.
+// block returns the index of a user's first line, and the index after the last one. begin is -1 if
+// there is no such user. Empty lines and comments after the user's last statement belong to the
+// next user.
 func block(lines []string, name string) (begin, end int) {
 	begin = -1
 	for i, l := range lines {
@@ -87,8 +87,8 @@ func block(lines []string, name string) (begin, end int) {
 	return begin, end
 }
 
-// statement returns the lines for a user. It omits fields that are zero, so that the defaults of
-// the file apply.
+// statement returns the lines for a user. Fields that are zero have no line, so the defaults of the
+// file apply.
 func (u *User) statement() []string {
 	lines := []string{"user " + u.Name + "\n"}
 	say := func(word, rest string) {
@@ -132,17 +132,17 @@ func (u *User) statement() []string {
 const fileHead = "# Users of haul. \"haul user --help\" says what may stand here.\n"
 
 const (
-	// lockPatience is how long a change waits for other changes to finish.
+	// lockPatience is how long a change waits until other changes are complete.
 	lockPatience = time.Minute
 
-	lockEvery = 10 * time.Millisecond // the interval between two attempts
+	lockEvery = 10 * time.Millisecond // interval between two attempts to get the lock
 )
 
-// edit changes a users file in one step: readers see either the old or the new file. It never
-// writes an invalid users file.
+// edit changes a users file in one step: readers see either the old or the new file. If the new
+// file would be invalid, it returns an error and changes nothing.
 func edit(ctx context.Context, file string, create bool, change func(lines []string) ([]string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
-		file = target // otherwise the rename would replace the link
+		file = target // otherwise, the rename would replace the link itself
 	}
 	temp := file + ".new"
 	f, err := openNew(ctx, temp, file)
@@ -151,13 +151,13 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 	}
 	renamed := false
 	defer func() {
-		if runtime.GOOS == "windows" { // Windows does not remove open files
+		if runtime.GOOS == "windows" { // Windows cannot remove open files
 			_ = f.Close()
 		}
-		if !renamed { // after the rename, the name may belong to the next change
+		if !renamed { // after the rename, another change may have created a file of that name
 			_ = os.Remove(temp)
 		}
-		_ = f.Close() // last, as closing releases the lock
+		_ = f.Close() // last, because closing the file releases the lock
 	}()
 	var l loader
 	text, err := l.read(file, maxFile, openToOthers|writable)
@@ -174,7 +174,7 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 		return err
 	}
 	if info := l.seen[0].info; info != nil {
-		// A server that reads the file as another user must still be able to read it.
+		// A server that runs as another user must still be able to read the file.
 		if err := keepOwner(f, info); err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if runtime.GOOS == "windows" { // Windows does not rename open files
+	if runtime.GOOS == "windows" { // Windows cannot rename open files
 		if err := f.Close(); err != nil {
 			return err
 		}
@@ -199,7 +199,8 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 	return syncDir(filepath.Dir(file))
 }
 
-// changed returns the text of a users file after the change, or an error if that text is invalid.
+// changed returns the text of the users file after the change. It returns an error if that text
+// would be invalid.
 func changed(file, text string, change func(lines []string) ([]string, error)) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	if last := len(lines) - 1; lines[last] == "" {
@@ -221,15 +222,17 @@ func changed(file, text string, change func(lines []string) ([]string, error)) (
 	return text, nil
 }
 
-// openNew creates the file to which a change is written. The file is also the lock: simultaneous
-// changes wait for each other, and a file that a dead process left behind is taken over. The wait
-// ends when ctx ends.
+// openNew creates the file to which a change is written. That file is also the lock: other changes
+// wait until it is gone, and a file that a dead process has left is taken over. The wait ends when
+// ctx ends.
 func openNew(ctx context.Context, temp, file string) (*os.File, error) {
 	for late := time.Now().Add(lockPatience); ctx.Err() == nil && time.Now().Before(late); time.Sleep(lockEvery) {
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		created := err == nil
-		if errors.Is(err, fs.ErrExist) && runtime.GOOS != "windows" { // on Windows the lock ends before the rename
-			if f, err = openLeft(temp, file); missing(err) { // the other change has just finished
+		// On Windows the lock is released before the rename, so a file of that name is never taken
+		// over.
+		if errors.Is(err, fs.ErrExist) && runtime.GOOS != "windows" {
+			if f, err = openLeft(temp, file); missing(err) { // the other change has just been completed
 				continue
 			}
 		}
@@ -252,8 +255,9 @@ func openNew(ctx context.Context, temp, file string) (*os.File, error) {
 	return nil, fmt.Errorf("another change has been under way for %v, or was cut short; in that case remove %s: %w", lockPatience, temp, fs.ErrExist)
 }
 
-// openLeft opens the file of another change if it may be taken over: it must belong to this
-// process's user, or to the owner of the users file, as a change sets that owner near its end.
+// openLeft opens a file that another change has left, if it may be taken over: it must belong to
+// this process's user, or to the owner of the users file, because a change sets that owner near its
+// end.
 func openLeft(temp, file string) (*os.File, error) {
 	info, err := os.Lstat(temp)
 	if err != nil {
@@ -275,8 +279,8 @@ func openLeft(temp, file string) (*os.File, error) {
 	return os.OpenFile(temp, os.O_WRONLY, 0)
 }
 
-// isNamed reports whether an open file still has its name. When a change is done, its file is
-// renamed to the users file.
+// isNamed reports whether an open file still has its name. It loses the name when the change is
+// complete and the file is renamed to the users file.
 func isNamed(f *os.File, name string) bool {
 	mine, err := f.Stat()
 	named, nameErr := os.Lstat(name)

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// Files must not have these permissions.
+// These are permissions that certain files must not have.
 const (
 	openToOthers = 0o007
-	writable     = 0o022 // by group and others
+	writable     = 0o022 // by the group or others
 )
 
-// A loader reads files and records their state, so that it can decide later whether to read them
-// again.
+// A loader reads files, and records their state, so that it can be decided later whether to read
+// them again.
 type loader struct {
-	dir  string // the directory of the users file
+	dir  string // directory of the users file
 	seen []sighting
 
-	// owners lists the users besides root that may own files; empty means any user.
+	// owners holds the IDs of users, in addition to root, who may own files; empty means any.
 	owners []int
-	sum    hash.Hash // the hash of all content read; may be nil
+	sum    hash.Hash // hash of everything that was read; may be nil
 }
 
 // A sighting records the state of a file when it was read.
@@ -37,11 +37,11 @@ type sighting struct {
 	at   time.Time
 }
 
-// young is how long after a change a file may change again without a visible difference. File
-// systems count time in steps of up to 2 s.
+// young is the time after a change within which a file may change again without a visible
+// difference, because some file systems store times in steps of 2 s.
 const young = 2 * time.Second
 
-// unchanged reports whether all files still have the recorded state.
+// unchanged reports whether all files still have the state that was recorded.
 func unchanged(seen []sighting) bool {
 	for _, s := range seen {
 		info, err := os.Stat(s.path)
@@ -59,7 +59,7 @@ func unchanged(seen []sighting) bool {
 	return true
 }
 
-// path returns the path of a file that the users file names.
+// path returns the path of a file that is named in the users file.
 func (l *loader) path(name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -67,8 +67,8 @@ func (l *loader) path(name string) string {
 	return filepath.Join(l.dir, name)
 }
 
-// readOurs is like read, for a file that decides who may log in, or which key identifies the
-// server. Its owner must be root or one of owners.
+// readOurs is like read, but also checks the owner, who must be root or one of owners. It is for
+// files that decide who may log in, or which key identifies the server.
 func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string, error) {
 	text, err := l.read(path, max, forbidden)
 	if err != nil || len(l.owners) == 0 {
@@ -81,11 +81,11 @@ func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string
 	return "", fmt.Errorf("read %s: it belongs to user %d, who is neither root nor the server's own user and could change it; chown it to one of those", path, uid)
 }
 
-// read returns the content of a regular file. The file must have at most max bytes, and must not
-// have any of the forbidden permissions.
+// read returns the content of a regular file. It returns an error if the file has more than max
+// bytes, or any of the forbidden permissions.
 func (l *loader) read(path string, max int64, forbidden fs.FileMode) (string, error) {
 	s := sighting{path: path, at: time.Now()}
-	// Check the type before opening: opening a pipe would wait for its other end.
+	// Check the type before opening the file, because opening a pipe would wait for its other end.
 	info, err := os.Stat(path)
 	if err == nil {
 		s.info = info
@@ -102,7 +102,7 @@ func (l *loader) read(path string, max int64, forbidden fs.FileMode) (string, er
 		return "", err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // check the file that was opened, because another file may have its name now
+	if info, err = f.Stat(); err != nil { // check the open file, because the name may belong to another file by now
 		return "", err
 	}
 	if err := checkInfo(path, info, max, forbidden); err != nil {

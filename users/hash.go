@@ -13,21 +13,21 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// These constants limit the cost of a hash. A more expensive hash is refused when it is loaded,
+// These constants limit the cost of a hash. A hash that costs more is refused when it is loaded,
 // because afterwards any client could make the server compute it.
 const (
 	maxBcryptCost   = 14        // about a second on one core
 	maxArgonMemory  = 128 << 10 // KiB
-	maxArgonWork    = 512 << 10 // KiB multiplied by passes
+	maxArgonWork    = 512 << 10 // product of memory in KiB and passes
 	maxArgonThreads = 16
 
-	minSalt, maxSalt = 8, 64  // bytes; the minimum of RFC 9106 §3.1 is 8
-	minTag, maxTag   = 16, 64 // bytes of the hash itself
+	minSalt, maxSalt = 8, 64  // bytes; RFC 9106 §3.1 requires at least 8
+	minTag, maxTag   = 16, 64 // bytes of the hash value
 )
 
-// New hashes cost 19 MiB and two passes. RFC 9106 §4 recommends 64 MiB and three passes. These
-// values are the minimum of OWASP's cheat sheet for password storage, and still suit a server with
-// 256 MiB of memory.
+// A new hash takes 19 MiB and two passes, the minimum of OWASP's cheat sheet for password storage.
+// RFC 9106 §4 recommends 64 MiB and three passes, which would be too much for a server with 256 MiB
+// of memory.
 const (
 	argonMemory  = 19 << 10 // KiB
 	argonPasses  = 2
@@ -36,29 +36,29 @@ const (
 	argonTag     = 32
 )
 
-// MaxPassword is the largest size of a password in bytes. Longer passwords are refused before they
-// cost anything, as in OpenSSH.
+// MaxPassword is the size of the longest password, in bytes. A longer one is refused before any
+// work is done for it, as in OpenSSH.
 const MaxPassword = 1024
 
-// maxBcryptPassword is how many bytes of a password bcrypt uses. It would accept any password that
-// begins with the right 72 bytes.
+// maxBcryptPassword is the number of bytes of a password that bcrypt uses. bcrypt alone would
+// accept every password that begins with the right 72 bytes.
 const maxBcryptPassword = 72
 
-// A Hash is a password's hash from a users file. The zero Hash matches no password.
+// A Hash is the hash of a password, as in a users file. The zero Hash matches no password.
 type Hash struct {
-	text string // the text in the file
-	salt []byte // for argon2id, with the following fields
+	text string // text in the users file
+	salt []byte // argon2id only, like the fields up to threads
 	tag  []byte
 	memory,
 	passes uint32
 	threads uint8
-	cost    int // for bcrypt
+	cost    int // bcrypt only
 }
 
 var errHash = errors.New("the password is neither a bcrypt hash ($2b$12$...) nor an argon2id one ($argon2id$v=19$m=19456,t=2,p=1$...)")
 
-// ParseHash reads a hash: a bcrypt hash in the format of crypt(3), or an argon2id hash in the PHC
-// string format. Its errors never quote the hash.
+// ParseHash parses a hash: a bcrypt hash in the format of crypt(3), or an argon2id hash in the PHC
+// string format. Its errors do not quote the hash.
 func ParseHash(s string) (Hash, error) {
 	switch {
 	case strings.HasPrefix(s, "$argon2id$"):
@@ -69,16 +69,16 @@ func ParseHash(s string) (Hash, error) {
 	return Hash{}, errHash
 }
 
-// bcryptAlphabet is the alphabet of bcrypt's base64.
+// bcryptAlphabet holds the characters of bcrypt's variant of base64.
 const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 func parseBcrypt(s string) (Hash, error) {
-	// The prefix $2x$ marks hashes of a library that handled bytes above 127 wrongly.
+	// $2x$ is not accepted: it marks hashes of a library that handled bytes above 127 wrongly.
 	version := s[:min(4, len(s))]
 	if version != "$2a$" && version != "$2b$" && version != "$2y$" {
 		return Hash{}, errHash
 	}
-	// Package bcrypt ignores any text after the 60 bytes.
+	// Check the length, because package bcrypt ignores anything after 60 bytes.
 	if len(s) != 60 || s[6] != '$' || strings.Trim(s[4:6], "0123456789") != "" || strings.Trim(s[7:], bcryptAlphabet) != "" {
 		return Hash{}, errors.New("the bcrypt hash is not whole")
 	}
@@ -123,7 +123,7 @@ func parseArgon(s string) (Hash, error) {
 	h.salt, err = phcBase64.DecodeString(parts[4])
 	h.tag, err2 = phcBase64.DecodeString(parts[5])
 	switch {
-	case err != nil || err2 != nil || strings.ContainsAny(s, "\r\n"): // the decoder would skip line breaks
+	case err != nil || err2 != nil || strings.ContainsAny(s, "\r\n"): // the decoder would ignore line breaks
 		return Hash{}, errors.New("the salt or hash of the argon2id hash is no base64 without padding")
 	case len(h.salt) < minSalt || len(h.salt) > maxSalt:
 		return Hash{}, fmt.Errorf("the argon2id hash has a salt of %d bytes; it takes %d to %d", len(h.salt), minSalt, maxSalt)
@@ -133,12 +133,12 @@ func parseArgon(s string) (Hash, error) {
 	return h, nil
 }
 
-// phcBase64 rejects unused bits that are not zero, so that a hash has only one form.
+// phcBase64 refuses unused bits that are not zero, so that there is only one text for each hash.
 var phcBase64 = base64.RawStdEncoding.Strict()
 
 var errEmptyPassword = errors.New("the password is empty")
 
-// HashPassword returns a new argon2id hash with a random salt. It needs 19 MiB of memory.
+// HashPassword returns a new argon2id hash with a random salt. Computing it takes 19 MiB of memory.
 func HashPassword(password []byte) (Hash, error) {
 	switch {
 	case len(password) == 0:
@@ -147,14 +147,14 @@ func HashPassword(password []byte) (Hash, error) {
 		return Hash{}, fmt.Errorf("the password has %d bytes, and %d are the most", len(password), MaxPassword)
 	}
 	h := Hash{salt: make([]byte, argonSalt), memory: argonMemory, passes: argonPasses, threads: argonThreads}
-	_, _ = rand.Read(h.salt) // never fails
+	_, _ = rand.Read(h.salt) // never returns an error
 	h.tag = argon2.IDKey(password, h.salt, h.passes, h.memory, h.threads, argonTag)
 	h.text = fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.memory, h.passes, h.threads,
 		phcBase64.EncodeToString(h.salt), phcBase64.EncodeToString(h.tag))
 	return h, nil
 }
 
-// matches computes the hash of a password, and compares it with h.
+// matches computes the hash of a password, and reports whether it is equal to h.
 func (h Hash) matches(password []byte) bool {
 	if h.IsZero() || len(password) == 0 || len(password) > MaxPassword {
 		return false
@@ -163,8 +163,9 @@ func (h Hash) matches(password []byte) bool {
 		tag := argon2.IDKey(password, h.salt, h.passes, h.memory, h.threads, uint32(len(h.tag)))
 		return subtle.ConstantTimeCompare(tag, h.tag) == 1
 	}
-	// bcrypt repeats the password, separated by NULs. So a password that contains a NUL may match
-	// the hash of another password. Refusing it takes the same time as checking it.
+	// bcrypt repeats the password, with a NUL after each copy. So a password that contains a NUL
+	// could match the hash of another password. It is refused, but only after the check, so that
+	// this takes the same time.
 	odd := len(password) > maxBcryptPassword || strings.Contains(string(password), "\x00")
 	return bcrypt.CompareHashAndPassword([]byte(h.text), password) == nil && !odd
 }
@@ -172,8 +173,8 @@ func (h Hash) matches(password []byte) bool {
 // IsZero reports whether h is the zero Hash, which means that there is no password.
 func (h Hash) IsZero() bool { return h.text == "" }
 
-// Encoded returns the hash in the format of a users file. Keep it secret, although it reveals less
-// than the password.
+// Encoded returns the hash in the format of a users file. Keep it secret: passwords can be guessed
+// from it.
 func (h Hash) Encoded() string { return h.text }
 
 // String describes the hash without revealing it, so that it can be logged.
@@ -187,5 +188,5 @@ func (h Hash) String() string {
 	return fmt.Sprintf("argon2id with m=%d,t=%d,p=%d", h.memory, h.passes, h.threads)
 }
 
-// GoString is like String. It is for %#v.
+// GoString is like String, for the format %#v.
 func (h Hash) GoString() string { return "users.Hash{" + h.String() + "}" }

@@ -17,26 +17,26 @@ import (
 const (
 	newHostKey  = "ssh_host_ed25519_key"
 	maxHostKeys = 16
-	hostKeySize = 64 << 10 // the largest size of a file, in bytes
+	hostKeySize = 64 << 10 // largest size of a key file, in bytes
 )
 
-// A HostKey proves to clients that a server is the same as last time.
+// A HostKey is a key by which clients recognize a server.
 type HostKey struct {
 	Signer  ssh.Signer // for ssh.ServerConfig.AddHostKey
-	File    string     // the path of its file; "" for a key in memory
-	Created bool       // whether HostKeys has just created it
+	File    string     // path of its file; "" for a key that exists only in memory
+	Created bool       // HostKeys has just created it
 }
 
 // Fingerprint returns the SHA-256 fingerprint of the key, as clients show it.
 func (k HostKey) Fingerprint() string { return fingerprint(k.Signer.PublicKey()) }
 
-// HostKeys loads the host keys in a directory: the files ssh_host_*_key, in the format of sshd. For
-// a certificate, in a file with the same name followed by -cert.pub, it returns another HostKey. If
-// there are no keys, it creates an Ed25519 key; if several servers start at the same time in one
-// directory, all get the same key.
+// HostKeys loads the host keys in a directory: the files ssh_host_*_key, in the format of sshd. If
+// there is a certificate for a key, in a file of the same name followed by -cert.pub, it returns
+// one more HostKey for it. If there are no keys, it creates an Ed25519 key. If several servers do
+// that in one directory at the same time, all of them get the same key.
 //
-// HostKeys returns an error if everybody may read a key, if others than its owner may write it, or
-// if it has a passphrase. If owners are given, it also returns an error if a key or certificate
+// HostKeys returns an error if everybody may read a key, if someone other than its owner may write
+// to it, or if it has a passphrase. With owners, it also returns an error if a key or certificate
 // belongs to neither root nor one of them: see [Open].
 func HostKeys(dir string, owners ...int) ([]HostKey, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -62,8 +62,8 @@ func HostKeys(dir string, owners ...int) ([]HostKey, error) {
 	return keys, nil
 }
 
-// OneTimeHostKey creates an Ed25519 key that exists only in memory. Clients see another key after
-// each start of the server.
+// OneTimeHostKey creates an Ed25519 key that exists only in memory. After each start of the server,
+// clients see a different key.
 func OneTimeHostKey() (HostKey, error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -101,9 +101,9 @@ func loadHostKeys(dir string, owners []int) (keys []HostKey, err error) {
 	return keys, nil
 }
 
-// globQuote returns a pattern that matches only path.
+// globQuote returns a pattern that matches only the given path.
 func globQuote(path string) string {
-	if os.PathSeparator != '/' { // Windows has no quoting in patterns
+	if os.PathSeparator != '/' { // patterns on Windows have no quoting
 		return path
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
@@ -120,20 +120,21 @@ func loadHostKey(file string, owners []int) (ssh.Signer, error) {
 		return nil, fmt.Errorf("read %s: the key has a passphrase", file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: no private key", file) // the parser's error might reveal the key
+		// The parser's error is not included, because it might reveal the key.
+		return nil, fmt.Errorf("read %s: no private key", file)
 	}
 	if err := checkKey(signer.PublicKey()); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	if a, ok := signer.(ssh.AlgorithmSigner); ok && signer.PublicKey().Type() == ssh.KeyAlgoRSA {
-		// Do not sign with SHA-1, even if a client prefers it.
+		// With SHA-2 only: do not sign with SHA-1, even if a client prefers that.
 		return ssh.NewSignerWithAlgorithms(a, []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256})
 	}
 	return signer, nil
 }
 
-// loadHostCert loads a certificate. It does not check whether the certificate is valid today,
-// because clients do. A client that cannot use the certificate uses the key.
+// loadHostCert loads a certificate. It does not check whether the certificate is valid at present,
+// because clients do that. A client that cannot use the certificate uses the key itself.
 func loadHostCert(file string, signer ssh.Signer, owners []int) (ssh.Signer, error) {
 	l := loader{owners: owners}
 	text, err := l.readOurs(file, hostKeySize, writable)
@@ -154,8 +155,8 @@ func loadHostCert(file string, signer ssh.Signer, owners []int) (ssh.Signer, err
 	return ssh.NewCertSigner(c, signer)
 }
 
-// createHostKey writes a key under a temporary name, and then gives it the right name, unless
-// another process has done so meanwhile.
+// createHostKey writes a key to a temporary file, and then gives it the final name. It returns
+// false if another process has created a key of that name meanwhile.
 func createHostKey(dir string) (created bool, err error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -165,23 +166,23 @@ func createHostKey(dir string) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	temp, err := os.CreateTemp(dir, "."+newHostKey+".*") // with permissions 0600
+	temp, err := os.CreateTemp(dir, "."+newHostKey+".*") // CreateTemp sets the permissions to 0600
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // a file that remains contains a key that is not used
+	defer func() { _ = os.Remove(temp.Name()) }() // if this fails, the file that stays contains a key that nobody uses
 	err = pem.Encode(temp, block)
 	err = errors.Join(err, temp.Sync(), temp.Close())
 	if err != nil {
 		return false, err
 	}
-	// A hard link never replaces a file, unlike a rename.
+	// Unlike a rename, a hard link never replaces a file.
 	name := filepath.Join(dir, newHostKey)
 	err = os.Link(temp.Name(), name)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}
-	if err != nil { // the file system has no hard links
+	if err != nil { // the file system does not support hard links
 		if _, err := os.Lstat(name); err == nil {
 			return false, nil
 		}

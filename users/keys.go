@@ -12,23 +12,23 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The sizes of RSA keys. Smaller keys can be broken, and larger ones waste our CPU: the time to
-// check a signature grows with the square of the size.
+// These are the limits for the size of RSA keys, in bits. Smaller keys can be broken. Larger ones
+// waste CPU time, because the time to check a signature grows with the square of the size.
 const (
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// signatures lists the accepted algorithms for signatures of logins and of certificates. It
-// contains neither SHA-1, which ssh-rsa stands for, nor DSA.
+// signatures lists the accepted signature algorithms, for logins and for certificates. It includes
+// neither SHA-1, which the name ssh-rsa stands for, nor DSA.
 var signatures = []string{
 	ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519,
 	ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256,
 	ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
 }
 
-// keyTypes lists the types of usable keys, and certTypes the types of certificates. A line may
-// begin with either.
+// keyTypes lists the types of keys that are accepted, and certTypes the types of certificates. A
+// line may begin with any of them.
 var (
 	keyTypes = []string{
 		ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519,
@@ -42,8 +42,8 @@ var (
 	}
 )
 
-// checkKey returns the reason why no user may use a key. It is called before the key verifies
-// anything.
+// checkKey returns the reason why a key is not accepted for any user, or nil. It is called before
+// the key is used to verify a signature.
 func checkKey(k ssh.PublicKey) error {
 	if !slices.Contains(keyTypes, k.Type()) {
 		return fmt.Errorf("keys of type %s are not accepted", k.Type())
@@ -60,37 +60,37 @@ func checkKey(k ssh.PublicKey) error {
 	return nil
 }
 
-// isSecurityKey reports whether a key is stored in a FIDO authenticator, which can report whether
-// it was touched.
+// isSecurityKey reports whether a key is stored in a FIDO authenticator, which can report whether a
+// person has touched it.
 func isSecurityKey(k ssh.PublicKey) bool {
 	return k.Type() == ssh.KeyAlgoSKED25519 || k.Type() == ssh.KeyAlgoSKECDSA256
 }
 
 // A Key is a line of an authorized_keys file: a public key, or the key of an authority that may
-// certify keys, with options. The zero Key matches no key.
+// certify keys, with its options. The zero Key matches no key.
 type Key struct {
 	Public  ssh.PublicKey
 	Comment string
 
 	line    string // the whole line
-	where   string // the position of the line, for the log
-	blob    string // Public, in the form for comparing
+	where   string // file and number of the line, for the log
+	blob    string // Public in its binary form, for comparisons
 	options keyOptions
-	fault   string // the reason why the key allows nothing
+	fault   string // reason why the key may not be used; "" if it may
 }
 
-// ParseKey reads one line in the format of OpenSSH's authorized_keys: see sshd(8). These options
-// have an effect:
+// ParseKey parses a line in the format of OpenSSH's authorized_keys file: see sshd(8). These
+// options have an effect:
 //
-//	from=                     addresses, networks, wildcards and exceptions; names match nothing
-//	expiry-time=
-//	command=                  internal-sftp, with -R and -d; -e, -f and -l change nothing
-//	cert-authority            and with it principals=
-//	no-touch-required         otherwise a security key has to be touched
-//	verify-required           refuses security keys, as it cannot be checked whether they asked for a PIN
+//	   from=                     addresses, networks, wildcards and exceptions; names never match
+//		expiry-time=
+//	   command=                  internal-sftp, with -R and -d; -e, -f and -l have no effect
+//	   cert-authority            and, only together with it, principals=
+//	   no-touch-required         without it, a security key must be touched
+//	   verify-required           refuses security keys, because it cannot be checked whether they asked for a PIN
 //
-// Options about terminals, forwarding and the like have no effect, because the server offers
-// nothing of that kind. All other options, and all other commands, are errors.
+// Options for terminals, forwarding and the like have no effect, because the server does not offer
+// these features. All other options, and all other commands, are errors.
 func ParseKey(line string) (Key, error) {
 	k, err := parseKey(line)
 	if err != nil {
@@ -101,8 +101,8 @@ func ParseKey(line string) (Key, error) {
 
 var errNoKey = errors.New("there is no key in the line")
 
-// parseKey is like ParseKey. If it returns both an error and a Public, the line is about that key,
-// but the key must not allow anything.
+// parseKey is like ParseKey, but may return an error together with a Key whose Public is set. Then
+// the line contains that key, but the key must not be accepted.
 func parseKey(line string) (k Key, err error) {
 	line = strings.Trim(line, " \t\r\n")
 	switch {
@@ -124,7 +124,7 @@ func parseKey(line string) (k Key, err error) {
 	kind, rest := cutSpace(rest)
 	switch {
 	case isKeyType(kind):
-	case optionErr != nil && !looksKeyType(kind): // otherwise the word was probably not meant as options
+	case optionErr != nil && !looksKeyType(kind): // the word was probably not meant as options either
 		return Key{}, fmt.Errorf("neither a key nor options with a key behind them: %w", optionErr)
 	default:
 		return Key{}, fmt.Errorf("%q is no type of key that is accepted here", shorten(kind))
@@ -158,10 +158,12 @@ func parseKey(line string) (k Key, err error) {
 // String returns the line of the key.
 func (k Key) String() string { return k.line }
 
-// Fingerprint returns the SHA-256 fingerprint, as ssh-keygen -l shows it, or "" for the zero Key.
+// Fingerprint returns the SHA-256 fingerprint as ssh-keygen -l shows it. It returns "" for the zero
+// Key.
 func (k Key) Fingerprint() string { return fingerprint(k.Public) }
 
-// fingerprint returns the fingerprint of a key. For a certificate, it uses the key in it.
+// fingerprint returns the fingerprint of a key. For a certificate, that is the fingerprint of the
+// certified key.
 func fingerprint(k ssh.PublicKey) string {
 	if k == nil {
 		return ""
@@ -176,13 +178,13 @@ func isKeyType(s string) bool {
 	return slices.Contains(keyTypes, s) || slices.Contains(certTypes, s)
 }
 
-// looksKeyType reports whether a line's first word is the type of a key, even one that is not
-// accepted. No option begins in this way.
+// looksKeyType reports whether a line's first word looks like the type of a key, even one that is
+// not accepted. No option begins like this.
 func looksKeyType(s string) bool {
 	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-") || strings.HasPrefix(s, "sk-")
 }
 
-// cutSpace returns the first word of s, and the rest without the white space between them.
+// cutSpace splits s after its first word. rest does not include the white space between.
 func cutSpace(s string) (word, rest string) {
 	i := strings.IndexAny(s, " \t")
 	if i < 0 {
@@ -191,7 +193,7 @@ func cutSpace(s string) (word, rest string) {
 	return s[:i], strings.TrimLeft(s[i:], " \t")
 }
 
-// cutOptions is like cutSpace for options, in which white space may be quoted.
+// cutOptions is like cutSpace, but for options, in which quotes may contain white space.
 func cutOptions(s string) (options, rest string) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -207,10 +209,10 @@ func cutOptions(s string) (options, rest string) {
 	return s, ""
 }
 
-// maxShown is the largest number of bytes of foreign text in a message.
+// maxShown is the largest number of bytes of a text from a client that a message contains.
 const maxShown = 64
 
-// shorten truncates a string that would make a message too long.
+// shorten truncates a text to maxShown bytes.
 func shorten(s string) string {
 	if len(s) > maxShown {
 		return strings.ToValidUTF8(s[:maxShown], "") + "..."
@@ -218,8 +220,8 @@ func shorten(s string) string {
 	return s
 }
 
-// parseKeys reads an authorized_keys file. For each line that cannot be used it returns a warning.
-// If the key of such a line is known, the result includes it, so that a login with it can be
+// parseKeys parses an authorized_keys file. For each line that cannot be used it returns a warning.
+// If such a line contains a key, the result includes that key, so that a login with it can be
 // refused with the reason.
 func parseKeys(file, text string) (keys []Key, warnings []error) {
 	for n, line := range statements(text) {
@@ -238,12 +240,12 @@ func parseKeys(file, text string) (keys []Key, warnings []error) {
 	return keys, warnings
 }
 
-// A SyntaxError describes a line of a file that cannot be used. It does not quote the line, which
-// may contain a secret.
+// A SyntaxError says which line of a file cannot be used, and why. It does not quote the line,
+// which may contain a secret.
 type SyntaxError struct {
 	File   string
-	Line   int    // from 1
-	Reason string // the reason why it cannot be used
+	Line   int    // counted from 1
+	Reason string // why the line cannot be used
 }
 
 // Error returns the file, the line and the reason.
@@ -253,9 +255,10 @@ func (e *SyntaxError) Error() string {
 
 var errRevoked = errors.New("the line is neither a public key nor a SHA256: fingerprint")
 
-// parseRevoked reads a line of a list of revoked keys: a fingerprint as ssh-keygen -l shows it, or
-// a key or certificate as in a .pub file. A certificate stands for its key, which is then revoked
-// in every other certificate too. Keys that are not accepted anyway may be listed as well.
+// parseRevoked parses a line of a list of revoked keys: a fingerprint as ssh-keygen -l shows it, or
+// a key or certificate as in a .pub file. A certificate stands for the certified key, which is then
+// revoked in every other certificate too. The list may contain keys that are not accepted in any
+// case.
 func parseRevoked(line string) (sum [sha256.Size]byte, err error) {
 	first, rest := cutSpace(line)
 	if encoded, ok := strings.CutPrefix(first, "SHA256:"); ok {

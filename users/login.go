@@ -11,32 +11,32 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// An Attempt holds the time and the source address of an attempt to log in.
+// An Attempt holds the time of an attempt to log in, and the peer's address.
 type Attempt struct {
 	Now  time.Time
-	Peer netip.Addr // invalid if unknown; then no from= matches
+	Peer netip.Addr // not valid if it is not known; then no from= matches
 }
 
-// A Login describes a successful login: the user, and what the peer may do.
+// A Login describes a login that was accepted: the user, and what the peer may do.
 type Login struct {
-	User   User       // as of the login; must not be changed
-	Access Access     // the access of the user, reduced by the options of the key or certificate
-	Dir    string     // the initial directory: absolute below the root, slash-separated, often "/"
-	Method string     // "publickey", "password", "keyboard-interactive", or two of them joined by +
+	User   User       // the user at the time of the login; must not be changed
+	Access Access     // the user's access, restricted by the options of the key or certificate
+	Dir    string     // initial directory: slash-separated and absolute, where "/" is the root of the user
+	Method string     // "publickey", "password", "keyboard-interactive", or two of these joined by +
 	Peer   netip.Addr // the address of the peer
 
-	Key       string // fingerprint of the key; "" without one
-	Authority string // fingerprint of the authority; "" without a certificate
-	KeyID     string // of the certificate
-	Serial    uint64 // of the certificate
+	Key       string // fingerprint of the key; "" if no key was used
+	Authority string // fingerprint of the authority; "" if no certificate was used
+	KeyID     string // key ID in the certificate
+	Serial    uint64 // serial number of the certificate
 
 	at       time.Time
-	proof    ssh.PublicKey // the key or certificate; nil without one
-	password bool          // a right password was given
+	proof    ssh.PublicKey // key or certificate that was used; nil if none was used
+	password bool          // the peer gave the right password
 }
 
-// A Refusal is the error of a refused login. Its reason is for the log only: it would reveal to the
-// peer which users exist, and how they may log in.
+// A Refusal is the error of a login that was refused. Its reason is for the log only: to the peer,
+// it would reveal which users exist and how they may log in.
 type Refusal struct{ Reason string }
 
 // Error returns the reason.
@@ -46,7 +46,7 @@ func refusef(format string, args ...any) error {
 	return &Refusal{fmt.Sprintf(format, args...)}
 }
 
-// reason returns the text that a log shows for a failed login.
+// reason returns the text of an error for the log.
 func reason(err error) string {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Reason
@@ -54,11 +54,11 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Password checks a name and a password. The error is a [*Refusal], [ErrBusy], or the cause of ctx
-// if it ended before the check.
+// Password checks a name and a password. If the login is not accepted, the error is a [*Refusal] or
+// [ErrBusy]. If ctx ends before the check, the error is the cause of that.
 //
-// The check takes as long for a user who does not exist, or who has no password, as for a user with
-// a password.
+// The check takes as long for a user who does not exist or has no password as for a user with a
+// password.
 func (d *Directory) Password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	l, err := d.password(ctx, a, name, password)
 	if err == nil && l.User.Require != AnyMethod {
@@ -67,7 +67,7 @@ func (d *Directory) Password(ctx context.Context, a Attempt, name string, passwo
 	return l, err
 }
 
-// password is like Password, but accepts users who need more than a password.
+// password is like Password, but also accepts users who need a key in addition.
 func (d *Directory) password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	switch {
 	case len(password) == 0:
@@ -97,8 +97,8 @@ func (d *Directory) password(ctx context.Context, a Attempt, name string, passwo
 	return &Login{User: *u, Access: u.Access, Dir: "/", Method: "password", Peer: plain(a.Peer), at: a.Now, password: true}, nil
 }
 
-// admits returns the reason why a user may not log in, whatever the client proves, or nil. u is nil
-// if the user does not exist.
+// admits returns the reason why a user may not log in with any proof, or nil. u is nil if the user
+// does not exist.
 func admits(u *User, a Attempt) error {
 	switch {
 	case u == nil:
@@ -114,10 +114,10 @@ func admits(u *User, a Attempt) error {
 // An Outcome is the result of an attempt to log in.
 type Outcome uint8
 
-// The outcomes.
+// These are the outcomes.
 const (
 	Accepted Outcome = iota // the user is logged in
-	Partial                 // the key was right, and the password is still missing
+	Partial                 // the key was right, but the password is still missing
 	Refused
 	Busy // too many passwords are being checked: see ErrBusy
 )
@@ -137,19 +137,19 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// An Event is one line for an audit log. It contains no secrets, unless a user typed one in place
-// of the user name.
+// An Event is a line for an audit log. It contains no secrets, unless a user typed a secret as the
+// user name.
 type Event struct {
 	Outcome Outcome
-	User    string // as received, truncated to 64 bytes; it may contain anything
+	User    string // as received from the peer, but truncated to 64 bytes; may contain any bytes
 	Peer    netip.Addr
 	Method  string
-	Offered bool // the peer only offered a key, and it was refused
+	Offered bool // the peer only offered a key, and was refused before it proved to own it
 
 	Key, Authority, KeyID string // as in Login
 	Serial                uint64
 
-	Reason string // why it was refused
+	Reason string // why the login was refused
 }
 
 // LogValue returns the fields that are set as a group of attributes.
@@ -176,7 +176,7 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// describe adds the attributes of a key.
+// describe sets the fields that describe a key.
 func (e *Event) describe(k ssh.PublicKey) {
 	e.Key = fingerprint(k)
 	if c, ok := k.(*ssh.Certificate); ok {

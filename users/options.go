@@ -10,21 +10,21 @@ import (
 
 // keyOptions holds the options of a line in an authorized_keys file.
 type keyOptions struct {
-	from       []pattern // nil means anywhere
+	from       []pattern // nil means that all addresses are allowed
 	expires    time.Time // zero means never
 	command    string    // "" means that no command is forced
 	authority  bool
-	principals []string // for an authority: names that a certificate may have instead of the user's
+	principals []string // with authority: names that a certificate may contain instead of the user's name
 	noTouch    bool     // a security key need not be touched
 	verify     bool     // a security key must have asked for a PIN or a fingerprint
 }
 
-// noEffect lists options about features that do not exist here: terminals, shells, forwarding. The
-// server never allows these features, so an option that denies or allows them changes nothing.
+// noEffect lists options for features that this server does not have: terminals, shells,
+// forwarding. It makes no difference whether such an option allows or denies its feature.
 const noEffect = " restrict pty port-forwarding agent-forwarding x11-forwarding user-rc "
 
-// parseKeyOptions reads the options before a key: see sshd(8). An unknown option is an error,
-// because it may be a restriction.
+// parseKeyOptions parses the options that precede a key: see sshd(8). An unknown option is an
+// error, because it may be a restriction.
 func parseKeyOptions(s string) (o keyOptions, err error) {
 	seen := map[string]bool{}
 	for {
@@ -59,8 +59,8 @@ func parseKeyOptions(s string) (o keyOptions, err error) {
 	}
 }
 
-// unquote reads a value in double quotes, in which \" stands for a quote and any other backslash
-// stands for itself.
+// unquote parses a value in double quotes. In it, \" stands for a quote, and any other backslash
+// for itself.
 func unquote(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", "", errors.New("the value is not in quotes")
@@ -117,27 +117,27 @@ func (o *keyOptions) set(name, value string) (err error) {
 		if slices.Contains(o.principals, "") {
 			return errors.New("principals= has an empty name")
 		}
-	case "environment", "permitopen", "permitlisten", "tunnel": // like the options of noEffect
+	case "environment", "permitopen", "permitlisten", "tunnel": // no effect, like the options in noEffect
 	default:
 		return fmt.Errorf("option %q is not known", name+"=")
 	}
 	return err
 }
 
-// check returns an error for options that contradict each other.
+// check returns an error if options contradict each other, or if one of them has an invalid value.
 func (o *keyOptions) check() error {
 	if o.principals != nil && !o.authority {
 		return errors.New("principals= is for a cert-authority only; it does not restrict a key")
 	}
 	if o.command != "" {
-		_, err := parseCommand(o.command, "user") // any user name will do
+		_, err := parseCommand(o.command, "user") // the user name does not matter for the check
 		return err
 	}
 	return nil
 }
 
-// parseExpiry reads YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, in the time zone of this machine, or
-// in UTC if a Z follows.
+// parseExpiry parses YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS. The time is in the time zone of this
+// machine or, if a Z follows, in UTC.
 func parseExpiry(s string) (time.Time, error) {
 	digits, utc := strings.CutSuffix(s, "Z")
 	zone := time.Local
@@ -146,7 +146,7 @@ func parseExpiry(s string) (time.Time, error) {
 	}
 	layout := "20060102150405"
 	if n := len(digits); n == 8 || n == 12 || n == 14 {
-		// OpenSSH has no times before the epoch. Here the zero Time means "never".
+		// Times before the epoch are invalid, as in OpenSSH: here the zero Time means "never".
 		if t, err := time.ParseInLocation(layout[:n], digits, zone); err == nil && t.Unix() > 0 {
 			return t, nil
 		}

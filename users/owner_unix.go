@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file the owner and the group of the file that it will replace.
+// keepOwner sets the owner and the group of a file to those of the file that it will replace.
 func keepOwner(f *os.File, old fs.FileInfo) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -26,7 +26,7 @@ func keepOwner(f *os.File, old fs.FileInfo) error {
 	return nil
 }
 
-// ownerOf returns the ID of a file's owner. ok is false if it is unknown.
+// ownerOf returns the ID of the file's owner. ok is false if it is not known.
 func ownerOf(info fs.FileInfo) (uid int, ok bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

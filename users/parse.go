@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxFaults is how many faulty lines are reported at once.
+// maxFaults is the largest number of faulty lines that an error lists.
 const maxFaults = 20
 
-// A parser reads a users file. It does not read the files that are named in it.
+// A parser parses a users file. It does not read the files that the users file names.
 type parser struct {
 	file   string
 	line   int
@@ -20,28 +20,28 @@ type parser struct {
 
 	defaults statement
 	users    []*statement
-	byName   map[string]int // maps a lower-case name to an index in users
+	byName   map[string]int // maps each name, in lower case, to its index in users
 
 	authorities   []Key
 	authorityFile []named
 	revokedFile   []named
 }
 
-// A statement holds the settings of one user, or of all users.
+// A statement holds the settings for one user or, before the first user, for all users.
 type statement struct {
 	user User
-	line int             // its first line
-	has  map[string]bool // the keywords that it contains
+	line int             // number of its first line
+	has  map[string]bool // keywords that occur in it
 }
 
-// A named is a file that a line of the users file names.
+// A named is the name of a file in the users file, and the line that contains it.
 type named struct {
 	name string
 	line int
 }
 
-// parseFile parses the text of a users file. If the text is invalid, it returns an error with the
-// first faults.
+// parseFile parses the text of a users file. If the text is invalid, the error lists the first
+// faults.
 func parseFile(file, text string) (*parser, error) {
 	p := &parser{file: file, byName: map[string]int{}, defaults: statement{has: map[string]bool{}}}
 	if !utf8.ValidString(text) {
@@ -80,7 +80,7 @@ func parseFile(file, text string) (*parser, error) {
 }
 
 // statements yields the lines of a text that are neither empty nor comments, with their numbers,
-// which start at 1.
+// counted from 1.
 func statements(text string) iter.Seq2[int, string] {
 	return func(yield func(n int, line string) bool) {
 		n := 0
@@ -132,10 +132,10 @@ func (p *parser) statement(word, rest string) error {
 	return p.set(&s.user, word, rest)
 }
 
-// begin starts a user.
+// begin starts the statements of another user.
 func (p *parser) begin(name string) error {
-	// Even an invalid name starts a user, so that the following lines do not belong to the previous
-	// one.
+	// Even an invalid name starts a user. Otherwise the following lines would count as statements
+	// about the previous user.
 	s := &statement{user: User{Name: name}, line: p.line, has: map[string]bool{}}
 	p.users = append(p.users, s)
 	if err := CheckName(name); err != nil {
@@ -145,7 +145,7 @@ func (p *parser) begin(name string) error {
 		return fmt.Errorf("more than %d users", maxUsers)
 	}
 	// Two names that differ only in case would share a directory on some file systems, and people
-	// would confuse them.
+	// would confuse the users.
 	folded := strings.ToLower(name)
 	if i, ok := p.byName[folded]; ok {
 		return fmt.Errorf("user %s is there already, as %s in line %d", name, p.users[i].user.Name, p.users[i].line)
@@ -154,7 +154,7 @@ func (p *parser) begin(name string) error {
 	return nil
 }
 
-// global parses a statement that belongs to no user.
+// global parses a statement that is not about a user.
 func (p *parser) global(word, rest string) error {
 	if len(p.users) > 0 {
 		return fmt.Errorf("%s behind the first user; it belongs before", word)
@@ -184,8 +184,8 @@ func (p *parser) global(word, rest string) error {
 	return nil
 }
 
-// parseAuthority reads a key whose certificates are trusted. The line need not have the option
-// cert-authority.
+// parseAuthority parses a line with the key of an authority, whose certificates are trusted. The
+// line may omit the option cert-authority.
 func parseAuthority(line string) (Key, error) {
 	k, err := parseKey(line)
 	if err != nil && strings.Contains(line, "principals=") && k.Public != nil && !k.options.authority {
@@ -195,7 +195,7 @@ func parseAuthority(line string) (Key, error) {
 	return k, err
 }
 
-// set parses one statement of a user.
+// set parses a statement about a user.
 func (p *parser) set(u *User, word, rest string) (err error) {
 	switch word {
 	case "password":
@@ -233,7 +233,7 @@ func (p *parser) set(u *User, word, rest string) (err error) {
 	return err
 }
 
-// finish applies the defaults to each user, and puts the user's name into the user's paths.
+// finish applies the defaults to each user, and replaces %u in the user's paths.
 func (p *parser) finish() {
 	d := &p.defaults.user
 	for _, s := range p.users {
@@ -257,7 +257,7 @@ func (p *parser) finish() {
 			u.Require = d.Require
 		}
 		if len(p.faults) > 0 {
-			continue // names may be invalid
+			continue // do not build paths, as names may be invalid
 		}
 		if err := u.expand(); err != nil {
 			p.faults = append(p.faults, p.at(s.line, err))
@@ -265,7 +265,7 @@ func (p *parser) finish() {
 	}
 }
 
-// expand puts the user's name into the user's paths.
+// expand replaces %u in the user's paths by the user's name.
 func (u *User) expand() (err error) {
 	for i, f := range u.KeyFiles {
 		if u.KeyFiles[i], err = expand(f, u.Name); err != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/haul-project/haul/internal/wildcard"
 )
 
-// A pattern is one element of a from= option: a network, or an address with wildcards.
+// A pattern is an element of a from= option: a network, or an address with wildcards.
 type pattern struct {
 	not     bool
-	network netip.Prefix // if it is valid; otherwise text applies
-	text    string       // may contain * and ?
+	network netip.Prefix // network to match; if it is not valid, text is used instead
+	text    string       // address to match, with the wildcards * and ?
 }
 
-// parsePatterns reads the value of a from= option: see "AUTHORIZED_KEYS FILE FORMAT" in sshd(8) and
-// "PATTERNS" in ssh_config(5).
+// parsePatterns parses the value of a from= option: see "AUTHORIZED_KEYS FILE FORMAT" in sshd(8)
+// and "PATTERNS" in ssh_config(5).
 //
-// Names are not looked up, which is also the default of OpenSSH, so a name that is allowed matches
-// no address. A name that is forbidden could not be enforced, so it is an error.
+// Host names are not looked up, as by default in OpenSSH. So a pattern that allows a name matches
+// no address. A pattern that denies a name could not be enforced, so it is an error.
 func parsePatterns(s string) (ps []pattern, err error) {
 	for word := range strings.SplitSeq(s, ",") {
 		p := pattern{}
@@ -44,14 +44,14 @@ func parsePatterns(s string) (ps []pattern, err error) {
 	return ps, nil
 }
 
-// looksNumeric reports whether a pattern is meant for addresses. Text of hexadecimal digits counts
-// as an address, even if it could be a name.
+// looksNumeric reports whether a pattern is meant for addresses. If it consists only of hexadecimal
+// digits, it counts as an address, even though it could be a name.
 func looksNumeric(s string) bool {
 	return strings.Trim(s, "0123456789abcdef.:*?/") == ""
 }
 
-// fromAny reports whether a user may log in from an address. The address must match at least one of
-// the patterns, and none of the patterns with a leading !.
+// fromAny reports whether the patterns allow an address. The address must match at least one
+// pattern, and must not match any pattern with a leading !.
 func fromAny(ps []pattern, a netip.Addr) bool {
 	if !a.IsValid() {
 		return false

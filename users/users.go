@@ -1,5 +1,5 @@
-// Package users decides who may log in, how, and with which rights. An SFTP server uses it through the
-// callbacks of golang.org/x/crypto/ssh, and an HTTP server by [Directory.Password].
+// Package users decides who may log in, how, and with which rights. An SFTP server uses it through
+// the callbacks of golang.org/x/crypto/ssh, and an HTTP server by calling [Directory.Password].
 //
 // A [Directory] is loaded from a users file:
 //
@@ -7,8 +7,8 @@
 //	...
 //	changed, err := dir.Reload() // now and then; an invalid file changes nothing
 //
-// or created by the program, with [New] or [OneTime]. For each connection a server makes a copy of its
-// SSH configuration, and lets the directory fill in the methods of logging in:
+// or created by the program, with [New] or [OneTime]. For each connection, a server makes a copy of
+// its SSH configuration, and lets the directory fill in the fields that concern logging in:
 //
 //	config := base
 //	dir.Configure(&config, users.Options{Audit: func(e users.Event) { log.Info("login", "event", e) }})
@@ -16,11 +16,12 @@
 //	...
 //	login, ok := users.LoginOf(conn.Permissions)
 //
-// The [Login] holds everything that the server must know and enforce: the root, the access, the
-// bandwidth. [HostKeys] loads the keys for the other half of the handshake.
+// The [Login] holds everything that the server must enforce: the root, the access, the bandwidth.
+// [HostKeys] loads the keys by which the server identifies itself.
 //
-// This package does not limit how often a peer may try; the program that accepts connections has to do
-// that. It does bound the work of one try, and the number of passwords that are checked at a time.
+// This package does not limit how often a peer may try to log in; the program that accepts
+// connections must do that. But it does limit the work for one attempt, and the number of passwords
+// that are checked at the same time.
 //
 // # The users file
 //
@@ -68,18 +69,19 @@
 // In FILE and PATH, %u stands for the user's name, and %% for a percent sign. A FILE that is not absolute
 // is relative to the directory of the users file.
 //
-// If one statement of a users file is invalid, the whole file is rejected. A line of an authorized_keys
-// file that cannot be used only causes a warning, because one user's mistake must not lock out the others.
-// Such a line allows nothing.
+// If a statement of a users file is invalid, the whole file is rejected. A line of an
+// authorized_keys file that cannot be used causes only a warning, because one user's mistake must
+// not lock out the others. Such a line allows nobody to log in.
 //
-// On systems with such permissions, a users file must be accessible only to its owner and group, and files
-// that it names must be writable only by their owners. A server may pass a list of owners to [Open]. Then
-// these files must belong to root or to one of them, except the files of users' keys.
+// On systems with such permissions, a users file must be accessible only to its owner and its
+// group, and the files that it names must be writable only by their owners. If a server passes a
+// list of owners to [Open], these files must belong to root or to one of the owners, except for the
+// files with users' keys.
 //
 // # Stability
 //
 // Before version 1, a release may change names of this package, and the changelog says so.
-// Later versions read the users files of this one.
+// Later versions can read the users files of this version.
 // The page https://github.com/haul-project/haul/blob/main/docs/versions.md has the whole promise.
 package users
 
@@ -89,14 +91,14 @@ import (
 	"slices"
 )
 
-// Access says what a user may do with files. The server enforces it.
+// Access says what a user may do with files. The server must enforce it.
 type Access uint8
 
-// The kinds of access.
+// These are the kinds of access.
 const (
 	Full       Access = iota
 	ReadOnly          // list and download
-	UploadOnly        // upload new files, and neither see nor change existing ones
+	UploadOnly        // upload new files, but neither see nor change existing ones
 )
 
 var accessNames = []string{"full", "read-only", "upload-only"}
@@ -117,13 +119,13 @@ func ParseAccess(s string) (Access, error) {
 	return 0, fmt.Errorf("access %q: choose full, read-only or upload-only", s)
 }
 
-// Require says which proofs a login needs.
+// Require says which proofs of identity a login needs.
 type Require uint8
 
-// The requirements.
+// These are the requirements.
 const (
-	AnyMethod      Require = iota // one of a key, a certificate and a password
-	KeyAndPassword                // a key or certificate, and then the password
+	AnyMethod      Require = iota // a key, a certificate or a password
+	KeyAndPassword                // a key or certificate, and after it the password
 )
 
 var requireNames = []string{"any", "key+password"}
@@ -144,17 +146,17 @@ func ParseRequire(s string) (Require, error) {
 	return 0, fmt.Errorf("requirement %q is neither any nor key+password", s)
 }
 
-// A User is an account that may log in. A user without a password, a key or an authority cannot log
-// in.
+// A User is an account that may log in. To be able to, the user needs a password, a key or an
+// authority.
 type User struct {
 	Name     string
-	Password Hash           // zero means that there is no password
-	Keys     []Key          // including authorities that are trusted for this user only
-	KeyFiles []string       // authorized_keys files, read by [Open] and [Directory.Reload] only
-	Root     string         // absolute, or below the directory served; "" means the whole directory
+	Password Hash           // the zero Hash means that there is no password
+	Keys     []Key          // includes authorities that are trusted for this user only
+	KeyFiles []string       // authorized_keys files; only [Open] and [Directory.Reload] read them
+	Root     string         // absolute, or relative to the served directory; "" means all of that directory
 	Access   Access         // zero means Full
 	Limit    int64          // bytes per second in each direction; 0 means no limit
-	From     []netip.Prefix // empty means anywhere
+	From     []netip.Prefix // networks from which the user may log in; empty means anywhere
 	Require  Require        // zero means AnyMethod
-	Disabled bool           // may not log in
+	Disabled bool           // the user may not log in
 }

@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// These constants bound a users file and the files that it names.
+// These constants limit the size of a users file, and of the files that it names.
 const (
 	maxUsers = 100_000
 	maxFile  = 64 << 20 // bytes of a users file
@@ -26,8 +26,8 @@ const (
 
 const maxName = 64 // bytes of a user's name
 
-// CheckName returns an error if a user's name is invalid. Names become parts of paths and of log
-// lines, so only a few characters are allowed: ASCII letters and digits and, except at the
+// CheckName returns an error if the name of a user is invalid. Names become parts of paths and of
+// log lines, so only few characters are allowed: ASCII letters and digits and, except at the
 // beginning, any of . _ @ + -.
 func CheckName(name string) error {
 	switch {
@@ -48,13 +48,13 @@ func CheckName(name string) error {
 	case strings.Contains(name, ".."), strings.HasSuffix(name, "."):
 		return fmt.Errorf("the user's name %q has two dots in a row, or one at the end", name)
 	case !filepath.IsLocal(name):
-		return fmt.Errorf("the user's name %q cannot be a file's here", name) // names such as NUL and COM1 on Windows
+		return fmt.Errorf("the user's name %q cannot be a file's here", name) // for example, NUL and COM1 on Windows
 	}
 	return nil
 }
 
-// replaceTokens replaces %u by a user's name, %% by a percent sign, and %d by home unless home is
-// empty. It returns false if s contains another token.
+// replaceTokens replaces %u by the user's name, %% by a percent sign and, unless home is empty, %d
+// by home. It returns false if s contains any other token.
 func replaceTokens(s, name, home string) (string, bool) {
 	var b strings.Builder
 	for {
@@ -97,8 +97,8 @@ func checkPath(p string) error {
 	return nil
 }
 
-// expandRoot returns the root of one user. If the root is not absolute, it is relative to a
-// directory that the server chooses, and never leads out of that directory.
+// expandRoot returns the root of a user. A root that is not absolute is relative to a directory
+// that the server chooses, and cannot lead out of that directory.
 func expandRoot(root, name string) (string, error) {
 	if err := checkPath(root); err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func expandRoot(root, name string) (string, error) {
 	return filepath.Clean(p), nil
 }
 
-// parseNetworks parses networks and addresses. There must be at least one.
+// parseNetworks parses networks and addresses. It returns an error if words is empty.
 func parseNetworks(words iter.Seq[string]) (nets []netip.Prefix, err error) {
 	for word := range words {
 		p, err := parseNetwork(word)
@@ -133,8 +133,8 @@ func parseNetworks(words iter.Seq[string]) (nets []netip.Prefix, err error) {
 	return nets, nil
 }
 
-// parseNetwork parses a network or an address. It returns an error if bits after the prefix are
-// set, as OpenSSH does: 10.1.2.3/8 may be meant as an address or as a network.
+// parseNetwork parses a network or an address. If bits after the prefix are set, it returns an
+// error, as OpenSSH does, because 10.1.2.3/8 may be meant as an address or as a network.
 func parseNetwork(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		if a.Zone() != "" {
@@ -162,10 +162,11 @@ func inAny(nets []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// plain returns an address in the form for comparing it with networks.
+// plain returns an address in a form that can be compared with networks.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// rateUnits are the same as in the command's flags: k is 1024, and kB is 1000.
+// rateUnits are the units of rates, as in the flags of the command: k means 1024, and kB means
+// 1000.
 var rateUnits = map[string]int64{
 	"": 1, "b": 1,
 	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
@@ -173,7 +174,7 @@ var rateUnits = map[string]int64{
 	"g": 1 << 30, "gib": 1 << 30, "gb": 1e9,
 }
 
-// parseRate parses a rate in bytes per second.
+// parseRate parses a rate and returns it in bytes per second.
 func parseRate(s string) (int64, error) {
 	digits := strings.TrimRight(s, "bBiIkKmMgG")
 	unit, ok := rateUnits[strings.ToLower(s[len(digits):])]

@@ -7,31 +7,33 @@ import (
 	"sync/atomic"
 )
 
-// Bounds for checking passwords.
+// These are limits for checking passwords.
 const (
-	// maxChecks is how many passwords are checked at a time, on at most half of the cores. Together
-	// with the bounds of hashes it limits the memory to 512 MiB, or to 76 MiB with the hashes that
-	// haul makes.
+	// maxChecks is the largest number of passwords that are checked at the same time; it is less if
+	// they would use more than half of the cores. Together with the limits for hashes, it limits
+	// the memory to 512 MiB, or to 76 MiB if haul has made the hashes.
 	maxChecks = 4
 
-	// maxWaiting is how many more passwords may wait. Beyond that, passwords are not checked.
+	// maxWaiting is the largest number of further passwords that may wait. Beyond that, a password
+	// is refused unchecked.
 	maxWaiting = 64
 )
 
-// ErrBusy means that too many passwords are being checked. It says nothing about this password.
+// ErrBusy says that a password was not checked, because too many others are being checked.
 var ErrBusy = errors.New("too many passwords are waiting to be checked")
 
-// A verifyLimiter checks a bounded number of passwords at a time.
+// A verifyLimiter limits the number of passwords that are checked at the same time.
 type verifyLimiter struct {
 	places  chan struct{}
 	waiting atomic.Int64
-	checked atomic.Int64 // in total, for tests
+	checked atomic.Int64 // total number of checks, for tests
 }
 
-// parallelChecks returns how many passwords are checked at a time.
+// parallelChecks returns the number of passwords that may be checked at the same time.
 func parallelChecks() int { return max(1, min(maxChecks, runtime.GOMAXPROCS(0)/2)) }
 
-// check waits for its turn, and reports whether a password matches a hash.
+// check reports whether a password matches a hash. Before that, it waits until the limit allows
+// another check.
 func (l *verifyLimiter) check(ctx context.Context, h Hash, password []byte) (bool, error) {
 	if l.waiting.Add(1) > maxWaiting {
 		l.waiting.Add(-1)

@@ -67,7 +67,7 @@ const (
 // A Plan holds the settings that all machines of a fleet share.
 type Plan struct {
 	Firmware Firmware
-	Loaders  int // number of servers with the image
+	Loaders  int // number of servers with the loader, of which a machine chooses one; 0 means that there is no loader
 	Images   int // number of servers with the image
 
 	Lost     float64       // the part of the machines, 0 to 1, that lose power during the boot

@@ -97,15 +97,14 @@ func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	return b, nil
 }
 
-// Listen opens the sockets. If passed holds files that a predecessor's [Server.Files] returned,
-// Listen takes over their sockets instead, and closes the files.
+// String returns the names of the interfaces, for messages.
 func (b *Service) String() string { return "boot clients on " + linkNames(b.links) }
 
 // RegisterMetrics registers the service's counters.
 func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, b.Server) }
 
-// Listen opens the sockets. If a predecessor has passed sockets, in the form that [Server.Files]
-// returned, Listen takes over these instead, and closes the files.
+// Listen opens the sockets. If passed holds files that a predecessor's [Server.Files] returned,
+// Listen takes over their sockets instead, and closes the files.
 func (b *Service) Listen(ctx context.Context, passed []*os.File) error {
 	if len(passed) > 0 {
 		defer closeFiles(passed)
