@@ -11,7 +11,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// readWays returns the ways to read p from f at off. It leaves out those that f does not support.
+// readWays returns functions that read p from f at off: one for each method of reading that f
+// supports.
 func readWays(f store.File) map[string]func(p []byte, off int64) (int, error) {
 	ways := map[string]func(p []byte, off int64) (int, error){"ReadAt": f.ReadAt}
 	if r, ok := store.As[store.TryReader](f); ok {
@@ -20,7 +21,7 @@ func readWays(f store.File) map[string]func(p []byte, off int64) (int, error) {
 	return ways
 }
 
-// testClosed reads files and handles that have been closed.
+// testClosed checks that files and handles cannot be read after they were closed.
 func testClosed(t *testing.T, st store.Store) {
 	for _, size := range []int{0, 100, 1 << 20} {
 		Put(t, st, "f", string(pattern(size, 4)))
@@ -38,8 +39,8 @@ func testClosed(t *testing.T, st store.Store) {
 	}
 }
 
-// testCloseWhileReading closes files while others read them, after their names have been given to
-// other content. Readers must get their own content, or fs.ErrClosed.
+// testCloseWhileReading closes files while goroutines read them. By then, their names belong to
+// other content. Each read must return the content of its own file, or fs.ErrClosed.
 func testCloseWhileReading(t *testing.T, st store.Store) {
 	const rounds, size = 6, 300_000
 	for round := range rounds {

@@ -14,15 +14,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// pattern returns n bytes that differ from the bytes of another seed, and from the bytes at other
-// offsets.
+// pattern returns n bytes of test data. They differ for each seed, and at different offsets.
 func pattern(n int, seed byte) []byte {
 	b := make([]byte, n)
 	row := make([]byte, 256)
 	for i := range row {
 		row[i] = byte(i) ^ seed*101
 	}
-	// Copy a row at a time, because the race detector checks each byte that is set.
+	// Write a row at a time: byte by byte would be slow, because the race detector checks each
+	// write.
 	for at := 0; at < n; at += len(row) {
 		key := bytes.Repeat([]byte{byte(at>>8) * 31}, len(row))
 		subtle.XORBytes(b[at:], row[:min(len(row), n-at)], key)
@@ -62,10 +62,11 @@ func commit(t *testing.T, u store.Upload) {
 	}
 }
 
-// Put stores a file.
+// Put stores a file with the given name and content. It fails the test if it cannot.
 func Put[Bytes ~string | ~[]byte](t testing.TB, st store.Store, name string, content Bytes) {
 	t.Helper()
-	u, err := st.Create(context.Background(), name, store.Create{}) // not the test's context, so that cleanups may put files too
+	// Not the test's context, so that cleanup functions can use Put too.
+	u, err := st.Create(context.Background(), name, store.Create{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +139,9 @@ func wantError(t *testing.T, what string, err, want error) {
 	}
 }
 
-// wantOneWinner checks that one of several operations that competed for a name has succeeded, and
-// that the others failed because the name exists. It returns the index of the winner.
+// wantOneWinner checks the errors of several operations that competed for one name: exactly one
+// must have succeeded, and the others must have failed because the name exists. It returns the
+// index of the operation that succeeded.
 func wantOneWinner(t *testing.T, errs []error) int {
 	t.Helper()
 	won := slices.Index(errs, nil)
@@ -154,7 +156,7 @@ func wantOneWinner(t *testing.T, errs []error) int {
 	return won
 }
 
-// badNames are names that every store refuses.
+// badNames lists names that every store must refuse.
 var badNames = []string{
 	"", "/", "/f", "f/", strings.Repeat("x", 5000), "..", "../f", "a/../f", "a/..", "./f", "a/./f", "a//f",
 	"f\x00", "\x00", "f\x00/../g", "../../../../etc/passwd",

@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// readDir lists a directory.
+// A readDir is the function ReadDir of a store's Capabilities.
 type readDir func(ctx context.Context, name string) ([]fs.DirEntry, error)
 
-// testReadDir checks stores that can list directories. Other stores pass.
+// testReadDir checks ReadDir. A store without ReadDir passes.
 func testReadDir(t *testing.T, st store.Store) {
 	l := readDir(store.CapabilitiesOf(st).ReadDir)
 	if l == nil {
@@ -47,8 +47,8 @@ func testReadDir(t *testing.T, st store.Store) {
 	wantError(t, "ReadDir", err, context.Canceled)
 }
 
-// foldsCase reports whether "A" and "a" are the same name in this store, perhaps because its file
-// system ignores case.
+// foldsCase reports whether "A" and "a" are the same name in this store, for example because its
+// file system ignores case. The store must contain "a".
 func foldsCase(t *testing.T, st store.Store) bool {
 	t.Helper()
 	_, err := st.Stat(t.Context(), "A")

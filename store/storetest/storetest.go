@@ -1,4 +1,4 @@
-// Package storetest checks that an implementation keeps the contract of [store.Store].
+// Package storetest checks that a store behaves as [store.Store] documents.
 //
 // A store's own test calls [Run]:
 //
@@ -23,11 +23,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Run checks that a store keeps the contract of [store.Store] and, if it supports them, those of
-// listing ([store.Capabilities]) and of [store.TryReader]. For each test, open returns an empty
-// store, and registers its cleanup by t.Cleanup. A store needs room for 8 MiB. If a store cannot
-// keep the whole contract, lacks has the names of the tests to leave out, each followed by a colon
-// and the reason.
+// Run checks that a store behaves as [store.Store] documents and, if the store supports them, that
+// listing ([store.Capabilities]) and [store.TryReader] do. For each test, Run calls open, which
+// must return an empty store, and register its cleanup with t.Cleanup. The store needs room for 8
+// MiB. If a store cannot pass some tests, lacks lists their names, each followed by a colon and the
+// reason; these tests are left out.
 func Run(t *testing.T, open func(t *testing.T) store.Store, lacks ...string) {
 	run(t, open, slices.Concat(uploadTests, []contractTest[store.Store]{
 		{"Exclusive", testExclusive},
@@ -44,14 +44,15 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, lacks ...string) {
 	}), lacks)
 }
 
-// RunUploads is the part of [Run] that concerns uploads. It is for stores that pass files on
-// instead of keeping them. open returns a store whose Open and Stat find the file that was last
-// committed under a name; for errors and missing files, they use the store under test.
+// RunUploads runs the tests of [Run] that concern uploads. It is for stores that pass files on
+// instead of keeping them. open returns a store that wraps the store under test: its Open and Stat
+// must find the file that was last committed under a name. For missing files, and for errors, it
+// uses the store under test.
 func RunUploads(t *testing.T, open func(t *testing.T) store.Store) {
 	run(t, open, uploadTests, nil)
 }
 
-// A contractTest tests one part of the contract of a [store.Store] or of a [store.Tree].
+// A contractTest tests one part of the behavior that [store.Store] or [store.Tree] documents.
 type contractTest[S any] struct {
 	name string
 	test func(*testing.T, S)
@@ -78,7 +79,7 @@ var uploadTests = []contractTest[store.Store]{
 	{"Context", testContext},
 }
 
-// run runs the tests whose names are not in lacks.
+// run runs the tests, except those whose names are in lacks.
 func run[S any](t *testing.T, open func(t *testing.T) S, tests []contractTest[S], lacks []string) {
 	left := map[string]bool{}
 	for _, lack := range lacks {
@@ -222,7 +223,7 @@ func testOneExclusiveWins(t *testing.T, st store.Store) {
 	wantContent(t, st, "f", pattern(1000, byte(won)))
 }
 
-// testCommitsWhileReading replaces a file over and over, while others read it.
+// testCommitsWhileReading replaces a file again and again while goroutines read it.
 func testCommitsWhileReading(t *testing.T, st store.Store) {
 	const versions, size = 20, 10_000
 	Put(t, st, "f", string(bytes.Repeat([]byte{0}, size)))
@@ -256,7 +257,8 @@ func testCommitsWhileReading(t *testing.T, st store.Store) {
 	readers.Wait()
 }
 
-// wantWhole checks that "f" has size bytes, all from one version.
+// wantWhole checks that the file "f" has size bytes, and that all of them are from the same
+// version.
 func wantWhole(t *testing.T, st store.Store, size int) {
 	f, err := st.Open(t.Context(), "f")
 	if err != nil {
@@ -288,7 +290,7 @@ func testPerm(t *testing.T, st store.Store) {
 			u := create(t, st, tt.name, store.Create{Perm: tt.perm, Exclusive: exclusive})
 			commit(t, u)
 			wantMode(t, st, tt.name, tt.want)
-			tt.perm = 0o640 // has no effect on a file that exists
+			tt.perm = 0o640 // has no effect, because the file exists by now
 		}
 	}
 }
@@ -357,7 +359,7 @@ func testNames(t *testing.T, st store.Store) {
 		wantError(t, fmt.Sprintf("Create(%q)", name), err, fs.ErrInvalid)
 	}
 	good := []string{"f", ".f", "..f", "a b", "-", "~", "%2e%2e", "é", "日本", strings.Repeat("x", 200)}
-	if runtime.GOOS != "windows" { // Windows drops dots at the end
+	if runtime.GOOS != "windows" { // Windows removes dots at the end of a name
 		good = append(good, "...")
 	}
 	for _, name := range good {

@@ -6,10 +6,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// RunTree checks that a tree keeps the contract of [store.Tree]. For each test, open returns an
-// empty tree, and registers its cleanup by t.Cleanup. A tree needs room for 8 MiB. RunTree does not
-// check the contract of [store.Store]; [Run] does, and also describes lacks. A test of a single call that
-// returns errors.ErrUnsupported need not be left out.
+// RunTree checks that a tree behaves as [store.Tree] documents. For each test it calls open, which
+// must return an empty tree, and register its cleanup with t.Cleanup. The tree needs room for 8
+// MiB. RunTree does not check the behavior that [store.Store] documents: use [Run] for that, which
+// also explains lacks. A test of a single method need not be listed in lacks if the method returns
+// errors.ErrUnsupported.
 func RunTree(t *testing.T, open func(t *testing.T) store.Tree, lacks ...string) {
 	run(t, open, []contractTest[store.Tree]{
 		{"Mkdir", testMkdir},

@@ -47,7 +47,8 @@ func testSetMode(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "f", []byte("content"))
 }
 
-// wantTimes compares times to the second, because file systems differ in finer units.
+// wantTimes compares times only to the second, because file systems differ in the fractions that
+// they store.
 func wantTimes(t *testing.T, tr store.Tree, name string, atime, mtime time.Time) {
 	t.Helper()
 	fi, err := tr.Lstat(t.Context(), name)
@@ -66,7 +67,8 @@ func wantTimes(t *testing.T, tr store.Tree, name string, atime, mtime time.Time)
 func testSetTimes(t *testing.T, tr store.Tree) {
 	Put(t, tr, "f", "content")
 	mkdir(t, tr, "d")
-	early, late := time.Unix(1_000_000_000, 0), time.Unix(3_000_000_000, 0) // late does not fit in 31 bits
+	// late, in seconds since 1970, does not fit in 31 bits.
+	early, late := time.Unix(1_000_000_000, 0), time.Unix(3_000_000_000, 0)
 	for _, name := range []string{"f", "d"} {
 		setAttr(t, tr, name, store.Attr{AccessTime: early, ModTime: late}, true)
 		wantTimes(t, tr, name, early, late)
@@ -92,7 +94,8 @@ func testSetTimes(t *testing.T, tr store.Tree) {
 	wantError(t, "SetAttr of its size", h.SetAttr(store.Attr{Size: new(int64)}), fs.ErrPermission)
 	closeAll(t, h)
 	wantTimes(t, tr, "f", early, late)
-	// Set all at once. The size is set first, so the time that this gives the file is replaced.
+	// Set all attributes in one call. SetAttr sets the size first, and the times after that, so the
+	// size must not affect the times.
 	setAttr(t, tr, "f", store.Attr{Size: new(int64(3)), AccessTime: late, ModTime: late}, true)
 	wantTimes(t, tr, "f", late, late)
 	wantContent(t, tr, "f", []byte("Con"))
@@ -117,7 +120,8 @@ func testSetSize(t *testing.T, tr store.Tree) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	setAttr(t, tr, "f", store.Attr{Size: new(int64(7)), Mode: new(fs.FileMode(0o400))}, true) // a file that becomes read-only can still be cut
+	// A file that becomes read-only can still be cut in the same call.
+	setAttr(t, tr, "f", store.Attr{Size: new(int64(7)), Mode: new(fs.FileMode(0o400))}, true)
 	wantContent(t, tr, "f", make([]byte, 7))
 	wantMode(t, tr, "f", 0o400)
 }
@@ -144,7 +148,7 @@ func testSetLinkAttr(t *testing.T, tr store.Tree) {
 	setAttr(t, tr, "f", store.Attr{AccessTime: early, ModTime: early}, true)
 	setAttr(t, tr, "l", store.Attr{AccessTime: late, ModTime: late}, true)
 	wantTimes(t, tr, "f", late, late)
-	settable := true // whether the times of links can be set
+	settable := true // the times of links can be set
 	for _, name := range []string{"l", "dangling"} {
 		err := tr.SetAttr(t.Context(), name, store.Attr{AccessTime: early, ModTime: early}, false)
 		if err != nil {
@@ -152,14 +156,14 @@ func testSetLinkAttr(t *testing.T, tr store.Tree) {
 			settable = false
 			continue
 		}
-		// Lstat may have read the link, and so changed its access time.
+		// Lstat may have read the link, which changes its access time.
 		if fi, err := tr.Lstat(t.Context(), name); err != nil || fi.ModTime().Unix() != early.Unix() {
 			t.Errorf("Lstat = %v, %v, want the time set", fi, err)
 		}
 	}
 	wantTimes(t, tr, "f", late, late)
 	size, mode := int64(1), fs.FileMode(0o600)
-	// A link cannot have a mode. That error must not prevent the times from being set.
+	// A link has no mode, so setting it is an error. The times must be set nevertheless.
 	both := store.Attr{Mode: &mode, AccessTime: late, ModTime: late}
 	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "l", both, false), errors.ErrUnsupported)
 	if fi, err := tr.Lstat(t.Context(), "l"); settable && (err != nil || fi.ModTime().Unix() != late.Unix()) {

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// testAccess opens existing and missing files with every valid combination of Access.
+// testAccess opens existing and missing files, with each valid combination of the fields of Access.
 func testAccess(t *testing.T, tr store.Tree) {
 	for bits := range 1 << 6 {
 		a := store.Access{
@@ -61,8 +61,7 @@ func testOneAccess(t *testing.T, tr store.Tree, a store.Access) {
 	}
 }
 
-// testRights checks that a handle can be used as its Access says, and in no other way. It closes
-// the handle.
+// testRights checks that a handle allows exactly what its Access says, and closes the handle.
 func testRights(t *testing.T, tr store.Tree, h store.Handle, name string, a store.Access, had []byte) {
 	t.Helper()
 	want := had
@@ -72,7 +71,7 @@ func testRights(t *testing.T, tr store.Tree, h store.Handle, name string, a stor
 		if a.Append {
 			want = append(bytes.Clone(had), "abc"...)
 		}
-		wantContent(t, tr, name, want) // at once
+		wantContent(t, tr, name, want) // the write is visible at once
 		want = want[:2]
 		wantNil(t, "Truncate", h.Truncate(2))
 		wantContent(t, tr, name, want)
@@ -149,11 +148,11 @@ func testInPlace(t *testing.T, tr store.Tree) {
 	other := openFile(t, tr, "f", store.Access{Read: true, Write: true})
 	write(t, h, "abc", 2)
 	wantHandle(t, other, []byte("01abc56789"))
-	write(t, other, "XY", 15) // zeros fill the gap
+	write(t, other, "XY", 15) // the gap is filled with zeros
 	wantHandle(t, h, []byte("01abc56789\x00\x00\x00\x00\x00XY"))
 	wantContent(t, tr, "f", []byte("01abc56789\x00\x00\x00\x00\x00XY"))
 	wantNil(t, "Truncate", h.Truncate(4))
-	wantNil(t, "Truncate", h.Truncate(6)) // the part that was cut off must read as zeros later
+	wantNil(t, "Truncate", h.Truncate(6)) // if the file grows again, the part that was cut off must read as zeros
 	wantHandle(t, other, []byte("01ab\x00\x00"))
 	closeAll(t, h)
 	write(t, other, "z", 5)
@@ -174,13 +173,13 @@ func testInPlace(t *testing.T, tr store.Tree) {
 	}
 }
 
-// testInPlaceAtRandom applies the same operations to a file and to a slice. The seed is fixed, so
-// that each run makes the same operations.
+// testInPlaceAtRandom applies the same random operations to a file and to a slice, and compares the
+// results. The seed is fixed, so each run makes the same operations.
 func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
-	const rounds, ops, most = 4, 80, 600_000 // most is beyond the size from which a store may keep a file in another way
+	const rounds, ops, most = 4, 80, 600_000 // with `most` bytes, a store may keep a file in a different way than a small one
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for round := range rounds {
-		name := fmt.Sprint("f", round%2) // from the third round on, the file exists
+		name := fmt.Sprint("f", round%2) // the file exists already from the third round on
 		a := store.Access{Read: true, Write: true, Create: true, Truncate: true}
 		h := openFile(t, tr, name, a)
 		var model []byte
@@ -200,7 +199,7 @@ func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
 				closeAll(t, h)
 				h = openFile(t, tr, name, store.Access{Read: true, Write: true})
 			case 2:
-				f := open(t, tr, name) // a reader, which must not disturb the writers
+				f := open(t, tr, name) // a reader must not disturb the writers
 				defer f.Close()
 			default:
 				p := pattern(1+rnd.IntN(most/20), byte(op))
@@ -215,7 +214,7 @@ func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
 	}
 }
 
-// testAppend checks that several concurrent writers that append lose nothing.
+// testAppend checks that no data is lost when several goroutines append to a file at the same time.
 func testAppend(t *testing.T, tr store.Tree) {
 	const writers, each, size = 4, 50, 100
 	Put(t, tr, "log", "start")
@@ -261,7 +260,7 @@ func testWriteInPlaceConcurrently(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "f", data)
 }
 
-// testHandleOutlivesName removes, replaces and renames files that are open.
+// testHandleOutlivesName removes, replaces and renames open files. Their handles must still work.
 func testHandleOutlivesName(t *testing.T, tr store.Tree) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows keeps the names of open files")
@@ -310,8 +309,9 @@ func testHandleErrors(t *testing.T, tr store.Tree) {
 
 func second[T any](_ T, err error) error { return err }
 
-// testOpenedBefore reads a file that was opened before it was opened in place. The reader gets the
-// old or the new content, and once all is written, its Stat agrees with what it reads.
+// testOpenedBefore opens a file for reading, and then in place for writing. The reader may get the
+// old or the new content. When everything is written, the size that its Stat returns must be the
+// size that it reads.
 func testOpenedBefore(t *testing.T, tr store.Tree) {
 	const size = 300_000
 	Put(t, tr, "f", string(pattern(size, 1)))

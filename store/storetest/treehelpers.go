@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Snapshot returns a description of everything in a tree, one line for each name: its kind, its
-// permission bits, and its content. It leaves out times.
+// Snapshot describes everything in a tree, with a line for each name: its kind, its permission
+// bits, and its content. Times are left out.
 func Snapshot(t testing.TB, tr store.Tree) string {
 	t.Helper()
 	var b strings.Builder
@@ -48,7 +48,8 @@ func snapshotDir(t testing.TB, tr store.Tree, dir string, b *strings.Builder) {
 	}
 }
 
-// content returns the content of a file, shortened, or why it cannot be read.
+// content returns a short form of the content of a file. If the file cannot be read, it returns the
+// reason.
 func content(t testing.TB, tr store.Tree, name string) string {
 	f, err := tr.Open(t.Context(), name)
 	if err != nil {
@@ -62,7 +63,8 @@ func content(t testing.TB, tr store.Tree, name string) string {
 	return fmt.Sprintf("%d %.40q", len(p), p)
 }
 
-// mkdir makes a directory, unless directories of the store come with their first file.
+// mkdir makes a directory. It does nothing in a store in which a directory exists as soon as it
+// contains a file.
 func mkdir(t *testing.T, tr store.Tree, name string) {
 	t.Helper()
 	if store.CapabilitiesOf(tr).ImpliedDirs {
@@ -73,7 +75,7 @@ func mkdir(t *testing.T, tr store.Tree, name string) {
 	}
 }
 
-// symlink makes a symbolic link, or skips the test if the store has no symbolic links.
+// symlink makes a symbolic link. If the store does not support symbolic links, it skips the test.
 func symlink(t *testing.T, tr store.Tree, target, name string) {
 	t.Helper()
 	err := tr.Symlink(t.Context(), target, name)
@@ -104,7 +106,8 @@ func closeAll(t *testing.T, closers ...io.Closer) {
 	}
 }
 
-// wantHandle checks the content that a handle reads, and the size that its Stat returns.
+// wantHandle checks the content that can be read through a handle, and the size that its Stat
+// returns.
 func wantHandle(t *testing.T, h store.Handle, want []byte) {
 	t.Helper()
 	got := make([]byte, len(want)+10)
@@ -117,7 +120,8 @@ func wantHandle(t *testing.T, h store.Handle, want []byte) {
 	}
 }
 
-// wantUnchanged checks that an operation that failed changed nothing.
+// wantUnchanged checks that an operation that failed has not changed the tree. before is a
+// Snapshot.
 func wantUnchanged(t *testing.T, tr store.Tree, what, before string) {
 	t.Helper()
 	if after := Snapshot(t, tr); after != before {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// testLink gives a file two names.
+// testLink gives a file a second name.
 func testLink(t *testing.T, tr store.Tree) {
 	Put(t, tr, "f", "content")
 	mkdir(t, tr, "d")
@@ -32,7 +32,7 @@ func testLink(t *testing.T, tr store.Tree) {
 	}
 	wantUnchanged(t, tr, "Link", before)
 
-	// Both names are of one file, until an upload replaces one of them.
+	// Both names lead to the same file, until an upload replaces one of them.
 	h := openFile(t, tr, "f", store.Access{Read: true, Write: true})
 	write(t, h, "CON", 0)
 	wantContent(t, tr, "d/g", []byte("CONtent"))
@@ -119,8 +119,8 @@ func openError(t *testing.T, tr store.Tree, name string) error {
 	return err
 }
 
-// testLinksOutside makes links that lead out of the tree, which is allowed, and follows them, which
-// is not. The error must be the same whether the target exists or not.
+// testLinksOutside makes links that lead out of the tree. Making them is allowed, but following
+// them is not. The error must be the same whether or not the target exists.
 func testLinksOutside(t *testing.T, tr store.Tree) {
 	mkdir(t, tr, "d")
 	Put(t, tr, "f", "content")
@@ -157,8 +157,8 @@ func testLinksOutside(t *testing.T, tr store.Tree) {
 	}
 }
 
-// followed makes each call that follows a link, and returns the errors of the calls. With atEnd,
-// the link is at the end of name; otherwise it is among the directories of name.
+// followed makes every call that follows links, and returns the errors. With atEnd, the link is the
+// last element of name; otherwise it is one of the directories in name.
 func followed(t *testing.T, tr store.Tree, name string, atEnd bool) map[string]error {
 	ctx := t.Context()
 	errs := map[string]error{}

@@ -21,7 +21,7 @@ func openDir(t *testing.T, tr store.Tree, name string) store.Entries {
 	return e
 }
 
-// next returns the names of the next entries, at most n of them.
+// next returns the names of the next entries: at most n, and nil at the end of the listing.
 func next(t *testing.T, e store.Entries, n int) []string {
 	t.Helper()
 	into := make([]fs.FileInfo, n)
@@ -39,7 +39,7 @@ func next(t *testing.T, e store.Entries, n int) []string {
 	return names
 }
 
-// all returns the names of all entries, in order, read n at a time.
+// all returns the sorted names of all entries. It reads n entries at a time.
 func all(t *testing.T, e store.Entries, n int) []string {
 	t.Helper()
 	var names []string
@@ -53,8 +53,8 @@ func all(t *testing.T, e store.Entries, n int) []string {
 	}
 }
 
-// touch is [Put], but writes in place if the store supports that, which saves the time to make the
-// file durable.
+// touch is like [Put], but writes the file in place if the store supports that, because it need not
+// wait until the file is durable.
 func touch(t *testing.T, tr store.Tree, name, content string) {
 	t.Helper()
 	h, err := tr.OpenFile(t.Context(), name, store.Access{Write: true, Create: true})
@@ -75,7 +75,7 @@ func testOpenDir(t *testing.T, tr store.Tree) {
 	}
 	mkdir(t, tr, "d")
 	var want []string
-	for i := range 600 { // more than are read at once
+	for i := range 600 { // more than are read at a time
 		name := fmt.Sprintf("f%03d", i)
 		if i%100 == 0 {
 			mkdir(t, tr, "d/"+name)
@@ -133,8 +133,8 @@ func testOpenDir(t *testing.T, tr store.Tree) {
 	}
 }
 
-// testOpenDirWhileChanging lists a directory whose entries are added and removed meanwhile. The
-// entries that stay must be listed once.
+// testOpenDirWhileChanging adds and removes entries of a directory while it lists the directory.
+// Entries that stay must be listed exactly once.
 func testOpenDirWhileChanging(t *testing.T, tr store.Tree) {
 	mkdir(t, tr, "d")
 	var stay []string
@@ -187,7 +187,7 @@ func testSpace(t *testing.T, tr store.Tree) {
 	wantError(t, "Space of nothing", err, fs.ErrNotExist)
 }
 
-// testDetails checks that an entry has details if its Lstat does.
+// testDetails checks that a listed entry has details if Lstat returns details for it.
 func testDetails(t *testing.T, tr store.Tree) {
 	Put(t, tr, "f", "content")
 	fi, err := tr.Lstat(t.Context(), "f")

@@ -78,7 +78,7 @@ func testRemoveDir(t *testing.T, tr store.Tree) {
 	wantError(t, "RemoveDir again", tr.RemoveDir(t.Context(), "d"), fs.ErrNotExist)
 }
 
-// testRoot tries to remove, rename and replace the root.
+// testRoot checks that the root cannot be removed, renamed or replaced.
 func testRoot(t *testing.T, tr store.Tree) {
 	before := Snapshot(t, tr)
 	wantError(t, "RemoveDir", tr.RemoveDir(t.Context(), "."), fs.ErrPermission)
@@ -94,10 +94,10 @@ func testRoot(t *testing.T, tr store.Tree) {
 	wantUnchanged(t, tr, "all that", before)
 }
 
-// kinds are the kinds of things that a name can have.
+// kinds lists the kinds of things that may have a name.
 var kinds = []string{"nothing", "file", "directory", "full directory", "link"}
 
-// arrange puts a thing of that kind under name.
+// arrange creates something of the given kind with that name.
 func arrange(t *testing.T, tr store.Tree, kind, name string) {
 	t.Helper()
 	switch kind {
@@ -113,7 +113,7 @@ func arrange(t *testing.T, tr store.Tree, kind, name string) {
 	}
 }
 
-// testRename renames each kind of thing to a name that has each kind of thing.
+// testRename renames something of each kind to a name that belongs to something of each kind.
 func testRename(t *testing.T, tr store.Tree) {
 	for i, from := range kinds {
 		for k, to := range kinds {
@@ -152,7 +152,8 @@ func renameKinds(t *testing.T, tr store.Tree, dir, from, to string, replace bool
 		wantUnchanged(t, tr, "Rename", before)
 		return
 	}
-	// The names at and below "from" must now be at and below "to", and no others.
+	// Every name that was "from" or below it must now be "to" or below it, and there must be no
+	// other names.
 	var want []string
 	for line := range strings.Lines(before) {
 		if !strings.HasPrefix(line, dir+"/to") {
@@ -196,7 +197,7 @@ func testRenameDirectory(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "f", []byte("other"))
 }
 
-// testOneRenameWins renames many files to one name that may not be replaced, all at once.
+// testOneRenameWins renames many files to the same name at the same time, without replace.
 func testOneRenameWins(t *testing.T, tr store.Tree) {
 	const files = 16
 	for i := range files {
@@ -219,12 +220,12 @@ func testOneRenameWins(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "to", fmt.Appendf(nil, "content %d", won))
 }
 
-// testAtOnce makes all kinds of calls at once, on few names. It only checks that errors are of the
-// kinds that callers know, and that the tree can be listed.
+// testAtOnce makes calls of all kinds at the same time, on few names. It checks only that the
+// errors are of the documented kinds, and that the tree can be listed.
 func testAtOnce(t *testing.T, tr store.Tree) {
 	const workers, rounds = 4, 60
 	names := []string{"a", "b", "a/b", "b/a", "a/b/c"}
-	// A store that renames by copying may find that its file was replaced meanwhile.
+	// In a store that renames by copying, another call may replace the file meanwhile.
 	known := []error{fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, errors.ErrUnsupported, store.ErrChanged}
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -232,7 +233,7 @@ func testAtOnce(t *testing.T, tr store.Tree) {
 			for i := range rounds {
 				from, to := names[(i*7+w)%len(names)], names[(i*3+2*w+1)%len(names)]
 				for op, err := range atOnce(t, tr, (i+w)%7, from, to) {
-					if err == nil || runtime.GOOS == "windows" { // Windows refuses to change names in use
+					if err == nil || runtime.GOOS == "windows" { // Windows does not allow changes of names in use
 						continue
 					}
 					kind := slices.ContainsFunc(known, func(k error) bool { return errors.Is(err, k) })
@@ -248,7 +249,7 @@ func testAtOnce(t *testing.T, tr store.Tree) {
 	Snapshot(t, tr)
 }
 
-// atOnce makes one call, and returns which call it was and its error.
+// atOnce makes the call with the number what. It returns the error by the name of the call.
 func atOnce(t *testing.T, tr store.Tree, what int, from, to string) map[string]error {
 	ctx := t.Context()
 	switch what {

@@ -12,16 +12,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An Operation is one call on a tree that [Fill] has filled. It succeeds on a tree with all
+// An Operation is a call on a tree that [Fill] has filled. It succeeds if the tree has all
 // capabilities.
 type Operation struct {
-	Name    string // such as "rename, replacing"
-	Changes bool   // whether it changes the tree
+	Name    string // for example "rename, replacing"
+	Changes bool   // the call changes the tree
 	Do      func(ctx context.Context, tr store.Tree) error
 }
 
-// Fill creates the files that the [Operations] need in an empty tree. It returns false if the tree
-// does not support symbolic links and second names; then only those are missing.
+// Fill creates, in an empty tree, the files that the [Operations] need. It returns false if the
+// tree does not support symbolic links and second names of files; then it creates everything else.
 func Fill(t testing.TB, tr store.Tree) bool {
 	t.Helper()
 	must := func(err error) {
@@ -49,7 +49,7 @@ func Fill(t testing.TB, tr store.Tree) bool {
 	return true
 }
 
-// Operations returns all operations of a tree, most of them in several variants.
+// Operations returns an Operation for each method of a tree; most methods have several variants.
 func Operations() []Operation {
 	ops := []Operation{
 		{"open", false, func(ctx context.Context, tr store.Tree) error {
@@ -117,7 +117,7 @@ func readAndClose(f store.File, err error) error {
 	return err
 }
 
-// inPlace writes to a file in place.
+// inPlace returns a function that opens a file in place and writes to it.
 func inPlace(name string, a store.Access) func(context.Context, store.Tree) error {
 	return func(ctx context.Context, tr store.Tree) error {
 		h, err := tr.OpenFile(ctx, name, a)
@@ -144,10 +144,10 @@ func upload(name string, c store.Create) func(context.Context, store.Tree) error
 	}
 }
 
-// RunView checks a tree that allows some operations of another tree. Each of the [Operations]
-// either has the same effect as there, or has no effect and returns fs.ErrPermission or
-// fs.ErrExist. open returns a view and the empty tree behind it. allowed has the names of the
-// operations that must be allowed; all others must be refused.
+// RunView checks a view that allows only some operations of a tree. Each of the [Operations] must
+// either have the same effect as on the tree itself, or have no effect and return fs.ErrPermission
+// or fs.ErrExist. open returns a view, and the empty tree that it restricts. allowed lists the
+// names of the operations that must succeed; all others must be refused.
 func RunView(t *testing.T, open func(t *testing.T) (view, behind store.Tree), allowed ...string) {
 	may := map[string]bool{}
 	for _, name := range allowed {
@@ -184,7 +184,7 @@ func RunView(t *testing.T, open func(t *testing.T) (view, behind store.Tree), al
 	}
 }
 
-// named returns the operations that take a name, as functions of the name.
+// named returns each operation that takes a name as a function of that name.
 func named(ctx context.Context, tr store.Tree) map[string]func(name string) error {
 	return map[string]func(name string) error{
 		"lstat":    func(name string) error { return second(tr.Lstat(ctx, name)) },
@@ -227,7 +227,7 @@ func testTreeErrors(t *testing.T, tr store.Tree) {
 	before := Snapshot(t, tr)
 	for what, op := range named(t.Context(), tr) {
 		if what == "rename to" && store.CapabilitiesOf(tr).ImpliedDirs {
-			continue // because the upload makes the directory
+			continue // the upload makes the directory
 		}
 		err := op("some-directory/some-name")
 		if errors.Is(err, errors.ErrUnsupported) {

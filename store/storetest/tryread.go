@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// testTryReadAt checks files that are a store.TryReader. Other files pass.
+// testTryReadAt checks TryReadAt. A store whose files are not TryReaders passes.
 func testTryReadAt(t *testing.T, st store.Store) {
 	const size = 100_000
 	data := pattern(size, 9)
@@ -34,7 +34,7 @@ func testTryReadAt(t *testing.T, st store.Store) {
 	}
 	for _, tt := range tests {
 		if !tryAll(t, f, r, tt.bufs, tt.off) {
-			return // this file system does not support it
+			return // the file system does not support TryReadAt
 		}
 		want := data[tt.off:min(size, int(tt.off)+len(bytes.Join(tt.bufs, nil)))]
 		if got := bytes.Join(tt.bufs, nil)[:len(want)]; !bytes.Equal(got, want) {
@@ -56,8 +56,8 @@ func testTryReadAt(t *testing.T, st store.Store) {
 	}
 }
 
-// tryAll fills bufs as a loop would: ReadAt reads the bytes that TryReadAt does not. It returns
-// false if TryReadAt is not supported.
+// tryAll fills bufs as a server's loop would: bytes that TryReadAt does not return are read with
+// ReadAt. It returns false if TryReadAt is not supported.
 func tryAll(t *testing.T, f store.File, r store.TryReader, bufs [][]byte, off int64) bool {
 	t.Helper()
 	for len(bufs) > 0 {
@@ -80,7 +80,7 @@ func tryAll(t *testing.T, f store.File, r store.TryReader, bufs [][]byte, off in
 	return true
 }
 
-// skip returns the part of bufs after the first n bytes, and leaves bufs unchanged.
+// skip returns bufs without their first n bytes. It does not change bufs itself.
 func skip(bufs [][]byte, n int) [][]byte {
 	for len(bufs) > 0 && n >= len(bufs[0]) {
 		n -= len(bufs[0])

@@ -16,7 +16,7 @@ func testWriteOrder(t *testing.T, st store.Store) {
 	for off := len(data) - 1000; off >= 0; off -= 1000 {
 		write(t, u, data[off:off+1000], int64(off))
 	}
-	write(t, u, data[500:1500], 500) // the same bytes a second time
+	write(t, u, data[500:1500], 500) // the same bytes again
 	commit(t, u)
 	wantContent(t, st, "backwards", data)
 
@@ -57,7 +57,7 @@ func testTruncate(t *testing.T, st store.Store) {
 	u := create(t, st, "f", store.Create{Size: 50})
 	write(t, u, "0123456789", 0)
 	truncate(t, u, 4)
-	write(t, u, "ab", 8) // the part that was cut off must be zeros
+	write(t, u, "ab", 8) // the bytes that were cut off must read as zeros
 	truncate(t, u, 12)
 	commit(t, u)
 	wantContent(t, st, "f", []byte("0123\x00\x00\x00\x00ab\x00\x00"))
@@ -74,10 +74,10 @@ func testTruncate(t *testing.T, st store.Store) {
 	wantContent(t, st, "zeros", make([]byte, 3000))
 }
 
-// page is the likely unit of holes in a store.
+// page is a likely unit of holes in files, in bytes.
 const page = 4096
 
-// testWriteZeros writes zeros into gaps, over data, and over zeros.
+// testWriteZeros writes zeros to gaps, over data, and over zeros: a store may leave holes for them.
 func testWriteZeros(t *testing.T, st store.Store) {
 	zeros, data := make([]byte, 4*page), pattern(4*page, 5)
 	for _, size := range []int64{0, 10 * page} {
@@ -111,12 +111,12 @@ func testWriteZeros(t *testing.T, st store.Store) {
 	wantContent(t, st, "all", zeros)
 }
 
-// testWriteAtRandom writes and truncates at random, and does the same to a slice. The seed is
-// fixed, so that each run makes the same operations.
+// testWriteAtRandom makes the same random writes and truncations in an upload and in a slice, and
+// compares the results. The seed is fixed, so each run makes the same operations.
 func testWriteAtRandom(t *testing.T, st store.Store) {
 	const rounds, ops, most = 8, 60, 40 * page
 	rnd := rand.New(rand.NewPCG(1, 2))
-	around := func(limit int) int { // half of the results are near the end of a page
+	around := func(limit int) int { // half of the results are close to the end of a page
 		n := rnd.IntN(limit)
 		if rnd.IntN(2) == 0 {
 			n = max(0, n/page*page+rnd.IntN(3)-1)
@@ -150,7 +150,7 @@ func testWriteAtRandom(t *testing.T, st store.Store) {
 	}
 }
 
-// mixed returns n bytes, in which stretches of data and of zeros alternate.
+// mixed returns n bytes in which pieces of data and pieces of zeros alternate.
 func mixed(rnd *rand.Rand, n int, seed byte) []byte {
 	p := pattern(n, seed)
 	for at := 0; at < n; {
@@ -163,8 +163,8 @@ func mixed(rnd *rand.Rand, n int, seed byte) []byte {
 	return p
 }
 
-// testGrow writes a file in pieces, as they arrive from a network, beyond the size from which a
-// store may keep it in another way.
+// testGrow writes a file in pieces, as they arrive from a network. The file grows beyond the size
+// from which a store may keep it in a different way than a small one.
 func testGrow(t *testing.T, st store.Store) {
 	data := pattern(2<<20+123, 8)
 	for _, size := range []int64{0, 1000, 3 << 20} {
@@ -175,7 +175,7 @@ func testGrow(t *testing.T, st store.Store) {
 		commit(t, u)
 		wantContent(t, st, "grow", data)
 	}
-	for _, cut := range []int64{300 << 10, 20 << 10, 100, 0} { // large at first, then small
+	for _, cut := range []int64{300 << 10, 20 << 10, 100, 0} { // first large sizes, then small ones
 		u := create(t, st, "cut", store.Create{})
 		write(t, u, data[:1<<20], 0)
 		truncate(t, u, cut)

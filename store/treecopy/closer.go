@@ -97,7 +97,8 @@ func (c *closer) setAttrs(d *dir) {
 	}
 	switch {
 	case err == nil:
-	case !d.fresh && errors.Is(err, fs.ErrPermission): // another user owns the directory; its contents are copied nevertheless
+	// Another user owns the directory. Its contents are copied nevertheless.
+	case !d.fresh && errors.Is(err, fs.ErrPermission):
 		c.report.kept()
 	default:
 		c.report.failed(d.item, fmt.Errorf("its permissions and times cannot be set: %w", err))

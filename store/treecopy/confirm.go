@@ -48,7 +48,9 @@ func (s *extras) confirm() {
 // normalized (case, Unicode). Such an entry can be recognized: the target finds it under the name
 // in the source as well, although it does not list that name.
 func (s *extras) keepVariants() {
-	listed := map[*dir]map[string]bool{} // for each directory: the source's names of variants, and whether the target lists them
+	// For each directory, listed holds the source's names of variants, and whether the target lists
+	// them.
+	listed := map[*dir]map[string]bool{}
 	var variants []*extra
 	for _, x := range s.list {
 		if x.variant == "" || x.keep || x.inWay {
