@@ -79,7 +79,7 @@ type block struct {
 // the cleanup would never run.
 type extent struct {
 	budget  *budget
-	charged int64  // bytes charged to budget
+	charged int64  // bytes that are charged to budget for this extent
 	ahead   int64  // bytes to reserve at the first write, unless that write needs more
 	data    []byte // the content of the file; the bytes between length and capacity are zeros
 	mapped  bool   // the memory of data, up to its capacity, is mapped

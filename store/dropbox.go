@@ -67,7 +67,7 @@ func CreateOnly(t Tree, secret ...func(name string) bool) Tree {
 
 type uploadOnly struct {
 	refusing
-	of    Capabilities // of the tree, without restrictions
+	of    Capabilities // capabilities of the tree, without the view's restrictions
 	reads bool         // users may read and list existing files
 	// secret holds functions that report whether only the maker of a file can know its name.
 	secret []func(name string) bool

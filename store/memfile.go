@@ -259,7 +259,7 @@ type memInfo struct {
 	size    int64
 	mode    fs.FileMode
 	modTime time.Time
-	number  uint64   // of the node; 0 for a file that has no node
+	number  uint64   // number of the node; 0 for a file that has no node
 	details *Details // nil if there are no details
 }
 

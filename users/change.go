@@ -106,7 +106,7 @@ func changeUser(ctx context.Context, what, file, name string, do func(*userLines
 // userLines holds the lines about one user, of which the first contains the name.
 type userLines struct {
 	lines []string
-	err   error // the first error
+	err   error // the first error of a change
 }
 
 // remove removes the statements for which the function `which` returns true, and reports whether

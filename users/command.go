@@ -11,7 +11,7 @@ import (
 // A command is a parsed forced command. The only program that may be forced is the SFTP server, and
 // only two of its options have an effect: see sftp-server(8).
 type command struct {
-	readOnly bool   // -R
+	readOnly bool   // option -R: the user may not change anything
 	dir      string // argument of -d, with %d and %u replaced: absolute and clean; "" without -d
 }
 

@@ -22,10 +22,10 @@ type Directory struct {
 	file    string // "" if there is no file
 	owners  []int  // IDs of users, in addition to root, who may own the file; empty means any
 	table   atomic.Pointer[table]
-	seed    maphash.Seed // secret seed for standIn
+	seed    maphash.Seed // secret seed by which standIn chooses a hash
 	limiter verifyLimiter
 
-	mu       sync.Mutex // held during Reload
+	mu       sync.Mutex // held during Reload, so that only one runs at a time
 	seen     []sighting // files that the last Reload read; guarded by mu
 	outcome  error      // error of the last Reload; guarded by mu
 	sum      []byte     // hash of all files in use; guarded by mu

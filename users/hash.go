@@ -115,7 +115,7 @@ func parseArgon(s string) (Hash, error) {
 	case m > maxArgonMemory || t*m > maxArgonWork || p > maxArgonThreads:
 		return Hash{}, fmt.Errorf("the argon2id hash costs too much: m=%d,t=%d,p=%d, where m is %d KiB at most, m times t %d and p %d",
 			m, t, p, maxArgonMemory, maxArgonWork, maxArgonThreads)
-	case t == 0 || p == 0 || m < 8*p: // RFC 9106 §3.1
+	case t == 0 || p == 0 || m < 8*p: // RFC 9106 §3.1 does not allow these values
 		return Hash{}, fmt.Errorf("the argon2id hash has impossible parameters: m=%d,t=%d,p=%d", m, t, p)
 	}
 	h.memory, h.passes, h.threads = uint32(n[0]), uint32(n[1]), uint8(n[2])

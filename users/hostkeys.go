@@ -22,7 +22,7 @@ const (
 
 // A HostKey is a key by which clients recognize a server.
 type HostKey struct {
-	Signer  ssh.Signer // for ssh.ServerConfig.AddHostKey
+	Signer  ssh.Signer // the key, to be passed to ssh.ServerConfig.AddHostKey
 	File    string     // path of its file; "" for a key that exists only in memory
 	Created bool       // HostKeys has just created it
 }

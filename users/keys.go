@@ -72,7 +72,7 @@ type Key struct {
 	Public  ssh.PublicKey
 	Comment string
 
-	line    string // the whole line
+	line    string // text of the line, as it is in the file
 	where   string // file and number of the line, for the log
 	blob    string // Public in its binary form, for comparisons
 	options keyOptions

@@ -146,7 +146,7 @@ type Event struct {
 	Method  string
 	Offered bool // the peer only offered a key, and was refused before it proved to own it
 
-	Key, Authority, KeyID string // as in Login
+	Key, Authority, KeyID string // the same values as in Login
 	Serial                uint64
 
 	Reason string // why the login was refused

@@ -20,7 +20,7 @@ const (
 
 	maxKeyFile  = 1 << 20  // bytes of any other file
 	maxLine     = 16 << 10 // bytes of a line; OpenSSH allows 8 KiB for keys
-	maxUserKeys = 1000     // keys of one user
+	maxUserKeys = 1000     // largest number of keys of one user
 	maxKeys     = 1 << 20  // keys of all users together
 )
 

@@ -86,8 +86,8 @@ type Stats struct {
 	// stored or in memory, otherwise a miss.
 	Hits, Misses uint64
 
-	BytesServed  uint64 // bytes read by readers
-	BytesFetched uint64 // bytes read from sources
+	BytesServed  uint64 // bytes that readers got
+	BytesFetched uint64 // bytes that the cache read from sources
 
 	Asks         uint64 // requests to open or describe a file at a source
 	Fetches      uint64 // fetches of blocks that have begun
@@ -100,7 +100,7 @@ type Stats struct {
 	Unstored   uint64 // blocks that were not stored, for lack of room or because of a disk error
 	Evictions  uint64 // blocks removed to make room
 
-	Size     int64         // Config.Size
+	Size     int64         // value of the setting Config.Size
 	Held     int64         // bytes of the directory that are used, or reserved for blocks
 	Memory   int64         // bytes of blocks in memory
 	Objects  int           // versions of files that have blocks or a name

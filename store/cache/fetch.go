@@ -25,7 +25,7 @@ const (
 const (
 	maxStreams = 4  // most positions at which one file is fetched at the same time
 	maxAhead   = 16 // most blocks that are fetched ahead of a reader
-	maxQueue   = 64 // if so many blocks of a file are queued, no more are fetched ahead
+	maxQueue   = 64 // number of queued blocks of a file above which no more are fetched ahead
 	maxTries   = 2  // how many times a block is tried before its readers get the error
 
 	// retryWithin is how quickly a source must fail for the fetch to be tried again. A source that

@@ -16,7 +16,7 @@ type Object struct {
 	Name    string
 	Version string // string that distinguishes this version of the file
 	Size    int64  // size of the file in bytes
-	Blocks  int    // number of stored blocks
+	Blocks  int    // how many blocks of the file are stored
 	Of      int64  // number of blocks in the whole file
 	Bytes   int64  // number of stored bytes
 }

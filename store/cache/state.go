@@ -33,7 +33,7 @@ type state struct {
 	// The fields below are guarded by mu. room is signalled when memory becomes free.
 	room      *sync.Cond
 	writing   bool               // this process has locked and loaded the directory; see load and Release
-	objects   map[string]*object // all objects, by id
+	objects   map[string]*object // all objects, by identity.id()
 	blocks    *list.List         // *block values that are stored, the most recently used first
 	open      *list.List         // *block values whose file is open, the most recently used first
 	kept      *list.List         // keptFetch values, the oldest first
@@ -68,7 +68,7 @@ type object struct {
 
 	info    fs.FileInfo // description by the source; nil until the source is asked
 	dir     string      // name of the object's directory, which exists if onDisk is set
-	onDisk  bool        // dir exists
+	onDisk  bool        // the directory dir exists
 	gone    bool        // it was replaced: when its last reader leaves, its blocks are removed
 	named   bool        // a name is linked to it
 	suspect bool        // a fetch of it failed: before the next reader uses it, the source is asked again
@@ -178,7 +178,7 @@ type fetch struct {
 	ended   bool // it failed with err, or all bytes have arrived
 	lost    bool // it was removed from its object
 	ahead   bool // no reader has requested the block yet
-	waiting int  // how many readers wait
+	waiting int  // how many readers wait for bytes of this fetch
 	refs    int  // how many readers are copying, plus one for the stream
 	wake    chan struct{}
 	kept    *list.Element // this fetch's element in state.kept

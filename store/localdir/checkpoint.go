@@ -13,10 +13,10 @@ import (
 // file beside the upload. That file has two slots, which are written alternately, so that an
 // interrupted write leaves the other slot intact.
 type checkpoint struct {
-	seq      uint64 // of the two slots, the one with the higher number counts
+	seq      uint64 // number of the checkpoint; of the two slots, the one with the higher number is valid
 	safe     int64  // how many bytes from the start are durable
 	size     int64  // size of the file, if less than safe; the rest up to safe is zeros in a hole
-	expected int64  // Create.Size of the upload
+	expected int64  // Create.Size of the upload that the checkpoint is for
 	inode    uint64 // inode number of the upload's file; 0 if the system has none
 	source   uint64 // a hash of Create.Source
 	tail     uint32 // checksum of the last bytes before size

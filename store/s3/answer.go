@@ -12,7 +12,7 @@ type answer struct {
 	method string // method of the request
 	status int
 	leads  string        // scheme and host of the Location header; "" if there is no such header
-	after  time.Duration // the Retry-After header
+	after  time.Duration // value of the Retry-After header; 0 if there is no such header
 	date   time.Time     // the Date header: the server's time; zero if there is no such header
 	came   time.Time     // when it was received, by the clock of this machine
 }

@@ -18,7 +18,7 @@ type pace struct {
 	room memory // requests that may be sent now
 
 	mu      sync.Mutex
-	ceiling int // highest limit; constant
+	ceiling int // highest value that most may have; constant
 	most    int // current limit; guarded by mu
 	out     int // number of requests in progress; guarded by mu
 	lowered int // how many times most was lowered; guarded by mu

@@ -162,7 +162,7 @@ func (b *sentBody) Read(p []byte) (int, error) {
 type gotBody struct {
 	x *exchange
 	io.ReadCloser
-	part bool // it is file content
+	part bool // the body is file content, so its size is not limited
 
 	bytes, tags int // bytes and XML elements received so far, unless part is set
 }

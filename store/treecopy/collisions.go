@@ -20,7 +20,7 @@ var namesSeed = maphash.MakeSeed()
 // listedNames holds the names that a listing has contained so far.
 type listedNames struct {
 	seen  map[uint64]uint64   // maps the hash of each name in lower case to the hash of the name itself
-	twice int                 // number of duplicates
+	twice int                 // number of names that the listing contained twice
 	all   map[string]struct{} // all names so far, if other entries of the target are to be deleted; otherwise nil
 }
 

@@ -24,7 +24,7 @@ type dirMaker struct {
 
 	begun     atomic.Int64 // directories so far, at most Options.MaxDirs
 	foldsOnce sync.Once
-	folds     bool // the result of foldsCase
+	folds     bool // the target ignores case in names; set by foldsCase
 }
 
 // tooMany counts a directory. If there are more directories than Options.MaxDirs, it ends the whole

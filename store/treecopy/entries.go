@@ -66,7 +66,7 @@ type file struct {
 	opened fs.FileInfo // description of the source when it was opened; nil for a remote file
 
 	cleared bool // the target had an entry of another kind with this name, which is or will be deleted
-	started bool // Hooks.Started was called
+	started bool // the hook Hooks.Started was called for this file
 	created bool // this copy created the file in place; a further attempt starts over
 }
 
@@ -91,7 +91,7 @@ type dir struct {
 
 	cleared bool      // the target had an entry of another kind with this name, which is or will be deleted
 	lazy    bool      // it is made only when the first file is about to be copied into it
-	making  sync.Once // makes a lazy directory
+	making  sync.Once // ensures that a lazy directory is made only once
 	unmade  error     // error from making a lazy directory
 	held    bool      // its attributes are set only after the deletions
 

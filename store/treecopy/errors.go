@@ -56,7 +56,7 @@ const maxErrors = 100
 
 // An IncompleteError says that some entries were not copied. It wraps their errors.
 type IncompleteError struct {
-	Failed int64 // number of entries
+	Failed int64 // number of entries that were not copied
 	// Errors holds the first errors, up to 100, as [*EntryError]s. If an error ended the copy
 	// early, that error comes before them.
 	Errors []error

@@ -15,10 +15,10 @@ const (
 	// maxPostponed is the largest number of files that wait for this search.
 	maxPostponed = 1 << 17
 
-	// maxAlike is the largest number of files of the target that are compared with a file that may
-	// have moved: so many with the same size, time and name, and so many with the same size and
-	// time and any name. There may be thousands of such files, for example from an unpacked
-	// archive, and to compute a hash each side has to read its whole file.
+	// maxAlike is the largest number of files of the target with the same size, time and name that
+	// are compared with a file that may have moved. After these, as many files with the same size
+	// and time, but any name, are compared. There may be thousands of such files, for example from
+	// an unpacked archive, and to compute a hash each side has to read its whole file.
 	maxAlike = 4
 )
 

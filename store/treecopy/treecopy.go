@@ -382,15 +382,15 @@ func (w What) String() string {
 
 // A Result counts the outcomes of all entries.
 type Result struct {
-	Copied  int64 // files and symbolic links
+	Copied  int64 // files and symbolic links that were copied
 	Same    int64 // files that were unchanged
 	Skipped int64 // symbolic links, devices and similar entries
-	Made    int64 // directories
+	Made    int64 // directories that were made
 	Failed  int64
 
 	Excluded int64 // entries that Options.Filter excluded, in the directories that were listed
 	Existing int64 // files that were left unchanged: see Options.NoClobber and Update
-	Moved    int64 // files
+	Moved    int64 // files of the target that were renamed
 	Deleted  int64 // files, symbolic links and directories
 
 	// Undeleted counts the entries that should have been deleted, including everything in them, but

@@ -8,7 +8,7 @@ type Step uint8
 // These are the steps of a machine. Before PowerOn, a machine is Off.
 const (
 	Off    Step = iota
-	Wait        // wait until Order.Until
+	Wait        // do nothing until Order.Until
 	Load        // fetch the loader, by TFTP
 	Fetch       // fetch the image, by HTTP, from Order.Offset
 	Up          // done: it has booted

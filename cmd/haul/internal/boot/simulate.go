@@ -36,7 +36,7 @@ type site struct {
 	live      int  // number of replicas that are in service
 	out       Simulated
 	used      float64 // CPU time used, in seconds
-	sent      float64 // bytes sent
+	sent      float64 // bytes sent by all replicas
 }
 
 // A replica is a server of loaders and images. All machines that fetch the same kind of file from

@@ -54,7 +54,7 @@ type Config struct {
 	// Loaders and Images are the URLs of the files. Several URLs stand for several servers behind
 	// one address: each machine gets one of them. One of the two lists may be empty.
 	Loaders []tftpclient.Target
-	Images  []*url.URL // of http or https
+	Images  []*url.URL // with the scheme http or https
 
 	// Progress, if set, is called a few times a second, and never after Run has returned.
 	Progress func(Progress)
@@ -104,7 +104,7 @@ type run struct {
 	http   *http.Transport
 	seed   maphash.Seed
 	began  time.Time
-	heard  atomic.Bool  // a server has answered
+	heard  atomic.Bool  // at least one server has answered
 	loader atomic.Int64 // size of the loader; 0 until a machine has received all of it
 	cancel context.CancelCauseFunc
 
@@ -170,7 +170,7 @@ func (r *run) open() {
 		MinTimer:  f.Repeat,
 	}
 	r.http = &http.Transport{
-		DialContext:            (&net.Dialer{}).DialContext, // limited by Plan.Stall
+		DialContext:            (&net.Dialer{}).DialContext, // Plan.Stall limits the time
 		DisableKeepAlives:      true,                        // because each machine has a connection of its own
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,

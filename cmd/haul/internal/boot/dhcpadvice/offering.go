@@ -29,7 +29,7 @@ type Offering struct {
 	NoHTTP bool
 
 	File        string // option 67: a name on this server, or a URL; "" if there is no file
-	TFTPServer  string // option 66
+	TFTPServer  string // option 66: the server of the file
 	VendorClass string // option 60; "" if the clients do not need it from a DHCP server
 	Vendor      []byte // option 43; nil if the clients do not need it from a DHCP server
 }

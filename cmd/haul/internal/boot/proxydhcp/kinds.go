@@ -14,9 +14,9 @@ type Kind struct {
 	Text string // name for people, such as "UEFI x64"
 
 	vendor string // option 60; "" if it is not sent
-	arch   uint16 // option 93
+	arch   uint16 // value of option 93
 	id     string // option 97 after its first byte; "" means 16 zero bytes
-	ipxe   []byte // option 175
+	ipxe   []byte // value of option 175; nil if the machine does not run iPXE
 }
 
 // Kinds lists the kinds of machines that [Ask] can imitate. The vendor classes are those of real

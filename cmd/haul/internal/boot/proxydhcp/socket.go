@@ -44,7 +44,7 @@ type socket struct {
 type arrival struct {
 	peer  netip.AddrPort
 	to    netip.Addr // destination address of the packet, often 255.255.255.255
-	index int        // index of the interface
+	index int        // index of the interface on which it arrived
 }
 
 // openSocket opens a port on all interfaces. If another program has the port open and share is set,

@@ -10,7 +10,7 @@ import (
 // A location says where a client finds its file.
 type location struct {
 	scheme string // "http://", "tftp://", or "" if the client gets only the name
-	port   uint16 // port of HTTP
+	port   uint16 // port for HTTP
 	name   string // "" if there is no file
 }
 
