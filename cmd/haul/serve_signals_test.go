@@ -5,6 +5,7 @@ package main
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,7 +26,8 @@ func (c *child) halfway(name string) *rawClient {
 	return r
 }
 
-// wantData waits for a block, and skips repetitions of the one before.
+// wantData waits for a block. It skips repetitions of the block before and of packets that want has
+// received, which occur on a busy machine.
 func (r *rawClient) wantData(block byte) (last bool) {
 	r.t.Helper()
 	for {
@@ -33,7 +35,7 @@ func (r *rawClient) wantData(block byte) (last bool) {
 		switch {
 		case strings.HasPrefix(got, "\x00\x03\x00"+string(block)):
 			return len(got) < 4+512
-		case strings.HasPrefix(got, "\x00\x03\x00"+string(block-1)):
+		case strings.HasPrefix(got, "\x00\x03\x00"+string(block-1)), slices.Contains(r.had, got):
 		default:
 			r.t.Fatalf("got %q, want DATA %d", got[:min(len(got), 40)], block)
 		}

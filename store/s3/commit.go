@@ -15,8 +15,6 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-const ()
-
 // Commit sends the remaining data, and gives the file its name. With Exclusive it fails with
 // fs.ErrExist if the name is taken.
 func (u *upload) Commit() error {
