@@ -79,7 +79,7 @@ func linkError(op, from, to string, err error) error {
 type TransferError struct {
 	Op     string // "read" or "write"
 	Name   string // the name of the file on the server
-	Offset int64  // all bytes before it have moved
+	Offset int64  // all bytes before this offset have been moved
 	Local  bool   // the error comes from this side: from a reader or a writer of the caller, or from a context
 	Err    error
 }

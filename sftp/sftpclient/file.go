@@ -60,13 +60,13 @@ type File struct {
 	uncut bool
 
 	mu     sync.Mutex
-	pos    int64           // mu: offset of Read and Write
-	next   int64           // mu: end offset of the last ReadAt
-	ahead  *mux.ReadAhead  // mu: the data for Read; nil if nothing is read ahead
-	behind mux.WriteBehind // mu: the data of Write
-	wrote  bool            // mu: a write was sent to the server
-	broken error           // mu: the error of a failed write, as the caller sees it
-	closed bool            // mu
+	pos    int64           // offset of Read and Write; guarded by mu
+	next   int64           // offset at which the last ReadAt ended; guarded by mu
+	ahead  *mux.ReadAhead  // the data for Read; nil if nothing is read ahead; guarded by mu
+	behind mux.WriteBehind // the data of Write that the server has not confirmed; guarded by mu
+	wrote  bool            // a write was sent to the server; guarded by mu
+	broken error           // the error of a failed write, as the caller sees it; guarded by mu
+	closed bool            // guarded by mu
 }
 
 var (

@@ -95,8 +95,8 @@ type fsDir struct {
 	info fs.FileInfo
 
 	mu      sync.Mutex
-	entries store.Entries // mu: nil before the first ReadDir
-	closed  bool          // mu
+	entries store.Entries // nil before the first ReadDir; guarded by mu
+	closed  bool          // guarded by mu
 }
 
 func (d *fsDir) Stat() (fs.FileInfo, error) { return d.info, nil }

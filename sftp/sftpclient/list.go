@@ -28,8 +28,8 @@ type dirReader struct {
 	name string
 
 	mu     sync.Mutex   // held by callers of Next and Close
-	list   *mux.Listing // mu
-	closed bool         // mu
+	list   *mux.Listing // guarded by mu
+	closed bool         // guarded by mu
 }
 
 // OpenDir opens a directory of any size, to be listed in pieces in the server's order. The listing
@@ -131,8 +131,8 @@ func (c *Client) readDir(ctx context.Context, name string, hide func(string) boo
 	}
 }
 
-// all returns all entries, sorted by name, and closes the directory. It returns an error if there
-// are more than most entries.
+// all returns all entries, sorted by name, and closes the directory. It returns an error if the
+// directory has more than `most` entries.
 func (d *dirReader) all(most int) ([]fs.DirEntry, error) {
 	defer d.Close()
 	var list []fs.DirEntry

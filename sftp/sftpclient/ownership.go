@@ -29,8 +29,8 @@ type ownership struct {
 	lost atomic.Bool // another upload has taken the file over
 
 	mu      sync.Mutex
-	last    time.Time      // mu: when the last successful check began
-	under   bool           // mu: a check is running
+	last    time.Time      // start of the last successful check; guarded by mu
+	under   bool           // a check is running; guarded by mu
 	pending sync.WaitGroup // waits for that check
 }
 

@@ -24,11 +24,11 @@ type uploadRecord struct {
 	source uint64 // hash of Create.Source
 
 	mu      sync.Mutex // held while the record is written
-	seq     uint64     // mu: number of the last record
-	safe    int64      // mu: how many bytes are complete according to the record
-	closing bool       // mu: the next record is the last one
-	lost    bool       // mu: the record now belongs to another upload
-	blind   bool       // mu: the server does not allow reading it, so no upload can be resumed
+	seq     uint64     // number of the last record; guarded by mu
+	safe    int64      // how many bytes are complete according to the record; guarded by mu
+	closing bool       // the next record is the last one; guarded by mu
+	lost    bool       // the record now belongs to another upload; guarded by mu
+	blind   bool       // the server does not allow reading the record, so no upload can be resumed; guarded by mu
 }
 
 // read reads the record of an earlier upload. ok is false if no record is valid.
@@ -151,7 +151,7 @@ func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 	return ok && r.File == u.token, err
 }
 
-// maxCreateTries is how often createEmpty finds the name in use before it fails.
+// maxCreateTries is how many times createEmpty may find the name in use before it fails.
 const maxCreateTries = 3
 
 // createEmpty creates a file with the given content, and closes it. It replaces an existing file.

@@ -74,8 +74,8 @@ const (
 	// removesAtOnce is how many files are removed at a time.
 	removesAtOnce = 64
 
-	// removePasses is how often a directory is listed if it does not become empty: removing entries
-	// may hide others from a listing that is in progress.
+	// removePasses is how many times a directory is listed if it does not become empty: removing
+	// entries may hide others from a listing that is in progress.
 	removePasses = 3
 
 	// maxPassesAgain bounds the second and third passes over a whole tree: if no directory becomes

@@ -51,13 +51,13 @@ type resumableUpload struct {
 	exclusiveFrom time.Time // time after which no other upload writes to the file; zero if no other upload had it
 
 	mu      sync.Mutex
-	whole   int64          // mu: number of leading bytes that the server has confirmed
-	behind  int64          // mu: number of leading bytes written, confirmed or not
-	high    int64          // mu: the end of the written data
-	noted   int64          // mu: the value of whole in the latest record, written or about to be
-	notedAt time.Time      // mu: when noted was set
-	noting  bool           // mu: a record is being written
-	pending sync.WaitGroup // waits for the goroutine that does so
+	whole   int64          // number of leading bytes that the server has confirmed; guarded by mu
+	behind  int64          // number of leading bytes written, confirmed or not; guarded by mu
+	high    int64          // the end of the written data; guarded by mu
+	noted   int64          // the value of whole in the latest record, written or about to be; guarded by mu
+	notedAt time.Time      // time at which noted was set; guarded by mu
+	noting  bool           // a record is being written; guarded by mu
+	pending sync.WaitGroup // waits for the goroutine that writes a record
 }
 
 var _ store.Resumer = (*resumableUpload)(nil)

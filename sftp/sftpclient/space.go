@@ -24,7 +24,7 @@ const fullFor = 5 * time.Second
 // A disk answers questions about the room on the disk of the server.
 type disk struct {
 	c    *Client
-	full atomic.Int64 // when it was found full last, in nanoseconds since 1970
+	full atomic.Int64 // time at which the disk was last found full, in nanoseconds since 1970
 }
 
 // explain adds to an error from writing or creating a file that the server's disk is full, if it is

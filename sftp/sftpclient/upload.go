@@ -36,8 +36,8 @@ type upload struct {
 	vanished func() error
 
 	mu   sync.Mutex
-	done bool       // mu
-	attr store.Attr // mu: the final mode and times
+	done bool       // the upload was committed or closed; guarded by mu
+	attr store.Attr // the final mode and times; guarded by mu
 }
 
 var _ store.AttrUpload = (*upload)(nil)

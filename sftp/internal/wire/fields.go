@@ -111,7 +111,7 @@ func (r *reader) size(field string) int64 {
 	return int64(min(r.uint64(field), math.MaxInt64))
 }
 
-// bytes reads a string of at most most bytes. The capacity of the result is limited, so that
+// bytes reads a string of at most `most` bytes. The capacity of the result is limited, so that
 // appending to it does not overwrite the following bytes.
 func (r *reader) bytes(field string, most int) []byte {
 	n := r.uint32(field)
