@@ -13,8 +13,8 @@ const DefaultMaxOpen = 8192
 // connections would not do, as one HTTP/2 connection carries many requests at a time.
 type openings struct {
 	mu       sync.Mutex
-	n        int                // mu
-	bySource map[netip.Addr]int // mu: no value is 0, so there are at most n of them
+	n        int                // guarded by mu
+	bySource map[netip.Addr]int // no value is 0, so there are at most n of them; guarded by mu
 }
 
 // forOthers reserves an eighth of the requests, which one source can never have. That is enough to

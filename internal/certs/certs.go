@@ -58,7 +58,7 @@ type Set struct {
 	current atomic.Pointer[certTable]
 
 	mu    sync.Mutex
-	pairs []*certPair // mu
+	pairs []*certPair // guarded by mu
 }
 
 // A certPair is a pair and its state.

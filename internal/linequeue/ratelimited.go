@@ -19,8 +19,8 @@ type RateLimited struct {
 	Unit    string // attribute name for the number of events; "" means "connections"
 
 	mu     sync.Mutex
-	counts map[string]*causeCount // mu: by cause; there are only a few
-	timer  *time.Timer            // mu: set while a line may be due
+	counts map[string]*causeCount // by cause; there are only a few; guarded by mu
+	timer  *time.Timer            // set while a line may be due; guarded by mu
 }
 
 // A causeCount counts the events of one cause.

@@ -49,7 +49,7 @@ type Checker struct {
 	key   [sha256.Size]byte
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]*verdict // mu
+	known map[[sha256.Size]byte]*verdict // guarded by mu
 }
 
 // A verdict is the result of a password check.

@@ -64,11 +64,11 @@ type Guard struct {
 	Exempt []netip.Prefix
 
 	mu         sync.Mutex
-	conns      int                      // mu
-	handshakes int                      // mu
-	live       map[netip.Prefix]*live   // mu: the connected sources, and their networks
-	queue      []*Visit                 // mu: waiting to begin a handshake, first come first served
-	debts      [kinds][families][]table // mu: narrow to wide
+	conns      int                      // guarded by mu
+	handshakes int                      // guarded by mu
+	live       map[netip.Prefix]*live   // the connected sources, and their networks; guarded by mu
+	queue      []*Visit                 // waiting to begin a handshake, first come first served; guarded by mu
+	debts      [kinds][families][]table // narrow to wide; guarded by mu
 }
 
 // These are the kinds of debts, and the families of addresses that owe them.

@@ -36,9 +36,9 @@ func (p *Pair) idle(now time.Time) bool { return p.Sent.idle(now) && p.Received.
 // and any goroutine may call its methods.
 type Accounts[Name comparable] struct {
 	mu     sync.Mutex
-	byName map[Name]*Pair // mu
-	owing  int            // mu: number of accounts without users
-	looked time.Time      // mu: when all accounts that owe were last checked
+	byName map[Name]*Pair // guarded by mu
+	owing  int            // number of accounts without users; guarded by mu
+	looked time.Time      // when all accounts that owe were last checked; guarded by mu
 }
 
 // Enter returns the Pair that all users of an account share, until Leave is called. The last rate

@@ -20,7 +20,7 @@ const Burst = 100 * time.Millisecond
 type Bucket struct {
 	rate atomic.Int64 // bytes a second; 0 or less means no limit
 	mu   sync.Mutex
-	even time.Time // mu: when all bytes that were let through are due at the rate
+	even time.Time // when all bytes that were let through are due at the rate; guarded by mu
 }
 
 // Set sets the rate, in bytes a second; 0 or less means no limit. Bytes that were already let

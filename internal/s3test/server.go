@@ -23,16 +23,16 @@ type Server struct {
 	*httptest.Server // nil if it is used as a handler
 
 	mu       sync.Mutex
-	objects  map[string]Object     // mu: by their keys
-	sorted   []string              // mu: the keys; nil if out of date
-	uploads  map[string]*multipart // mu: by their IDs
-	hook     Hook                  // mu: may be nil
-	requests []string              // mu: method, key and query, without the values
-	auth     []string              // mu: the headers with signatures
-	sent     map[string]int64      // mu: bytes of objects that were sent, by key
-	serial   int                   // mu: counts uploads
-	running  int                   // mu: requests that are being answered
-	most     int                   // mu: the most that were answered at a time
+	objects  map[string]Object     // by their keys; guarded by mu
+	sorted   []string              // the keys; nil if out of date; guarded by mu
+	uploads  map[string]*multipart // by their IDs; guarded by mu
+	hook     Hook                  // may be nil; guarded by mu
+	requests []string              // method, key and query, without the values; guarded by mu
+	auth     []string              // the headers with signatures; guarded by mu
+	sent     map[string]int64      // bytes of objects that were sent, by key; guarded by mu
+	serial   int                   // counts uploads; guarded by mu
+	running  int                   // requests that are being answered; guarded by mu
+	most     int                   // the most that were answered at a time; guarded by mu
 }
 
 // An Object is a file in the bucket.

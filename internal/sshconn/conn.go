@@ -49,12 +49,12 @@ type Conn struct {
 	quicks  int    // reading: how often it was called
 
 	mu       sync.Mutex
-	changed  sync.Cond // mu: a write ended
-	gathered []byte    // mu: bytes for the next write
-	spare    []byte    // mu: the second buffer, while no write uses it
-	writing  bool      // mu: a goroutine writes to the socket
-	closed   bool      // mu
-	err      error     // mu: the error of the first failed write
+	changed  sync.Cond // a write ended; guarded by mu
+	gathered []byte    // bytes for the next write; guarded by mu
+	spare    []byte    // the second buffer, while no write uses it; guarded by mu
+	writing  bool      // a goroutine writes to the socket; guarded by mu
+	closed   bool      // guarded by mu
+	err      error     // the error of the first failed write; guarded by mu
 }
 
 // New returns c with buffers, for SSH to use. NetConn returns the socket itself.

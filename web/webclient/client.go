@@ -74,10 +74,10 @@ type Client struct {
 	pause   time.Duration // firstPause, except in tests
 
 	mu      sync.Mutex
-	first   *response // mu: the answer for config.First that Stat has begun to read
-	stated  bool      // mu: Stat has tried that
-	reached bool      // mu: the server has answered before, or received something
-	parts   int       // mu: 1 if the server accepts uploads in parts, -1 if not, 0 if unknown
+	first   *response // the answer for config.First that Stat has begun to read; guarded by mu
+	stated  bool      // Stat has tried that; guarded by mu
+	reached bool      // the server has answered before, or received something; guarded by mu
+	parts   int       // 1 if the server accepts uploads in parts, -1 if not, 0 if unknown; guarded by mu
 
 	// mu: names whose next upload starts from scratch, because the last one was discarded
 	anew map[string]bool

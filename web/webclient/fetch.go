@@ -54,21 +54,21 @@ type download struct {
 	work    sync.WaitGroup
 
 	mu        sync.Mutex
-	streaming bool           // mu
-	streamAt  int64          // mu: everything between off and it is written
-	streamEnd int64          // mu: MaxInt64 if the size is unknown
-	link      *pipeline.Link // mu: nil until there is a part
-	parts     []*fetchPart   // mu: after the end of the stream, in order
-	parallel  bool           // mu: several requests at a time are allowed
-	busy      int            // mu: requests of plans under way
-	shared    bool           // mu: plans' requests share an HTTP/2 connection, because separate connections fail
-	brought   bool           // mu: one of these requests has brought data
-	attempts  attempts       // mu: failures in a row
-	losses    int            // mu: simultaneous losses count as one
-	probing   bool           // mu: a request sent after the last loss has not brought anything yet
-	notBefore time.Time      // mu: the earliest time of the next request
-	err       error          // mu: why the download failed
-	local     bool           // mu: the writer failed
+	streaming bool           // guarded by mu
+	streamAt  int64          // everything between off and it is written; guarded by mu
+	streamEnd int64          // MaxInt64 if the size is unknown; guarded by mu
+	link      *pipeline.Link // nil until there is a part; guarded by mu
+	parts     []*fetchPart   // after the end of the stream, in order; guarded by mu
+	parallel  bool           // several requests at a time are allowed; guarded by mu
+	busy      int            // requests of plans under way; guarded by mu
+	shared    bool           // plans' requests share an HTTP/2 connection, because separate connections fail; guarded by mu
+	brought   bool           // one of these requests has brought data; guarded by mu
+	attempts  attempts       // failures in a row; guarded by mu
+	losses    int            // simultaneous losses count as one; guarded by mu
+	probing   bool           // a request sent after the last loss has not brought anything yet; guarded by mu
+	notBefore time.Time      // the earliest time of the next request; guarded by mu
+	err       error          // why the download failed; guarded by mu
+	local     bool           // the writer failed; guarded by mu
 }
 
 // A fetchPart is a part of the file that a plan requests.

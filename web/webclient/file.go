@@ -50,14 +50,14 @@ type remoteFile struct {
 	reading sync.Mutex // held while ReadAt reads
 
 	mu     sync.Mutex
-	url    *url.URL  // mu: the URL after redirects
-	ranges int       // mu
-	size   int64     // mu: -1 while unknown
-	body   *response // mu: the answer that ReadAt reads from; nil for none
-	at     int64     // mu: the offset in the file of the next byte of body
-	end    int64     // mu: the offset at which body ends; -1 if unknown
-	run    int64     // mu: how many bytes the last request was for
-	single bool      // mu: FetchTo uses only one request
+	url    *url.URL  // the URL after redirects; guarded by mu
+	ranges int       // guarded by mu
+	size   int64     // -1 while unknown; guarded by mu
+	body   *response // the answer that ReadAt reads from; nil for none; guarded by mu
+	at     int64     // the offset in the file of the next byte of body; guarded by mu
+	end    int64     // the offset at which body ends; -1 if unknown; guarded by mu
+	run    int64     // how many bytes the last request was for; guarded by mu
+	single bool      // FetchTo uses only one request; guarded by mu
 }
 
 // newRemoteFile returns a file for an answer whose headers have arrived.

@@ -13,10 +13,10 @@ import (
 type account struct {
 	mu       sync.Mutex
 	config   *Config
-	asked    bool // mu: Password was called
+	asked    bool // Password was called; guarded by mu
 	user     string
 	password string
-	logged   bool // mu: user and password can be sent
+	logged   bool // user and password can be sent; guarded by mu
 	err      error
 }
 

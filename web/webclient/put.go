@@ -92,9 +92,9 @@ type putUpload struct {
 	whole   bool  // everything had been sent when a connection was lost
 
 	mu      sync.Mutex
-	in      int64 // mu: the offset of the next write
-	started bool  // mu
-	ended   bool  // mu: Commit or Close was called
+	in      int64 // the offset of the next write; guarded by mu
+	started bool  // guarded by mu
+	ended   bool  // Commit or Close was called; guarded by mu
 
 	err error // set before done is closed
 }
