@@ -139,6 +139,28 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// The weak tag of a file that was just written becomes strong a moment later. That is no change.
+func TestSameVersion(t *testing.T) {
+	for _, test := range []struct {
+		opened, answered string
+		same             bool
+	}{
+		{`W/"a"`, `"a"`, true},
+		{`"a"`, `W/"a"`, true},
+		{`W/"a"`, `W/"a"`, true},
+		{`"a"`, `"a"`, true},
+		{`W/"a"`, "", true},
+		{`W/"a"`, `"b"`, false},
+		{`W/"a"`, `W/"b"`, false},
+		{`"a"`, `"b"`, false},
+	} {
+		opened, answered := version{etag: test.opened, size: -1}, version{etag: test.answered, size: 5}
+		if got := opened.same(answered); got != test.same {
+			t.Errorf("%s and %s are the same: %v", test.opened, test.answered, got)
+		}
+	}
+}
+
 func TestBoundedReader(t *testing.T) {
 	r := &boundedReader{r: strings.NewReader("12345"), left: 3}
 	b, err := io.ReadAll(r)

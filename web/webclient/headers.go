@@ -135,9 +135,10 @@ func (v version) key() string {
 	return v.guard() + " " + v.modified
 }
 
-// same reports whether v and o can be the same version, as far as both say.
+// same reports whether v and o can be the same version, as far as both say. It compares entity tags
+// weakly (RFC 9110 §8.8.3.2), because the weak tag of a file that was just written becomes strong.
 func (v version) same(o version) bool {
-	return (v.etag == "" || o.etag == "" || v.etag == o.etag) &&
+	return (v.etag == "" || o.etag == "" || strings.TrimPrefix(v.etag, "W/") == strings.TrimPrefix(o.etag, "W/")) &&
 		(v.modified == "" || o.modified == "" || v.modified == o.modified) &&
 		(v.size < 0 || o.size < 0 || v.size == o.size)
 }
