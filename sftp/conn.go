@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -54,6 +55,11 @@ func (c *serverConn) serve(soft context.Context) {
 	stop := context.AfterFunc(c.ctx, func() { _ = c.nc.Close() })
 	defer stop()
 	err := c.run(soft)
+	// A client that has closed its files may leave before it reads the last answers. The system then
+	// resets the connection.
+	if errors.Is(err, syscall.ECONNRESET) && c.account != nil && !c.unclosed.Load() {
+		err = nil
+	}
 	if c.account == nil {
 		c.server.shared.counts.failures.Add(1)
 		c.punish(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +58,31 @@ func TestSaysWhyItEnds(t *testing.T) {
 				}
 				end(nil)
 			})
+		})
+	}
+}
+
+// A client that has closed its files, and leaves without reading the last answer, has ended the
+// connection itself, although the system reports a reset. With a file open, the reset is an error.
+func TestResetAfterClose(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTestServer(t, nil)
+			nc := w.connect("192.0.2.1")
+			c, err := w.dial(nc, w.clientConfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := w.sftp(c)
+			h := p.open("file", openAnew)
+			if !open {
+				p.close(h)
+			}
+			synctest.Wait()
+			nc.reset()
+			if err := w.last(1).Err; errors.Is(err, syscall.ECONNRESET) != open || err != nil != open {
+				t.Errorf("with the file open (%v) the connection ended by %v", open, err)
+			}
 		})
 	}
 }

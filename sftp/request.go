@@ -54,6 +54,7 @@ func (s *session) end() {
 // so the other handles are closed too.
 func (s *session) abandon(h *sessionHandle) {
 	defer s.conn.recover(nil)
+	s.conn.unclosed.Store(true)
 	_ = s.release(h, s.conn.abandoned()) // the Ended hook receives the error
 }
 

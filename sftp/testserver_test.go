@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type wireStream struct {
 	b      []byte // mu
 	room   int    // capacity in bytes
 	closed bool   // mu
+	reset  bool   // mu: the end is a reset by the peer
 	due    bool   // mu: a deadline for writers has passed
 	wrote  int64  // mu
 }
@@ -58,7 +60,10 @@ func (w *wireEnd) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.b) == 0 {
-		if s.closed {
+		switch {
+		case s.reset:
+			return 0, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+		case s.closed:
 			return 0, io.EOF
 		}
 		s.change.Wait()
@@ -102,6 +107,14 @@ func (w *wireEnd) Close() error {
 		s.mu.Unlock()
 	}
 	return nil
+}
+
+// reset closes the connection as the system does if received data is unread.
+func (w *wireEnd) reset() {
+	w.out.mu.Lock()
+	w.out.reset = true
+	w.out.mu.Unlock()
+	_ = w.Close()
 }
 
 func (w *wireEnd) LocalAddr() net.Addr             { return w.local }

@@ -35,6 +35,7 @@ type userConn struct {
 	draft     bool        // the client sends the two paths of SYMLINK in the order of the draft
 
 	handles  atomic.Int64
+	unclosed atomic.Bool  // a session ended with handles that the client had not closed
 	commands atomic.Int64 // hash commands whose exit status is not sent yet
 	refusals atomic.Int64 // number of refusals, which maxRefusals bounds
 	active   atomic.Int64 // time of the last request or reply, in nanoseconds since Began

@@ -33,10 +33,14 @@ func Set(ctx context.Context, file, name string, settings ...Setting) error {
 
 // SetPassword sets the password of a user in a users file. The zero Hash removes the password.
 func SetPassword(ctx context.Context, file, name string, h Hash) error {
-	return changeUser(ctx, "set a password in", file, name, func(u *userLines) error {
+	return changeUser(ctx, "set a password in", file, name, password(h))
+}
+
+func password(h Hash) func(*userLines) error {
+	return func(u *userLines) error {
 		u.replace("password", h.Encoded())
 		return nil
-	})
+	}
 }
 
 // SetDisabled disables or enables the logins of a user in a users file.
@@ -90,7 +94,12 @@ func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) er
 // changeUser lets do edit the lines of one user, and writes the file. what says what is done, for
 // errors.
 func changeUser(ctx context.Context, what, file, name string, do func(*userLines) error) error {
-	return wrap(what, file, edit(ctx, file, false, func(lines []string) ([]string, error) {
+	return wrap(what, file, edit(ctx, file, false, changing(name, do)))
+}
+
+// changing returns the change that edits the lines of one user.
+func changing(name string, do func(*userLines) error) change {
+	return func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
 		if begin < 0 {
 			return nil, fmt.Errorf("there is no user %s", name)
@@ -100,7 +109,7 @@ func changeUser(ctx context.Context, what, file, name string, do func(*userLines
 			return nil, err
 		}
 		return slices.Concat(lines[:begin], u.lines, lines[end:]), u.err
-	}))
+	}
 }
 
 // userLines holds the lines about one user, of which the first contains the name.

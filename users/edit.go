@@ -19,28 +19,41 @@ import (
 func Add(ctx context.Context, file string, u User) error {
 	err := CheckName(u.Name)
 	if err == nil {
-		err = edit(ctx, file, true, func(lines []string) ([]string, error) {
-			if b, _ := block(lines, u.Name); b >= 0 {
-				return nil, fmt.Errorf("user %s is there already", u.Name)
-			}
-			if len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) != "" {
-				lines = append(lines, "\n")
-			}
-			more := u.statement()
-			for _, l := range more {
-				if strings.ContainsAny(l[:len(l)-1], "\r\n") { // text after a line break would become another statement
-					return nil, errors.New("a value has a line break in it")
-				}
-			}
-			return append(lines, more...), nil
-		})
+		err = edit(ctx, file, true, adding(u))
 	}
 	return wrap("add user to", file, err)
 }
 
 // Remove removes a user from a users file, with all statements and comments below the user's name.
 func Remove(ctx context.Context, file, name string) error {
-	return wrap("remove user from", file, edit(ctx, file, false, func(lines []string) ([]string, error) {
+	return wrap("remove user from", file, edit(ctx, file, false, removing(name)))
+}
+
+// A change returns the new lines of a users file, and may overwrite the old ones.
+type change func(lines []string) ([]string, error)
+
+// adding returns the change that adds a user, whose name is valid.
+func adding(u User) change {
+	return func(lines []string) ([]string, error) {
+		if b, _ := block(lines, u.Name); b >= 0 {
+			return nil, fmt.Errorf("user %s is there already", u.Name)
+		}
+		if len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) != "" {
+			lines = append(lines, "\n")
+		}
+		more := u.statement()
+		for _, l := range more {
+			if strings.ContainsAny(l[:len(l)-1], "\r\n") { // text after a line break would become another statement
+				return nil, errors.New("a value has a line break in it")
+			}
+		}
+		return append(lines, more...), nil
+	}
+}
+
+// removing returns the change that removes a user.
+func removing(name string) change {
+	return func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
 		if begin < 0 {
 			return nil, fmt.Errorf("there is no user %s", name)
@@ -50,7 +63,7 @@ func Remove(ctx context.Context, file, name string) error {
 			begin--
 		}
 		return append(lines[:begin:begin], lines[end:]...), nil
-	}))
+	}
 }
 
 func wrap(what, file string, err error) error {
@@ -140,7 +153,7 @@ const (
 
 // edit changes a users file in one step: readers see either the old or the new file. If the new
 // file would be invalid, it returns an error and changes nothing.
-func edit(ctx context.Context, file string, create bool, change func(lines []string) ([]string, error)) (err error) {
+func edit(ctx context.Context, file string, create bool, change change) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target // otherwise, the rename would replace the link itself
 	}
@@ -201,7 +214,7 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 
 // changed returns the text of the users file after the change. It returns an error if that text
 // would be invalid.
-func changed(file, text string, change func(lines []string) ([]string, error)) (string, error) {
+func changed(file, text string, change change) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	if last := len(lines) - 1; lines[last] == "" {
 		lines = lines[:last]

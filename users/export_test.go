@@ -53,3 +53,13 @@ func ParseText(text string) ([]User, error) {
 	}
 	return all, nil
 }
+
+// The functions AddIn, RemoveIn and SetPasswordIn make a change in the text of a users file.
+
+func AddIn(text string, u User) (string, error) { return changed("users", text, adding(u)) }
+
+func RemoveIn(text, name string) (string, error) { return changed("users", text, removing(name)) }
+
+func SetPasswordIn(text, name string, h Hash) (string, error) {
+	return changed("users", text, changing(name, password(h)))
+}

@@ -47,7 +47,9 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// Users can be added to, changed in and removed from every valid users file.
+// Users can be added to, changed in and removed from the text of every valid users file. No file is
+// written: on a slow disk a text with many users would take more than the 10 s after which go test
+// gives an input up.
 func FuzzUsersFile(f *testing.F) {
 	k := line("", newSigner(f).PublicKey())
 	h := hash(f, "secret")
@@ -57,7 +59,8 @@ func FuzzUsersFile(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	f.Fuzz(func(t *testing.T, original string) {
+		text := original
 		before, err := users.ParseText(text)
 		if err != nil {
 			return
@@ -70,25 +73,29 @@ func FuzzUsersFile(f *testing.F) {
 				t.Errorf("root %q", u.Root)
 			}
 		}
-		file := write(t, t.TempDir(), "users", text)
+		if len(before) > 100 { // the time grows with the square of the number
+			return
+		}
 		const name = "somebody_new"
-		if err := users.Add(t.Context(), file, users.User{Name: name}); err != nil {
-			if strings.Contains(strings.ToLower(text), name) {
+		text, err = users.AddIn(text, users.User{Name: name})
+		if err != nil {
+			if strings.Contains(strings.ToLower(original), name) {
 				return
 			}
 			t.Fatal(err)
 		}
-		for _, password := range []users.Hash{h, {}, h} {
-			if err := users.SetPassword(t.Context(), file, name, password); err != nil {
+		set := func(name string, password users.Hash) {
+			if text, err = users.SetPasswordIn(text, name, password); err != nil {
 				t.Fatal(err)
 			}
+		}
+		for _, password := range []users.Hash{h, {}, h} {
+			set(name, password)
 		}
 		for _, u := range before {
-			if err := users.SetPassword(t.Context(), file, u.Name, h); err != nil {
-				t.Fatal(err)
-			}
+			set(u.Name, h)
 		}
-		after, err := users.ParseText(content(t, file))
+		after, err := users.ParseText(text)
 		if err != nil || len(after) != len(before)+1 {
 			t.Fatalf("%d users have become %d, %v", len(before), len(after), err)
 		}
@@ -100,10 +107,10 @@ func FuzzUsersFile(f *testing.F) {
 				t.Errorf("user %+v has become %+v", before[i], u)
 			}
 		}
-		if err := users.Remove(t.Context(), file, name); err != nil {
+		if text, err = users.RemoveIn(text, name); err != nil {
 			t.Fatal(err)
 		}
-		if after, err = users.ParseText(content(t, file)); err != nil || len(after) != len(before) {
+		if after, err = users.ParseText(text); err != nil || len(after) != len(before) {
 			t.Errorf("%d users have become %d, %v", len(before), len(after), err)
 		}
 	})
