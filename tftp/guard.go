@@ -14,7 +14,7 @@ import (
 // an acknowledgement of data, from the peer.
 const (
 	// maxResending is how many unproven transfers of an address repeat their first DATA when a
-	// timer expires. Further ones send it again only when the peer repeats its request.
+	// timer expires. Further transfers repeat it only when the peer repeats its request.
 	maxResending = 128
 
 	// maxUnproven is how many bytes of data all unproven transfers of an address may send together,
@@ -27,13 +27,13 @@ const (
 	maxUnprovenKnown = 64 << 20
 	knownFor         = time.Minute
 
-	// maxRefused is for how many requests per second an address gets an ERROR that refuses them.
+	// maxRefused is how many refused requests per second of one address are answered with an ERROR.
 	// Further refused requests are only counted.
 	maxRefused = 10
 
-	// minSources is how many addresses are remembered at least. If twice the possible number of
-	// transfers, including displaced ones, is larger, that many are remembered. Each address takes
-	// about 200 bytes.
+	// minSources is the smallest limit on the number of addresses that are remembered. The limit is
+	// twice the possible number of transfers, including displaced ones, if that is larger. Each
+	// address takes about 200 bytes.
 	minSources = 1 << 16
 )
 
@@ -90,8 +90,8 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	defer g.mu.Unlock()
 	v := g.source(now, from)
 	// The token bucket holds the requests of two seconds. The time of one loop may be a little
-	// behind that of another, so the elapsed time may be negative. Its bound ensures that a step of
-	// the clock costs at most one second's requests.
+	// behind that of another, so the elapsed time may be negative. It is at least -1 s, so that a
+	// step of the clock costs at most one second's requests.
 	elapsed := max(now.Sub(v.filled), -time.Second)
 	v.tokens = min(v.tokens+elapsed.Seconds()*float64(rate), 2*float64(rate))
 	v.filled = now
@@ -132,9 +132,10 @@ func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	return v.unproven > maxResending && !from.IsLoopback(), nil
 }
 
-// grant takes up to want bytes from those that the unproven transfers of an address may still send,
-// and returns how many it took. The result known reports whether the address has proven itself
-// recently and got all the bytes that it wants.
+// grant allows an unproven transfer to send `want` bytes of data, or fewer if the unproven
+// transfers of its address would exceed their limit. It returns how many bytes it allows. The
+// result known reports whether a transfer of the address was proven recently, and all bytes are
+// allowed.
 func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64, known bool) {
 	if from.IsLoopback() {
 		return want, true
@@ -201,7 +202,7 @@ func (g *guard) source(now time.Time, a netip.Addr) *source {
 	return v
 }
 
-// dropIdle drops addresses without transfers: at least half of the table, because the
+// dropIdle drops the addresses without transfers. That is at least half of the table, because the
 // table has room for twice as many addresses as there can be transfers. The caller holds mu.
 func (g *guard) dropIdle() {
 	for a, v := range g.sources {

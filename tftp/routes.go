@@ -25,11 +25,11 @@ type binding struct {
 	requestSockets []packetio.Socket // sockets for requests, which share a port; empty if the shards receive requests themselves
 	counts         []shardCounters   // counters for each of requestSockets
 	shards         []*shard
-	routes         routes // the routes of requests that requestSockets receive
+	routes         routes // the shards to which requests from requestSockets are passed
 
 	// With SinglePort, each shard receives a copy of a broadcast request, and it is not known which
 	// shard will receive the peer's next packets. So broadcastShard, which has a port of its own,
-	// answers for all. It is the last one of shards, or nil if it is not needed.
+	// answers for all shards. It is the last element of shards, or nil if it is not needed.
 	broadcastShard *shard
 }
 
@@ -41,8 +41,8 @@ type routes struct {
 	to map[netip.AddrPort]route // guarded by mu
 }
 
-// A route exists while its shard has a session for the peer, or a request of the peer is on its way
-// to the shard.
+// A route says which shard serves a peer. It exists while the shard has a session for the peer, or
+// a request of the peer is on its way to the shard.
 type route struct {
 	shard    *shard
 	asked    int  // number of requests on their way to the shard
@@ -74,7 +74,7 @@ func (b *binding) route(now time.Time, q *Request) *shard {
 	return to.shard
 }
 
-// pick returns the first shard that is not busy, or else the one with the
+// pick returns the first shard that is not busy. If all are busy, it returns the one with the
 // fewest transfers. The caller holds routes.mu.
 func (b *binding) pick(now time.Time) *shard {
 	least := b.shards[0]
@@ -89,9 +89,9 @@ func (b *binding) pick(now time.Time) *shard {
 	return least
 }
 
-// leastBusy returns the shard with the most time for a transfer with a window. Of several such
-// shards it chooses the one with the fewest transfers, and of several such shards the last, because
-// lock-step transfers fill the first ones. The caller holds routes.mu.
+// leastBusy returns the shard for a transfer with a window: the least busy one. Among equally busy
+// shards it chooses the one with the fewest transfers, and among those the last, because lock-step
+// transfers fill the first shards. The caller holds routes.mu.
 func (b *binding) leastBusy(now time.Time) *shard {
 	var least *shard
 	var time int64

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stuckGrace is how long a server that ends waits for a store that does not answer, such as a
+// stuckGrace is how long a server that shuts down waits for a store that does not answer, such as a
 // network file system whose server is gone.
 const stuckGrace = 20 * time.Second
 
@@ -15,13 +15,13 @@ const stuckGrace = 20 * time.Second
 // transfers from opening their files.
 const maxScanners = 2
 
-// errStuck says that a server ended although calls to its store, or to its Read and Write, had not
-// returned. When they return, the files that they have opened are closed.
+// errStuck says that a server stopped before all calls to its store, or to its Read and Write, had
+// returned. When such a call returns, the file that it has opened is closed.
 var errStuck = errors.New("tftp: the store does not answer")
 
-// Serve answers requests until ctx ends or a socket fails. Then it gives running transfers the
-// Grace to finish, ends the others, and closes the sockets. After [Server.Retire] it also returns
-// when the last transfer has ended.
+// Serve answers requests until ctx ends or a socket fails. Then running transfers have
+// [Config].Grace to finish. Serve aborts those that do not, and closes the sockets. After
+// [Server.Retire] it also returns when the last transfer is over.
 func (srv *Server) Serve(ctx context.Context) error {
 	defer srv.Close()
 	var scanners, receivers, loops sync.WaitGroup
@@ -34,7 +34,7 @@ func (srv *Server) Serve(ctx context.Context) error {
 	// Only the first failure is kept; report never waits.
 	failed := make(chan error, 1)
 	report := func(err error) {
-		if err == nil { // the goroutine ended because we stopped it
+		if err == nil { // the goroutine returned because we stopped it
 			return
 		}
 		select {
@@ -81,7 +81,7 @@ func (srv *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// scanAll scans text files for their sessions.
+// scanAll determines the netascii size of text files for their sessions.
 func (srv *Server) scanAll() {
 	for s := range srv.scans {
 		s.Work()
@@ -89,8 +89,8 @@ func (srv *Server) scanAll() {
 	}
 }
 
-// Alive reports whether each loop has taken a turn since the last call, and makes each take another
-// one. A watchdog calls it regularly.
+// Alive reports whether each loop has taken a turn since the last call, and wakes each loop to take
+// another one. A watchdog calls it regularly.
 func (srv *Server) Alive() bool {
 	alive := true
 	for sh := range srv.allShards {
@@ -103,8 +103,8 @@ func (srv *Server) Alive() bool {
 	return alive
 }
 
-// stopShards ends the loops: their transfers may complete within grace, and are then ended. It
-// reports whether a worker still does a job, which may never return.
+// stopShards stops the loops. Their transfers have the time grace to finish, and are then aborted.
+// It reports whether a worker is still busy with a job, which may never return.
 func (srv *Server) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck bool) {
 	for sh := range srv.allShards {
 		sh.stop(draining)
@@ -135,7 +135,7 @@ func (srv *Server) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck
 	return true
 }
 
-// ListenAndServe serves until ctx ends, and then gives running transfers the Grace to finish. For
+// ListenAndServe serves until ctx is cancelled. Then running transfers have Grace to finish. For
 // addresses see [Config.Listen].
 func (c *Config) ListenAndServe(ctx context.Context, addrs ...string) error {
 	srv, err := c.Listen(ctx, addrs...)

@@ -24,7 +24,7 @@ type Server struct {
 	files     fileio.SharedFiles // open files of transfers
 	began     time.Time
 
-	ctx  context.Context // ends when all transfers must end
+	ctx  context.Context // cancelled when all transfers must stop
 	halt context.CancelFunc
 
 	workers  fileio.Workers       // for all jobs except scans
@@ -34,21 +34,21 @@ type Server struct {
 	crashes  atomic.Int64 // caught panics
 	count    atomic.Int64 // transfers under way
 	retired  chan time.Duration
-	dallying atomic.Int64 // transfers that are over but still answer repeats
+	dallying atomic.Int64 // finished transfers that still answer repeated packets
 }
 
 // testHooks are set only by tests of this package.
 type testHooks struct {
-	open   packetio.Opener               // replaces packetio.Open; if mtu is nil, no MTU is asked for
+	open   packetio.Opener               // replaces packetio.Open; the path MTU is then looked up only if mtu is set
 	mtu    func(netip.Addr) (int, error) // replaces udp.PathMTU
 	spread bool                          // all loops count as busy, so each gets its share of transfers
 }
 
 // A line is one line of the log. A line without a transfer and without a crash says that the server
-// has ended.
+// has stopped.
 type line struct {
 	transfer *Transfer
-	crash    error // a caught panic, of a transfer or a hook
+	crash    error // a caught panic in a transfer or a hook
 	counters *Counters
 }
 
@@ -61,7 +61,7 @@ func (srv *Server) admit() bool {
 	return true
 }
 
-// displace counts a transfer that replaces another one, which may still wait for its job. The
+// displace counts a transfer that replaces another one, for which a worker may still do a job. The
 // number of replaced transfers is limited to MaxTransfers as well, because otherwise a store that
 // hangs would collect jobs without bound.
 func (srv *Server) displace() bool {
@@ -72,5 +72,5 @@ func (srv *Server) displace() bool {
 	return true
 }
 
-// leave undoes admit.
+// leave undoes admit or displace.
 func (srv *Server) leave() { srv.count.Add(-1) }

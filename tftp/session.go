@@ -14,8 +14,8 @@ import (
 )
 
 // A session is one transfer of a server, with the state that a read and a write share. A reading or
-// a writing embeds it. The loop of its shard owns it. While a job is out (job is not NoJob), a
-// worker owns the fields below "worker", and the files of the reading or writing.
+// a writing embeds it. The loop of its shard owns it. While a worker does a job for it (job is not
+// NoJob), the worker owns the fields below "worker", and the files of the reading or writing.
 type session struct {
 	shard    *shard
 	side     side
@@ -27,14 +27,14 @@ type session struct {
 	answered time.Time // when the peer first reacted to our answer; zero before that
 	state    state
 	info     *Transfer    // passed to Started; nil if that was not called
-	life     *lifeContext // ends with the transfer, for Read and Write; nil without them
+	life     *lifeContext // the context for Read and Write, cancelled when the transfer ends; nil without them
 	waits    waits
 	throttle throttle
 
 	timer     int   // index in the shard's timers, from 1
 	counted   bool  // it is counted among the transfers under way
 	scheduled bool  // it is in the shard's list of sessions to advance
-	quiet     bool  // it does not repeat its answer by itself
+	quiet     bool  // it repeats its answer only when the peer repeats the request: see guard
 	unproven  bool  // nothing has shown yet that the peer exists: see guard
 	credit    int64 // bytes that the guard has granted to it while it is unproven
 
@@ -59,7 +59,7 @@ type side interface {
 	send(now time.Time)                        // adds the data that is due to the send batch
 	continueAfter(now time.Time, j fileio.Job) // handles the result of a job that succeeded
 	delivered() bool                           // reports whether the peer has all the data, and only its last ACK is missing
-	leave()                                    // ends sharing with other transfers
+	leave()                                    // stops sharing data with other transfers
 	shrink()                                   // frees memory that is not needed for answering repeats
 	settle(now time.Time, err error)           // frees all memory after the end of the transfer
 	recycle()                                  // resets the side for another transfer, once its file is closed
@@ -99,12 +99,13 @@ const (
 // for later transfers. After a larger burst of transfers, the garbage collector frees the others.
 const maxSpare = 256
 
-// repeatsFor is how long repeats of a request may still arrive after the peer was first heard.
+// repeatsFor is how long repeats of a request may still arrive after the peer has first reacted to
+// the answer.
 const repeatsFor = time.Second
 
 // waits measures how long a transfer has waited, and for what.
 type waits struct {
-	since      time.Time // when it began to wait for the store; zero if it does not
+	since      time.Time // when the transfer began to wait for the store; zero if it does not wait
 	disk, lost time.Duration
 	heard      time.Time // when the peer was last heard, or its silence was last counted
 	timeouts   int64
@@ -123,7 +124,8 @@ func (w *waits) end(now time.Time) {
 	}
 }
 
-// noteTimeouts counts the time since the peer was heard as lost, if a timer has expired.
+// noteTimeouts counts the time since the peer was last heard as lost if a timer has expired.
+// timeouts is the number of timeouts so far.
 func (w *waits) noteTimeouts(now time.Time, timeouts int64) {
 	if timeouts > w.timeouts {
 		w.timeouts = timeouts
@@ -156,7 +158,7 @@ func (s *session) repeated(now time.Time, q Request) bool {
 	return s.request.Request == q.Request && s.state != dallying && (s.answered.IsZero() || now.Sub(s.answered) < repeatsFor)
 }
 
-// repeat answers a request sent once more.
+// repeat answers a request that the peer has sent again.
 func (s *session) repeat(now time.Time) {
 	if s.state == running {
 		s.machine.Repeat(now)
@@ -183,7 +185,7 @@ func (s *session) start(now time.Time) {
 	}
 }
 
-// refuse ends a transfer that has not begun, with an ERROR.
+// refuse answers the request with an ERROR, and ends a transfer that has not begun.
 func (s *session) refuse(now time.Time, err error) {
 	code, msg := errorPacketFor(err)
 	s.shard.out.AddError(s.peer, s.local, code, msg)
@@ -214,8 +216,8 @@ func blocksIn(n int64, agreed transfer.Options) int {
 	return max(1, int(n/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
 }
 
-// prove ends the unproven state of a transfer, in which the guard counts it as possibly forged. If
-// proven is true, the peer has sent or acknowledged data; otherwise the transfer is over.
+// prove ends the unproven state of a transfer, in which the guard counts it as possibly forged.
+// proven says that the peer has sent or acknowledged data; if it is false, the transfer is over.
 func (s *session) prove(now time.Time, proven bool) {
 	if s.unproven {
 		s.unproven = false
@@ -265,8 +267,8 @@ func (s *session) advance(now time.Time) {
 	}
 }
 
-// endIfDone ends a session whose machine is done, but which was not yet advanced in this turn. The
-// last ACK and the next request may arrive together.
+// endIfDone ends a session whose machine is done, but which was not yet advanced in this turn. This
+// happens if the last ACK and the peer's next request arrive in the same turn.
 func (s *session) endIfDone(now time.Time) {
 	if s.state != running && s.state != storing {
 		return
@@ -307,7 +309,7 @@ func (s *session) submit(j fileio.Job) {
 	}
 }
 
-// jobDone handles the return of the session from a worker.
+// jobDone handles the result of a job, once a worker has returned the session.
 func (s *session) jobDone(now time.Time) {
 	done := s.job
 	s.job = fileio.NoJob
@@ -324,8 +326,8 @@ func (s *session) jobDone(now time.Time) {
 	}
 }
 
-// finish records and logs the end of the transfer. A session that stays to answer repeats closes
-// its file.
+// finish records and logs the end of the transfer. If the session stays to answer repeats, its file
+// is closed now.
 func (s *session) finish(now time.Time, err error) {
 	sh := s.shard
 	s.prove(now, false)
@@ -409,7 +411,7 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 		t.Disk += now.Sub(s.waits.since)
 		t.waiting = true
 	}
-	if s.state != opening { // before that, the machine has not begun
+	if s.state != opening { // while opening, the machine has not begun
 		t.Bytes, t.Agreed, t.Stats = s.side.moved(), s.machine.Agreed(), s.machine.Stats()
 	}
 	s.side.conclude(t)
@@ -425,7 +427,7 @@ func (s *session) describe() *Transfer {
 	})
 	t := &both.Transfer
 	t.Request, t.Size, t.Began, t.progress = s.request, s.side.size(), s.began, &both.progress
-	if s.state != opening { // before that, a worker owns the fields
+	if s.state != opening { // while opening, a worker owns path
 		t.Path = s.path
 	}
 	return t

@@ -18,8 +18,8 @@ const (
 	batchMessages = 64
 	batchBytes    = 1 << 20
 
-	// maxErrors is how many invalid datagrams per second each socket answers, so that forged ones
-	// cannot make us flood others.
+	// maxErrors is how many invalid datagrams per second each socket answers, so that forged
+	// datagrams cannot make us flood others.
 	maxErrors = 100
 )
 
@@ -37,7 +37,7 @@ type shard struct {
 	load
 	pulse
 
-	// The loop owns the fields below.
+	// The loop owns the fields from here to ending.
 	in       []udp.Message
 	out      *packetio.Batch
 	sessions map[netip.AddrPort]*session
@@ -53,7 +53,7 @@ type shard struct {
 	ending ending
 
 	mu    sync.Mutex
-	inbox inbox // mu
+	inbox inbox // guarded by mu
 }
 
 // A pulse shows a watchdog that a loop is alive.
@@ -67,9 +67,9 @@ type turnState struct {
 	scheduled []*session  // sessions to advance at the end of the turn
 	advanced  int         // how many of scheduled have been advanced
 	current   *session    // the session being handled
-	drained   time.Time   // when the socket was last read to its end; timers count up to that time
+	drained   time.Time   // when the socket was last read until it was empty; timers that expire later do not count yet
 	endings   []*Transfer // ended transfers to report
-	inTurn    inbox       // the inbox received since the previous turn
+	inTurn    inbox       // what the inbox contained at the beginning of the turn
 }
 
 // A spare holds the unused readings and writings of a shard.
@@ -81,19 +81,19 @@ type spare struct {
 // An inbox holds requests, sessions and commands that other goroutines pass to a loop.
 type inbox struct {
 	requests []Request
-	worked   []*session // back from a worker
+	worked   []*session // sessions that workers have returned
 	ending   ending
 }
 
-// An ending says whether a loop ends, and how.
+// An ending says whether a loop must stop, and how.
 type ending uint8
 
 const (
 	serving    ending = iota
-	retiring          // another process takes new requests; end when all transfers have ended and no repeat may need an answer
-	draining          // take no new requests, end when all transfers have ended
-	halting           // end all transfers now
-	abandoning        // end them now, and do not wait for jobs
+	retiring          // another process takes new requests; stop when all transfers have ended and no repeat may need an answer
+	draining          // take no new requests; stop when all transfers have ended
+	halting           // abort all transfers, and stop when all files are closed
+	abandoning        // abort all transfers, and stop without waiting for jobs
 )
 
 func newShard(b *binding, conn packetio.Socket, front bool) *shard {
@@ -151,7 +151,7 @@ func (sh *shard) workDone(s *session) {
 	sh.conn.Wake()
 }
 
-// stop makes the loop end in the given way.
+// stop makes the loop stop in the given way, or in the more urgent way that was requested before.
 func (sh *shard) stop(how ending) {
 	sh.mu.Lock()
 	sh.inbox.ending = max(sh.inbox.ending, how)
@@ -159,8 +159,8 @@ func (sh *shard) stop(how ending) {
 	sh.conn.Wake()
 }
 
-// closeAbandoned closes the files of sessions that workers returned after the loop had ended. The
-// loop ends early if its socket fails.
+// closeAbandoned closes the files of sessions that workers returned after the loop had stopped. A
+// loop whose socket fails stops while workers still do jobs.
 func (sh *shard) closeAbandoned() {
 	sh.mu.Lock()
 	worked := sh.inbox.worked

@@ -3,15 +3,15 @@ package tftp
 import "github.com/haul-project/haul/store"
 
 // When a rack boots, all its machines read the same files at nearly the same time. So data that one
-// lock-step transfer has read is kept for the others of its shard. That data stays in the
+// lock-step transfer has read is kept for the other transfers of its shard. The data stays in the
 // processor's cache, and all transfers need only one buffer.
 const (
 	chunkSize = 16 << 10 // bytes read at once
 	maxChunks = 16       // chunks kept of one file; the offset of a chunk determines its index
 
-	// Readers at many different offsets displace each other's chunks. So the use is checked after
-	// every trialFills chunks. If on average fewer than minUses reads used a chunk, the next
-	// sharePause reads do not share.
+	// Readers at many different offsets displace each other's chunks. So the benefit is checked
+	// after every trialFills chunks that were read. If on average fewer than minUses reads used
+	// each of them, the next sharePause reads do not share.
 	minUses    = 4
 	trialFills = 64
 	sharePause = 1 << 10
@@ -25,8 +25,8 @@ type sharedCache struct {
 	cost    int64     // bytes of memory
 	one     [1][]byte // argument of TryReadAt, kept to avoid an allocation
 
-	fills, uses int // counts of the present trial
-	pause       int // how many more reads do not share
+	fills, uses int // chunks read, and reads that chunks answered, in the current trial
+	pause       int // number of next reads that do not share
 }
 
 // A chunk is a piece of a file. It has chunkSize bytes, unless the file ends there or the rest was
@@ -38,7 +38,7 @@ type chunk struct {
 	turn  int64 // turn of the shard in which the bytes were read
 }
 
-// join makes a reading share data with others that read its file.
+// join makes a reading share data with other readings of the same file.
 func (r *reading) join() {
 	if r.identity == (store.Identity{}) || r.try == nil {
 		return
@@ -89,8 +89,8 @@ func (r *reading) readShared(p []byte, off int64) bool {
 	return true
 }
 
-// chunkAt returns the content from off to the end of its chunk. It returns nothing if want bytes,
-// or those up to the chunk's end, are not available without waiting.
+// chunkAt returns the content from off to the end of its chunk. It returns nil unless `want` bytes,
+// or all bytes up to the chunk's end if those are fewer, are available without waiting.
 func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 	index, at := off/chunkSize, int(off%chunkSize)
 	want = min(want, chunkSize-at)
@@ -113,7 +113,7 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 	}
 	c.one[0] = k.buf
 	k.n = 0                                             // in case reading panics
-	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize) // bytes that are not in memory are requested again
+	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize) // on an error, k.n is too small, and the caller reads the file without sharing
 	k.index, k.turn = index, r.shard.turns.Load()
 	c.countFill()
 	if k.n < at+want {
@@ -122,7 +122,8 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 	return k.buf[at:k.n]
 }
 
-// countFill counts a chunk that was read, and pauses sharing if too few reads have used the chunks.
+// countFill counts a chunk that was read, and pauses sharing if too few reads have used the chunks
+// of a trial.
 func (c *sharedCache) countFill() {
 	if c.fills++; c.fills < trialFills {
 		return

@@ -9,8 +9,8 @@
 //	c := tftp.Config{Store: localdir.New(root)}
 //	return c.ListenAndServe(ctx, ":69")
 //
-// It ends when ctx ends. Instead of a store, a Config may have the functions Read and Write. They
-// answer each request, and know which client sent it, and to which address:
+// ListenAndServe returns when ctx is cancelled. Instead of a store, a Config may have the functions
+// Read and Write. They answer each request, and know which client sent it, and to which address:
 //
 //	c := tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 //		return store.FromBytes(r.Name, configFor(r.Peer.Addr())), nil
@@ -30,13 +30,13 @@
 //
 // # How the server works
 //
-// Requests arrive on port 69, where they are received and parsed (requests.go). If no shard has the
-// peer yet, a request is passed to the first shard that is not busy, or if it asks for a window, to
-// the least busy shard (routes.go). The shard asks a guard whether this address may have a transfer
-// (accept.go, guard.go). A shard is one event loop with one socket and all its transfers (shard.go,
-// turn.go). A few workers make all calls that may wait for a disk: they open files, read data that
-// is not in memory, write and publish (jobs.go, internal/fileio). So the loop never waits. Each
-// transfer is a reading or a writing (reading.go, writing.go), with a session (session.go) and a
-// machine (internal/protocol). A batch (internal/packetio) collects all packets of a turn, and
-// sends them in one system call.
+// Requests arrive on port 69, where they are received and parsed (requests.go). If no shard serves
+// the peer yet, the request is passed to the first shard that is not busy, or to the least busy
+// shard if the request asks for a window (routes.go). The shard asks a guard whether this address
+// may have a transfer (accept.go, guard.go). A shard is one event loop with one socket and all its
+// transfers (shard.go, turn.go). A few workers make all calls that may wait for a disk: they open
+// files, read data that is not in memory, write and publish (jobs.go, internal/fileio). So the loop
+// never waits. Each transfer is a reading or a writing (reading.go, writing.go), with a session
+// (session.go) and a state machine of the protocol (internal/protocol). A batch (internal/packetio)
+// collects all packets of a turn, and sends them in one system call.
 package tftp

@@ -3,21 +3,22 @@ package tftp
 import "time"
 
 // timers is a heap of sessions, ordered by the time of their next check. That time may be earlier
-// than the deadline, but never later. Every packet moves a deadline to a later time; the new time
-// is only recorded, and applies once the old one has passed.
+// than the session's deadline, but never later. Every packet moves a deadline to a later time. The
+// new deadline is then only recorded, and the session moves within the heap once the old one has
+// passed.
 //
 // With thousands of transfers, each is due once per round trip, and few are in the processor's
 // cache. So the heap itself holds the times, with the four children of an entry side by side, and
 // no session's memory is read before the session is due.
 type timers struct {
 	heap []wake
-	base time.Time // the times in heap count from it
+	base time.Time // the times in heap are relative to it
 }
 
 // A wake is the time at which to check a session.
 type wake struct {
 	at      time.Duration // time of the check, since base; the heap is ordered by it
-	due     time.Duration // the deadline, since base; never before the field at
+	due     time.Duration // the deadline, since base; never earlier than the field at
 	session *session
 }
 
@@ -44,7 +45,7 @@ func (t *timers) set(s *session, at time.Time) {
 	}
 }
 
-// next returns when pop must be called, or the zero time if no session waits.
+// next returns the time at which pop must be called, or the zero time if no session waits.
 func (t *timers) next() time.Time {
 	if len(t.heap) == 0 {
 		return time.Time{}

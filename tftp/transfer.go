@@ -38,13 +38,13 @@ func (r *Request) Direction() string {
 	return "read"
 }
 
-// A Transfer is one transfer of a server, for [Hooks].Started and
-// Ended. The fields below Value are set at the end.
+// A Transfer describes one transfer of a server to the functions Started and Ended of [Hooks]. The
+// fields after Value are set when the transfer is over.
 type Transfer struct {
 	Request
 	Path   string           // path of the file on disk, once it is open; "" if unknown
 	Size   int64            // size of the file that is read, or size announced for an upload, in bytes; -1 if unknown
-	Agreed transfer.Options // agreed options; zero until they are agreed on
+	Agreed transfer.Options // options that both sides have agreed on; zero before that
 	Began  time.Time        // when the request was received
 
 	Value any // for use by the hooks: the server does not read it
@@ -73,7 +73,7 @@ type Transfer struct {
 // An Outcome describes how a transfer ended, in a few words.
 type Outcome string
 
-// The outcomes.
+// The values of an Outcome.
 const (
 	Done        Outcome = "done"
 	Unconfirmed Outcome = "unconfirmed"   // done, but the last ACK of a read did not arrive

@@ -9,10 +9,12 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// maxBehind is how long timers wait for packets that are queued in the socket.
+// maxBehind is how long an expired timer waits for the packets that are queued in the socket, one
+// of which may be the answer.
 const maxBehind = 100 * time.Millisecond
 
-// run runs the loop. It returns when the shard was stopped and is done, or when its socket fails.
+// run runs the loop. It returns when the shard was stopped and has finished, or when its socket
+// fails.
 func (sh *shard) run() error {
 	for {
 		n, err := sh.conn.Read(sh.in, sh.timers.next())
@@ -49,7 +51,7 @@ func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
 	return sh.turn(now, n), false
 }
 
-// crash ends a transfer that cannot continue.
+// crash ends a transfer that has caused the panic p.
 func (sh *shard) crash(now time.Time, s *session, p any) {
 	err := fileio.Crashed(p)
 	sh.server.crashes.Add(1)
@@ -59,7 +61,7 @@ func (sh *shard) crash(now time.Time, s *session, p any) {
 }
 
 // turn handles the first n messages of sh.in and everything else that is due, and sends the
-// resulting packets. It reports whether the shard has been stopped and is done.
+// resulting packets. It reports whether the shard was stopped and has finished.
 func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.turns.Add(1)
 	for i := range sh.in[:n] {
@@ -112,7 +114,7 @@ func (sh *shard) schedule(s *session) {
 	}
 }
 
-// receive passes a message to the session it belongs to.
+// receive passes a message to the session of its sender, or handles the request in it.
 func (sh *shard) receive(now time.Time, m *udp.Message) {
 	s := sh.sessions[m.Peer]
 	if s == nil && !sh.takesRequests {
@@ -137,7 +139,7 @@ func (sh *shard) receive(now time.Time, m *udp.Message) {
 	}
 }
 
-// stray counts and answers a message that belongs to no transfer.
+// stray counts and answers a message from a peer that has no session.
 func (sh *shard) stray(now time.Time, m *udp.Message) {
 	for b := range m.Datagrams() {
 		sh.count.received(1, len(b))
@@ -145,10 +147,11 @@ func (sh *shard) stray(now time.Time, m *udp.Message) {
 	}
 }
 
-// answerUnknown answers a datagram that belongs to no transfer (RFC 1350 §4), because its transfer
-// may have ended here without the peer knowing. It never answers an ERROR, because otherwise two
-// hosts could answer each other forever. It does not answer a peer whose next request is on its way
-// here either: the peer would take the ERROR for the answer to that request.
+// answerUnknown answers a datagram from a peer that has no session with an ERROR (RFC 1350 §4),
+// because the transfer may have ended here without the peer knowing. It never answers an ERROR,
+// because otherwise two hosts could answer each other forever. It does not answer a peer whose next
+// request is on its way to this shard, or a late duplicate of a last ACK: the peer would take the
+// ERROR for the answer to its next request.
 func (sh *shard) answerUnknown(now time.Time, m *udp.Message, b []byte) {
 	sh.count.strays++
 	op := transfer.OpcodeOf(b)
@@ -209,8 +212,8 @@ func (sh *shard) haltAll(now time.Time) {
 	sh.flush()
 }
 
-// flush sends the batch, and then reports the transfers that ended, so that their log lines follow
-// their last packets.
+// flush sends the batch, and then reports the transfers that have ended, so that their log lines
+// follow their last packets.
 func (sh *shard) flush() {
 	sh.out.Flush()
 	for i, t := range sh.endings {
@@ -220,8 +223,8 @@ func (sh *shard) flush() {
 	sh.endings = sh.endings[:0]
 }
 
-// cleared ends the transfers that only answer repeats, and reports whether
-// all files are closed.
+// cleared ends the sessions that only answer repeats, and reports whether all files are closed, or
+// need not be waited for.
 func (sh *shard) cleared(now time.Time) bool {
 	for _, s := range sh.sessions {
 		s.end(now, nil)

@@ -3,11 +3,11 @@ package tftp
 import "time"
 
 const (
-	// unprovenAge is how long an unproven transfer keeps its place when there are too many
+	// unprovenAge is the age after which an unproven transfer may be replaced if there are too many
 	// transfers. A peer that exists answers sooner.
 	unprovenAge = time.Second
 
-	// minUnproven is the shortest length at which a list is searched for entries to drop.
+	// minUnproven is the length below which a list is not searched for invalid entries.
 	minUnproven = 64
 )
 
@@ -15,11 +15,12 @@ const (
 // that a flood of forged requests cannot keep clients out for long.
 type unprovenList struct {
 	list []unprovenEntry
-	head int // entries before this index are no longer valid
+	head int // index of the oldest entry; the entries before it are invalid
 	full int // length at which the list is searched for invalid entries
 }
 
-// An unprovenEntry identifies one use of a session, because sessions are reused.
+// An unprovenEntry identifies one use of a session by the time it began, because sessions are
+// reused.
 type unprovenEntry struct {
 	*session
 	began time.Time
@@ -45,8 +46,8 @@ func (q *unprovenList) add(s *session) {
 	q.list = append(q.list, unprovenEntry{s, s.began})
 }
 
-// oldest returns the transfer that has been unproven for longest, or nil if that is less than
-// unprovenAge.
+// oldest returns the transfer that has been unproven for the longest time, or nil if that time is
+// shorter than unprovenAge.
 func (q *unprovenList) oldest(now time.Time) *session {
 	for q.head < len(q.list) && !q.list[q.head].isUnproven() {
 		q.head++

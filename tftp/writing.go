@@ -14,9 +14,9 @@ type writing struct {
 	session
 	receiver  protocol.Receiver
 	buffer    fileio.WriteBuffer
-	reserved  int64     // bytes of memory that it will need
-	ringCost  int64     // bytes of memory that it has taken for buffer
-	heldUntil time.Time // the next ACK waits for a rate until then; zero if it does not wait
+	reserved  int64     // bytes of memory promised for buffer, but not taken yet
+	ringCost  int64     // bytes of memory taken for buffer
+	heldUntil time.Time // the next ACK waits until then, to keep to a rate; zero if it does not wait
 
 	// worker
 	upload store.Upload
@@ -48,8 +48,8 @@ func (w *writing) ready() bool { return true }
 
 func (w *writing) agree(now time.Time) {
 	agreed := protocol.Agree(w.limits(), w.request.Request, -1)
-	// An upload gets no more than a share of the memory that is neither used nor promised, so that
-	// large requests leave room for others.
+	// An upload gets only a share of the memory that is neither used nor promised, so that large
+	// requests leave room for others.
 	memory := &w.shard.memory
 	agreed.Window = min(agreed.Window, blocksIn(min(maxWindowBytes, memory.mostForWindow()), agreed))
 	w.boundByRate(&agreed)
@@ -60,8 +60,8 @@ func (w *writing) agree(now time.Time) {
 	memory.reserve(&w.reserved, int64(w.leastRing()))
 }
 
-// boundByRate reduces the window, so that the window takes at most maxHold at the transfer's share
-// of the rates.
+// boundByRate reduces the window, so that at the transfer's share of the rates, the data of a
+// window takes at most maxHold.
 func (w *writing) boundByRate(agreed *transfer.Options) {
 	if agreed.Window > 1 {
 		block := int64(max(agreed.BlockSize, transfer.DefaultBlockSize))
@@ -107,7 +107,7 @@ func (w *writing) delivered() bool { return false }
 
 func (w *writing) leave() {}
 
-// shrink frees the memory of an upload that is published and has no job out.
+// shrink frees the memory of an upload that is published and has no job under way.
 func (w *writing) shrink() {
 	w.shard.memory.release(&w.ringCost)
 	w.buffer = w.buffer.Spare(minRing)
@@ -145,8 +145,8 @@ func (w *writing) conclude(t *Transfer) {
 	}
 }
 
-// store adds a chunk to the write buffer. The buffer's memory is taken only for the first chunk,
-// because nothing shows before that the peer exists.
+// store adds a chunk to the write buffer. The buffer's memory is taken only with the first chunk,
+// because only that proves that the peer exists.
 func (w *writing) store(now time.Time, c protocol.Chunk) error {
 	if w.ringCost == 0 {
 		w.prove(now, true)
@@ -188,12 +188,14 @@ func (w *writing) maybeFlush() {
 	}
 }
 
-// leastRing returns the size in bytes of two windows of an upload.
+// leastRing returns the smallest size of the write buffer in bytes: room for two windows, but at
+// least minRing.
 func (w *writing) leastRing() int {
 	return max(2*max(1, w.receiver.Agreed().Window)*w.receiver.BlockSize(), minRing)
 }
 
-// grantRing gives the upload its memory.
+// grantRing takes the memory for the write buffer. If more than half of the memory is neither used
+// nor promised, the buffer gets at least fairRing bytes.
 func (w *writing) grantRing() error {
 	size := w.leastRing()
 	m := &w.shard.memory
@@ -218,7 +220,7 @@ func (w *writing) hold(now time.Time, received int) {
 	}
 }
 
-// confirm allows the ACK, or makes it wait for a rate.
+// confirm allows the ACK, or makes it wait to keep to a rate.
 func (w *writing) confirm(now time.Time) {
 	if w.heldUntil.After(now) {
 		w.shard.timers.set(&w.session, w.heldUntil)
@@ -228,7 +230,7 @@ func (w *writing) confirm(now time.Time) {
 	w.receiver.Stored(now)
 }
 
-// resume allows the ACK that has waited for a rate.
+// resume allows the ACK that has waited to keep to a rate.
 func (w *writing) resume(now time.Time) {
 	switch {
 	case w.heldUntil.IsZero():
