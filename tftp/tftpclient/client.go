@@ -50,9 +50,10 @@ type Client struct {
 	// everything after a gap again. It is for measurements.
 	NoReorder bool
 
-	// Progress, if set, is called from time to time, and once at the end. Its arguments are the
-	// number of bytes moved and the file's size, or -1 while that is unknown. The goroutine of each
-	// transfer calls it, so concurrent transfers of one Client may call it at the same time.
+	// Progress, if set, is called from time to time, and once at the end of the transfer. Its
+	// arguments are the number of bytes moved and the file's size, or -1 while that is unknown. The
+	// goroutine of each transfer calls it, so concurrent transfers of one Client may call it at the
+	// same time.
 	Progress func(bytes, size int64)
 
 	// Trace, if set, is called with each datagram that is received or sent. Concurrent transfers
@@ -212,7 +213,7 @@ func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfe
 	return res, err
 }
 
-// once runs one exchange with one address.
+// once runs one exchange with one address. If plain is true, the request has no options.
 func (c *Client) once(ctx context.Context, server netip.AddrPort, plain bool, try func(*exchange, transfer.Options) error) (Result, error) {
 	x, err := c.open(ctx, server)
 	if err != nil {
@@ -272,7 +273,7 @@ func blockFor(server netip.Addr) int {
 	return min(max(packetio.BlockIn(mtu, server), transfer.DefaultBlockSize), transfer.MaxBlockSize)
 }
 
-// open creates an exchange with its own socket.
+// open creates an exchange, and opens its socket.
 func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, error) {
 	any4 := netip.IPv4Unspecified()
 	if server.Addr().Is6() {

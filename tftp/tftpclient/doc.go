@@ -23,6 +23,6 @@
 // A loop of a Pool runs many transfers. In each turn (poolrun.go) it takes new requests from its
 // inbox (poolinbox.go), begins those for which there is a socket (poolsockets.go), and passes
 // packets to their transfers (poolreceive.go). Then it makes these transfers send what is due, and
-// ends those that are done (poolloop.go). A transfer (pooltransfer.go) knows its packets and
-// deadlines; workers make its calls that may wait for a disk (poolfile.go).
+// ends those that are done (poolloop.go). A transfer (pooltransfer.go) decides which packets to
+// send, and when. Workers make its calls that may wait for a disk (poolfile.go).
 package tftpclient

@@ -34,7 +34,7 @@ type exchange struct {
 	noReorder  bool                    // Client.NoReorder
 	progress   func(bytes, size int64) // Client.Progress
 	progressed time.Time               // last call of progress
-	dally      *protocol.Receiver      // a finished read that still answers repeats
+	dally      *protocol.Receiver      // the receiver of a finished read, which still answers repeats
 }
 
 const (
@@ -132,8 +132,8 @@ func (x *exchange) to() netip.AddrPort {
 	return x.server
 }
 
-// refused returns the error for the transfer that an error of the socket stands for, or nil if the
-// transfer continues.
+// refused returns the error with which the transfer ends because of err, an error from the socket.
+// It returns nil if the transfer continues.
 func (x *exchange) refused(err error, heard bool) error {
 	var op *net.OpError
 	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {
@@ -173,14 +173,15 @@ func (x *exchange) stray(m *udp.Message) {
 		return
 	}
 	x.strays++
-	// An error in sending to a stranger must not affect the transfer.
+	// An error from sending to a stranger must not affect the transfer.
 	err := x.out.Err
 	x.out.AddError(m.Peer, m.Local, transfer.UnknownID, "unknown transfer ID")
 	x.out.Flush()
 	x.out.Err = err
 }
 
-// report calls Progress, but no more often than progressEvery.
+// report records the number of bytes moved, and calls Progress, at most once per progressEvery. If
+// last is true, it always calls Progress.
 func (x *exchange) report(now time.Time, bytes, size int64, last bool) {
 	x.result.Bytes = bytes
 	if x.progress == nil || !last && now.Sub(x.progressed) < progressEvery {
@@ -190,7 +191,7 @@ func (x *exchange) report(now time.Time, bytes, size int64, last bool) {
 	x.progress(bytes, size)
 }
 
-// A read buffers two windows in memory before it writes them. These values bound the buffer, in
+// A read has a buffer in memory for two windows. These values are its smallest and largest size in
 // bytes.
 const (
 	clientRing    = 32 << 10
@@ -284,7 +285,8 @@ func (d *download) begin() bool {
 	return true
 }
 
-// store writes a chunk to the buffer or the Upload. The last chunk publishes the file.
+// store adds a chunk to the buffer, and writes the buffer to the Upload once it is half full. The
+// last chunk publishes the file.
 func (d *download) store(c protocol.Chunk) error {
 	in := &d.buffer
 	if err := fileio.CheckAnnounced(d.r.Agreed(), d.mode, c, d.r.Received()); err != nil {
@@ -365,7 +367,7 @@ type blockingReader struct {
 	scratch []byte
 }
 
-// TryReadAt fills bufs.
+// TryReadAt fills bufs with data from off on, and waits for the data if necessary.
 func (r *blockingReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if r.try != nil {
 		n, err := r.try.TryReadAt(bufs, off)
@@ -413,7 +415,7 @@ func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) 
 		case c.Last:
 			size = r.Received() // the whole file is in this block, so its size is known too
 		case len(c.Data) == 0:
-			return // an OACK without tsize, as for an empty file: the first block shows the size
+			return // an OACK without tsize, for example for an empty file: the first block may show the size
 		}
 		r.Abort(transfer.NotDefined, "size is known", errProbed)
 	}
@@ -453,7 +455,7 @@ func (x *exchange) dallyOn() {
 	}
 }
 
-// A Result describes the course of a transfer, also of one that failed.
+// A Result describes the course of a transfer, even if the transfer failed.
 type Result struct {
 	Peer     netip.AddrPort   // the server's address and port for this transfer
 	Options  transfer.Options // the agreed options

@@ -3,7 +3,7 @@ package tftpclient
 // A fifo is a queue. Alternating calls of push and pop allocate nothing.
 type fifo[T any] struct {
 	items []T
-	head  int // how many items at the start of items were taken out
+	head  int // number of elements at the start of items that were taken out
 }
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }

@@ -6,8 +6,8 @@ import "sync"
 // wait.
 type group struct {
 	mu   sync.Mutex
-	n    int           // mu
-	idle chan struct{} // mu: closed when n falls to zero; nil while n is zero
+	n    int           // guarded by mu
+	idle chan struct{} // guarded by mu; closed when n falls to zero; nil while n is zero
 }
 
 func (g *group) add() {
@@ -28,7 +28,7 @@ func (g *group) leave() {
 	}
 }
 
-// run calls f in a goroutine that counts until f returns.
+// run calls f in a new goroutine, and counts the goroutine until f returns.
 func (g *group) run(f func()) {
 	g.add()
 	go func() {

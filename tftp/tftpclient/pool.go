@@ -49,14 +49,15 @@ var (
 //     from one port for a restart of the first, or answer all requests from one port. So Sockets
 //     bounds the transfers that are under way with one host; the others wait.
 //   - With ManyPerServer they share sockets if the host answers each request from a new port.
-//     Until a request is answered, its socket sends no other request to that host: the answer,
-//     even if it is an ERROR, could be for either. A host that answers from the port of the
-//     request has a single port, and gets a socket for each transfer from then on.
+//     Until a request is answered, its socket sends no other request to that host, because the
+//     answer, even if it is an ERROR, could be for either request. A host that answers from the
+//     port to which the request was sent has a single port. From then on, each transfer with it
+//     gets its own socket.
 //   - A host is an address. If one host is asked at several of its addresses, it counts as
 //     several, and may mix up requests that come from one socket.
-//   - A socket is closed after its transfers, and the next one has another port. An open socket
-//     remembers an old transfer's ID for ten seconds, so that late packets of one transfer never
-//     reach another.
+//   - A socket is closed when its transfers are over, and the next socket has another port. An
+//     open socket remembers the ID of a finished transfer for ten seconds, so that late packets of
+//     one transfer never reach another.
 //
 // If Sockets is at least Transfers, each transfer has its own socket.
 //
@@ -92,25 +93,25 @@ type Pool struct {
 	once    sync.Once
 	failed  error // the error from start
 	common  poolCommon
-	running sync.WaitGroup  // the loops that run
-	life    context.Context // Close ends it, and with it all look-ups
+	running sync.WaitGroup  // counts the loops that run
+	life    context.Context // cancelled by Close, to stop all look-ups of hosts
 	end     context.CancelCauseFunc
 
 	mu        sync.Mutex
-	loops     []*poolLoop    // mu; set once
-	closed    bool           // mu
-	names     []*poolRequest // mu: requests whose host must be looked up
-	resolvers int            // mu
+	loops     []*poolLoop    // guarded by mu; set once
+	closed    bool           // guarded by mu
+	names     []*poolRequest // guarded by mu; requests whose host must be looked up
+	resolvers int            // guarded by mu
 }
 
 // Get starts a download like [Client.Get], and returns at once. Workers call create and the
 // Upload's methods, since they may wait for a disk.
 //
 // The function done, if not nil, is called once with the result, by a loop or by the goroutine that
-// could not find the host. It must return soon, and may start further transfers. Its error is one
-// of Client.Get, ErrPoolClosed, or the error of ctx, whose end also ends the transfer. Get itself
-// returns an error, and does not call done, if the target is invalid, or if the pool is closed, is
-// full, or cannot open its sockets.
+// looked up the host in vain. It must return soon, and may start further transfers. Its error is an
+// error of [Client.Get], ErrPoolClosed, or the error of ctx. The transfer also stops when ctx is
+// cancelled. Get itself returns an error, and does not call done, if the target is invalid, or if
+// the pool is closed, is full, or cannot open its sockets.
 func (p *Pool) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error), done func(Result, error)) error {
 	return p.submit(&poolRequest{ctx: ctx, target: t, create: create, done: done})
 }
@@ -196,7 +197,7 @@ func (p *Pool) resolve() {
 }
 
 // lookUp returns the addresses of a request's host. It returns ErrPoolClosed if the pool is closed
-// meanwhile.
+// during the look-up.
 func (p *Pool) lookUp(q *poolRequest) ([]netip.Addr, error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
@@ -219,7 +220,7 @@ func (p *Pool) pick() *poolLoop {
 	return least
 }
 
-// start opens the loops.
+// start opens the sockets of the loops and runs the loops.
 func (p *Pool) start(hooks poolhooks.Hooks) error {
 	c := &p.common
 	c.poolSettings = p.settings(hooks)
@@ -265,8 +266,7 @@ func (p *Pool) settings(hooks poolhooks.Hooks) poolSettings {
 	return s
 }
 
-// share divides n into the number of parts given by of, which differ by at most 1, and returns part
-// i.
+// share divides n into `of` parts that differ by at most 1, and returns the size of part i.
 func share(n, of, i int) int {
 	part := n / of
 	if i < n%of {
@@ -309,7 +309,7 @@ func (p *Pool) Close() error {
 type PoolStats struct {
 	Answered int64           // transfers that a server has answered
 	Bytes    int64           // bytes of file content moved, without repeats
-	Idle     []time.Duration // how long each loop has waited for packets, without the work for dallying downloads
+	Idle     []time.Duration // how long each loop has waited for packets, except while only dallying downloads were left
 }
 
 // Stats returns the current counts of p.

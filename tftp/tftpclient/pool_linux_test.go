@@ -147,9 +147,9 @@ type fanServer struct {
 	n      int // number of requests to wait for before any data flows
 
 	mu      sync.Mutex
-	asking  map[netip.AddrPort]bool // mu: clients' ports whose requests are not answered yet
-	clients map[netip.AddrPort]int  // mu: transfers by the client's port
-	all     int                     // mu
+	asking  map[netip.AddrPort]bool // guarded by mu; clients' ports whose requests are not answered yet
+	clients map[netip.AddrPort]int  // guarded by mu; transfers by the client's port
+	all     int                     // guarded by mu
 	started chan struct{}
 }
 

@@ -27,7 +27,7 @@ type poolTest struct {
 	*Pool
 	t     *testing.T
 	mu    sync.Mutex
-	ended map[string]error // mu
+	ended map[string]error // guarded by mu
 	all   sync.WaitGroup
 }
 

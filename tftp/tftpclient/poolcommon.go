@@ -32,8 +32,7 @@ type poolSettings struct {
 }
 
 const (
-	// poolMemory bounds the bytes in the windows of downloads, if the Client leaves the window to
-	// the pool.
+	// poolMemory bounds the buffers of all downloads together, in bytes, if Client.Window is 0.
 	poolMemory = 128 << 20
 
 	// poolBuffer is the size of one socket's kernel buffer, in bytes.
@@ -53,7 +52,7 @@ func (s *poolSettings) offer(server netip.Addr) (transfer.Options, error) {
 	return o, err
 }
 
-// poolWorkers holds the workers of a pool. They start when there is a first job.
+// poolWorkers holds the workers of a pool. They start with the first job.
 type poolWorkers struct {
 	fileio.Workers
 	once sync.Once

@@ -37,12 +37,13 @@ func (f *poolFile) do(job fileio.Job) error {
 	case fileio.CloseJob:
 		u := f.upload
 		f.upload = nil
-		_ = u.Close() // discards the upload
+		_ = u.Close() // discards the upload; an error does not matter, because the transfer has failed already
 	}
 	return nil
 }
 
-// scan translates the source to netascii.
+// scan replaces the source with its translation to netascii, and determines the size of the
+// translation.
 func (f *poolFile) scan() error {
 	text, err := fileio.OpenText(io.NewSectionReader(f.reader, 0, f.size), nil)
 	if err != nil {
@@ -62,7 +63,8 @@ func (f *poolFile) commit() error {
 	return u.Close()
 }
 
-// TryReadAt returns fetched data if it can. Otherwise it reads data that the source has in memory.
+// TryReadAt returns the data at off if a worker has fetched it. Otherwise it reads only what the
+// source has in memory.
 func (f *poolFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if n := f.fetch.CopyTo(bufs, off); n > 0 {
 		return n, nil

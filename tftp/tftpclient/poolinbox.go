@@ -10,14 +10,14 @@ import (
 // A poolInbox passes work from other goroutines to a loop.
 type poolInbox struct {
 	set  *udp.Set     // the set in whose Wait the loop sleeps
-	load atomic.Int64 // number of transfers under way and waiting
-	turn poolWork     // the work that take returned last; it belongs to the loop
+	load atomic.Int64 // number of transfers that wait or are under way
+	turn poolWork     // the work that take returned last; the loop owns it
 
 	mu      sync.Mutex
-	queued  poolWork // mu
-	awake   bool     // mu: the loop will check the inbox before it waits
-	refusal error    // mu: why no more requests are accepted; nil while requests are accepted
-	exiting bool     // mu: the loop must end
+	queued  poolWork // guarded by mu
+	awake   bool     // guarded by mu; the loop will check the inbox before it waits
+	refusal error    // guarded by mu; why no more requests are accepted; nil while they are accepted
+	exiting bool     // guarded by mu; the loop must exit
 }
 
 // A poolWork holds the work that other goroutines have passed to a loop.
@@ -72,7 +72,7 @@ func (in *poolInbox) close(why error) {
 	}
 }
 
-// exit ends the loop. There must be no transfers left.
+// exit makes the loop exit. There must be no transfers left.
 func (in *poolInbox) exit() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -101,8 +101,8 @@ func (in *poolInbox) cancel(x *poolTransfer, q *poolRequest) {
 	in.wake()
 }
 
-// take returns the work that was passed to the loop. The loop clears it when it is done. The error
-// says why the loop should stop; it is nil if the loop should not.
+// take returns the work that was passed to the loop. The loop calls clear once it has done the
+// work. The error says why the loop must stop its transfers; it is nil if they may continue.
 func (in *poolInbox) take() (*poolWork, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -119,8 +119,8 @@ func (in *poolInbox) refuse(why error) {
 	}
 }
 
-// mayWait reports whether the loop may wait until it is woken, or whether it must end. A busy loop
-// may not wait.
+// mayWait reports whether the loop may wait until it is woken, and whether it must exit. busy says
+// that the loop has something to do, so it must not wait.
 func (in *poolInbox) mayWait(busy bool) (wait, over bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -27,12 +27,12 @@ type poolLoop struct {
 	timers    poolTimers
 	active    int // transfers under way
 	dallying  int
-	lossy     bool // some packet was lost, so more may be lost
+	lossy     bool // packets may be lost, so completed downloads dally
 	errors    packetio.RateLimit
 	expiredTo time.Duration // time since began up to which the timers were checked
 	stopped   error         // why no transfer can continue; nil while transfers can continue
 	inbox     poolInbox
-	idled     atomic.Int64 // nanoseconds without work
+	idled     atomic.Int64 // nanoseconds spent waiting for packets: see PoolStats.Idle
 }
 
 func newPoolLoop(p *poolCommon, slots, sockets int) (*poolLoop, error) {
@@ -63,8 +63,8 @@ func newPoolLoop(p *poolCommon, slots, sockets int) (*poolLoop, error) {
 	return lp, nil
 }
 
-// shortestDatagram is the smallest room for a received datagram, in bytes. It is enough for an OACK
-// or an ERROR, which may answer any request.
+// shortestDatagram is the smallest size of a receive buffer, in bytes. It has room for an OACK or
+// an ERROR, which may answer any request.
 const shortestDatagram = 1024
 
 // take returns a transfer ready for use.
@@ -107,7 +107,7 @@ func (lp *poolLoop) advance(now time.Time, x *poolTransfer) {
 	lp.timers.set(x, max(deadline.Sub(lp.began), lp.expiredTo+1))
 }
 
-// end records the end of a transfer. A worker closes its files.
+// end ends a transfer. A worker closes its files.
 func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 	x.ended, x.err = true, err
 	if x.stop != nil {
@@ -131,7 +131,8 @@ func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 	}
 }
 
-// reportEnd reports the end of a transfer once its files are closed.
+// reportEnd reports the end of a transfer once its files are closed, unless the request is sent
+// again.
 func (lp *poolLoop) reportEnd(now time.Time, x *poolTransfer) {
 	if x.file.upload != nil {
 		x.submit(fileio.CloseJob)
@@ -160,7 +161,7 @@ func (lp *poolLoop) complete(q *poolRequest, res Result, err error) {
 	lp.pool.pending.leave()
 }
 
-// stopDallying recycles a download that has dallied.
+// stopDallying ends the dallying of a download. The download is reused once its end is reported.
 func (lp *poolLoop) stopDallying(x *poolTransfer) {
 	if !x.dallying {
 		return

@@ -38,7 +38,8 @@ func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 	}
 }
 
-// receive passes a message to the transfer it belongs to, and returns that transfer.
+// receive passes a message to the transfer of its sender, and returns that transfer. It returns nil
+// if the sender has no transfer under way.
 func (lp *poolLoop) receive(now time.Time, k *poolSocket, m *udp.Message) *poolTransfer {
 	if t := lp.pool.client.Trace; t != nil {
 		for b := range m.Datagrams() {
@@ -82,7 +83,7 @@ func (lp *poolLoop) stray(now time.Time, k *poolSocket, m *udp.Message) {
 	}
 }
 
-// refused handles an error of the socket: it ends the transfers that the error concerns.
+// refused handles an error from a socket: it ends the transfers that the error concerns.
 func (lp *poolLoop) refused(now time.Time, k *poolSocket, err error) {
 	var op *net.OpError
 	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A poolRequest is a transfer that has not begun.
+// A poolRequest describes a transfer that a caller has requested.
 type poolRequest struct {
 	ctx    context.Context
 	target Target
@@ -24,7 +24,7 @@ type poolRequest struct {
 	addr  netip.Addr   // address of the host
 	more  []netip.Addr // further addresses, in case addr does not answer
 	plain bool         // send the request without options
-	began time.Time    // zero until the transfer begins
+	began time.Time    // when the first attempt began; zero before that
 }
 
 // server returns the destination of the request.

@@ -36,7 +36,7 @@ func (lp *poolLoop) run() {
 		lp.inbox.woke()
 		if err != nil {
 			lp.stop(now, fmt.Errorf("wait for packets: %w", err))
-			time.Sleep(time.Millisecond) // the workers still have transfers to hand back
+			time.Sleep(time.Millisecond) // the loop runs until workers have handed back their transfers, but must not spin
 		}
 		for i, m := range members {
 			if i%freshClock == freshClock-1 {
@@ -73,7 +73,7 @@ func (lp *poolLoop) takeInbox(now time.Time) {
 	}
 }
 
-// worked handles the return of a transfer from a worker.
+// worked handles a transfer that a worker has handed back.
 func (lp *poolLoop) worked(now time.Time, x *poolTransfer) {
 	what := x.job
 	x.job = fileio.NoJob
@@ -138,7 +138,8 @@ func (lp *poolLoop) begin(now time.Time) {
 	}
 }
 
-// nextWake returns until when the loop may wait for packets, and whether it must end.
+// nextWake returns the time until which the loop may wait for packets, and whether the loop must
+// exit.
 func (lp *poolLoop) nextWake() (deadline time.Time, over bool) {
 	if t, at := lp.timers.first(); t != nil {
 		deadline = lp.began.Add(at)
@@ -172,9 +173,9 @@ func (lp *poolLoop) expire(now time.Time) {
 			continue
 		}
 		lp.timers.remove(x)
-		// The answer may have arrived already, and wait for packets of other transfers to be
-		// handled, or for this thread to run. Without this read, the loop itself would be the cause
-		// of a needless timeout.
+		// The answer may have arrived already, while the loop handled packets of other transfers,
+		// or while its thread could not run. Without this read, the loop itself would cause a
+		// needless timeout.
 		before := x.request
 		if x.member != nil {
 			lp.read(now, lp.sockets.of(x))

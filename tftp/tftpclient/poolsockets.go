@@ -31,16 +31,16 @@ const (
 // A poolSockets holds the sockets of a loop, and the requests that wait for a socket.
 type poolSockets struct {
 	socketSettings
-	most      int
-	open      int
+	most      int           // largest number of open sockets
+	open      int           // number of open sockets
 	list      []*poolSocket // indexed by the member's tag; nil if unused
 	tags      []int         // free indices of list
 	servers   map[netip.Addr]*poolServer
-	ready     fifo[*poolServer]     // servers with requests, and perhaps with a free socket
-	stuck     []*poolServer         // servers with requests, but without a free socket
+	ready     fifo[*poolServer]     // servers with waiting requests, for which next will look for a socket
+	stuck     []*poolServer         // servers with waiting requests, for which next has found no socket
 	lingering fifo[lingeringID]     // ordered by time
-	dallied   fifo[poolTransferUse] // transfers that dally, the oldest first, and some that no longer do
-	free      []*poolSocket         // closed sockets for reuse; used only if each transfer has its own socket
+	dallied   fifo[poolTransferUse] // transfers that dally, in the order in which they began to; some of them no longer dally
+	free      []*poolSocket         // closed sockets for reuse; only if each transfer has its own socket
 }
 
 // A socketSettings holds the settings of a poolSockets.
@@ -48,24 +48,25 @@ type socketSettings struct {
 	set           *udp.Set            // the set of the loop
 	private       bool                // each transfer has its own socket
 	manyPerServer bool                // Pool.ManyPerServer
-	stopDallying  func(*poolTransfer) // ends the dallying of a download, and takes it from its socket
+	stopDallying  func(*poolTransfer) // ends the dallying of a download, and removes the download from its socket
 }
 
-// A poolServer is a host for which requests wait, or which sockets know.
+// A poolServer is a host for which requests wait, or with which sockets have transfers or had them
+// within lingerFor.
 type poolServer struct {
 	addr   netip.Addr
 	queue  fifo[*poolRequest]
 	listed bool // it is in ready or in stuck
-	stuck  int  // its index in the list stuck, from 1; 0 for none
-	single bool // it answers from the port of the request
-	uses   int  // number of sockets that know it
+	stuck  int  // its position in the list stuck, from 1; 0 if it is not in the list
+	single bool // it answers from the port to which requests are sent, so each of its transfers needs a socket
+	uses   int  // number of sockets that have it in their hosts
 }
 
 // A poolSocket is one socket with the transfers that use it.
 type poolSocket struct {
 	sockets *poolSockets
-	member  *udp.Member // nil once closed
-	only    *poolTransfer
+	member  *udp.Member                      // nil once closed
+	only    *poolTransfer                    // the transfer, if each transfer has its own socket
 	live    int                              // number of transfers
 	peers   map[netip.AddrPort]*poolTransfer // transfers by the server's transfer ID; nil for a finished transfer
 	hosts   map[netip.Addr]*poolUse
@@ -78,9 +79,9 @@ type poolSocket struct {
 type poolUse struct {
 	server     *poolServer
 	live       int           // number of transfers
-	asking     *poolTransfer // the transfer whose request is not answered yet; nil for none
+	asking     *poolTransfer // the transfer whose request is not answered yet; nil if all requests are answered
 	lingering  int           // number of finished transfers that are still remembered
-	unanswered int           // number of requests among them that may still be answered
+	unanswered int           // how many of the remembered ones are requests that may still be answered
 }
 
 // A lingeringID is a transfer ID, or an unanswered request, that the socket will forget.
@@ -95,7 +96,7 @@ func newPoolSockets(settings socketSettings, most int) poolSockets {
 	return poolSockets{socketSettings: settings, most: most, servers: make(map[netip.Addr]*poolServer)}
 }
 
-// of returns the socket of a transfer that has one.
+// of returns the socket of x, which must have one.
 func (ss *poolSockets) of(x *poolTransfer) *poolSocket { return ss.list[x.member.Tag] }
 
 // server returns the entry for a host, and creates it if necessary.
@@ -133,7 +134,7 @@ func (ss *poolSockets) makeReady(s *poolServer) {
 // startable reports whether next may return a request.
 func (ss *poolSockets) startable() bool { return ss.ready.len() > 0 }
 
-// unstick makes next check again all servers for which there was no socket.
+// unstick makes next look again for sockets for all servers in stuck.
 func (ss *poolSockets) unstick() {
 	for _, s := range ss.stuck {
 		s.stuck = 0
@@ -166,8 +167,8 @@ func (ss *poolSockets) dequeue() *poolRequest {
 	return nil
 }
 
-// next takes a request out of its queue, and returns it with a socket, or with the error from opening
-// one. It returns nil if no request can have a socket at present. Hosts take turns.
+// next takes a request out of its queue, and returns it with a socket, or with the error from
+// opening one. It returns nil if there is currently no socket for any request. Hosts take turns.
 func (ss *poolSockets) next() (*poolRequest, *poolSocket, error) {
 	for ss.ready.len() > 0 {
 		s := ss.ready.pop()
@@ -186,7 +187,7 @@ func (ss *poolSockets) next() (*poolRequest, *poolSocket, error) {
 		q := s.queue.pop()
 		ss.makeReady(s)
 		if ss.private {
-			ss.drop(s) // no socket will have s in its hosts
+			ss.drop(s) // a private socket has no hosts, so none refers to s
 		}
 		return q, socket, err
 	}
@@ -244,7 +245,8 @@ func (k *poolSocket) suits(s *poolServer) bool {
 	return u == nil || k.sockets.manyPerServer && !s.single && u.asking == nil && u.unanswered == 0
 }
 
-// is4 reports whether the socket is for IPv4, judging by the hosts that it knows.
+// is4 reports whether the socket is for IPv4. The hosts of a socket all have the same address
+// family.
 func (k *poolSocket) is4() bool {
 	for a := range k.hosts {
 		return a.Is4()
@@ -252,7 +254,7 @@ func (k *poolSocket) is4() bool {
 	return false
 }
 
-// create opens a socket.
+// create opens a socket for the address family of to.
 func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 	m, err := ss.set.Open(netip.AddrPortFrom(to, 0))
 	if err != nil {
@@ -304,8 +306,8 @@ func (k *poolSocket) add(x *poolTransfer) {
 	u.asking = x
 }
 
-// find returns the transfer that a datagram from peer belongs to, or nil. The result known is false
-// if no transfer has the peer's transfer ID.
+// find returns the transfer to which a datagram from peer belongs. For the transfer ID of a
+// finished transfer it returns nil and true, and for a stranger nil and false.
 func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
 	if k.sockets.private {
 		if x = k.only; x.peer.IsValid() && x.peer != peer || x.server.Addr() != peer.Addr() {
@@ -339,14 +341,14 @@ func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPor
 		u.server.single = true
 	}
 	if x.machine.Stats().Resent > 0 {
-		k.linger(now, u, netip.AddrPort{}) // the copy of the request may be answered, too
+		k.linger(now, u, netip.AddrPort{}) // the server may answer the repeated request as well
 	}
 	k.sockets.retry(u.server)
 	return nil
 }
 
-// linger remembers a transfer ID that is no longer in use, or if peer is zero, a request that may
-// still be answered.
+// linger remembers peer, a transfer ID that is no longer in use. If peer is zero, it remembers a
+// request that may still be answered.
 func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
 	u.lingering++
 	if !peer.IsValid() {
@@ -355,7 +357,7 @@ func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
 	k.sockets.lingering.push(lingeringID{k, u, peer, now.Add(lingerFor)})
 }
 
-// retry makes next check again a server for which there was no socket.
+// retry makes next look again for a socket for s, if s is in stuck.
 func (ss *poolSockets) retry(s *poolServer) {
 	if s.stuck == 0 {
 		return
@@ -425,7 +427,7 @@ func (ss *poolSockets) close(k *poolSocket) {
 	ss.unstick()
 }
 
-// forget drops all lingering entries whose time is over.
+// forget removes the transfer IDs and requests that have been remembered for lingerFor.
 func (ss *poolSockets) forget(now time.Time) {
 	for ss.lingering.len() > 0 && !ss.lingering.first().until.After(now) {
 		r := ss.lingering.pop()

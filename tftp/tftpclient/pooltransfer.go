@@ -19,8 +19,8 @@ import (
 )
 
 // A poolTransfer is one transfer of a pool. It is reused for other transfers, with all its memory.
-// Its loop owns it; while a job is out (job is not NoJob), a worker owns the file, except that the
-// loop adds blocks to its buffer.
+// Its loop owns it. While a worker does a job for it (job is not NoJob), the worker owns the file,
+// except that the loop adds blocks to its buffer.
 type poolTransfer struct {
 	loop     *loopCommon
 	receiver protocol.Receiver
@@ -37,7 +37,7 @@ type poolState struct {
 	server  netip.AddrPort // destination of the request
 	peer    netip.AddrPort // the server's address and port, once it has answered
 	machine clientMachine  // the receiver or the sender
-	stop    func() bool    // stops waiting for the end of the context; nil if nothing waits for it
+	stop    func() bool    // cancels the context.AfterFunc that ends the transfer with its context; nil if there is no such function
 
 	requested   time.Time // when the machine was started; zero before
 	answered    bool      // the server has sent a packet
@@ -51,7 +51,7 @@ type poolState struct {
 	last        bool      // the last block has arrived
 	ended       bool      // the transfer is over, but a worker may still use its files
 	dallying    bool      // the transfer is done and still answers repeats
-	reported    bool      // the done function was called, while the transfer dallies
+	reported    bool      // the done function was called, although the transfer still dallies
 	err         error     // the error with which it ended, or with which it must end before its request is sent
 	result      Result
 	job         fileio.Job
@@ -64,7 +64,7 @@ type poolTransferUse struct {
 	request  *poolRequest
 }
 
-// dallies reports whether the transfer dallies, and is still in this use.
+// dallies reports whether the transfer dallies, and was not reused since.
 func (u poolTransferUse) dallies() bool {
 	return u.transfer.dallying && u.transfer.request == u.request
 }
@@ -73,19 +73,19 @@ func (u poolTransferUse) dallies() bool {
 type loopCommon struct {
 	pool     *poolCommon
 	out      *packetio.Batch
-	conn     memberConn // the connection of out
+	conn     memberConn // the connection through which out sends
 	events   transferEvents
 	answered atomic.Int64 // transfers that a server has answered
 	bytes    atomic.Int64 // bytes of file content moved, without repeats
 }
 
-// A transferEvents passes reports of other goroutines about a transfer to the loop.
+// A transferEvents passes events of a transfer from other goroutines to its loop.
 type transferEvents interface {
 	workDone(x *poolTransfer)               // a worker hands x back
 	cancel(x *poolTransfer, q *poolRequest) // the context of q has ended; x is, or was, the transfer of q
 }
 
-// begin begins the requested transfer on its socket.
+// begin begins the transfer, which has a request and a socket.
 func (x *poolTransfer) begin(now time.Time) {
 	q := x.request
 	x.machine = &x.receiver
@@ -226,8 +226,8 @@ func (x *poolTransfer) store(now time.Time, c protocol.Chunk) error {
 	return nil
 }
 
-// acknowledge allows the ACK that is due if the buffer has room for another window, and has a
-// worker write the buffered data.
+// acknowledge allows the ACK that is due if the buffer has room for another window. It has a worker
+// write the buffered data if the buffer is half full, or if the last block has arrived.
 func (x *poolTransfer) acknowledge(now time.Time) {
 	window := int64(max(1, x.receiver.Agreed().Window)) * int64(x.receiver.BlockSize())
 	if !x.last && x.file.buffer.Fits(window) {
@@ -299,11 +299,11 @@ func (x *poolTransfer) abortStore(err error) {
 	x.machine.Abort(code, "client cannot keep the file", err)
 }
 
-// fail ends the transfer without a packet to the server, which cannot be reached.
+// fail ends the transfer because the server cannot be reached.
 func (x *poolTransfer) fail(err error) { x.machine.Abort(transfer.NotDefined, "client failed", err) }
 
-// abort makes the next advance end the transfer, so every caller has to call advance. The server gets
-// an ERROR if the request was sent.
+// abort makes the next call of advance end the transfer, so every caller has to call advance. If
+// the request was sent, advance sends the server an ERROR.
 func (x *poolTransfer) abort(msg string, err error) {
 	if x.requested.IsZero() {
 		x.err = err
@@ -319,7 +319,7 @@ func (x *poolTransfer) send(now time.Time) {
 	lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine)
 	if x.request.write {
 		x.fill(now)
-		lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine) // if filling has failed, there is an ERROR to send
+		lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine) // if fill has failed, there is an ERROR to send
 	}
 	if !lp.out.IsEmpty() {
 		x.lastSent = now
@@ -356,7 +356,7 @@ func (x *poolTransfer) fill(now time.Time) {
 	}
 }
 
-// deadline returns when expire is due, or the zero time for never.
+// deadline returns when expire must be called, or the zero time for never.
 func (x *poolTransfer) deadline() time.Time {
 	d := x.machine.Deadline()
 	if x.ended {
@@ -376,7 +376,8 @@ func (x *poolTransfer) deadline() time.Time {
 	return d
 }
 
-// expire does what is due once a deadline of the transfer has passed.
+// expire handles a deadline that has passed: the time limit of the transfer, or the next timer of
+// the machine.
 func (x *poolTransfer) expire(now time.Time) {
 	if !x.ended && !x.limit.IsZero() && !now.Before(x.limit) {
 		x.abort("transfer takes too long", fmt.Errorf("not done in %v", x.loop.pool.limit))
