@@ -53,7 +53,7 @@ type Listener struct {
 	helpers  sync.WaitGroup
 	drains   atomic.Bool   // Drain was called: Accept fails only after Close
 	closed   chan struct{} // closed by Close
-	given    chan struct{} // closed when accepting has ended and Accept has returned all accepted connections
+	given    chan struct{} // closed when Accept will return no more connections: see giveAll
 	over     chan struct{} // closed when the last connection has ended
 	closing  sync.Once     // makes Close work once
 	stopping sync.Once     // makes stop work once
@@ -92,7 +92,8 @@ func (l *Listener) offer(nc net.Conn) bool {
 	return false
 }
 
-// giveAll closes given once Accept has returned all connections that were accepted.
+// giveAll closes given when the run accepts no more connections, and each accepted one was returned
+// by Accept or was closed: offer waits for Accept only for a while after the server begins to end.
 func (l *Listener) giveAll() {
 	<-l.r.left0
 	l.r.wait()

@@ -34,7 +34,7 @@ type group interface {
 // and a count follow.
 const groupPrefix = "haul-bench-"
 
-// removeTries is how often to try to remove a control group, once every killPoll: the kernel
+// removeTries is how many times to try to remove a control group, once every killPoll: the kernel
 // still counts a process for a moment after its end.
 const removeTries = 50
 

@@ -43,7 +43,7 @@ const (
 	// loopback.
 	control = "cubic"
 
-	// fileTransfers is how often a large file is fetched on one connection: one transfer takes a
+	// fileTransfers is how many times a large file is fetched on one connection: one transfer takes a
 	// tenth of a second.
 	fileTransfers = 8
 )

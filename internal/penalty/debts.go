@@ -52,7 +52,7 @@ type debt struct {
 	net     netip.Prefix
 	until   time.Time // when it is paid in full
 	refused bool      // the debt has reached Threshold; stays true until it is paid
-	strikes int       // how often that happened recently
+	strikes int       // how many times that happened recently
 	index   int       // in the heap
 }
 

@@ -46,7 +46,7 @@ type Conn struct {
 	in      []byte // reading
 	r, w    int    // reading: in[r:w] has not been returned yet
 	quick   func() // reading: acknowledges; nil once it is no longer needed
-	quicks  int    // reading: how often it was called
+	quicks  int    // reading: how many times it was called
 
 	mu       sync.Mutex
 	changed  sync.Cond // a write ended; guarded by mu

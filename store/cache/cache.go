@@ -82,8 +82,8 @@ type Config struct {
 
 // Stats holds counts since [Open], and the current state.
 type Stats struct {
-	// Hits and Misses count how often a reader begins to read a block: it is a hit if the block is
-	// stored or in memory, otherwise a miss.
+	// Hits and Misses count how many times a reader begins to read a block. That is a hit if the
+	// block is stored or in memory, otherwise a miss.
 	Hits, Misses uint64
 
 	BytesServed  uint64 // bytes that readers got

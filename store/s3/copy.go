@@ -128,5 +128,5 @@ func (c *client) copyParts(ctx context.Context, bucket, from, to, id string, i i
 	return list, nil
 }
 
-// maxJoin is how long a server may take to join parts to an object, or to copy an object.
+// maxJoin is how long a server may take to join parts into an object, or to copy an object.
 const maxJoin = 15 * time.Minute

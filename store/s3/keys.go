@@ -47,7 +47,7 @@ type signer struct {
 	// The lock of creds guards this field:
 	keys Keys
 
-	asked   atomic.Int64 // how many times the keys that were received differed from the keys before
+	asked   atomic.Int64 // how many times get returned keys that differed from the previous ones
 	renewed atomic.Int64 // when renew last requested keys, in Unix nanoseconds
 }
 

@@ -222,9 +222,9 @@ func (c *fileCopier) replaced(err error) bool {
 	return err != nil && c.opts.Replaced != nil && c.ctx.Err() == nil && c.opts.Replaced(err)
 }
 
-// maxAnew is how many times a file is copied from the start because its source was replaced
-// meanwhile. The last time, the file is read as one stream, if the server supports that, so that it
-// does not matter if the source is replaced again.
+// maxAnew is how many times the copy of a file is restarted because its source was replaced. The
+// last time, the file is read as one stream, if the server supports that, so that it does not matter
+// if the source is replaced again.
 const maxAnew = 2
 
 // openVersion opens the source. If the source was replaced before, the properties that were listed

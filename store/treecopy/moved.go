@@ -15,10 +15,11 @@ const (
 	// maxPostponed is the largest number of files that wait for this search.
 	maxPostponed = 1 << 17
 
-	// maxAlike is the largest number of files of the target with the same size, time and name that
-	// are compared with a file that may have moved. After these, as many files with the same size
-	// and time, but any name, are compared. There may be thousands of such files, for example from
-	// an unpacked archive, and to compute a hash each side has to read its whole file.
+	// maxAlike limits the comparisons for a file that may have moved. It is compared with up to
+	// maxAlike extra files of the target that have its size, time and name, and then with up to
+	// maxAlike that have its size and time, whatever their names. There may be thousands of these,
+	// for example from an unpacked archive, and to compute a hash each side has to read its whole
+	// file.
 	maxAlike = 4
 )
 

@@ -32,8 +32,8 @@ const (
 	// server refuses to open a file although no more are open, their number is not the reason.
 	fewAtOnce = 8
 
-	// maxOtherReasons is how many refusals may turn out to have another reason than the number of
-	// open files. After that, refusals no longer lower the limit.
+	// maxOtherReasons is how many times a refusal may turn out to have another reason than the
+	// number of open files. After that, refusals no longer lower the limit.
 	maxOtherReasons = 4
 )
 
@@ -145,9 +145,9 @@ func (l *smallLimit) begin(a *attempt) {
 	}
 }
 
-// end ends an attempt, and reports whether to repeat it, after fewer small files are being copied.
-// If a file is refused even though only a few are open, their number is not the reason, and end may
-// restore the old limit.
+// end ends an attempt, and reports whether to repeat it. If so, begin first waits until the limit,
+// which has been lowered, allows it. If a file is refused even though only a few are open, their
+// number is not the reason, and end may restore the old limit.
 func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

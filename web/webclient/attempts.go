@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// maxTries is how often in a row a request may fail before the client gives up. If the server
-	// has answered before, the client tries longer: see Config.AbsenceTimeout.
+	// maxTries is how many times in a row a request may fail before the client gives up. If the
+	// server has answered before, the client tries longer: see Config.AbsenceTimeout.
 	maxTries = 5
 
-	// maxSilence is how often in a row a request may get no answer: each time takes AnswerTimeout
-	// or StallTimeout.
+	// maxSilence is how many times in a row a request may get no answer: each time takes
+	// AnswerTimeout or StallTimeout.
 	maxSilence = 2
 
 	// maxRetryAfter is the longest Retry-After (RFC 9110 §10.2.3) that the client waits for. If the

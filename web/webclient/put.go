@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxRestarts is how often an upload restarts from the beginning if the server keeps nothing of it.
+// maxRestarts is how many times an upload restarts from the beginning if the server keeps nothing of it.
 // More would hardly help: a limit of the server, rather than an accident, may cut the upload off.
 const maxRestarts = 2
 

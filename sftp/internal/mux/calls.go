@@ -160,7 +160,7 @@ func (c *calls) start(list ...*Call) {
 	}
 }
 
-// await waits until a started call has ended, and returns its error. It takes mu.
+// await waits until a started call has ended, and returns its error. It locks mu.
 func (c *calls) await(ctx context.Context, k *Call) error {
 	select {
 	case err := <-k.done:
@@ -179,7 +179,7 @@ func (c *calls) await(ctx context.Context, k *Call) error {
 	return context.Cause(ctx)
 }
 
-// do sends a call and waits until it has ended. It takes mu.
+// do sends a call and waits until it has ended. It locks mu.
 func (c *calls) do(ctx context.Context, k *Call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -212,7 +212,7 @@ const drainTimeout = time.Second
 
 // drain waits until the server has answered the CLOSEs for which nobody waits, but at most a
 // second. If there is only one such CLOSE, drain waits only until it has been sent: see Drain of
-// the client. It takes mu.
+// the client. It locks mu.
 func (c *calls) drain() {
 	timer := time.NewTimer(drainTimeout)
 	defer timer.Stop()

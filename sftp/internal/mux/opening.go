@@ -52,7 +52,7 @@ type opener struct {
 }
 
 // openFirst opens a session on the first connection. It determines what the server supports, and
-// whether its sessions need sequential handshakes. It takes mu.
+// whether its sessions need sequential handshakes. It locks mu.
 func (o *opener) openFirst(ctx context.Context, conn *connection) (*Session, announcement, error) {
 	if conn.isStream() {
 		return o.open(ctx, conn, false, o.config.First) // a stream allows only one handshake, so there is no second attempt
@@ -91,7 +91,7 @@ func hasEnded(ctx context.Context, c Carrier) bool {
 	}
 }
 
-// open opens a session on a connection, and performs the handshake. It takes mu.
+// open opens a session on a connection, and performs the handshake. It locks mu.
 func (o *opener) open(ctx context.Context, conn *connection, sequential bool, first string) (*Session, announcement, error) {
 	stream, err := conn.carrier.Open(ctx, sequential)
 	if err != nil {
@@ -215,7 +215,7 @@ func (o *opener) connect(conns int) {
 }
 
 // expect begins to open further connections if they help to move `left` bytes. It may do so before
-// the first connection has a session. It takes mu.
+// the first connection has a session. It locks mu.
 func (o *opener) expect(left int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -233,7 +233,7 @@ func (o *opener) startOpening(conn *connection) {
 }
 
 // openOn opens a session on a connection. If that is not connected yet, openOn connects it first.
-// It takes mu.
+// It locks mu.
 func (o *opener) openOn(conn *connection) {
 	err := o.pause(o.ctx)
 	if err == nil && conn.carrier == nil {
@@ -277,7 +277,7 @@ func (o *opener) openOn(conn *connection) {
 	o.events.starved(err)
 }
 
-// pause waits until a session may be opened: after losses, there is a pause. It takes mu.
+// pause waits until a session may be opened: after losses, there is a pause. It locks mu.
 func (o *opener) pause(ctx context.Context) error {
 	o.mu.Lock()
 	d := time.Until(o.losses.until)
@@ -308,7 +308,7 @@ func (o *opener) makeConnection(conn *connection) error {
 	return nil
 }
 
-// openFurther opens a session that is not the first one. It takes mu.
+// openFurther opens a session that is not the first one. It locks mu.
 func (o *opener) openFurther(conn *connection) (*Session, error) {
 	ctx, cancel := context.WithTimeoutCause(o.ctx, o.config.Timeout, ErrHandshakeTime)
 	defer cancel()
@@ -375,7 +375,7 @@ func (o *opener) fail(err error) {
 }
 
 // closeAll ends all sessions with err, and closes the connections that the mux owns. It returns the
-// error that ended the mux earlier, or nil. It takes mu.
+// error that ended the mux earlier, or nil. It locks mu.
 func (o *opener) closeAll(err error) (ended error) {
 	o.mu.Lock()
 	ended = o.err

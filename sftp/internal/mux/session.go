@@ -136,7 +136,7 @@ func (s *Session) start() {
 	s.core.work.Go(func() { s.end(s.write()) })
 }
 
-// end is called when the reader or the writer returns. It takes mu.
+// end is called when the reader or the writer returns. It locks mu.
 func (s *Session) end(err error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *Session) fail(err error) {
 	s.timer.Reset(sessionEnd)
 }
 
-// write sends queued requests until the session ends. It takes mu.
+// write sends queued requests until the session ends. It locks mu.
 func (s *Session) write() error {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -237,7 +237,7 @@ func (s *Session) push(o outgoing) {
 	s.due.Signal()
 }
 
-// takeText removes the queued requests, and returns b with them appended. It takes mu.
+// takeText removes the queued requests, and returns b with them appended. It locks mu.
 func (s *Session) takeText(b []byte) []byte {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -270,7 +270,7 @@ func (s *Session) answered(slow bool) {
 }
 
 // look checks whether the server has stalled, or whether the session should have ended by now. The
-// timer calls it. It takes mu.
+// timer calls it. It locks mu.
 func (s *Session) look() {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()

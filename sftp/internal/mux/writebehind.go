@@ -198,7 +198,7 @@ func (b *WriteBehind) Finish(ctx context.Context, cut bool) error {
 }
 
 // runAt returns the run whose data ends at off, or a new run. It first waits until no other run
-// overlaps the n bytes at off. It takes mu.
+// overlaps the n bytes at off. It locks mu.
 func (b *WriteBehind) runAt(off, n int64) (*run, error) {
 	m := b.f.mux
 	m.mu.Lock()
@@ -350,7 +350,7 @@ func (r *run) failure() error {
 	return &Failure{r.t.plan.Contiguous(), local, err}
 }
 
-// add appends as much of p to a run as fits into the last segment. It takes mu.
+// add appends as much of p to a run as fits into the last segment. It locks mu.
 func (r *run) add(p []byte) (n int, err error) {
 	m := r.b.f.mux
 	m.mu.Lock()
@@ -410,7 +410,7 @@ func (r *run) tail(n int) (*segment, error) {
 }
 
 // readFrom reads once from src, at most n bytes, and adds them to the end of a run, which is at
-// pos. It takes mu, and unlocks it while it reads.
+// pos. It locks mu, and unlocks it while it reads.
 func (r *run) readFrom(src io.Reader, pos int64, n int) (int, error) {
 	mu := &r.b.f.mux.mu
 	mu.Lock()

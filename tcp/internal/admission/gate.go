@@ -147,7 +147,7 @@ func (g *Gate) refuse(c *conns.Conn, from net.Addr, why error) bool {
 	g.Counts.Refused.Add(1)
 	_ = c.SetLinger(0)
 	if report := g.Refused; report != nil {
-		defer g.Caught(func() net.Addr { return from }) // a panic would stop accepting
+		defer g.Caught(func() net.Addr { return from }) // otherwise a panic in Refused could end the accept loop
 		report(from, why)
 	}
 	return false

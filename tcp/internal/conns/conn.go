@@ -179,15 +179,16 @@ func (c *Conn) Write(b []byte, last bool) (int, error) {
 	return c.send(b, last)
 }
 
-// Reads calls f, which reads, while no other call reads. ahead holds at most `most` bytes that were
-// received before; f has to use them, because later reads do not return them.
+// Reads calls f, which may read from the connection, because no other call reads meanwhile. ahead
+// holds bytes that were received before but not read by the handler, at most `most`. f has to use
+// them, because later reads do not return them again.
 func (c *Conn) Reads(most int64, f func(ahead []byte) error) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	return f(c.takePrefix(most))
 }
 
-// Writes calls f, which writes, while no other call writes.
+// Writes calls f, which may write to the connection, because no other call writes meanwhile.
 func (c *Conn) Writes(f func() error) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()

@@ -23,7 +23,7 @@ import "time"
 
 // Bounds of a transfer. They limit every wait and every retry in this package.
 const (
-	// maxFirst is how often an answer is sent again before the peer has sent anything valid. The
+	// maxFirst is how many times an answer is sent again before the peer has sent anything valid. The
 	// address of a request may be forged, so this bounds the traffic that a forger can direct at a
 	// third party.
 	maxFirst = 3
@@ -36,7 +36,7 @@ const (
 	// ROMs repeat their requests within milliseconds.
 	repeatGap = 200 * time.Millisecond
 
-	// maxRequests is how often a client sends its request.
+	// maxRequests is how many times a client sends its request.
 	maxRequests = 8
 
 	// maxSilence is how long a peer that has answered before may be silent. A longer negotiated

@@ -144,8 +144,8 @@ func (r *Receiver) optionAck(now time.Time, b []byte) {
 	r.ackDue = true
 }
 
-// answered begins the data phase of a read. It resets the backoff, because how often the request
-// had to be repeated says nothing about the packets that follow.
+// answered begins the data phase of a read. It resets the backoff, because repetitions of the
+// request say nothing about the packets that follow.
 func (r *Receiver) answered() {
 	r.phase, r.reply = receiverData, false
 	r.timer.backoff = 0

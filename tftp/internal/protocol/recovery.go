@@ -23,7 +23,7 @@ type recovery struct {
 	deferred bool
 
 	spared bool // the whole window was sent again before any block was acknowledged
-	wholes int  // how often everything from the gap was sent again since the peer was last heard
+	wholes int  // how many times everything from the gap was sent again since the peer was last heard
 	nudged bool // only the last block was sent again, to make the peer answer
 	silent bool // the round began with a timeout, and the peer has sent nothing since
 
@@ -168,9 +168,9 @@ func (r *recovery) miss(instead peerKind) {
 	}
 }
 
-// spare limits how often a whole window is sent again to a peer that is silent or has acknowledged
-// no block yet, since its address and its packets may be forged. Beyond that limit, the peer gets
-// only the first block, and the last one, which makes it acknowledge the first.
+// spare limits how many times a whole window is sent again to a peer that is silent or has
+// acknowledged no block yet, since its address and its packets may be forged. Beyond that limit, the
+// peer gets only the first block, and the last one, which makes it acknowledge the first.
 func (r *recovery) spare(acked int64) {
 	if acked == 0 && r.spared || r.wholes >= maxWholes {
 		r.last = acked + 1
@@ -183,7 +183,7 @@ func (r *recovery) spare(acked int64) {
 	r.wholes++
 }
 
-// maxWholes is how often a whole window is sent again to a silent peer.
+// maxWholes is how many times a whole window is sent again to a silent peer.
 const maxWholes = 4
 
 // advance takes an acknowledgement of block k, the highest so far. The result gap reports whether

@@ -378,7 +378,7 @@ func (s *Sender) Expire(now time.Time) {
 	s.arm(now)
 }
 
-// mostFirstData returns how often the timer may repeat the first DATA before the peer is heard.
+// mostFirstData returns how many times the timer may repeat the first DATA before the peer is heard.
 func (s *Sender) mostFirstData() int {
 	if s.quiet {
 		return 0

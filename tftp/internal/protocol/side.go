@@ -11,7 +11,7 @@ type side struct {
 	answers bool // a server's side
 	heard   bool // the peer has sent something valid
 	reply   bool // the OACK or the request is due
-	firsts  int  // how often the first packet was sent
+	firsts  int  // how many times the first packet was sent
 
 	request transfer.Request // a client's request
 	agreed  transfer.Options

@@ -86,7 +86,7 @@ func readMenu(ctx context.Context, files store.Store) bootmenu.Menu {
 	return bootmenu.Read(menuFiles{ctx, files})
 }
 
-// A menuFiles is a store that is searched for kernels, as a [bootmenu.Files].
+// A menuFiles implements [bootmenu.Files] for a store, which is searched for kernels.
 type menuFiles struct {
 	ctx   context.Context
 	files store.Store

@@ -215,7 +215,7 @@ type HTTP struct {
 
 	Rate              int64 // limits all of HTTP together, in each direction; 0 means no limit
 	RatePerSource     int64 // limits one address (IPv6: one /64), in each direction; only without Users; 0 means no limit
-	MaxConnsPerSource int   // connections to a port from one address (IPv6: one /64), up to 65,536; 0 means half of all
+	MaxConnsPerSource int   // connections to a port from one address (IPv6: one /64), up to 65,536; 0 means half of the connections that the port may have
 
 	// Connections from the networks of Proxies begin with a PROXY header. With UnixProxies, so do
 	// all connections by a unix socket.

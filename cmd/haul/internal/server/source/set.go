@@ -153,7 +153,7 @@ func (s *Set) Probe(ctx context.Context) {
 	}
 }
 
-// Release hands the cache over to a successor.
+// Release unlocks the directory of the cache, so that a successor can use it: see [cache.Cache.Release].
 func (s *Set) Release() {
 	if s.cache != nil {
 		_ = s.cache.Release() // ignore the error: the cache itself logs data that it could not write

@@ -143,8 +143,9 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 		s.link.renews, s.link.reopens = remote.IsAway, true
 	case remote.HTTP:
 		s.link.connect = m.Connect
-		s.link.renews = remote.IsRefusal // because a new connection may use another password
-	default: // a bucket: its store reconnects and renews its keys by itself
+		// After a refusal, make a new connection: it reads the password again, which may have changed.
+		s.link.renews = remote.IsRefusal
+	default: // a bucket, whose store itself reconnects and renews its keys
 		s.link.connect = m.Connect
 		s.link.renews = func(error) bool { return false }
 	}

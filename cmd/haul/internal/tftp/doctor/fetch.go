@@ -45,7 +45,7 @@ type fetch struct {
 	early     map[int64][]byte // blocks that arrived out of order, for clients that keep them
 	since     time.Time        // time of the last progress, or of the last packet that a timeout sent
 	moved     time.Time        // time of the last progress
-	wrapToOne int              // how often block 1 arrived instead of 0
+	wrapToOne int              // how many times block 1 arrived instead of 0
 	short     int              // number of windows that were not filled
 	ended     bool
 }

@@ -35,8 +35,8 @@ func checkTraversal(v *visit, _ *download) {
 	}
 }
 
-// maxAnswers is how often a server may repeat its answer to a requester that sends nothing more, while
-// the doctor listens.
+// maxAnswers is how many times a server may repeat its answer to a requester that sends nothing
+// more, while the doctor listens.
 const maxAnswers = 6
 
 // checkSilent requests a file and never sends another packet, as if the request had a forged

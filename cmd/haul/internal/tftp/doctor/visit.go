@@ -15,8 +15,8 @@ import (
 
 // Bounds of one persona.
 const (
-	maxTries   = 4  // how often a packet is sent before the server counts as silent
-	maxStrange = 64 // failed reads, and packets from strangers that are answered
+	maxTries   = 4  // how many times a packet is sent before the server counts as silent
+	maxStrange = 64 // after this many failed reads and packets from strangers, nothing more is received
 	maxPacket  = transfer.HeaderSize + transfer.MaxBlockSize
 )
 
@@ -38,7 +38,7 @@ var defaultWaits = waits{
 	silent: 3 * time.Second,
 }
 
-// An env has the settings that all personas of a run share. It does not change.
+// An env holds the settings that all personas of a run share. It does not change.
 type env struct {
 	server   netip.AddrPort
 	name     string // name of the file, as it is sent
@@ -51,7 +51,7 @@ type env struct {
 	waits
 }
 
-// sockets has all sockets of a run. They stay open until the run ends, because a reused port might
+// sockets holds all sockets of a run. They stay open until the run ends, because a reused port might
 // receive late packets of an earlier transfer.
 type sockets struct {
 	mu  sync.Mutex
@@ -95,15 +95,15 @@ type visit struct {
 	strange  int
 
 	peer     netip.AddrPort         // the server's address for the transfer; zero until it has answered
-	homeOnly bool                   // drop packets from all addresses but the server's, as NIC ROMs do
-	foreign  int                    // datagrams that were dropped because of homeOnly
-	others   map[netip.AddrPort]int // how many packets arrived from each address but the peer's, without ERRORs
+	homeOnly bool                   // drop packets from all addresses except the server's, as NIC ROMs do
+	foreign  int                    // number of packets that were dropped because of homeOnly
+	others   map[netip.AddrPort]int // number of packets from each address except the peer's; ERRORs are not counted
 
 	report  *Report
 	content []byte // content of the file; nil if the file was not fetched
-	size    int64  // size from an OACK; -1 if no OACK has it
+	size    int64  // size from an OACK; -1 if no OACK contains it
 	trusts  bool   // the client uses the size for more than a progress bar
-	differs string // the rule that is broken if the content differs from that of the other visits
+	differs string // the rule that the server breaks if the content differs from that of the other visits
 }
 
 func newVisit(ctx context.Context, e *env, name, sends string) (*visit, error) {
@@ -201,7 +201,7 @@ func (v *visit) receiveAny(until time.Time) (packet, bool) {
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
 			return packet{}, false
 		}
-		v.strange++ // Windows reports an unreachable port here
+		v.strange++ // for example, Windows returns an error if an earlier packet reached a closed port
 	}
 	return packet{}, false
 }

@@ -25,7 +25,7 @@ type Report struct {
 	Packets    int64 // DATA packets that carried it, without repeats
 	Resent     int64 // packets that were sent again
 	Duplicates int64 // packets that were received again
-	Timeouts   int64 // how often a timer of the generator expired
+	Timeouts   int64 // how many times a timer of the generator expired
 	Late       int64 // transfers that began more than 1 ms after they were due, if there is a Rate
 
 	Latency Latency // times of successful transfers, from the request to the last packet
