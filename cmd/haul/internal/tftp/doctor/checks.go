@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// checks has the personas that each test one rule.
+// checks lists personas that each test one rule.
 var checks = []persona{
 	{name: "unknown option", get: download{
 		asks: []string{"blksize", "1024", "x-haul-doctor", "1", "tsize", "0"},
@@ -62,7 +62,7 @@ func checkUnknown(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// malformed has options that no server can confirm.
+// malformed lists options with invalid values, which a server must not confirm.
 var malformed = [][2]string{
 	{"blksize", "abc"}, {"blksize", "7"}, {"blksize", ""},
 	{"windowsize", "0"}, {"windowsize", "70000"},
@@ -148,7 +148,7 @@ func checkSlash(v *visit, _ *download) {
 	v.sendAbort("closed")
 }
 
-// headers is the size of the headers of IP, UDP and TFTP, in bytes.
+// headers returns the total size of the IP, UDP and TFTP headers in bytes.
 func headers(v6 bool) int {
 	if v6 {
 		return 40 + 8 + transfer.HeaderSize
@@ -188,7 +188,8 @@ func checkRepeat(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// begin starts a lock-step transfer and returns its block 1.
+// begin starts a lock-step transfer, and returns block 1 and the values in force. If block 1 does
+// not arrive, it notes that and returns false.
 func (v *visit) begin(d *download) (packet, agreed, bool) {
 	a := plain()
 	p, ok := v.answer(d)
@@ -213,8 +214,8 @@ const (
 	minFollowed = 6
 )
 
-// checkApprentice repeats one ACK, and then acknowledges each DATA as often as it arrives, as iPXE
-// and GRUB do. A server that answers repeated ACKs sends everything twice from then on.
+// checkApprentice repeats one ACK, and then acknowledges every DATA that arrives, even a repeated
+// one, as iPXE and GRUB do. If the server answers repeated ACKs, it sends all further blocks twice.
 func checkApprentice(v *visit, d *download) {
 	p, a, ok := v.begin(d)
 	if !ok {
@@ -289,7 +290,7 @@ func checkStray(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// sendStray sends ACK 1 to the transfer from another port, and judges the answer.
+// sendStray sends ACK 1 to the transfer from another port, and judges the answer to that port.
 func (v *visit) sendStray() {
 	stranger, err := v.env.listen(0)
 	if err != nil {

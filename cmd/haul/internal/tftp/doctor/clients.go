@@ -27,8 +27,8 @@ const (
 	alone                 // run one at a time after all others, because the server may not survive
 )
 
-// clients has the programs that people use. Each persona requests the options of the real program,
-// with the same values and in the same order.
+// clients lists personas that imitate programs for people. Each requests the same options as the
+// real program, with the same values and in the same order.
 var clients = []persona{
 	{name: "curl 7.88", get: download{
 		asks:  []string{"tsize", "0", "blksize", "512", "timeout", "1"},
@@ -56,7 +56,7 @@ var clients = []persona{
 	}, act: actMulticast},
 }
 
-// firmware has the programs that machines boot with.
+// firmware lists personas that imitate boot firmware and boot loaders.
 var firmware = []persona{
 	// The value of tsize is the size of the file that U-Boot loaded last.
 	{name: "U-Boot 2023", get: download{
@@ -160,8 +160,8 @@ func askToOpen(v *visit, d *download) (p packet, ok bool) {
 	return p, ok
 }
 
-// probe requests a file's size and ends the transfer with the given ERROR. It returns -1 if the
-// answer does not contain the size.
+// probe requests a file's size, stores it in v.size, and sends the ERROR packet end to end the
+// transfer. v.size stays -1 if the answer does not contain the size.
 func probe(v *visit, d *download, end []byte) {
 	p, ok := askToOpen(v, d)
 	switch {
@@ -195,10 +195,10 @@ func actBareboxLookup(v *visit, d *download) {
 	v.send(fault(transfer.NotDefined, "\x00"))
 }
 
-const grubOpens = 4 // files that GRUB opens and closes early
+const grubOpens = 4 // how many times actGRUB opens the file and closes it early
 
-// actGRUB opens the file several times and closes it early, as GRUB does with
-// its many small files, and then reads it.
+// actGRUB opens the file several times and closes it early, as GRUB does with its many small files.
+// Then it fetches the whole file.
 func actGRUB(v *visit, d *download) {
 	for range grubOpens {
 		p, ok := v.ask(d.request(v))
@@ -259,8 +259,8 @@ func actRaspberry(v *visit, d *download) {
 	}
 }
 
-// repeatAfter is how soon an impatient ROM repeats its request. The pause is part of the ROM's
-// behaviour.
+// repeatAfter is the pause after which an impatient ROM repeats its request. The pause imitates the
+// ROM.
 const repeatAfter = 2 * time.Millisecond
 
 // countTransfers records a fault if the server answers a repeated request with two transfers.
@@ -270,8 +270,8 @@ func (v *visit) countTransfers() {
 	}
 }
 
-// actReset abandons a transfer and sends a new request from the same port. The value of tsize
-// differs, because U-Boot forgets at a reset which file it has loaded.
+// actReset abandons a transfer and sends a new request from the same port. U-Boot sends the size of
+// the file that it loaded last as tsize, and forgets it at a reset, so the value differs.
 func actReset(v *visit, d *download) {
 	before := download{asks: []string{"timeout", "5", "tsize", "4711", "blksize", "1468"}}
 	p, ok := v.ask(before.request(v))

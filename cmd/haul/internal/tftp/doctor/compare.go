@@ -7,7 +7,8 @@ import (
 )
 
 // compare compares the contents that the visits have fetched. A visit breaks a rule if its content
-// differs from that of most others, or if the size in its OACK differs from that of the file.
+// differs from the content that most visits fetched, or if the size in its OACK differs from the
+// size of the file.
 func compare(visits []*visit) {
 	reference := majority(visits)
 	for _, v := range visits {
@@ -35,7 +36,8 @@ func compare(visits []*visit) {
 	}
 }
 
-// majority returns the visit whose content agrees with that of most others.
+// majority returns the visit whose content agrees with that of the largest number of visits, or nil
+// if no visit fetched the file.
 func majority(visits []*visit) *visit {
 	var best *visit
 	most := -1
@@ -57,8 +59,8 @@ func majority(visits []*visit) *visit {
 	return best
 }
 
-// agrees reports whether two visits may have seen the same file. Either of them may have only the
-// beginning.
+// agrees reports whether two visits may have seen the same file. Each of them may have fetched only
+// its beginning.
 func (v *visit) agrees(w *visit) bool {
 	n := min(len(v.content), len(w.content))
 	return bytes.Equal(v.content[:n], w.content[:n]) &&

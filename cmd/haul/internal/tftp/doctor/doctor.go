@@ -11,12 +11,12 @@
 //
 // # How it works
 //
-// A persona (clients.go, checks.go, hostile.go) is a row of a table. The row has its request, and
-// says how it judges the answer. Most personas fetch the whole file by a download (download.go,
-// fetch.go), which follows the logic of one client. A persona sends and receives through its visit
-// (visit.go), which has its own socket. Each fault becomes a [Finding] that names a [Rule]
-// (rules.go). In the end, all personas that have fetched the file must have received the same
-// bytes.
+// A persona (clients.go, checks.go, hostile.go) is a row of a table. The row holds the persona's
+// request, and says how the persona judges the answer. Most personas fetch the whole file by a
+// download (download.go, fetch.go), which follows the logic of one client. A persona sends and
+// receives through its visit (visit.go), which has its own socket. Each fault becomes a [Finding]
+// that names a [Rule] (rules.go). When all visits are over, compare.go checks that all personas
+// that fetched the file received the same bytes.
 package doctor
 
 import (
@@ -39,10 +39,10 @@ import (
 const (
 	DefaultTimeout  = 10 * time.Second // time for one persona
 	DefaultMaxBytes = 1 << 20          // bytes that each persona fetches
-	MaxMaxBytes     = 1 << 30          // the bytes that personas fetch stay in memory until the end
+	MaxMaxBytes     = 1 << 30          // largest MaxBytes; all fetched bytes stay in memory until the run is over
 
-	maxTogether = 4  // personas at the same time; boards and small servers cannot serve more clients
-	maxRun      = 12 // how many timeouts a whole run may take
+	maxTogether = 4  // personas that run at the same time; boards and small servers cannot serve more clients
+	maxRun      = 12 // time limit of a whole run, in multiples of Config.Timeout
 
 	defaultMTU = 1500 // used if the MTU of the route is unknown
 )
@@ -105,7 +105,7 @@ func Examine(ctx context.Context, c Config) (*Diagnosis, error) {
 
 // env looks up the server and fills in defaults.
 func (c *Config) env(ctx context.Context) (*env, error) {
-	server, err := netip.ParseAddr(c.Target.Host) // the resolver would drop the zone
+	server, err := netip.ParseAddr(c.Target.Host) // parse an address here: the resolver would drop its zone
 	if err != nil {
 		ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", c.Target.Host)
 		if err != nil {
@@ -208,7 +208,7 @@ func (p persona) visit(ctx context.Context, e *env) (*visit, error) {
 	return v, nil
 }
 
-// conclude makes a diagnosis of the findings of the visits.
+// conclude combines the findings of the visits into a diagnosis.
 func conclude(target string, e *env, visits []*visit) *Diagnosis {
 	d := &Diagnosis{Target: target, Server: e.server.String()}
 	broken := map[string]bool{}

@@ -18,12 +18,12 @@ type download struct {
 	refusal    string                                   // the rule that a refusal breaks; "" means options-refused
 	needsOACK  bool                                     // ignores DATA as the first answer
 	exactNames bool                                     // compares the case of option names, too
-	trustsSize bool                                     // reads as many bytes as tsize says; other clients only show the size
+	trustsSize bool                                     // reads as many bytes as tsize says; others only show it
 	repeats    bool                                     // sends each request twice
 	everyAck   bool                                     // acknowledges each DATA, even repeated ones
 	noNACK     bool                                     // keeps blocks that arrive out of order, and reports no gap
-	noLastAck  bool                                     // runs the file instead of sending the last ACK
-	loses      int64                                    // the block to lose once; 0 for none
+	noLastAck  bool                                     // starts the fetched program instead of sending the last ACK
+	loses      int64                                    // number of the block that the client drops once; 0 for none
 	most       int64                                    // bytes to fetch; 0 means all
 
 	failed bool // set by run: the client has no file
@@ -128,8 +128,8 @@ func (d *download) take(v *visit, a *agreed, o option, p packet) bool {
 	return true
 }
 
-// asked returns the value of the option in the request with the given name. The result exact
-// reports whether the name is in the same case.
+// asked returns the value that the request has for an option. The result exact reports whether the
+// name in the request is in the same case.
 func (d *download) asked(name string) (value string, exact, ok bool) {
 	for i := 0; i+1 < len(d.asks); i += 2 {
 		if strings.EqualFold(d.asks[i], name) {

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// run fetches the file into v.content, up to the bound. It reports whether this client has
-// succeeded.
+// run fetches the file into v.content: at most env.maxBytes bytes, and at most d.most if that is
+// not 0. It reports whether this client succeeded.
 func (d *download) run(v *visit) bool {
 	d.failed = false
 	f := &fetch{download: d, visit: v, agreed: plain(), want: 1, early: map[int64][]byte{}}
@@ -38,15 +38,15 @@ type fetch struct {
 	want      int64 // the next block, from 1
 	acked     int64
 	last      []byte // the packet to repeat after a timeout
-	nacked    int64  // the block whose gap was reported; 0 for none
+	nacked    int64  // the missing block that was reported last; 0 for none
 	nackedAt  time.Time
-	lost      bool // the block d.loses has been lost
+	lost      bool // the block with the number d.loses was dropped
 	recovered bool
 	early     map[int64][]byte // blocks that arrived out of order, for clients that keep them
-	since     time.Time        // time of the last progress, or of the last packet that a timeout sent
+	since     time.Time        // start of the current wait: time of the last progress, NACK or timeout
 	moved     time.Time        // time of the last progress
-	wrapToOne int              // how many times block 1 arrived instead of 0
-	short     int              // number of windows that were not filled
+	wrapToOne int              // how many times block 1 arrived instead of block 0
+	short     int              // number of windows that the server did not fill
 	ended     bool
 }
 
@@ -230,7 +230,7 @@ func (f *fetch) finish() {
 	}
 }
 
-// cut ends the transfer when enough bytes are fetched.
+// cut ends the transfer early, because enough bytes were fetched or the time is up.
 func (f *fetch) cut() {
 	f.ended = true
 	f.sendAbort("closed")

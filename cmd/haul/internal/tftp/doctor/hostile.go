@@ -7,7 +7,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// outside has names of files that no server should serve. Only the first answer counts.
+// outside lists names outside the served directory, and the verdict on a server that serves them.
+// Only the first answer counts.
 var outside = []struct {
 	name string
 	bad  Verdict
@@ -35,8 +36,8 @@ func checkTraversal(v *visit, _ *download) {
 	}
 }
 
-// maxAnswers is how many times a server may repeat its answer to a requester that sends nothing
-// more, while the doctor listens.
+// maxAnswers is how many packets a server may send to a requester that sends nothing after its
+// request, while the doctor listens.
 const maxAnswers = 6
 
 // checkSilent requests a file and never sends another packet, as if the request had a forged
@@ -96,7 +97,7 @@ func checkLostOACK(v *visit, d *download) {
 	v.sendAbort("closed")
 }
 
-// badPackets has packets that a server must survive.
+// badPackets lists malformed packets that a server must survive.
 var badPackets = [][]byte{
 	{},
 	{0},

@@ -39,7 +39,8 @@ func oackOf(p packet) agreed {
 	return a
 }
 
-// parseOACK cuts an OACK into options.
+// parseOACK splits the content of an OACK into options. It returns false if the number of strings
+// is odd, or if the last string does not end with a NUL.
 func parseOACK(b []byte) (options []option, ok bool) {
 	if len(b) > 0 && b[len(b)-1] != 0 {
 		return nil, false

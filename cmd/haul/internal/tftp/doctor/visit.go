@@ -114,7 +114,8 @@ func newVisit(ctx context.Context, e *env, name, sends string) (*visit, error) {
 	return v, v.open(0)
 }
 
-// open gives the visit a new socket, at port if it is free and not 0. The visit then has no peer.
+// open gives the visit a new socket, on the given port, or on any free port if that port is 0 or in
+// use. The visit then has no peer.
 func (v *visit) open(port uint16) error {
 	v.close()
 	conn, err := v.env.listen(port)
@@ -144,7 +145,7 @@ func (v *visit) port() uint16 { return v.conn.LocalAddr().(*net.UDPAddr).AddrPor
 func (v *visit) over() bool { return v.ctx.Err() != nil || !time.Now().Before(v.deadline) }
 
 // send sends a packet to the peer, or to the server's port for requests as long as there is no
-// peer. A packet that cannot be sent is lost, as it may be on any link.
+// peer. It ignores errors: a packet that cannot be sent is lost, as packets may be on any link.
 func (v *visit) send(b []byte) {
 	to := v.peer
 	if !to.IsValid() || isRequest(b) {
@@ -281,7 +282,7 @@ func (v *visit) misses(rule string, bad Verdict, format string, args ...any) {
 	v.breaks(rule, bad, format, args...)
 }
 
-// note adds a remark.
+// note adds a remark to the report.
 func (v *visit) note(format string, args ...any) {
 	v.report.Notes = append(v.report.Notes, fmt.Sprintf(format, args...))
 }
