@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A histogram counts durations in buckets, whose width is at most 1/128 of their value. It needs 58
-// KB for any number of durations, and the error of its percentiles is below 1 %.
+// A histogram counts durations in buckets. The width of a bucket is at most 1/128 of the durations
+// in it, so the error of a percentile is below 1 %. A histogram needs 58 KB for any number of
+// durations.
 type histogram struct {
 	counts []int64
 	total  int64
@@ -41,7 +42,8 @@ func middle(bucket int) uint64 {
 	return uint64(bucket-shift<<fineBits)<<shift + 1<<shift>>1
 }
 
-// at returns the percentile for the given part of all durations, between 0 and 1.
+// at returns a percentile: the duration that the given part of all durations, 0 to 1, does not
+// exceed.
 func (h *histogram) at(part float64) time.Duration {
 	rank := max(1, int64(part*float64(h.total)+0.999999))
 	for i, n := range h.counts {

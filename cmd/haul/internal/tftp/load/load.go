@@ -12,10 +12,10 @@
 // [tftpclient.Pool] runs the transfers. The files are not stored, but every byte is compared with
 // the expected content.
 //
-// The generator often shares its processors with the server, so the pool is made to need little
-// time. It has a few loops, each with one epoll and one receive buffer. A loop makes two system
-// calls for each packet in lock-step, and one for many packets of a window. The [Report] has the
-// processor time that the generator used.
+// The generator often shares its processors with the server, so the pool is designed to use little
+// processor time. It has a few loops, each with one epoll and one receive buffer. In lock-step, a
+// loop makes two system calls for each packet. With windows, one system call moves many packets.
+// The [Report] states the processor time that the generator used.
 package load
 
 import (
@@ -51,36 +51,36 @@ type Load struct {
 	// number of the transfer, which counts from 0 to Names - 1 and then starts at 0 again. The mode
 	// must be octet.
 	Target tftpclient.Target
-	Names  int // how many different names; 0 means one for each transfer
+	Names  int // number of different names; 0 means one for each transfer
 
 	Concurrency int // transfers under way at once, 1 to MaxConcurrency; 0 means 1
 	Transfers   int // total number of transfers; 0 means Concurrency, or no limit if Duration is set
 
-	// Duration is how long the run begins new transfers; it begins at least one. Transfers that are
-	// under way then are completed. 0 means that the run begins transfers until there are as many
-	// as Transfers.
+	// Duration is how long the run begins new transfers; it begins at least one. After that time it
+	// completes the transfers under way. 0 means no time limit: the run ends after the number of
+	// transfers in Transfers.
 	Duration time.Duration
 
 	// Rate is how many transfers begin per second, whether or not earlier ones are done, as with
-	// independent clients. Concurrency still bounds the transfers under way. A transfer that must
-	// wait for another one to end is late, and its latency includes the wait. 0 means that a
+	// independent clients. Concurrency still bounds the transfers under way. A transfer that has to
+	// wait until another one ends is late, and its latency includes the wait. 0 means that a
 	// transfer begins when another one ends.
 	Rate float64
 
 	// Warmup is how many transfers run first and are not counted.
 	Warmup int
 
-	// Write sends files of Size bytes of test content (see [Pattern]).
+	// Write makes the transfers uploads: files of Size bytes of test content (see [Pattern]).
 	Write bool
 
 	// Size is the length of each file in bytes. For downloads, 0 accepts any size.
 	Size int64
 
 	// Pattern says that the files on the server have the test content, and compares each byte with
-	// it. Otherwise further downloads of a name are compared with the first one.
+	// it. Without Pattern, each later download of a name is compared with the first one.
 	Pattern bool
 
-	// Verify fetches the uploaded files afterwards, and compares them.
+	// Verify fetches the uploaded files after the run, and compares them with what was sent.
 	Verify bool
 
 	BlockSize int  // the block size to request, 8 to 65464 bytes; 0 requests none, which means 512
@@ -111,13 +111,13 @@ type Load struct {
 	unheard time.Duration // set only by tests; 0 means the constant unheard
 }
 
-// A Progress says how far a run is.
+// A Progress describes the state of a run that is not over.
 type Progress struct {
 	Elapsed   time.Duration
 	Warmup    bool  // the fields below are about the warm-up
 	Done      int64 // transfers that have ended, including failed ones
 	Failed    int64
-	Transfers int64 // how many there will be; 0 if there is no limit
+	Transfers int64 // number of transfers that the run will make; 0 if there is no limit
 	Bytes     int64 // bytes of file content moved
 }
 

@@ -17,8 +17,8 @@ import (
 // block size divides it, and the content differs if a block is missing or repeated.
 const PatternPeriod = 1<<20 + 7
 
-// pattern returns one period of the test content, followed by the first bytes of the next one, as
-// many as the longest block has. So a block is always a slice of it.
+// pattern returns one period of the test content, followed by as many bytes of the next period as
+// the longest block has. So every block is a slice of it.
 var pattern = sync.OnceValue(func() []byte {
 	b := make([]byte, PatternPeriod+transfer.MaxBlockSize)
 	for i := 0; i < PatternPeriod; i += 8 {
@@ -30,7 +30,7 @@ var pattern = sync.OnceValue(func() []byte {
 	return b
 })
 
-// patternAt returns the n bytes of test content at an offset, for n up to the
+// patternAt returns the n bytes of test content at an offset. n is at most the length of the
 // longest block.
 func patternAt(off int64, n int) []byte {
 	at := int(off % PatternPeriod)

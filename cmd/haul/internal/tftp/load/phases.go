@@ -12,10 +12,10 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Run makes the transfers, and reports on them. The Report counts failed transfers; they are not an
-// error of Run. Run returns an error if it could not begin or complete the load: ctx has ended, no
-// server answers ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or the process may not
-// open enough sockets. The Report then covers the transfers up to that point.
+// Run makes the transfers, and reports on them. The Report counts failed transfers; Run returns no
+// error for them. Run returns an error if it could not begin or complete the load: if ctx has
+// ended, if no server answers ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or if the
+// process may not open enough sockets. The Report then covers the transfers up to that point.
 func (l *Load) Run(ctx context.Context) (Report, error) {
 	if err := l.Check(); err != nil {
 		return Report{}, err

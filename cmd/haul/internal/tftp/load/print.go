@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// String describes in one line how far a run is.
+// String describes the state of the run in one line.
 func (p Progress) String() string {
 	what := ""
 	if p.Warmup {

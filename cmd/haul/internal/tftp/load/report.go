@@ -7,9 +7,9 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A Report is the result of a run. Times count from the beginning of the first transfer to the end of
-// the last one. The report does not include the warm-up. Of the files that Verify fetches, it
-// includes only Verified, Failed and Errors.
+// A Report is the result of a run. Times count from the beginning of the first transfer to the end
+// of the last one. The report does not include the warm-up. The downloads that Verify makes count
+// only in Verified, Failed and Errors.
 type Report struct {
 	Duration  time.Duration
 	Transfers int64 // transfers that have ended
@@ -21,8 +21,8 @@ type Report struct {
 	// entry that counts all others.
 	Errors map[string]int64
 
-	Bytes      int64 // bytes of file content moved, without repeats, but with those of failed transfers
-	Packets    int64 // DATA packets that carried it, without repeats
+	Bytes      int64 // bytes of file content moved, without repeats; includes failed transfers
+	Packets    int64 // DATA packets that carried this content, without repeats
 	Resent     int64 // packets that were sent again
 	Duplicates int64 // packets that were received again
 	Timeouts   int64 // how many times a timer of the generator expired
@@ -49,13 +49,14 @@ type Latency struct {
 }
 
 const (
-	// If a loop is busier than saturatedAt, in a run of at least longEnough, the run measures the
+	// If Report.Busy is above saturatedAt, in a run of at least longEnough, the run measures the
 	// generator itself.
 	saturatedAt = 0.9
 	longEnough  = 100 * time.Millisecond
 
-	// atWork is the smallest part of the time during which a saturated loop has a processor. A loop
-	// that has one for less time mostly waits for a processor.
+	// atWork is the smallest share of a processor, 0 to 1, that each loop uses on average if the
+	// generator is saturated. With a smaller share, the loops are busy mostly because they wait for
+	// a processor.
 	atWork = 0.75
 )
 

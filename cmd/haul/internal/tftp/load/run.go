@@ -21,7 +21,7 @@ const (
 	// maxErrors is how many different reasons a Report names.
 	maxErrors = 32
 
-	// otherErrors is the name under which a Report counts the rest.
+	// otherErrors is the name under which a Report counts failures for any other reason.
 	otherErrors = "other errors"
 
 	// maxRefusals is how many transfers in a row must fail because the server has no open socket,
@@ -40,12 +40,12 @@ const (
 type run struct {
 	load        *Load // the load, with defaults in place of zeros
 	server      netip.AddrPort
-	target      tftpclient.Target // the server, and the name with its placeholder
+	target      tftpclient.Target // the server, and the file name, in which {} stands for a number
 	references  *references
 	warmup      bool
 	pool        *tftpclient.Pool
 	poolContext context.Context // context of each transfer of pool
-	dice        *rand.Rand      // mu: decides which datagrams are lost
+	dice        *rand.Rand      // decides which datagrams are lost; guarded by mu
 	slots       chan struct{}   // holds an element for each transfer under way, if there is a Rate
 
 	began time.Time
@@ -53,12 +53,12 @@ type run struct {
 	broke chan struct{} // closed to abort the run
 
 	mu       sync.Mutex
-	count    counts           // mu
-	refusals int64            // mu: refused transfers in a row
-	errors   map[string]int64 // mu
-	agreed   transfer.Options // mu
-	broken   error            // mu: why the run cannot continue
-	free     []*task          // mu
+	count    counts           // guarded by mu
+	refusals int64            // refused transfers in a row; guarded by mu
+	errors   map[string]int64 // guarded by mu
+	agreed   transfer.Options // guarded by mu
+	broken   error            // why the run cannot continue; guarded by mu
+	free     []*task          // guarded by mu
 }
 
 // counts holds the counters of a run.
@@ -237,7 +237,7 @@ func (r *run) stop() {
 	r.halt()
 }
 
-// halt is like stop. The caller holds mu.
+// halt is like stop for callers that hold mu.
 func (r *run) halt() {
 	if !r.stopped() {
 		close(r.broke)
@@ -261,7 +261,7 @@ func (r *run) breakOff(err error) {
 	r.breakOffLocked(err)
 }
 
-// breakOffLocked is like breakOff. The caller holds mu.
+// breakOffLocked is like breakOff for callers that hold mu.
 func (r *run) breakOffLocked(err error) {
 	if r.broken == nil {
 		r.broken = err

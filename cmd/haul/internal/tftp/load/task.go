@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The errors of a transfer that the client does not detect.
+// The errors that the load detects itself; package tftpclient detects all others.
 var (
 	errContent = errors.New("content differs from haul's test content")
 	errDiffers = errors.New("content differs from that of the first download")
@@ -22,10 +22,10 @@ type task struct {
 	run  *run
 	done func(tftpclient.Result, error) // t.finish, as a function that is allocated once
 
-	name int64     // number in the name
+	name int64     // number that replaces {} in the file name
 	due  time.Time // when it should begin
 	sum  uint64    // sum of the hashes of the blocks
-	size int64     // size of a whole download
+	size int64     // size of the whole download in bytes
 }
 
 // begin starts t as the transfer with the given number.

@@ -14,7 +14,7 @@ const (
 
 	maxTotalSize = 1 << 18 // approximate size of all regexes of a file together, in instructions
 
-	maxFaults = 20 // most faulty lines reported at once
+	maxFaults = 20 // number of faulty lines that an error reports
 )
 
 // A SyntaxError is a line of a map file that cannot be used.

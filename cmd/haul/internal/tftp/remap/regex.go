@@ -7,7 +7,7 @@ import (
 	"regexp/syntax"
 )
 
-// maxSize is the approximate number of instructions of the largest regex.
+// maxSize bounds the approximate number of instructions to which one regex is compiled.
 const maxSize = 2000
 
 // compile compiles a POSIX extended regular expression with the syntax of glibc's regcomp(3), and
@@ -46,7 +46,9 @@ func compile(pattern string, fold bool) (*regexp.Regexp, int, error) {
 // sizeOf estimates the number of instructions of a regex. If there are more than maxSize, it may
 // return any number above maxSize.
 func sizeOf(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/8 // the runes of a literal, or the ranges of a class, in which the matcher uses a binary search
+	// re.Rune holds the runes of a literal, or the ranges of a class, in which the matcher uses a
+	// binary search.
+	n := 1 + len(re.Rune)/8
 	if re.Op == syntax.OpLiteral {
 		n = len(re.Rune)
 	}

@@ -80,7 +80,8 @@ const (
 	maxWork = 1 << 25
 )
 
-// ErrLimit says that the rules did not end within the bounds. tftpd-hpa refuses such a request too.
+// ErrLimit says that applying the rules to a request exceeded a bound. tftpd-hpa refuses such a
+// request too.
 var ErrLimit = errors.New("remap limit reached")
 
 // ErrLabel says that a j rule jumped to a label that does not exist.
@@ -119,7 +120,9 @@ type Step struct {
 	Line int    // line of the rule in its file, from 1
 	Rule string // text of the rule
 	Name string // the name after the rule
-	Then string // what follows, if not the next rule: "end", "restart", "jump to x", "abort", "undone: no such file"
+	// Then says how the rules continue: "end", "restart", "jump to x", "abort", "undone: no such
+	// file". "" means with the next rule.
+	Then string
 }
 
 // Rules holds the rules of one file. They never change, and any goroutine may use them. The zero

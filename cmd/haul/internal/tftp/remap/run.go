@@ -35,7 +35,7 @@ type run struct {
 	q           Query
 	name        string
 	report      func(Step)
-	steps, work int // done so far
+	steps, work int // steps and matching work so far; bounded by MaxSteps and maxWork
 }
 
 // applies reports whether a rule applies to this kind of request.
@@ -92,9 +92,9 @@ func (u *run) try(i int) (next int, err error) {
 	return u.then(i, matched, m)
 }
 
-// then does the operations of rule i other than its replacement, which has already been made. The
-// argument m is the rule's match in matched, the name before the replacement. It returns the index
-// of the next rule.
+// then executes the operations of rule i. Its replacement has already been made. The argument m is
+// the rule's match in matched, the name before the replacement. It returns the index of the next
+// rule.
 func (u *run) then(i int, matched string, m []int) (next int, err error) {
 	r := &u.rules.rules[i]
 	text := ""

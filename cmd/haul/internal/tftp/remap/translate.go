@@ -12,7 +12,7 @@ import (
 const (
 	maxRepeat  = 1000 // largest number in {n}, which is Go's own bound
 	maxGroups  = 9
-	maxInARow  = 4 // most repetitions of one expression, such as the two in a{2}{3}
+	maxInARow  = 4 // largest number of repetitions of one expression in a row; a{2}{3} has two
 	specialsIn = `.^$*+?{[(|)\`
 )
 
@@ -51,13 +51,14 @@ func (t *translator) take(n int) string {
 	return s
 }
 
-// anchor writes an expression that matches an empty string and cannot be repeated.
+// anchor appends s to the output. s matches an empty string, so no repetition may follow it.
 func (t *translator) anchor(s string) {
 	t.out = append(t.out, s...)
 	t.atom = -1
 }
 
-// unit writes an expression that may be repeated.
+// unit appends s to the output. s is a complete expression, which a following *, +, ? or { may
+// repeat.
 func (t *translator) unit(s string) {
 	t.atom = len(t.out)
 	t.out = append(t.out, s...)

@@ -18,15 +18,15 @@ type Packet struct {
 	Data []byte // the UDP payload
 }
 
-// MaxDatagram is how many bytes of a datagram are recorded at most. It is the longest UDP payload
-// that an IPv4 packet carries (RFC 791 §3.1, RFC 768). The longest packet of TFTP is a DATA of
-// 65,468 bytes (RFC 2348).
+// MaxDatagram is the largest number of bytes that are recorded of one datagram. It is the longest
+// UDP payload that an IPv4 packet carries (RFC 791 §3.1, RFC 768). The longest packet of TFTP is a
+// DATA of 65,468 bytes (RFC 2348).
 const MaxDatagram = 65507
 
 // A queued packet waits to be written. Its Data is a part of its batch's data.
 type queued struct {
 	Packet
-	lost int64 // packets dropped just before it
+	lost int64 // packets dropped directly before this one
 }
 
 // A form converts packets to a format, and appends the bytes to a buffer.

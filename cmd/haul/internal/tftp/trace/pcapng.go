@@ -111,7 +111,8 @@ func openBlock(b []byte, kind uint32) (_ []byte, start int) {
 	return le.AppendUint32(b, 0), start
 }
 
-// closeBlock ends the options of a block, and the block.
+// closeBlock appends the end of the options and the block's length, and fills in the length at the
+// beginning of the block.
 func closeBlock(b []byte, start int) []byte {
 	b = le.AppendUint32(b, optEnd)
 	length := uint32(len(b) - start + 4)
@@ -136,7 +137,7 @@ func pad(b []byte, n int) []byte {
 	return append(b, "\x00\x00\x00"[:-n&3]...)
 }
 
-// appendTime appends the nanoseconds since 1970, with the upper half first.
+// appendTime appends the nanoseconds since 1970: first the upper 32 bits, then the lower.
 func appendTime(b []byte, t time.Time) []byte {
 	ns := uint64(max(t.UnixNano(), 0))
 	if t.IsZero() {
@@ -172,8 +173,8 @@ func appendDatagram(b []byte, p *Packet) []byte {
 	return b
 }
 
-// addresses returns the source and the destination of a packet. Both are IPv4 or both IPv6
-// addresses, as the peer's is.
+// addresses returns the source and the destination of a packet. Both are of the same address family
+// as the peer.
 func addresses(p *Packet) (from, to netip.AddrPort) {
 	peer, local := p.Peer.Addr().Unmap(), p.Local.Addr().Unmap()
 	unknown := netip.IPv4Unspecified()
@@ -193,7 +194,8 @@ func addresses(p *Packet) (from, to netip.AddrPort) {
 	return from, to
 }
 
-// appendIPv4 appends a header (RFC 791 §3.1). Because of MaxDatagram, the length fits.
+// appendIPv4 appends a header (RFC 791 §3.1). The total length fits into 16 bits, because no
+// datagram has more than MaxDatagram bytes.
 func appendIPv4(b []byte, from, to netip.Addr, payload int) []byte {
 	start := len(b)
 	b = append(b, 0x45, 0) // version 4, five words

@@ -272,7 +272,8 @@ func contains(names [][]byte, name []byte) bool {
 	return false
 }
 
-// isDecimal reports whether s consists only of digits, and has no more of them than an int64.
+// isDecimal reports whether s consists only of digits, and of no more digits than the largest int64
+// has.
 func isDecimal(s []byte) bool {
 	for _, c := range s {
 		if c < '0' || c > '9' {

@@ -26,8 +26,8 @@ import (
 // A Config says what to trace, and where to write it.
 type Config struct {
 	// Text and Pcap receive the two forms of the trace; a form whose writer is nil is omitted. Each
-	// Write has whole lines, or whole blocks. The tracer's goroutine calls it. The tracer does not
-	// close the writers.
+	// call of Write passes whole lines, or whole blocks, and comes from the tracer's goroutine. The
+	// tracer does not close the writers.
 	Text, Pcap io.Writer
 
 	// Only lists the peers to trace; an empty list means all. IPv4 prefixes match IPv4 peers in both
@@ -38,15 +38,15 @@ type Config struct {
 	// its line; MaxDatagram shows all. Pcap always has the whole packet.
 	HexBytes int
 
-	// Queue is how many bytes may wait to be written, where each packet counts as its length and
-	// 128 bytes more. 0 means 4 MiB. A value below the length of the longest datagram means that
-	// length. The tracer uses at most four times as much memory.
+	// Queue is how many bytes may wait to be written. Each packet counts as its length plus 128
+	// bytes. 0 means 4 MiB. A value below the length of the longest datagram means that length. The
+	// tracer uses at most four times as much memory.
 	Queue int
 }
 
 const (
-	defaultQueue = 4 << 20 // in bytes: 34 ms at 1 Gb/s, thousands of packets of any size but the largest
-	packetCost   = 128     // bytes that a queued packet counts besides its data; it needs about as much memory
+	defaultQueue = 4 << 20 // bytes: 34 ms of traffic at 1 Gb/s, or thousands of packets unless they are of the largest sizes
+	packetCost   = 128     // bytes that a queued packet counts in addition to its data: about the memory that it needs
 
 	// flushBytes is how many bytes a sink buffers while the queue is not empty. It is a large part
 	// of the bytes that a pipe takes at once.
@@ -75,15 +75,15 @@ type Tracer struct {
 	abandoned atomic.Bool // Close has given up, so the remaining packets are not written
 
 	mu     sync.Mutex
-	filled batch // the goroutine will take it next
-	lost   int64 // packets dropped since New
-	unsaid int64 // packets dropped since the last one queued
-	closed bool
-	syncs  []chan struct{} // one for each call of Sync that waits for filled
+	filled batch           // the packets that the goroutine will take next; guarded by mu
+	lost   int64           // packets dropped since New; guarded by mu
+	unsaid int64           // packets dropped since the last packet was queued; guarded by mu
+	closed bool            // Close was called; guarded by mu
+	syncs  []chan struct{} // one for each call of Sync that waits for filled to be written; guarded by mu
 
 	// The goroutine owns the fields below, until done is closed.
 	taken   batch
-	writing []chan struct{} // one for each call of Sync that waits for taken
+	writing []chan struct{} // one for each call of Sync that waits for taken to be written
 	sinks   []*sink
 }
 
