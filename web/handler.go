@@ -32,7 +32,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter reads the name, checks the login and finds the account.
+// enter reads the name from the request's target, checks the login and finds the account.
 func (x *exchange) enter() error {
 	name, dir, err := nameOf(x.r.URL)
 	if loader, ok := loaderName(x.r.URL.Path); ok && err == errDoubleSlash && x.reads() {
@@ -85,7 +85,7 @@ func (x *exchange) account(v Visitor) error {
 	return nil
 }
 
-// enterRate finds the rate that the request shares with others of its user or source.
+// enterRate finds the rate that the request shares with other requests of the same user or source.
 func (x *exchange) enterRate() {
 	from := sourceOf(x.Peer.Addr())
 	switch {
@@ -98,9 +98,9 @@ func (x *exchange) enterRate() {
 	}
 }
 
-// crossOrigin detects requests that a page of another site makes a browser send in order to change
-// something. Browsers ask before they send a PUT or a DELETE for such a page, and no answer here
-// allows it; this check is for browsers that do not ask.
+// crossOrigin detects requests to change something that a browser sends on behalf of a page of
+// another site. Before a PUT or a DELETE, browsers ask the server whether the page may send it, and
+// no answer here allows that; this check is for browsers that do not ask.
 var crossOrigin http.CrossOriginProtection
 
 func (x *exchange) serve() {
@@ -143,8 +143,9 @@ func (x *exchange) serve() {
 	}
 }
 
-// takeOpening ensures that there are descriptors left for the request. The request closes its files
-// before end.
+// takeOpening counts the request among those that may have files open, so that enough descriptors
+// remain. Its error is ErrManyOpen. The method end undoes it, after the request has closed its
+// files.
 func (x *exchange) takeOpening() error {
 	from := sourceOf(x.Peer.Addr())
 	if !x.h.state.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {

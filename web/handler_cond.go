@@ -13,12 +13,12 @@ import (
 )
 
 // settling is how long a file must be unchanged before its validators are strong. Until then it may
-// change again without a visible change of its times: the kernel's clock for them ticks every 4 ms
-// or so, some file systems keep whole seconds, and FAT keeps even seconds only.
+// change again and keep the same times: the kernel's clock for file times ticks every 4 ms or so,
+// some file systems store whole seconds, and FAT stores only even seconds.
 const settling = 2 * time.Second
 
-// tagBytes is how many bytes of a hash make an entity tag: enough that no two versions of a file
-// ever have the same tag.
+// tagBytes is how many bytes of a hash an entity tag contains: enough that no two versions of a
+// file ever have the same tag.
 const tagBytes = 12
 
 // validators distinguish the versions of a file (RFC 9110 §8.8).
@@ -33,7 +33,7 @@ type validators struct {
 // precondition evaluates the conditions of a request in the order of RFC 9110 §13.2.2. It returns
 // 412 or 304 if that is the answer, and 0 if the request is to be carried out. An If-Modified-Since
 // that lies in the future is ignored like an invalid one (§13.1.3), because no server has sent it.
-// Otherwise a client whose date came from a clock that was ahead would see no change until that
+// Otherwise a client that took the date from a clock that was ahead would see no change until that
 // date.
 func (v validators) precondition(method string, h http.Header, now time.Time) int {
 	reads := method == http.MethodGet || method == http.MethodHead
@@ -57,13 +57,14 @@ func (v validators) precondition(method string, h http.Header, now time.Time) in
 	return 0
 }
 
-// conditional reports whether a request has conditions that matter to methods other than GET.
+// conditional reports whether a request has conditions that also apply to methods other than GET
+// and HEAD.
 func conditional(h http.Header) bool {
 	return len(h["If-Match"]) > 0 || len(h["If-None-Match"]) > 0 || len(h["If-Unmodified-Since"]) > 0
 }
 
-// date returns the value of a field that is a date. It returns false if the field is missing or
-// invalid; then it is to be ignored (RFC 9110 §13.1.3).
+// date returns the value of a header field that is a date. It returns false if the field is
+// missing, or is invalid and must be ignored (RFC 9110 §13.1.3).
 func date(h http.Header, key string) (time.Time, bool) {
 	values := h[key]
 	if len(values) != 1 {
@@ -73,7 +74,7 @@ func date(h http.Header, key string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// matches reports whether one of a list of entity tags is v's. Strong comparison accepts no weak
+// matches reports whether v's entity tag is in a list of tags. Strong comparison accepts no weak
 // tags; weak comparison ignores whether tags are weak (RFC 9110 §8.8.3.2). "*" matches any existing
 // version. The rest of a field after an invalid tag is ignored.
 func (v validators) matches(fields []string, strong bool) bool {
@@ -141,7 +142,7 @@ func (v validators) inRange(h http.Header) bool {
 	if strings.HasPrefix(s, `"`) {
 		return v.strong && s == v.etag
 	}
-	t, err := http.ParseTime(s) // a weak entity tag is an error here, too
+	t, err := http.ParseTime(s) // this also fails for a weak entity tag
 	return err == nil && v.strong && !v.modified.IsZero() && t.Equal(v.modified)
 }
 
@@ -150,8 +151,8 @@ func (v validators) inRange(h http.Header) bool {
 type representation struct {
 	file     store.File
 	size     int64
-	modified time.Time // the file's own time
-	coding   string    // its content coding, or ""
+	modified time.Time // the file's modification time, not rounded
+	coding   string    // its content coding; "" if it has none
 	validators
 }
 
@@ -168,12 +169,13 @@ func describe(f store.File, coding string, now time.Time) (representation, error
 
 // validatorsOf returns the validators of a file.
 //
-// An entity tag is strong if it changes whenever the content does (RFC 9110 §8.8.1). The system's
-// record of an open file is good enough for that, since no program can set the time of change. In a
-// store without such a record, the size and the time of modification are used. They are strong if
-// the time is finer than a second, because then only a copy that keeps both the size and the
-// nanoseconds has the same tag. In both cases, the tag of a file that has only just changed is not
-// strong. A version that another server provides is always strong.
+// An entity tag is strong if it changes whenever the content does (RFC 9110 §8.8.1). The operating
+// system's record of an open file ([store.Identity]) is good enough for that, because no program
+// can set the time of change. If the store has no such record, the tag depends on the size and the
+// time of modification. It is strong if the time is finer than a second, because then only a copy
+// that keeps both the size and the nanoseconds has the same tag. In both cases, the tag of a file
+// that has only just changed is not strong. A version that another server provides is always
+// strong.
 func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) validators {
 	modified := fi.ModTime()
 	changed, systemTime := modified, time.Time{}
@@ -194,7 +196,7 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 		if changed.Before(modified) {
 			changed = modified
 		}
-	case version != "": // the upstream has decided how strong it is
+	case version != "": // a store returns a version only if the upstream distinguishes all versions
 		sum = sha256.Sum256([]byte(version))
 		changed, strong = time.Time{}, true
 	case modified.IsZero():
@@ -205,7 +207,7 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 	}
 	v := validators{exists: true, strong: strong && now.Sub(changed) >= settling, changed: systemTime}
 	v.etag = tagOf(sum, coding, v.strong)
-	if !modified.IsZero() && modified.Unix() != 0 { // stores give these values for an unknown time
+	if !modified.IsZero() && modified.Unix() != 0 { // stores return these values if they do not know the time
 		v.modified = modified
 		if v.modified.After(now) { // RFC 9110 §8.8.2.1
 			v.modified = now
@@ -231,8 +233,8 @@ func tagOf(sum [sha256.Size]byte, coding string, strong bool) string {
 }
 
 // olderThan reports whether p is older than another representation, by modification time or by time
-// of change. A new version often has the time of its source (cp -p, rsync -a), which may be before
-// the variant's.
+// of change. The modification time is not enough: a new version of a file often has the time of its
+// source (cp -p, rsync -a), which may be before the variant's.
 func (p representation) olderThan(other representation) bool {
 	return p.modified.Before(other.modified) ||
 		!p.changed.IsZero() && !other.changed.IsZero() && p.changed.Before(other.changed)

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A failure is an error with its own status. Its text is sent to the peer.
+// A failure is an error with its own HTTP status. Its text is sent to the peer.
 type failure struct {
 	status int
 	text   string
@@ -66,8 +66,8 @@ var (
 
 // Reasons why a file was not transferred whole, besides errors of its store and of the connection.
 var (
-	// ErrShrunk means that a file became shorter while it was sent. The peer sees the connection
-	// end.
+	// ErrShrunk means that a file became shorter while it was sent. The connection is then closed,
+	// so that the peer notices.
 	ErrShrunk = errors.New("the file became shorter while it was sent")
 
 	// ErrCutOff means that an upload ended before its size was reached, most often because the
@@ -85,18 +85,19 @@ var (
 	// an index, or for a name that ends in a slash and is not a directory.
 	ErrNotListed error = &failure{http.StatusNotFound, "there is no such page, and directories are not listed here"}
 
-	// ErrShutdown means that the server ended before the request did: the cause of the request's
-	// context is [http.ErrServerClosed].
+	// ErrShutdown means that the server was shut down before the request was over: the cause of the
+	// request's context is [http.ErrServerClosed].
 	ErrShutdown error = &failure{http.StatusServiceUnavailable, "server is shutting down"}
 
-	// ErrLoginEnded means that [Account.Life] ended before the request did.
+	// ErrLoginEnded means that [Account.Life] ended before the request was over.
 	ErrLoginEnded error = &failure{http.StatusUnauthorized, "the login has ended"}
 
 	errPanic = errors.New("the store panicked")
 )
 
-// statusOf returns the status and the text that answer err. The text is always one of a fixed set:
-// the text of an error may contain paths of this machine, which clients must not see.
+// statusOf returns the status and the text that answer err. The text is one of a fixed set, or the
+// text that an error has for clients. Other text of an error is not sent, because it may contain
+// paths of this machine, which clients must not see.
 //
 // If several cases match, the first one applies: for example, ErrNotRegular is an ErrPermission
 // too.

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxAgent and maxLogged bound the bytes of a client's text that are logged; it may contain
-	// anything.
+	// maxAgent and maxLogged bound the text of a client that is logged, in bytes: the User-Agent,
+	// and the method, target and ranges. Such text may contain anything.
 	maxAgent  = 200
 	maxLogged = 200
 )
@@ -44,14 +44,14 @@ type exchange struct {
 
 	acct     *Account
 	endLife  func()     // undoes endWith; nil if that was not called
-	payer    payer      // the key of throttle
+	payer    payer      // the key of throttle in handlerState.payers
 	throttle *rate.Pair // nil if neither the account nor the source has a rate
 	opened   bool       // the request is counted in handlerState.open, under source
 	source   netip.Addr
-	name     string // in the store; "" if the target is not a valid name
+	name     string // the name in the store; "" if the target is not a valid name
 	dir      bool   // the target ends in a slash
 
-	values [maxFields]string // of header fields; separate slices would each need an allocation
+	values [maxFields]string // the values of header fields: a slice for each would need an allocation
 	used   int
 }
 
@@ -66,16 +66,17 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.Agent = cut(r.UserAgent(), maxAgent)
 	x.Size = -1
 	if r.ContentLength != 0 {
-		// net/http reads the rest of the content before it answers, and a peer may never send it.
+		// This needs a deadline: net/http reads the rest of the content before it answers, and a
+		// peer may never send it.
 		x.readBy(x.Began.Add(h.stall()))
 	}
 	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
-		// The request may also have had a Content-Length, which net/http does not report. A server
-		// must close the connection then (RFC 9112 §6.1): a proxy may disagree about where the next
-		// request begins.
+		// The request may also have had a Content-Length, which net/http does not report. In that
+		// case a server must close the connection (RFC 9112 §6.1), because a proxy may disagree
+		// about where the next request begins.
 		x.set("Connection", "close")
 	}
-	x.set("X-Content-Type-Options", "nosniff") // a file's type follows from its name alone, as users may have uploaded it
+	x.set("X-Content-Type-Options", "nosniff") // users may have uploaded the file, so only its name decides its type
 	return x
 }
 
@@ -91,7 +92,7 @@ func (x *exchange) endWith(life context.Context) {
 	})
 	x.endLife = func() {
 		if !stop() {
-			<-cut // the connection may serve the next request afterwards
+			<-cut // cutOff must be over before the connection serves its next request
 		}
 		cancel(nil)
 	}
@@ -104,7 +105,8 @@ func (x *exchange) cutOff() {
 	_ = c.SetWriteDeadline(past)
 }
 
-// end closes and counts the request. It is deferred, so that it also runs when a store panics.
+// end releases what the request holds, counts it and calls Handler.Ended. It is deferred, so that
+// it also runs when a store panics.
 func (x *exchange) end() {
 	if x.endLife != nil {
 		x.endLife()
@@ -144,7 +146,7 @@ func (x *exchange) end() {
 	}
 }
 
-// started calls the hook for a file that is about to be sent or received.
+// started calls Handler.Started, because a file is about to be sent or received.
 func (x *exchange) started() {
 	if x.h.Started != nil {
 		x.h.Started(&x.Exchange)
@@ -153,7 +155,7 @@ func (x *exchange) started() {
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
 
-// set sets a header field of the answer. The key is in its canonical form.
+// set sets a header field of the answer. The key must be in its canonical form.
 func (x *exchange) set(key, value string) {
 	if x.used == len(x.values) {
 		x.w.Header()[key] = []string{value}
@@ -184,14 +186,16 @@ func (x *exchange) writeHeader(status int) {
 	x.w.WriteHeader(status)
 }
 
-// patient sets the write deadline: the peer has the stall timeout to receive what is written next,
-// and this side has the additional time ours.
+// patient sets the deadline for the next write: the time `ours`, which this side needs, plus the
+// stall timeout, in which the peer has to receive the data.
 //
-// The deadline is never removed here: net/http sends the end of an answer after the handler has
-// returned, and then removes it itself, or the stream has ended. A deadline is not set before there
-// is something to write, because over HTTP/2 it ends the request even if nothing is written.
+// The deadline is never removed here. net/http sends the last bytes of an answer after the handler
+// has returned. Afterwards it removes the deadline itself or, over HTTP/2, the stream is over. No
+// deadline is set before there is something to write: over HTTP/2, a deadline that passes ends the
+// request even if nothing is being written.
 func (x *exchange) patient(ours time.Duration) {
-	// A ResponseWriter without deadlines has its own way to end requests that hang.
+	// If this fails, the ResponseWriter supports no deadlines, and has its own way to end requests
+	// that hang.
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(ours + x.h.stall()))
 	x.staysCut()
 }
@@ -202,15 +206,16 @@ func (x *exchange) readBy(deadline time.Time) {
 	x.staysCut()
 }
 
-// staysCut cuts the request off again if a deadline was set after cutOff.
+// staysCut calls cutOff again if the login has ended: the deadline that the caller has just set has
+// undone the first call.
 func (x *exchange) staysCut() {
 	if x.endLife != nil && errors.Is(x.ended(), ErrLoginEnded) {
 		x.cutOff()
 	}
 }
 
-// pause waits while an answer is sent, unless the request ends first. The wait does not count
-// against the peer's deadline.
+// pause waits for d between two writes of an answer, unless the request ends first. It also extends
+// the write deadline by d, so that the peer does not lose this time.
 func (x *exchange) pause(d time.Duration) error {
 	if d > 0 {
 		x.patient(d)
@@ -251,8 +256,8 @@ func (x *exchange) take(way func(*rate.Pair) *rate.Bucket, now time.Time, n int6
 	return wait
 }
 
-// waitForRate waits until the rate has room again. Small files are charged after they are sent;
-// without this wait, a client that reconnects for each file would never be limited.
+// waitForRate waits until the rates let more bytes through. Small files are charged after they are
+// sent; without this wait, a client that reconnects for each file would never be limited.
 func (x *exchange) waitForRate() error {
 	way := toClient
 	switch x.r.Method {
@@ -293,18 +298,19 @@ func (x *exchange) reply(status int, text string) {
 	x.set("Content-Length", itoa(int64(len(text)+1)))
 	x.writeHeader(status)
 	if !x.bodiless() {
-		_, _ = io.WriteString(x.w, text+"\n") // on failure the client does not get the text
+		_, _ = io.WriteString(x.w, text+"\n") // if this fails, the connection is lost, and the client does not get the text
 	}
 }
 
-// retryAfter is how many seconds a client should wait when the server is busy, and settleAfter when
-// a file has just changed: after that time, another change would show.
+// retryAfter is how many seconds a client should wait before it tries again if the server is busy,
+// and settleAfter if a file has just changed: after that time, another change would show in the
+// file's time.
 const (
 	retryAfter  = 1
 	settleAfter = 2
 )
 
-// fail answers with an error. Nothing else may have been sent.
+// fail answers with an error. Nothing of another answer may have been sent before.
 func (x *exchange) fail(err error) {
 	why := x.ended()
 	switch canceled := errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled); {
@@ -339,8 +345,8 @@ func (x *exchange) ended() error {
 	return nil
 }
 
-// abort ends a request whose answer has begun, so that the client does not take the part it has
-// received for the whole.
+// abort cuts off an answer that has begun, so that the client does not take the received part for
+// the whole. It does so by a panic that net/http recovers.
 func (x *exchange) abort(err error) {
 	x.Err = err
 	panic(http.ErrAbortHandler)

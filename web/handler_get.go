@@ -31,14 +31,16 @@ func (x *exchange) get() {
 }
 
 // directoryWithoutSlash redirects a request for a directory to the name with a slash, so that
-// relative links work. A directory that shows nothing is answered as missing.
+// relative links work. If the directory has neither a listing nor an index, the answer is that it
+// does not exist.
 func (x *exchange) directoryWithoutSlash() {
 	if !x.h.Listing && !x.hasIndex() {
 		x.fail(fs.ErrNotExist)
 		return
 	}
 	// The location is relative, because a handler in front of this one may have removed a prefix of
-	// the path. It has the last element only, because the path might begin with two slashes.
+	// the path. It has only the last element, because a path that begins with two slashes would
+	// name another host.
 	to := url.URL{Path: path.Base(x.name) + "/", RawQuery: x.r.URL.RawQuery}
 	x.set("Location", to.String())
 	x.reply(http.StatusMovedPermanently, "it is a directory: its name ends in a slash")
@@ -52,8 +54,8 @@ func (x *exchange) hasIndex() bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// directory answers with a directory's index, unless the client wants the entries, or with a list
-// of them.
+// directory answers with the directory's index. If the directory has no index, or the client wants
+// the entries, it answers with a list of these.
 func (x *exchange) directory() {
 	var how listingQuery
 	if x.h.Listing {

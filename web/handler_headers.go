@@ -7,7 +7,7 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// cut returns the beginning of a text, at most most bytes.
+// cut returns the first bytes of s, at most `most` of them.
 func cut(s string, most int) string { return s[:min(len(s), most)] }
 
 // digits reads a number that consists of digits only. A number that is too large becomes
@@ -20,9 +20,9 @@ func digits(s string) (n int64, ok bool) {
 	return int64(most), true
 }
 
-// quality returns the weight that a client gives to name, in thousandths, according to its Accept
-// or Accept-Encoding (RFC 9110 §12.4.2), and whether the field has the name itself rather than a
-// wildcard. A name that does not occur has weight 0.
+// quality returns the weight of name in the fields of an Accept or Accept-Encoding (RFC 9110
+// §12.4.2), in thousandths, and whether they contain the name itself rather than a wildcard. A name
+// that does not occur has weight 0.
 func quality(fields []string, name string) (q int, named bool) {
 	wildcard := 0
 	for _, field := range fields {
@@ -43,7 +43,8 @@ func quality(fields []string, name string) (q int, named bool) {
 	return q, named
 }
 
-// weight reads the weight among the parameters of a list's element. An invalid weight counts as 0.
+// weight returns the weight in the parameters of a list's element, in thousandths. A missing weight
+// counts as 1000, and an invalid one as 0.
 func weight(params string) int {
 	for p := range strings.SplitSeq(params, ";") {
 		key, value, ok := strings.Cut(strings.Trim(p, " \t"), "=")

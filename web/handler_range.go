@@ -60,7 +60,7 @@ func requestedRanges(s string, size int64) (ranges []byteRange, ok bool) {
 	for spec := range strings.SplitSeq(set, ",") {
 		spec = strings.Trim(spec, " \t")
 		if spec == "" {
-			continue // RFC 9110 §5.6.1.2
+			continue // empty elements are ignored: RFC 9110 §5.6.1.2
 		}
 		if asked++; asked > maxRanges {
 			return nil, false
@@ -89,7 +89,7 @@ func requestedRanges(s string, size int64) (ranges []byteRange, ok bool) {
 }
 
 // multipart sends several ranges (RFC 9110 §14.6). It computes the length in advance, so that the
-// answer is not chunked, as for a whole file.
+// answer has a Content-Length and is not chunked.
 func (x delivery) multipart(p representation, mediaType string, ranges []byteRange) {
 	boundary := rand.Text()
 	heads := make([]string, len(ranges))

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// smallBody is the largest content that is sent by one read and one write, in bytes: below
-	// that, the kernel's copy saves nothing.
+	// smallBody is the largest content that is sent by one read and one write, in bytes. For so few
+	// bytes, letting the kernel copy them (sendfile) saves nothing.
 	smallBody = 16 << 10
 
 	// copyBytes is the size of the buffers for content that the kernel does not send by itself:
@@ -21,8 +21,8 @@ const (
 	// does not send: if it comes from another machine, reading more may take another round trip.
 	firstPiece = 8 << 10
 
-	// A file is sent in steps. Each has Handler.Stall as its timeout, and its bytes are counted
-	// when it ends. The size of a step is adapted so that the client receives it in one to four
+	// A file is sent in steps. Each step has Handler.Stall as its timeout, and its bytes are
+	// counted after it. The size of a step is adapted so that the client receives it in one to four
 	// seconds.
 	firstStep = 64 << 10
 	minStep   = 16 << 10
@@ -66,7 +66,7 @@ func (x delivery) send(f store.File, off, n int64) error {
 // A sendBuffer is a buffer for bytes that the kernel does not send. It is allocated on first use.
 type sendBuffer struct {
 	b    *[copyBytes]byte
-	full bool // all of it may be used
+	full bool // use all of b, and not only firstPiece bytes
 }
 
 func (s *sendBuffer) piece() []byte {
@@ -105,7 +105,8 @@ func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.Reade
 	return moved, err
 }
 
-// sendSmall sends content that fits into one read, with the write deadline that the header has set.
+// sendSmall sends content that fits into one read. It uses the write deadline that writeHeader has
+// set.
 func (x delivery) sendSmall(f store.File, off int64, n int) error {
 	if n == 0 {
 		return nil
@@ -120,7 +121,7 @@ func (x delivery) sendSmall(f store.File, off int64, n int) error {
 	case sent < int64(n):
 		return ErrShrunk
 	}
-	_ = x.pause(wait) // all bytes are written already
+	_ = x.pause(wait) // an error does not matter, because all bytes are written already
 	return nil
 }
 
@@ -147,7 +148,7 @@ func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, 
 	return moved, nil
 }
 
-// inSteps moves n bytes by calls of move, and sets a deadline for each.
+// inSteps moves n bytes by calls of move, and sets a deadline for each call.
 func (x delivery) inSteps(n int64, move func(n int64) (int64, error)) error {
 	step, most := int64(firstStep), int64(maxStep)
 	if r := x.slowest(); r > 0 {
@@ -170,7 +171,7 @@ func (x delivery) inSteps(n int64, move func(n int64) (int64, error)) error {
 		}
 		switch took := time.Since(began); {
 		case took < quickStep:
-			step = min(2*step, most, sent) // at most as much as was sent before, so that chunks of the cache are sent whole
+			step = min(2*step, most, sent) // a step begins at a multiple of its size, so that chunks of the cache are sent whole
 		case took > slowStep:
 			step = max(step/2, minStep)
 		}

@@ -9,16 +9,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxPath is the largest accepted size of a decoded path, in bytes: as many as a store accepts for
-// a name.
+// maxPath is the largest accepted size of a decoded path, in bytes. It equals the limit of stores
+// for a name.
 const maxPath = 4096
 
 // nameOf returns the name in a store for the target of a request, and whether the path ends in a
 // slash, as that of a directory does. The root is ".".
 //
-// Each name has one path, decoded. A proxy in front may have rules for paths, and a second path of
-// the same file would bypass them. So dot segments, backslashes and %2F are refused. For two
-// slashes in a row the error is errDoubleSlash.
+// Each name has exactly one decoded path. A proxy in front may have rules for paths, and a second
+// path to the same file would bypass them. So dot segments, backslashes and %2F are refused. For
+// two slashes in a row the error is errDoubleSlash.
 func nameOf(u *url.URL) (name string, dir bool, err error) {
 	p := u.Path
 	switch {
@@ -69,8 +69,8 @@ func hasDots(p string) bool {
 	return false
 }
 
-// redirectSlashes redirects a client that writes two slashes in a row, as joining a base URL and a
-// path often does, to the path with one.
+// redirectSlashes redirects from a path with two slashes in a row to the path with one. Clients
+// that join a base URL and a path often write two.
 func (x *exchange) redirectSlashes() {
 	p := x.r.URL.Path
 	first := strings.Index(p, "//")

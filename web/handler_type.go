@@ -4,8 +4,8 @@ import "strings"
 
 const octets = "application/octet-stream"
 
-// types are the media types of files, by extension. The table is our own, because the systems'
-// tables differ from machine to machine, and some take an initrd for text.
+// types are the media types of files, by extension. The package has its own table, because the
+// tables of operating systems differ from machine to machine, and some take an initrd for text.
 //
 // Boot files are octet-stream: UEFI HTTP boot then uses the extension (.efi, .iso, .img), and iPXE
 // and GRUB do not care. Extensions that are not listed are octet-stream too. Types are never

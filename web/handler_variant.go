@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A coding is a content coding, and the extension of variants that have it.
+// A coding is a content coding, and the extension of files that are compressed with it.
 type coding struct{ name, ext string }
 
 // codings are the supported codings, the densest first. zstd is defined in RFC 8878.
@@ -46,7 +46,7 @@ func (x delivery) variant(name string, of representation) (representation, bool)
 		}
 		f, err := x.acct.Store.Open(x.ctx(), name+c.ext)
 		if err != nil {
-			continue // the file itself remains
+			continue // without this variant, the client gets another one or the file itself
 		}
 		p, err := describe(f, c.name, x.Began)
 		if err != nil || p.olderThan(of) || ranged && !p.named(x.r.Header) {
