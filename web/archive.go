@@ -18,11 +18,11 @@ import (
 
 // Bounds of an archive.
 const (
-	maxArchived     = 1 << 20 // entries; the same number as maxListed
-	maxArchiveDepth = 128     // directories below the first one
+	maxArchived     = 1 << 20 // entries in all; the same number as maxListed
+	maxArchiveDepth = 128     // levels of directories below the first one
 
-	// An entry of a zip stays in memory until the end. It counts as zipListed entries of a listing,
-	// and one more for each zipNameBytes of its name.
+	// An entry of a zip stays in memory until the archive is complete. It counts as zipListed
+	// entries of a listing, and one more for each zipNameBytes of its name.
 	zipListed    = 4
 	zipNameBytes = 64
 )
@@ -42,7 +42,7 @@ type archiving struct {
 	out   archiver
 	buf   *[copyBytes]byte
 	n     int // entries so far
-	held  int // entries of listings and of zips that are in memory
+	held  int // how many of the entries in handlerState.listed are counted for this archive
 	asZip bool
 }
 
@@ -120,7 +120,7 @@ func (a *archiving) write(list []entry) error {
 		root = entryOf("", fi)
 	}
 	if err := a.directory(a.x.name, a.x.archiveName()+"/", root, list, 0); err != nil {
-		return err // without the end of the archive, so that no program takes it for whole
+		return err // the end of the archive is not written, so that no program takes it for complete
 	}
 	if err := a.out.Close(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (a *archiving) write(list []entry) error {
 	return w.Flush()
 }
 
-// list returns the entries of a directory, and counts them as listed.
+// list returns the entries of a directory, which are counted in handlerState.listed and in held.
 func (a *archiving) list(name string) ([]entry, error) {
 	list, err := a.x.entries(name)
 	a.held += len(list)
@@ -140,8 +140,8 @@ func (a *archiving) release(n int) {
 	a.x.h.state.listed.give(n)
 }
 
-// directory writes a directory. Its files come first, because then only the names of the
-// subdirectories need to stay in memory.
+// directory writes a directory and everything below it. It writes the files first, because
+// afterwards only the entries of the subdirectories need to stay in memory.
 func (a *archiving) directory(name, as string, dir entry, list []entry, depth int) error {
 	if depth > maxArchiveDepth {
 		return errDeepArchive
@@ -228,7 +228,7 @@ func (a *archiving) add(as string, e entry, size int64) (io.Writer, error) {
 	}
 	mode := e.mode
 	switch {
-	case mode != 0: // a store may have no permissions
+	case mode != 0: // 0 means that the store has no permissions
 	case e.dir:
 		mode = 0o755
 	default:

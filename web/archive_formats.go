@@ -35,7 +35,7 @@ func newZip(w io.Writer) archiver {
 }
 
 func (z zipArchive) add(name string, mode fs.FileMode, modified time.Time, _ int64) (io.Writer, error) {
-	switch { // the range of a zip's dates
+	switch { // keep within the dates of the zip format
 	case modified.Year() < 1980:
 		modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	case modified.Year() > 2100:

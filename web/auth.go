@@ -15,7 +15,7 @@ import (
 // login authenticates the request.
 func (x *exchange) login() (*users.Login, error) {
 	if !x.TLS && !x.h.PlainPasswords {
-		return nil, errPlain // without a challenge, or the browser would send a password
+		return nil, errPlain // there is no challenge, because it would make a browser send a password
 	}
 	name, password, ok := x.r.BasicAuth()
 	if !ok {
@@ -35,13 +35,13 @@ func (x *exchange) login() (*users.Login, error) {
 	return l, err
 }
 
-// challenge asks for a name and a password (RFC 7617). It returns err.
+// challenge makes the answer ask for a name and a password (RFC 7617), and returns err.
 func (x *exchange) challenge(err error) error {
 	x.set("Www-Authenticate", `Basic realm="`+cmp.Or(x.h.Realm, defaultRealm)+`", charset="UTF-8"`)
 	return err
 }
 
-// audit counts and reports a password that was checked.
+// audit counts a check of a password, and reports it to Handler.Audit.
 func (h *Handler) audit(name string, from netip.Addr, err error) {
 	e := users.Event{User: cut(name, maxUser), Peer: from, Method: "password"}
 	refusal, wrong := errors.AsType[*users.Refusal](err)
@@ -61,5 +61,5 @@ func (h *Handler) audit(name string, from netip.Addr, err error) {
 	}
 }
 
-// maxUser bounds the bytes of a user's name that are logged; the name may contain anything.
+// maxUser is how many bytes of a user's name are logged at most; the name may contain anything.
 const maxUser = 64

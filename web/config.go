@@ -35,7 +35,7 @@ const (
 // Access says what requests may do with the files.
 type Access uint8
 
-// The kinds of access.
+// The kinds of access. OPTIONS is allowed with each of them.
 const (
 	AccessRead       Access = iota // GET and HEAD
 	AccessCreate                   // also PUT of new names
@@ -86,13 +86,13 @@ type Handler struct {
 
 	Exempt []netip.Prefix // addresses that are never refused for wrong passwords
 
-	// Listing shows the entries of directories, if the store can list them: as
-	// HTML, or as JSON to a client that prefers that by Accept or asks with "?json".
+	// Listing shows the entries of directories, if the store can list them. The list is in HTML, or
+	// in JSON if the client's Accept prefers that or the query has "json".
 	Listing bool
 
 	// Index is the name of the file that is served for a directory, such as "index.html"; "" means
-	// none. With Listing, a client that asks for JSON, or has "list" in the query, still gets the
-	// listing.
+	// that there is no index. With Listing, a client that asks for JSON, or has "list" in the
+	// query, still gets the listing.
 	Index string
 
 	// Precompressed sends name.br, name.zst or name.gz instead of name to clients that prefer that
@@ -113,8 +113,8 @@ type Handler struct {
 	// means no limit.
 	RatePerSource int64
 
-	// These hooks, if set, run on the goroutine of the request, so a hook that takes longer should
-	// start another goroutine. All calls about one request get the same *Exchange.
+	// These hooks, if set, run on the goroutine of the request, so a slow hook should start another
+	// goroutine. All calls about one request get the same *Exchange.
 	Started func(*Exchange)   // a file is about to be sent or received
 	Ended   func(*Exchange)   // a request of any kind is over
 	Audit   func(users.Event) // a password was checked
@@ -147,7 +147,7 @@ type Visitor struct {
 	Login *users.Login // the verified login; nil if none is needed
 }
 
-// An Account says which files a request gets, and with which rights.
+// An Account says which files a request may use, and with which rights.
 type Account struct {
 	// User names the account. Its requests share the Rate and can resume each other's uploads. If
 	// it is empty, the account belongs to no particular user.
@@ -157,14 +157,14 @@ type Account struct {
 	Rate   int64  // bytes a second in each direction; 0 means no limit
 	Close  func() // called when the request is over, if set
 
-	// Life, if set, ends the request when it ends; its cause is the reason. The connection is cut,
-	// and an upload is treated like any other that is cut off.
+	// Life, if set, is a context that ends the request when it is cancelled; its cause is the
+	// reason. The connection is cut, and an upload is treated like any other that is cut off.
 	Life context.Context
 }
 
 func (h *Handler) stall() time.Duration { return cmp.Or(h.Stall, DefaultStall) }
 
-// counts are the Counters.
+// counts holds the numbers that Handler.Counters returns.
 type counts struct {
 	active, requests, refused, failed, logins, failures, sent, received atomic.Int64
 }
@@ -172,8 +172,8 @@ type counts struct {
 // listedEntries counts the entries of listings that are in memory.
 type listedEntries struct{ n atomic.Int64 }
 
-// An Exchange describes one request to the hooks of a [Handler]. The fields below Value are set at
-// the end; Status, Size and Range are set before a file is sent.
+// An Exchange describes one request to the hooks of a [Handler]. The fields below Value are set
+// when the request is over, except that Status, Size and Range are set before a file is sent.
 type Exchange struct {
 	Peer   netip.AddrPort // not valid if unknown
 	Local  net.Addr       // nil if unknown
@@ -195,8 +195,8 @@ type Exchange struct {
 	Err      error  // why the request failed, or why the file was not transferred whole
 	Duration time.Duration
 
-	// Published is the file of an upload; nil if it was not published, or the store does not know:
-	// see [store.Create].
+	// Published describes the file of an upload; nil if it was not published, or if the store does
+	// not describe it: see [store.Create].
 	Published *store.Published
 
 	sent, received atomic.Int64
@@ -208,7 +208,7 @@ func (e *Exchange) Sent() int64 { return e.sent.Load() }
 // Received returns how many bytes of the upload have been received so far.
 func (e *Exchange) Received() int64 { return e.received.Load() }
 
-// Counters holds the figures of a handler.
+// Counters holds the figures of a handler. All of them except Active only grow.
 type Counters struct {
 	Active   int64 // requests under way
 	Requests int64 // requests that have ended

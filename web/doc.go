@@ -12,8 +12,9 @@
 //
 // Files always have a Content-Length and are never sent in chunks, so that firmware which boots
 // over HTTP can load them. Range and conditional requests work. Over plain TCP, files go from the
-// page cache to the socket without a copy (sendfile), if the store has files of the system and the
-// [http.ResponseWriter] is the server's own. A wrapper around it should pass on its ReadFrom.
+// page cache to the socket without a copy (sendfile), if the store's files are files of the
+// operating system and the [http.ResponseWriter] is the server's own. A wrapper around the
+// ResponseWriter should pass on its method ReadFrom.
 //
 // A name that leads out of the store is refused, however it is written. Package
 // [github.com/haul-project/haul/web/webclient] is the client.
@@ -29,11 +30,11 @@
 // # Users
 //
 // With [Handler.Users], requests need a name and a password (RFC 7617). Passwords are accepted over
-// TLS only, unless the program sets PlainPasswords. [Handler.Account] then decides what a user
-// gets.
+// TLS only, unless the program sets PlainPasswords. [Handler.Account] then decides which files a
+// user may use, and how.
 //
 // # Stability
 //
 // Before version 1, a release may change names of this package, and the changelog says so. The
-// answers that a client gets follow the RFCs, and do not depend on that.
+// answers to clients follow the RFCs, and such a change does not affect them.
 package web

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxAbove is the largest depth of a directory whose links to directories are listed. To list
-	// them, each directory above it must be examined.
+	// maxAbove is the largest depth of a directory in which links to directories are listed. Before
+	// such a link is listed, it is compared with each directory above.
 	maxAbove = 128
 
 	listingBatch = 256 // entries read at a time
@@ -93,16 +93,16 @@ func (x directoryList) isDirectory() error {
 
 // A gathering holds the entries of a directory while they are read.
 type gathering struct {
-	name  string // the directory
+	name  string // the name of the directory
 	list  []entry
 	above []fs.FileInfo // the directory and its parents; nil until needed
 }
 
-// entries returns the entries of a directory, in no order. It leaves out entries that no client
-// could get: entries that are neither files nor directories, links that are dangling or lead out,
-// and names that no path can express. It also leaves out links to a directory above them: a client
-// that follows all links would never finish. All returned entries, with or without an error, count
-// as listed.
+// entries returns the entries of a directory, in no particular order. It leaves out entries that no
+// client could get: entries that are neither files nor directories, links that are dangling or lead
+// out of the store, and names that no path can express. It also leaves out links to a directory
+// above them: a client that follows all links would never finish. All returned entries are counted
+// in handlerState.listed, even if there is an error, and the caller has to release them.
 func (x directoryList) entries(name string) (list []entry, err error) {
 	g := &gathering{name: name}
 	switch can := store.CapabilitiesOf(x.acct.Store); {
@@ -188,7 +188,7 @@ func (x directoryList) isAbove(g *gathering, dir fs.FileInfo) bool {
 		return true
 	}
 	if g.above == nil {
-		g.above = []fs.FileInfo{} // only once, even if nothing is found
+		g.above = []fs.FileInfo{} // not nil, so that the search is not repeated even if it finds nothing
 		for name := g.name; ; name = path.Dir(name) {
 			if fi, err := x.acct.Store.Stat(x.ctx(), name); err == nil {
 				g.above = append(g.above, fi)

@@ -22,12 +22,12 @@ const maxCrumbs = 16
 //go:embed page
 var pageFiles embed.FS
 
-// pageTemplate has the text before and after the lines of the entries. The lines are written
+// pageTemplate holds the text before and after the lines of the entries. The lines are written
 // without a template, which would take twenty times as long.
 var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
 
 // The styles and scripts of the page, and the policies that allow only these: nothing else in a
-// page runs, whatever names it shows.
+// page runs, whatever the names in the listing contain.
 var (
 	pageStyle    = webpage.Part(pageFiles, "page/page.css")
 	listScript   = webpage.Part(pageFiles, "page/list.js")
@@ -57,14 +57,15 @@ type page struct {
 	Scripts     []template.JS
 }
 
-// A crumb is a link to a directory above. Without a link it stands for several omitted ones.
+// A crumb is a link to a directory above. A crumb without a link stands for several directories
+// that are left out.
 type crumb struct{ Name, Link string }
 
 // A column is the heading of a column. Its link sorts by the column, or reverses the order.
 type column struct{ Heading, Link, Sorted, Arrow string }
 
-// writeHTML writes a listing as a page. It escapes all text that comes from outside. all is the
-// number of entries before the search, whose results are in entries.
+// writeHTML writes a listing as a page. It escapes all text that comes from outside. entries holds
+// the results of the search; all is the number of entries before it.
 func writeHTML(to io.Writer, name string, access Access, how listingQuery, entries []entry, all int) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	p := newPage(name, how, len(entries), all)
@@ -80,7 +81,8 @@ func writeHTML(to io.Writer, name string, access Access, how listingQuery, entri
 		if e.dir {
 			shown, size = shown+"/", ""
 		}
-		// The link is relative, with "./" before a name that would look like a scheme.
+		// String returns a relative link, with "./" before a name that would look like a URL with a
+		// scheme.
 		link := url.URL{Path: shown}
 		b := append(w.AvailableBuffer(), `<tr><td><a href="`...)
 		b = append(append(b, html.EscapeString(link.String())...), `"><bdi>`...)

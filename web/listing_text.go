@@ -24,7 +24,7 @@ const (
 //	{"name":"kernel","type":"file","size":1234,"mtime":"2026-01-02T03:04:05Z"}
 //	{"name":"boot","type":"directory","mtime":"2026-01-02T03:04:05Z"}
 //
-// A name that is not UTF-8 is also given in base64, as name_bytes.
+// A name that is not valid UTF-8 is also written in base64, as name_bytes.
 func writeJSON(to io.Writer, entries []entry) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	between := "[\n"
@@ -108,7 +108,8 @@ func (q listingQuery) order() string {
 	return "asc"
 }
 
-// link returns the query for the same directory in another order, or for other entries.
+// link returns the query that lists the same directory in another order or with another search
+// text.
 func (q listingQuery) link(by, order, search string) string {
 	link := "?sort=" + by + "&order=" + order
 	if search != "" {
@@ -137,8 +138,8 @@ func (x directoryList) prefersJSON() bool {
 	return !named || asJSON > asHTML
 }
 
-// sort sorts the entries. Equal entries are sorted by name. By size, directories come first, as
-// they have no size.
+// sort sorts the entries. Entries with the same size or time are sorted by name. If the list is
+// sorted by size, directories come first, because they have no size.
 func (q listingQuery) sort(entries []entry) {
 	slices.SortFunc(entries, func(a, b entry) int {
 		order := 0

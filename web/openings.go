@@ -14,15 +14,17 @@ const DefaultMaxOpen = 8192
 type openings struct {
 	mu       sync.Mutex
 	n        int                // guarded by mu
-	bySource map[netip.Addr]int // no value is 0, so there are at most n of them; guarded by mu
+	bySource map[netip.Addr]int // no value is 0, so there are at most n sources; guarded by mu
 }
 
-// forOthers reserves an eighth of the requests, which one source can never have. That is enough to
-// serve other sources. It is no more than that because all machines behind one NAT are one source.
+// forOthers is the divisor for the share of requests, an eighth, that no single source can have.
+// This share is enough to serve other sources. It is not larger, because all machines behind one
+// NAT are one source.
 const forOthers = 8
 
-// take counts one more request of a source. It returns false if there are already most requests, or
-// if the source already has seven eighths of most. If the source is unknown, only the total counts.
+// take counts one more request of a source. It returns false if `most` requests are counted
+// already, or if the source already has seven eighths of that number. If the source is unknown,
+// only the total counts.
 func (o *openings) take(from netip.Addr, most int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -138,8 +138,8 @@ func (x uploading) holding(do func(was fs.FileInfo) error) error {
 	return do(was)
 }
 
-// onlyNew reports whether the request must not replace a file. The store then enforces that until
-// the commit.
+// onlyNew reports whether the request must not replace a file (If-None-Match: *). The store then
+// enforces that until the commit.
 func (x uploading) onlyNew() bool {
 	for _, field := range x.r.Header["If-None-Match"] {
 		if strings.Trim(field, " \t") == "*" {
@@ -163,7 +163,7 @@ func (x uploading) fill(u store.Upload, off, n int64) error {
 	body := &patientReader{x: x.exchange}
 	defer body.done()
 	if x.r.ProtoMajor == 1 {
-		x.patient(0) // for 100 Continue, which net/http sends at the first read
+		x.patient(0) // a deadline for 100 Continue, which net/http sends at the first read
 	}
 	for left := most; ; {
 		body.due = 0 // the time that the last piece took here must not count against the peer
@@ -197,8 +197,9 @@ func (x uploading) fill(u store.Upload, off, n int64) error {
 	}
 }
 
-// A patientReader reads the content of a request. The peer has Handler.Stall for each minStep
-// bytes, as for the bytes that it receives, so it cannot keep a request open by sending less.
+// A patientReader reads the content of a request. The peer has Handler.Stall to send each minStep
+// bytes, so it cannot keep a request open by sending fewer. The same bound applies to a file that
+// the peer receives.
 type patientReader struct {
 	x      *exchange
 	due    int  // bytes that must arrive before the deadline; if 0 or less, the next read moves the deadline
@@ -217,8 +218,9 @@ func (p *patientReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// done leaves a deadline for the rest of the content, which net/http reads before it answers or
-// before it closes. If the deadline has passed, net/http closes the connection at once.
+// done sets a deadline for the rest of the content, which net/http reads before it answers or
+// before it closes the connection. If the deadline has passed, net/http closes the connection at
+// once.
 func (p *patientReader) done() {
 	switch {
 	case p.ended:
@@ -346,7 +348,7 @@ func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error
 	c.Parents = !p.asks() // a request that only asks creates no directories
 	u, err := x.acct.Store.Create(x.ctx(), x.name, c)
 	if p.asks() && errors.Is(err, fs.ErrNotExist) {
-		x.kept(0) // the directory may be missing, too
+		x.kept(0) // the file's directory may be missing, too
 		return nil
 	}
 	if err != nil {
