@@ -21,8 +21,8 @@ const (
 	MinMicroTimeout = 10 * time.Millisecond // the same value as in tftp-hpa
 )
 
-// Options holds the values that two peers agree on before data is sent. The option of a zero field
-// was not offered, or not agreed on.
+// Options holds the values that two peers agree on before data is sent. A zero field means that its
+// option was not offered, or not agreed on.
 type Options struct {
 	BlockSize    int           // blksize: bytes per block, 8 to 65464
 	Window       int           // windowsize: blocks per window, 1 to 65535
@@ -51,8 +51,8 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Limits bounds the option values that this side accepts. A zero field sets no limit beyond that of
-// the RFC.
+// Limits bounds the option values that this side accepts. A zero field sets no limit in addition to
+// that of the RFC.
 type Limits struct {
 	BlockSize  int           // largest block, in bytes
 	Window     int           // largest window, in blocks

@@ -11,8 +11,8 @@ const (
 	RolloverZero                    // 65535, 0, 1, …
 	RolloverOne                     // 65535, 1, 2, …
 
-	// RolloverOneUnasked is RolloverOne that comes from [Limits], because the peer did not ask for
-	// any. It is not confirmed in an OACK.
+	// RolloverOneUnasked is like RolloverOne, but comes from [Limits], because the peer did not ask
+	// for a rollover. It is not confirmed in an OACK.
 	RolloverOneUnasked
 )
 

@@ -15,14 +15,14 @@ import "time"
 // Stats holds the counts of one side of a transfer. All fields except RTT only grow.
 type Stats struct {
 	Sent       int64         // datagrams sent: DATA, ACK, OACK, requests and ERROR
-	Resent     int64         // of these, how many were sent before: DATA blocks, and repeated replies
+	Resent     int64         // of these, how many repeat an earlier one: a DATA block, ACK, OACK or request
 	Received   int64         // datagrams from the peer
 	Duplicates int64         // DATA or ACK received again
-	Strays     int64         // datagrams that did not belong here and were ignored
+	Strays     int64         // datagrams that were ignored, because they do not fit the state of the transfer
 	Timeouts   int64         // times the timer expired
 	RTT        time.Duration // smoothed round trip; 0 before the first measurement
 
-	// Unconfirmed says that a read was answered completely, and only the acknowledgement of the
+	// Unconfirmed says that the whole file of a read was sent, and only the acknowledgement of the
 	// last window did not arrive. ROMs that do not send their last ACK cause this.
 	Unconfirmed bool
 }

@@ -19,19 +19,20 @@ const (
 // ErrChanged says that the file has fewer bytes than before.
 var ErrChanged = errors.New("file has become shorter than it was")
 
-// A FetchBuffer holds bytes of a file that TryReadAt could not return and a worker has read.
+// A FetchBuffer holds bytes of a file for a transfer: bytes that a worker has read, because
+// TryReadAt could not return them, or bytes that were read ahead.
 type FetchBuffer struct {
 	buf  []byte
 	off  int64
 	n    int
-	want int // bytes to fetch
-	need int // smallest number of bytes that is enough
+	want int // number of bytes that Fetch reads
+	need int // number of bytes that Fetch must read to succeed
 
 	one [1][]byte // argument of TryReadAt, kept to avoid an allocation
 }
 
-// Aim sets the bytes that Fetch reads: those of a run, or MinFetch bytes if the run has fewer. It
-// sets no more bytes than MaxFetch or the argument most, but at least one block, and returns their
+// Aim chooses the bytes that Fetch reads: those of a run, or MinFetch bytes if the run has fewer.
+// It chooses at most MaxFetch and at most `most` bytes, but at least one block, and returns their
 // number.
 func (f *FetchBuffer) Aim(run protocol.Run, block int, most int64) int {
 	f.off = run.Offset
@@ -40,8 +41,8 @@ func (f *FetchBuffer) Aim(run protocol.Run, block int, most int64) int {
 	return f.want
 }
 
-// Fetch reads the bytes that Aim has set, or at least the next block. If that block is missing, the
-// file has shrunk, and the error is ErrChanged.
+// Fetch reads the bytes that Aim has chosen, or at least the next block. If that block is missing,
+// the file has shrunk, and the error is ErrChanged.
 func (f *FetchBuffer) Fetch(r io.ReaderAt) error {
 	if cap(f.buf) < f.want {
 		f.buf = make([]byte, f.want)
@@ -61,14 +62,14 @@ func (f *FetchBuffer) Fetch(r io.ReaderAt) error {
 	return err
 }
 
-// ReadAhead reads up to size bytes of the file from off on, as far as they are in memory, and
+// ReadAhead reads at most size bytes of the file from off on, as far as they are in memory, and
 // returns how many it has read.
 func (f *FetchBuffer) ReadAhead(file store.TryReader, off int64, size int) int {
 	if cap(f.buf) < size {
 		f.buf = make([]byte, size)
 	}
 	f.one[0] = f.buf[:size]
-	n, _ := file.TryReadAt(f.one[:], off) // bytes that are not in memory are requested again
+	n, _ := file.TryReadAt(f.one[:], off) // an error does not matter: the caller reads the missing bytes in another way
 	f.off, f.n = off, n
 	return n
 }
@@ -109,8 +110,7 @@ func (f *FetchBuffer) CopyTo(bufs [][]byte, off int64) int {
 	return n
 }
 
-// Spare returns an empty buffer that reuses the memory of f, if that is at most the given number of
-// bytes.
+// Spare returns an empty buffer. The buffer reuses the memory of f if that is at most `most` bytes.
 func (f *FetchBuffer) Spare(most int) FetchBuffer {
 	if cap(f.buf) > most {
 		return FetchBuffer{}
@@ -118,8 +118,9 @@ func (f *FetchBuffer) Spare(most int) FetchBuffer {
 	return FetchBuffer{buf: f.buf}
 }
 
-// TryBlocks reads the data that is available without waiting, if that is at least a block. A part
-// of a block is useless.
+// TryBlocks fills bufs, which have room for a block each, with the data that is available without
+// waiting. If that is less than a block, it returns ErrWouldBlock, because a part of a block is
+// useless.
 func TryBlocks(file store.TryReader, bufs [][]byte, off int64) (int, error) {
 	n, err := file.TryReadAt(bufs, off)
 	if n > 0 && n < len(bufs[0]) {

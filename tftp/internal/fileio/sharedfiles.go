@@ -21,8 +21,8 @@ type SharedFiles struct {
 	Max int
 
 	mu    sync.Mutex
-	files map[store.Identity]*sharedFile // mu
-	open  int                            // mu
+	files map[store.Identity]*sharedFile // guarded by mu
+	open  int                            // guarded by mu
 }
 
 // A sharedFile is an open file with all its readers.
@@ -39,9 +39,9 @@ type sharedFile struct {
 // is replaced, or changed in place, has another Identity. A file that is not a [store.Identifier]
 // is not shared.
 //
-// The result is an Identifier, knows its Location, and is a [store.TryReader] if f is one. It has no
-// further methods: the offset of Seek, for example, would be shared. If f would exceed Max, Share closes it and
-// returns ErrManyFiles.
+// The result is an Identifier, knows its Location, and is a [store.TryReader] if f is one. It has
+// no further methods, because Seek, for example, would change the offset of all readers. If f would
+// exceed Max, Share closes it and returns ErrManyFiles.
 func (s *SharedFiles) Share(f store.File) (store.File, error) {
 	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
 	fresh := &r.own // a single allocation for both
@@ -64,7 +64,8 @@ func (s *SharedFiles) Share(f store.File) (store.File, error) {
 	return r, nil
 }
 
-// enter adds a reader to the open file with the content of fresh, or to fresh itself.
+// enter returns the open file with the identity of fresh, and counts a reader for it. If no such
+// file is open, it counts fresh as open and returns it.
 func (s *SharedFiles) enter(fresh *sharedFile) (*sharedFile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +136,7 @@ func (s *SharedFiles) Open() int {
 // Full reports whether opening one more file would return ErrManyFiles.
 func (s *SharedFiles) Full() bool { return s.Max > 0 && s.Open() >= s.Max }
 
-// A sharedReader is the use of a sharedFile by one reader.
+// A sharedReader lets one reader use a sharedFile.
 type sharedReader struct {
 	from   *SharedFiles
 	file   *sharedFile

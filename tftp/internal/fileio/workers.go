@@ -15,7 +15,7 @@ import (
 // MinWorkers workers wait for disks on behalf of all transfers. When the oldest job has waited for
 // WorkerPatience, extra workers are started, so that there are up to MaxWorkers in all. This helps
 // if a store is slow or its server is gone, and because one fsync of a directory serves all uploads
-// that wait for it. An extra worker ends after WorkerIdle without a job. A worker that waits for
+// that wait for it. An extra worker exits after WorkerIdle without a job. A worker that waits for
 // another machine does not count: see [Workers.Lend].
 const (
 	MinWorkers     = 16
@@ -24,8 +24,8 @@ const (
 	WorkerIdle     = 10 * time.Second
 )
 
-// A Job is a kind of work that may wait for a disk, and so is done by a worker. Transfers of a
-// server and of a pool of clients have the same kinds.
+// A Job is a kind of work that may wait for a disk, and so is done by a worker. Servers and pools
+// of clients use the same kinds.
 type Job uint8
 
 // The jobs.
@@ -52,11 +52,11 @@ type Workers struct {
 	extra    atomic.Int64
 	lent     atomic.Int64 // number of workers that wait for other machines
 	opened   time.Time
-	begun    atomic.Int64 // when the job that was begun last was added, in nanoseconds since opened
+	begun    atomic.Int64 // when the job that a worker began last was added, in nanoseconds since opened
 	checking atomic.Bool  // addWorkers is scheduled
 
 	mu    sync.Mutex
-	ended bool // mu
+	ended bool // guarded by mu
 }
 
 // A Waiter is a transfer whose job waits for a worker.
@@ -144,7 +144,7 @@ func (p *Workers) Lend() (back func()) {
 }
 
 // runExtra does jobs until there was no job for WorkerIdle, or until there are too many workers
-// because lent ones are back.
+// because those that waited for other machines are back.
 func (p *Workers) runExtra() {
 	defer p.extra.Add(-1)
 	idle := time.NewTimer(WorkerIdle)
@@ -166,7 +166,8 @@ func (p *Workers) runExtra() {
 	}
 }
 
-// End lets the workers end when all jobs are done, and waits for them unless one is stuck.
+// End makes the workers exit once all jobs are done. It waits for them unless stuck is true, since
+// a stuck worker may never return.
 func (p *Workers) End(stuck bool) {
 	p.mu.Lock()
 	p.ended = true

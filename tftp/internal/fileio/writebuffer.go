@@ -11,8 +11,8 @@ import (
 )
 
 // A WriteBuffer holds the blocks of an upload, which are small and sometimes out of order, until a
-// worker writes them to the store in larger pieces. It is a ring with the file's bytes from flushed
-// up to, but without, flushed+len(ring).
+// worker writes them to the store in larger pieces. It is a ring with room for the file's bytes
+// from flushed up to, but not including, flushed+len(ring).
 //
 // The loop adds blocks after the bytes that a worker may be flushing, so the two never touch the
 // same bytes.
@@ -40,8 +40,7 @@ func (b *WriteBuffer) Reset(size int, limit int64, mode transfer.Mode) {
 // Size returns how many bytes of memory b has.
 func (b *WriteBuffer) Size() int { return cap(b.ring) }
 
-// Spare returns an empty buffer that reuses the memory of b, if that is at most the given number of
-// bytes.
+// Spare returns an empty buffer. The buffer reuses the memory of b if that is at most `most` bytes.
 func (b *WriteBuffer) Spare(most int) WriteBuffer {
 	if cap(b.ring) > most {
 		return WriteBuffer{}
@@ -49,7 +48,8 @@ func (b *WriteBuffer) Spare(most int) WriteBuffer {
 	return WriteBuffer{ring: b.ring}
 }
 
-// Put adds a chunk. It fails if the file becomes larger than allowed.
+// Put adds a chunk. received is the number of bytes received before the first gap, including those
+// of the chunk. Put fails if the file becomes larger than allowed.
 func (b *WriteBuffer) Put(c protocol.Chunk, received int64) error {
 	off, data := c.Offset, c.Data
 	if b.text {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// MaxDatagrams is how many bytes of UDP payload one message carries: as many as fit into an
-	// IPv4 packet. Segmentation does not allow more.
+	// MaxDatagrams is the largest UDP payload of one message in bytes: as much as fits into an IPv4
+	// packet. Segmentation does not allow more.
 	MaxDatagrams = 65507
 
 	// maxReply is the room for a reply. The longest packet other than DATA is a request.
@@ -28,7 +28,7 @@ type Batch struct {
 	msgs  []udp.Message
 	arena []byte   // contents of the messages, one after the other
 	used  int      // bytes of the arena in use
-	gaps  [][]byte // places for the blocks of one run, between the headers
+	gaps  [][]byte // where in the arena the blocks of one run are read to, between their headers
 
 	Counts Counts
 	Err    error // the latest error for a message that the kernel refused

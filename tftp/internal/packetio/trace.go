@@ -51,7 +51,8 @@ func (t *tracedSocket) show(ms []udp.Message, sent bool) {
 	}
 }
 
-// Trace passes the datagrams of a socket to a trace function, if there is one.
+// Trace returns a socket that passes the datagrams of conn to a trace function. If trace is nil, it
+// returns conn.
 func Trace(conn Socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) Socket {
 	if trace == nil {
 		return conn

@@ -3,7 +3,7 @@ package protocol
 const (
 	// cautiousRepeats is how many bytes a cautious Sender may send again before the peer has
 	// acknowledged data, but at least one block. Each packet from the peer allows leastPerWord more
-	// bytes, or a block divided by wordsPerBlock if that is more. So a peer that keeps sending
+	// bytes, or one wordsPerBlock-th of a block if that is more. So a peer that keeps sending
 	// packets always gets an answer.
 	cautiousRepeats = 12 << 10
 	leastPerWord    = 2 << 10
@@ -20,7 +20,7 @@ const (
 // acknowledgement.
 type caution struct {
 	on      bool
-	flight  int64 // the first blocks of the window, sent before its end; 0 for all
+	flight  int64 // how many blocks of the first window are sent before its last block; 0 if no block is left out
 	repeats int64 // bytes that may still be sent again
 
 	// The blocks from skipped to until were left out. They follow once the peer is proven to be
@@ -28,9 +28,9 @@ type caution struct {
 	skipped, until int64
 }
 
-// Cautious limits how much s sends until the peer has acknowledged data: to the given number of
-// bytes of data, but at least two blocks, and few blocks a second time. It is for a server that
-// does not know whether the request's address is forged. Call it after Answer.
+// Cautious limits how much s sends until the peer has acknowledged data. It allows the given number
+// of bytes of data, but at least two blocks, and only a few repeated blocks. It is for a server
+// that does not know whether the request's address is forged. Call it after Answer.
 func (s *Sender) Cautious(bytes int64) {
 	s.caution = caution{on: true, repeats: max(s.block, cautiousRepeats)}
 	s.recovery.spared = true // so the whole window is not sent again
@@ -39,7 +39,7 @@ func (s *Sender) Cautious(bytes int64) {
 	}
 }
 
-// first returns which blocks to send first of those from next to last, none of which was sent
+// first returns the blocks to send now, out of the blocks from next to last, which were not sent
 // before.
 func (c *caution) first(next, last int64) (from, to int64) {
 	switch {
@@ -56,12 +56,12 @@ func (c *caution) first(next, last int64) (from, to int64) {
 // skips reports whether blocks in the middle of the window have not been sent yet.
 func (c *caution) skips() bool { return c.flight > 0 || c.skipped < c.until }
 
-// forbids reports whether a block of that many bytes must not be sent again.
+// forbids reports whether a block of the given size must not be sent again.
 func (c *caution) forbids(bytes int64) bool { return c.on && c.repeats < bytes }
 
-// sent records that n blocks from first on were sent, with the given total of bytes, all before the
-// highest block sent so far. It returns how many of them were sent for the first time, because they
-// had been left out.
+// sent records that n blocks from first on, with the given total of bytes, were sent after a higher
+// block. It returns how many of them were sent for the first time, because they had been left out
+// before.
 func (c *caution) sent(first, n, bytes int64) int64 {
 	c.repeats -= bytes
 	if first+n <= c.skipped || first > c.until {

@@ -10,7 +10,7 @@ type marks struct {
 
 // reset empties the ring and makes it large enough for a window.
 func (m *marks) reset(window int64) {
-	// The size is a power of two, so a mask finds the place of a block.
+	// The size is a power of two, so that a bit mask yields the index of a block.
 	n := int64(1)
 	for n*64 < window {
 		n *= 2

@@ -3,22 +3,24 @@ package protocol
 import "time"
 
 const (
-	// A window that loses its end adds the value strike to the count of strikes, and a window that
-	// does not lose it subtracts one. At maxStrikes, windows are sent in bursts, or in smaller
-	// bursts than before. One last packet may be lost by chance, but not that of every third
-	// window. A loss that a trial has already confirmed does not count.
+	// The count of strikes shows whether windows keep losing their last blocks. A window that loses
+	// them adds `strike`, and any other window subtracts one. At maxStrikes, windows are sent in
+	// bursts, or in smaller bursts than before. A last block may be lost by chance, but not in
+	// every third window. A loss that a trial has confirmed adds no strikes, because it takes
+	// effect at once.
 	strike     = 2
 	maxStrikes = 3 * strike
 
-	// firstPause is how long we assume the path takes to drain all that it holds, while nothing is
-	// known about it. The assumed time doubles as long as ends of windows are still lost, up to a
-	// round trip and maxDrain. It halves again each time shortRun windows arrive complete.
+	// firstPause is the time that we assume the path takes to drain all blocks that it holds, until
+	// that is measured. While ends of windows are still lost, the assumed time doubles, up to a
+	// round trip, but at most to maxDrain. It halves again each time the ends of shortRun windows
+	// in a row arrive.
 	firstPause = time.Millisecond
 	maxDrain   = 64 * time.Millisecond
 	shortRun   = 4
 
-	// longPause is the longest pause between bursts, where smaller bursts can keep the pause this
-	// short. Some peers take a pause of 10 ms for a loss.
+	// longPause is the longest pause between bursts, if smaller bursts can make it that short. Some
+	// peers take a pause of 10 ms for a loss.
 	longPause = 5 * time.Millisecond
 
 	// A block's measured time on the path is increased by one part in slack. If blocks entered the
@@ -36,11 +38,11 @@ const (
 
 // The ring of a small network card or the queue of a switch may hold only a few packets, so the end
 // of each window is lost. The receiver cannot report such a loss, since nothing follows, so each
-// window would cost a timeout. If the path has no room for a whole window, a pacer therefore has it
-// sent in bursts.
+// window would cost a timeout. So if the path has no room for a whole window, a pacer splits the
+// window into bursts.
 //
-// It models the path as one queue that holds a certain number of blocks and takes a fixed time for
-// each.
+// The pacer models the path as one queue that holds a certain number of blocks and takes a fixed
+// time for each.
 type pacer struct {
 	holds int64         // largest burst that arrived, in blocks; 0 for no bound
 	held  int64         // the previous value of holds while a larger one is tried; 0 otherwise
@@ -55,11 +57,11 @@ type pacer struct {
 	from    int64 // first and last block of the latest consecutive blocks that are enough for a measurement
 	to      int64
 	strikes int
-	best    int64 // most blocks that arrived of any window that added strikes
+	best    int64 // the most blocks that arrived of one burst, among those that added strikes
 	passed  int64 // blocks that arrived since the latest clean window was counted
 	clean   int   // windows in a row whose ends were not lost
 	trust   int   // how many such windows are needed before a larger burst is tried
-	wary    bool  // the measured value of each was too short
+	wary    bool  // each was too short, so measurements must not replace it
 }
 
 // arrived returns how many blocks of the latest burst arrived, if k is the highest block that did.
@@ -100,7 +102,7 @@ func (p *pacer) burst(n int64) int64 {
 	return min(n, max(1, min(p.holds/2, int64(longPause/p.each))))
 }
 
-// resumes returns when the queue has room for a burst of n blocks.
+// resumes returns the time at which the queue has room for a burst, if n blocks wait to be sent.
 func (p *pacer) resumes(n int64) time.Time {
 	return p.empty.Add(-time.Duration(p.holds-p.burst(n)) * p.each)
 }
@@ -125,7 +127,7 @@ func (p *pacer) took(now time.Time, first, n int64) {
 	}
 }
 
-// drained records that the path took the time d for at least run blocks.
+// drained records that the path took the time d to carry at least run blocks.
 func (p *pacer) drained(d time.Duration, run int64) {
 	if p.wary || run < minRun || d <= 0 {
 		return
@@ -138,12 +140,12 @@ func (p *pacer) drained(d time.Duration, run int64) {
 
 func slacken(each time.Duration) time.Duration { return each + each/slack + 1 }
 
-// overflowed records that only the first blocks of many arrived; the argument arrived is their
-// number. The path took the time took for run blocks, including a round trip.
+// overflowed records that only the first `arrived` of many blocks arrived. The path took the time
+// `took` for run blocks; that includes a round trip.
 func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.passed, p.clean, p.strikes = 0, 0, 0
 	least := slacken(max(took-trip, 0) / time.Duration(run-1))
-	most := took / time.Duration(run-1) // as if each run waited for the answer to the run before it
+	most := took / time.Duration(run-1) // the time if each run had waited for the answer to the run before it
 	if p.each == 0 || p.guess {
 		p.each, p.guess = least, false
 	}
@@ -153,12 +155,12 @@ func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.each = min(max(p.each, least), max(most, least))
 }
 
-// lostTail records that a timeout has shown that only some blocks of the latest burst arrived. The
-// argument arrived is their number, or 0 if it is unknown.
+// lostTail records a timeout which shows that only the first `arrived` blocks of the latest burst
+// arrived. arrived is 0 if their number is unknown.
 func (p *pacer) lostTail(arrived, window int64, trip time.Duration) {
 	p.passed, p.clean = 0, 0
 	if arrived == 0 {
-		arrived = p.holds // since bursts of that size are too large or sent too soon
+		arrived = p.holds // bursts of that size are too large, or are sent too soon
 	}
 	if arrived <= 0 || window == 1 {
 		return // on a path that is down, even a single block does not arrive
@@ -192,8 +194,8 @@ func (p *pacer) lower(arrived int64) bool {
 	return true
 }
 
-// slower increases the time for each block, because even a burst that is no larger than the path
-// holds was lost. The argument limit bounds the time for the whole burst.
+// slower increases the time for each block, because the end of a burst was lost, although the path
+// can hold the whole burst. limit bounds the time for the whole burst.
 func (p *pacer) slower(limit time.Duration) {
 	limit = max(min(limit, maxDrain), firstPause) / time.Duration(p.holds)
 	p.each, p.wary = max(p.each, min(2*p.each, limit)), true
@@ -216,8 +218,8 @@ func (p *pacer) hurried() {
 	}
 }
 
-// came records that n more blocks arrived. A window's worth of blocks without a sign that the end
-// was lost counts as a clean window, even if other blocks were lost.
+// came records that n more blocks arrived. If a whole window of blocks arrived without a sign that
+// its end was lost, it counts as a clean window, even if other blocks were lost.
 func (p *pacer) came(n, window int64) {
 	if p.passed += n; p.passed < window {
 		return

@@ -23,13 +23,13 @@ import "time"
 
 // Bounds of a transfer. They limit every wait and every retry in this package.
 const (
-	// maxFirst is how many times an answer is sent again before the peer has sent anything valid. The
-	// address of a request may be forged, so this bounds the traffic that a forger can direct at a
-	// third party.
+	// maxFirst is how many times an answer is sent again before the peer has sent anything valid.
+	// The address of a request may be forged, so this bounds the traffic that a forger can direct
+	// at a third party.
 	maxFirst = 3
 
-	// maxFirstData is the same bound for an answer that is DATA, which is larger than the request.
-	// A peer that receives nothing repeats its request, and then gets an answer.
+	// maxFirstData is the same bound for an answer that is a DATA packet, which is larger than the
+	// request. A peer that receives nothing repeats its request, and then gets an answer.
 	maxFirstData = 1
 
 	// repeatGap is how old an answer must be before a repeated request makes us send it again: some
@@ -42,8 +42,8 @@ const (
 	// maxSilence is how long a peer that has answered before may be silent. A longer negotiated
 	// timeout extends this to maxSilentTimeouts timeouts. A timeout longer than longestWait is
 	// confirmed, but we wait no longer than longestWait for one answer. Besides, at least minTries
-	// timeouts must pass: after a pause of the whole process the clock has advanced, but the peer
-	// had no chance to answer.
+	// timeouts must pass: after a pause of the whole process, the clock has advanced although the
+	// peer had no chance to answer.
 	maxSilence        = 30 * time.Second
 	maxSilentTimeouts = 5
 	longestWait       = time.Minute

@@ -29,7 +29,7 @@ type Receiver struct {
 	nacked    int64 // the block before the last reported gap; -1 if no gap was reported
 
 	ackedAt      time.Time // when the latest ACK was sent
-	timing       bool      // that ACK opens a window and was sent only once, so we measure the time until its answer
+	timing       bool      // the latest ACK opens a window and was sent only once, so we measure the time until its answer
 	heardAt      time.Time // when the latest DATA arrived
 	storingSince time.Time // when storing became true
 }
@@ -275,8 +275,9 @@ func (r *Receiver) reportGap(k int64) {
 
 // repeatAck makes an ACK due because the peer has sent acknowledged blocks again, so the ACK may be
 // lost. It does so only for the first such block after a pause, and only once the ACK has had time
-// to arrive. Within a stream of data, a sender repeats such blocks needlessly after a gap. If it
-// also answered each repeated ACK with data, every packet would double.
+// to arrive. Within a stream of data, a sender repeats such blocks needlessly after a gap. If we
+// answered each of them, and the sender answered each repeated ACK with data, every packet would
+// double.
 func (r *Receiver) repeatAck(now, heard time.Time) {
 	pause := max(r.timer.least, clockGrain)
 	if now.Sub(r.ackedAt) >= pause && now.Sub(heard) >= pause {
@@ -284,8 +285,8 @@ func (r *Receiver) repeatAck(now, heard time.Time) {
 	}
 }
 
-// Stored informs r that the driver has stored all chunks so far and, if the latest one had Last
-// set, that it has published the file.
+// Stored informs r that the driver has stored all chunks so far. If the latest chunk had Last set,
+// the driver has also published the file.
 func (r *Receiver) Stored(now time.Time) {
 	if !r.storing {
 		return
@@ -367,8 +368,8 @@ func (r *Receiver) dally(now time.Time) {
 	r.deadline = now.Add(wait)
 }
 
-// Deadline returns when Expire is due; zero means never. It stays set for a
-// while after the transfer is done.
+// Deadline returns when Expire is due; zero means never. It stays set for a while after the
+// transfer is done, because repeats are still answered.
 func (r *Receiver) Deadline() time.Time {
 	if r.storing || r.done && r.phase != receiverDally {
 		return time.Time{} // we wait for the driver, not for the peer
@@ -376,7 +377,8 @@ func (r *Receiver) Deadline() time.Time {
 	return r.deadline
 }
 
-// Expire does what is due once the deadline of r has passed. Earlier calls do nothing.
+// Expire handles a deadline of r that has passed: it makes a packet due again, or ends the transfer
+// or the dallying. Earlier calls do nothing.
 func (r *Receiver) Expire(now time.Time) {
 	d := r.Deadline()
 	if d.IsZero() || now.Before(d) {

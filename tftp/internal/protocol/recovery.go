@@ -23,14 +23,14 @@ type recovery struct {
 	deferred bool
 
 	spared bool // the whole window was sent again before any block was acknowledged
-	wholes int  // how many times everything from the gap was sent again since the peer was last heard
+	wholes int  // how many times everything from the gap on was sent again since the peer was last heard
 	nudged bool // only the last block was sent again, to make the peer answer
 	silent bool // the round began with a timeout, and the peer has sent nothing since
 
 	// If trial is not 0, a trial is under way: that many blocks are sent from the gap on, followed
-	// by block ask, which makes a receiver answer. The answer distinguishes a lost end from a lost
-	// block, and shows how long the path takes for that many blocks. Meanwhile the other blocks are
-	// held back.
+	// by block ask, which makes a receiver answer. The answer shows whether only one block was lost
+	// or everything from the gap on, and how long the path takes for that many blocks. Meanwhile
+	// the other blocks are held back.
 	trial   int64
 	gap     int64     // the first block of the trial
 	asksNew bool      // block ask was not sent before
@@ -54,21 +54,21 @@ type peerKind uint8
 const (
 	kindUnknown peerKind = iota
 	kindKeeps            // keeps blocks that arrive out of order
-	kindDrops            // needs everything again from the gap
+	kindDrops            // drops them, and needs everything from the gap on again
 )
 
 // maxMisses is how many signs in a row change the assumed kind of a peer. One sign is not enough,
 // because a packet lost on the way looks the same.
 const maxMisses = 2
 
-// mayBegin limits rounds to one per round trip.
+// mayBegin reports whether a round may begin. Only one may begin per round trip.
 func (r *recovery) mayBegin(now time.Time, trip time.Duration) bool {
 	return r.began.IsZero() || now.Sub(r.began) >= trip
 }
 
 // begin starts a round. Block acked is acknowledged, the block after it is missing, and all blocks
-// up to high have been sent. A peer of unknown kind gets one block, and has the time wait to show
-// its kind by an answer.
+// up to high have been sent. A peer of unknown kind gets one block, and has the time `wait` to
+// answer, which shows its kind.
 func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	r.active, r.nudged, r.silent, r.began = true, false, false, now
 	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
@@ -86,9 +86,9 @@ func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	}
 }
 
-// try turns a round that has just begun into a trial of the given number of blocks. If the next new
-// block may be sent, that is the block that makes the receiver answer, because the receiver may
-// already have the last of the old ones.
+// try turns a round that has just begun into a trial of the given number of blocks. The block that
+// makes the receiver answer is the next new block if that may be sent, because the receiver may
+// already have the last old block.
 func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait time.Duration) {
 	r.trial, r.ask, r.gap, r.asksNew = blocks, r.end, r.first, mayNext
 	if mayNext {
@@ -149,7 +149,8 @@ func (r *recovery) restart(now time.Time, acked, high int64) {
 	}
 }
 
-// open has all blocks after acked up to high sent. Most of them were left out of the first window.
+// open starts a round that sends all blocks after acked up to high. Most of them were left out of
+// the first window.
 func (r *recovery) open(now time.Time, acked, high int64, trip time.Duration) {
 	if r.mayBegin(now, trip) {
 		r.began = now
@@ -169,8 +170,8 @@ func (r *recovery) miss(instead peerKind) {
 }
 
 // spare limits how many times a whole window is sent again to a peer that is silent or has
-// acknowledged no block yet, since its address and its packets may be forged. Beyond that limit, the
-// peer gets only the first block, and the last one, which makes it acknowledge the first.
+// acknowledged no block yet, since its address and its packets may be forged. Beyond that limit,
+// the peer gets only the first block, and the last one, which makes it acknowledge the first.
 func (r *recovery) spare(acked int64) {
 	if acked == 0 && r.spared || r.wholes >= maxWholes {
 		r.last = acked + 1
@@ -218,8 +219,8 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run
 }
 
 // judge learns the peer's kind from an acknowledgement of k after only some blocks were sent again.
-// The argument answer says that enough time has passed for it to be an answer to them. An earlier
-// acknowledgement was already on its way, and proves nothing.
+// answer says that enough time has passed for the acknowledgement to answer these blocks. An
+// earlier acknowledgement was already on its way, and proves nothing.
 func (r *recovery) judge(k int64, answer bool) {
 	switch {
 	case k > r.resent && answer:

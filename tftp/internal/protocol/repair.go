@@ -2,8 +2,8 @@ package protocol
 
 import "time"
 
-// This file has what a Sender learns from acknowledgements: which blocks are lost, whether its
-// timer was right, and how many blocks the path holds.
+// From acknowledgements, a Sender learns which blocks are lost, whether its timer was right, and
+// how many blocks the path holds. This file contains that part of the Sender.
 
 // advance handles an acknowledgement of block k, which is higher than all earlier ones.
 func (s *Sender) advance(now time.Time, k int64) {
@@ -64,9 +64,9 @@ func (s *Sender) advance(now time.Time, k int64) {
 }
 
 // lostEnd returns how many blocks of the latest burst arrived, if an acknowledgement of k suggests
-// that the end of the burst is lost. The suspicion arises if the peer or this side has waited for a
-// timer: then no later block has revealed the gap. Otherwise, or if too few blocks can be missing
-// for a trial, it returns 0.
+// that the end of the burst is lost. The loss is suspected if the peer or this side has waited for
+// a timer, because then no later block has revealed the gap. Otherwise, or if too few blocks can be
+// missing for a trial, lostEnd returns 0.
 func (s *Sender) lostEnd(now time.Time, k int64) int64 {
 	if !s.recovery.silent && now.Sub(s.pacer.latest) < max(2*s.timer.trip(), cautiousRTO) {
 		return 0
@@ -98,13 +98,14 @@ func (s *Sender) tried(now time.Time) {
 	s.deadline = now.Add(s.rto())
 }
 
-// promptPart is the part of a timeout within which an answer to it is prompt.
+// promptPart says when an answer after a timeout is prompt: within 1/promptPart of the length of
+// the timeout.
 const promptPart = 8
 
-// timedOut learns from an acknowledgement of k, the first one since a timeout. The argument after
-// is the time since that timeout. An acknowledgement that arrives within less than a round trip was
-// already on its way. One that arrives soon after a long wait answers the repeated packets, so the
-// timeout was right.
+// timedOut decides whether a timeout was right. It handles an acknowledgement of k, the first one
+// since the timeout; after is the time between the two. An acknowledgement that arrives within less
+// than a round trip was already on its way. One that arrives soon after a long wait answers the
+// repeated packets, so the timeout was right.
 func (s *Sender) timedOut(k int64, after time.Duration) {
 	if k < s.recovery.end {
 		s.timer.eased() // something was lost
@@ -139,8 +140,8 @@ func (s *Sender) echoes(now time.Time, k int64) bool {
 	return true
 }
 
-// pace informs the pacer about the latest window, given an acknowledgement of k that is higher than
-// all earlier ones.
+// pace informs the pacer which blocks of the latest window arrived, as shown by an acknowledgement
+// of k, the highest so far.
 func (s *Sender) pace(k int64) {
 	switch {
 	case s.recovery.silent && s.recovery.kind != kindKeeps: // peers that keep blocks are handled by trials

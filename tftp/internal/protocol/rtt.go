@@ -7,9 +7,9 @@ import (
 )
 
 // The retransmission timer follows RFC 6298, with two deviations that docs/tftp.md explains. The
-// floor is milliseconds instead of 1 s, because TFTP is slow if a window waits a second for each
-// lost packet. The ceiling is the negotiated timeout, or 3 s if that is longer and the peer does
-// not answer. A read request is repeated sooner than other packets.
+// shortest timeout is milliseconds instead of 1 s, because TFTP is slow if a window waits a second
+// for each lost packet. The longest is the negotiated timeout, or 3 s if that is longer and the
+// peer does not answer. A read request is repeated sooner than other packets.
 const (
 	initialRTO = time.Second     // RFC 6298 §2.1
 	maxRTO     = 3 * time.Second // if no timeout was negotiated
@@ -28,10 +28,10 @@ const (
 
 	minTrip = time.Microsecond
 
-	// minRTO is the floor. After a hasty timeout, the margin added to later round trips is at least
-	// twice as much, and each further hasty timeout doubles it, up to cautiousRTO. The reason is
-	// that round trips to a busy host jitter by milliseconds, however long and steady they seem.
-	// After calmTrips measurements without a hasty timeout, the margin is halved.
+	// minRTO is the shortest timeout. After a hasty timeout, the margin added to later round trips
+	// is at least twice as much, and each further hasty timeout doubles it, up to cautiousRTO. The
+	// reason is that round trips to a busy host jitter by milliseconds, however long and steady
+	// they seem. After calmTrips measurements without a hasty timeout, the margin is halved.
 	minRTO    = 2 * time.Millisecond
 	calmTrips = 1024
 
@@ -70,9 +70,9 @@ func (t *timer) limit(timeout time.Duration) {
 	}
 }
 
-// sample records a measured round trip and ends the backoff. The caller obeys Karn's rule: the
-// packet was sent only once. The trip is kept between minTrip and the longest timeout, even if the
-// clock says otherwise. With a trip of zero, work that is done once per round trip would be done
+// sample records a measured round trip and ends the backoff. The packet must have been sent only
+// once (Karn's rule). The trip is kept between minTrip and the longest timeout, even if the clock
+// says otherwise. With a trip of zero, work that is done once per round trip would be done
 // endlessly.
 func (t *timer) sample(rtt time.Duration) {
 	rtt = min(max(rtt, minTrip), transfer.MaxTimeout)

@@ -31,11 +31,11 @@ type Sender struct {
 	timed    int64     // block whose round trip is measured; 0 for none
 	timedAt  time.Time // when that block was sent
 	timedRun int64     // how many blocks were sent at once with it
-	suspect  int64     // how many blocks of a burst arrived, if a trial shall show whether the path holds no more; otherwise 0
+	suspect  int64     // how many blocks of a burst arrived, if a trial must show whether the path holds more than that; 0 otherwise
 	measured bool      // a full window has been measured
 	moved    time.Time // when the peer last acknowledged something new
 	echo     int64     // block acknowledged after a timeout; a second ACK of it is an echo
-	hasty    bool      // that timeout is known to have been needless
+	hasty    bool      // the timeout before echo is known to have been needless
 }
 
 type senderPhase uint8
@@ -329,7 +329,7 @@ func (s *Sender) Deadline() time.Time {
 	return s.deadline
 }
 
-// paced reports whether blocks wait for the pacer, or because of Hold, and until when.
+// paced reports whether blocks wait because of the pacer or of Hold, and until when.
 func (s *Sender) paced() (resumes time.Time, wait bool) {
 	if s.pacer.holds == 0 && s.held.IsZero() || s.phase != senderData {
 		return time.Time{}, false
@@ -344,7 +344,8 @@ func (s *Sender) paced() (resumes time.Time, wait bool) {
 	return resumes, first <= last
 }
 
-// Expire does what is due once the deadline of s has passed. Earlier calls do nothing.
+// Expire handles a deadline of s that has passed: it makes packets due again, or ends the transfer.
+// Earlier calls do nothing.
 func (s *Sender) Expire(now time.Time) {
 	if s.done || s.deadline.IsZero() || now.Before(s.deadline) {
 		return
@@ -378,7 +379,8 @@ func (s *Sender) Expire(now time.Time) {
 	s.arm(now)
 }
 
-// mostFirstData returns how many times the timer may repeat the first DATA before the peer is heard.
+// mostFirstData returns how many times the timer may repeat the first DATA before the peer is
+// heard.
 func (s *Sender) mostFirstData() int {
 	if s.quiet {
 		return 0

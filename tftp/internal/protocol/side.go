@@ -85,7 +85,7 @@ type outcome struct {
 	err          error
 	pendingError transfer.Error
 	hasError     bool
-	misdirected  int // number of the copy of the request that ERRORs about another transfer followed; 0 for none
+	misdirected  int // which copy of the request an ERROR about another transfer has followed, counted from 1; 0 if no such ERROR has arrived
 }
 
 // fail ends the machine without a packet to the peer.
@@ -98,8 +98,9 @@ func (o *outcome) fail(err error) {
 // refused ends the machine because of an ERROR from the peer. It first ignores ERROR 5 (unknown
 // transfer ID) as long as the request is not answered. Before an answer no transfer ID exists that
 // could be unknown, so such an ERROR concerns an earlier transfer from the same port, and answers a
-// duplicate of it that arrived late. It counts only if the peer sends it again after a later copy
-// of the request. The argument request is the number of the latest copy, or 0 once one is answered.
+// late duplicate of one of its packets. The ERROR counts only if the peer sends it again after a
+// later copy of the request. request is the number of the latest copy, or 0 once a copy is
+// answered.
 func (o *outcome) refused(request int, e *transfer.Error, st *transfer.Stats) {
 	if request > 0 && e.Code == transfer.UnknownID && (o.misdirected == 0 || o.misdirected == request) {
 		o.misdirected = request
@@ -136,8 +137,8 @@ func silence(timeout time.Duration) time.Duration {
 }
 
 // A progressClock enforces the lowest allowed average rate. It shows the time at which a transfer
-// of exactly that rate would have got this far. It never shows a future time, so a transfer that
-// was fast before may not stall for longer than others.
+// of exactly that rate would have got as far as this one. It never shows a future time, so that a
+// transfer that was fast before may not stall for longer than others.
 type progressClock struct{ at time.Time }
 
 func (c *progressClock) start(now time.Time) { c.at = now }

@@ -1,5 +1,5 @@
-// Package tftptest has peers that a test controls packet by packet, packets, and files. The tests
-// of the server and of the client use it.
+// Package tftptest has peers that a test controls packet by packet, functions that build packets,
+// and stores and files for tests. The tests of the server and of the client use it.
 package tftptest
 
 import (
