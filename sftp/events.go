@@ -14,9 +14,11 @@ import (
 type Conn struct {
 	Peer, Local net.Addr
 	Began       time.Time
-	User        string   // the account's user; before the login, the name that was tried last, which may be any string
-	Client      string   // the client's SSH version string
-	Account     *Account // the account that the Login hook returned; nil before the login
+
+	// User is the account's user. Before the login, it is the name that was tried last: any string.
+	User    string
+	Client  string   // the client's SSH version string
+	Account *Account // the account that the Login hook returned; nil before the login
 
 	Value any // free for use by the program's hooks
 
@@ -76,7 +78,11 @@ func (t *Transfer) written(h store.Handle) {
 // that only reads and was forbidden, for example because of a link that leads out of the tree.
 type Operation struct {
 	Conn *Conn
-	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink", "setattr", "check-file", or a program that hashes, such as "md5sum"; "open" if it failed; "stat", "opendir" or "readlink" if forbidden
+
+	// The field What names the request: "mkdir", "remove", "rmdir", "rename", "link", "symlink",
+	// "setattr", "check-file", or a program that hashes, such as "md5sum"; also "open" if it
+	// failed, and "stat", "opendir" or "readlink" if they were forbidden.
+	What string
 	Name string // as the client sees it: clean, beginning with a slash
 	To   string // the new name, or the target of a symbolic link
 	Err  error  // nil if the operation succeeded
@@ -87,7 +93,10 @@ type Operation struct {
 // more sessions than the limit.
 type Refusal struct {
 	Conn *Conn
-	What string // the name of the request or channel type (RFC 4254): "shell", "exec", "direct-tcpip", "tcpip-forward"; "session" if there are too many
+
+	// The field What names the request or the channel type (RFC 4254): "shell", "exec",
+	// "direct-tcpip" or "tcpip-forward". It is "session" if there are too many sessions.
+	What string
 
 	// Detail is the command, the subsystem or the address of the request, if it has one. The client
 	// chose this string, so it may contain anything.

@@ -17,12 +17,15 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 		return err
 	}
 	if u := s.conn.pending(name); u != nil {
-		if a, err := u.attrs(); err != fs.ErrClosed { // fs.ErrClosed means that another channel has just closed the upload, so look in the store
+		// fs.ErrClosed means that another channel has just closed the upload. Then look in the
+		// store.
+		if a, err := u.attrs(); err != fs.ErrClosed {
 			return s.attrs(a, err)
 		}
 	}
 	look := s.conn.tree.Lstat
-	if follow || bytes.HasSuffix(q.Path, []byte("/")) { // a trailing slash asks for a directory, which may be behind a link
+	// A trailing slash asks for a directory, to which a symbolic link may lead.
+	if follow || bytes.HasSuffix(q.Path, []byte("/")) {
 		look = s.conn.tree.Stat
 	}
 	fi, err := look(s.ctx, name)

@@ -92,23 +92,29 @@ type Server struct {
 	// The server calls these hooks, if they are set, on the goroutine where the event happens. A
 	// hook should return at once, and leave longer work to another goroutine. All calls for one
 	// connection receive the same *Conn, and all calls for one file the same *Transfer.
-	Connected    func(*Conn)                        // a user has logged in
-	Disconnected func(*Conn)                        // a connection was closed, or a login has failed
-	Started      func(*Transfer)                    // a file was opened
-	Ended        func(*Transfer)                    // a file was closed
-	Audit        func(*Operation)                   // another request was completed or refused: see Operation
-	Refused      func(*Refusal)                     // a client asked for a part of SSH that the server lacks
-	TurnedAway   func(from net.Addr, why error)     // a limit refused a connection before a byte was read from it
-	LockedOut    func(from net.Addr, l Lockout)     // a network is refused for a time, after too many failures
-	Owner        func(id uint32, group bool) string // the name of a user or group, for users-groups-by-id@openssh.com; "" if unknown
+	Connected    func(*Conn)                    // a user has logged in
+	Disconnected func(*Conn)                    // a connection was closed, or a login has failed
+	Started      func(*Transfer)                // a file was opened
+	Ended        func(*Transfer)                // a file was closed
+	Audit        func(*Operation)               // another request was completed or refused: see Operation
+	Refused      func(*Refusal)                 // a client asked for a part of SSH that the server lacks
+	TurnedAway   func(from net.Addr, why error) // a limit refused a connection before a byte was read from it
+	LockedOut    func(from net.Addr, l Lockout) // a network is refused for a time, after too many failures
+	// Owner returns the name of a user or group, for users-groups-by-id@openssh.com; "" if it is
+	// unknown.
+	Owner func(id uint32, group bool) string
 
-	LoginGrace  time.Duration // time limit for the whole handshake; 0 means one minute
-	IdleTimeout time.Duration // time without requests and replies after which a connection is closed; 0 means 15 minutes, below 0 never
+	LoginGrace time.Duration // time limit for the whole handshake; 0 means one minute
+	// IdleTimeout is the time without requests and replies after which a connection is closed. 0
+	// means 15 minutes, and a negative value means never.
+	IdleTimeout time.Duration
 	Grace       time.Duration // time for which open files remain usable after ctx has ended; 0 means 10 s
 	MaxChannels int           // sessions of one connection at a time; 0 means DefaultMaxChannels
 	MaxHandles  int           // open files and directories of one connection; 0 means DefaultMaxHandles
-	Umask       int           // permission bits that new files and directories do not get; 0 means 0o022, below 0 means none
-	Rate        int64         // bytes a second each way, for all connections together; 0 means no limit
+	// Umask holds the permission bits that new files and directories do not get. 0 means 0o022, and
+	// a negative value means none.
+	Umask int
+	Rate  int64 // bytes a second each way, for all connections together; 0 means no limit
 
 	// Limits on connections, like MaxStartups and PerSourcePenalties of sshd_config(5). A source is
 	// an IPv4 address or an IPv6 network with a 64-bit prefix. After too many wrong passwords, the
@@ -121,7 +127,7 @@ type Server struct {
 	MaxConnsPerSource      int            // connections of one source at a time; 0 means 256
 	MaxHandshakes          int            // connections that have not logged in yet; 0 means 100
 	MaxHandshakesPerSource int            // connections of one source that have not logged in yet; 0 means 10
-	Exempt                 []netip.Prefix // sources that are never refused for failures, and have no limits per source
+	Exempt                 []netip.Prefix // sources with no limits per source, never refused for failures
 
 	shared shared
 }

@@ -63,13 +63,13 @@ type Config struct {
 	// through a forwarder.
 	RoundTrip time.Duration
 
-	// Connect opens a further connection. [Dial] needs no Connect. Without it, a client of [New]
-	// uses only the connection it has. The Client closes the connections that Connect opens.
+	// Connect opens a further connection. [Dial] does not need it. If Connect is nil, a client of
+	// [New] uses only its first connection. The Client closes the connections that Connect opens.
 	Connect func(ctx context.Context) (*ssh.Client, error)
 
 	// ConnectStream opens a stream for a further session of a client of [NewStream]. The Client
-	// closes it. It counts as a connection, because most streams need a login of their own. If
-	// ConnectStream fails, the Client continues with the sessions it has.
+	// closes the stream. Each stream counts as a connection, because most streams need a login of
+	// their own. If ConnectStream fails, the Client continues with the sessions it has.
 	ConnectStream func(ctx context.Context) (io.ReadWriteCloser, error)
 
 	// Timeout is the time limit for opening a connection, including handshake and login, and for
@@ -77,11 +77,11 @@ type Config struct {
 	Timeout time.Duration
 
 	// Stall is how long a server may leave requests unanswered without sending or accepting a
-	// single byte. After that the session is closed. 0 means
-	// one minute, and less than 0 no limit.
+	// single byte. After that the session is closed. 0 means one minute, and a negative value means
+	// no limit.
 	Stall time.Duration
 
-	// NoReadAhead makes File.Read request only the bytes that its caller wants. NoWriteBehind makes
+	// NoReadAhead makes File.Read request only the bytes that it returns. NoWriteBehind makes
 	// File.Write wait until the server has confirmed the bytes.
 	NoReadAhead, NoWriteBehind bool
 
@@ -123,7 +123,7 @@ func (c *Config) setDefaults() {
 // FirstSize, as the Expect of a [Config], stands for the size of the file First.
 const FirstSize = mux.ExpectFirst
 
-// set replaces a value that is zero or negative.
+// set sets v to the default value, to, if v is zero or negative.
 func set[T int | time.Duration](v *T, to T) {
 	if *v <= 0 {
 		*v = to
@@ -166,7 +166,7 @@ type Client struct {
 func (c *Client) Close() error { return c.mux.Close() }
 
 // Drain waits until the server has closed the files that were only read: [File.Close] does not wait
-// for that. If the connection ends earlier, the server logs them as left open.
+// for that. If the connection ends earlier, the server logs that these files were left open.
 //
 // If there is only one such file, open in one session, Drain waits only until the request is sent:
 // the server still reads it after the connection has ended. If there are several requests, the

@@ -15,7 +15,7 @@ import (
 const maxUnconfirmed = 128 << 10
 
 // fillBehind reads size bytes of r. They are sent together with the requests that close the file,
-// or as soon as something else needs them on the server. If the client has no memory for them,
+// or earlier if another call needs them on the server. If the client has no memory for them,
 // fillBehind does nothing and returns false.
 func (f *File) fillBehind(r io.ReaderAt, off, size int64) (n int64, ok bool, err error) {
 	if f.c.config.NoWriteBehind {

@@ -30,12 +30,12 @@
 // # Errors
 //
 // If a server refuses a request, the error has a [*StatusError] in its chain, and errors.Is
-// recognizes it as fs.ErrNotExist, fs.ErrExist, fs.ErrPermission or another of these.
-// os.IsNotExist and its like do not: they know nothing but system calls. OpenSSH's server
-// gives no reason for most refusals, so the client checks whether a name is taken and
-// returns fs.ErrExist. A transfer fails with a [*TransferError], which says which side has
-// failed. The error is [ErrProtocol] if the server violates the protocol, [ErrStalled] if it
-// is silent, and [ErrConnectionLost] if the connection is gone.
+// recognizes it as fs.ErrNotExist, fs.ErrExist, fs.ErrPermission or a similar error. os.IsNotExist
+// and similar functions do not recognize it: they know only errors of system calls. OpenSSH's
+// server gives no reason for most refusals, so the client checks whether a name is taken and
+// returns fs.ErrExist. A transfer fails with a [*TransferError], which says which side has failed.
+// The error is [ErrProtocol] if the server violates the protocol, [ErrStalled] if it is silent, and
+// [ErrConnectionLost] if the connection is gone.
 //
 // # Stability
 //

@@ -41,7 +41,7 @@ func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(
 
 // IsRemote reports whether the server's side caused an error: the server refused a request or lacks
 // an extension, or the connection is lost. Other errors come from this side, for example from a
-// reader or a writer of the caller. The end of a context counts for neither side.
+// reader or a writer of the caller. An error because a context has ended counts for neither side.
 //
 // All errors of a Client and of its files are marked, so after a copy IsRemote shows which side has
 // failed.
@@ -105,7 +105,7 @@ func isFailure(err error) bool {
 	return ok && s.Code == uint32(wire.Failure)
 }
 
-// exists adds to an error that the name is in use.
+// exists returns err as an fs.ErrExist: the reason for err is that the name is in use.
 func exists(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return err

@@ -81,8 +81,9 @@ func texts(s wire.Strings) (list []string) {
 }
 
 // Hash has the server compute the hash of n bytes of a file, from off on; an n of 0 means up to the
-// end. algorithms lists names such as "sha256", "sha512", "sha1" and "md5" in the order of
-// preference, and the server chooses one (check-file-name of draft-ietf-secsh-filexfer-extensions).
+// end of the file. algorithms lists names such as "sha256", "sha512", "sha1" and "md5" in the order
+// of preference, and the server chooses one (check-file-name of
+// draft-ietf-secsh-filexfer-extensions).
 func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	if !c.server.Ext.Has(wire.ExtCheckFileName) {
 		return "", nil, pathError("hash", name, errors.ErrUnsupported)

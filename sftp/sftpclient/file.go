@@ -24,9 +24,9 @@ import (
 // own work.
 //
 // Read reads ahead: the more a program reads, the more bytes are requested. If another program
-// changes the file, Read may return data as old as the last Read. It always sees the File's own
-// writes. ReadAt reads ahead too if it is called with consecutive offsets. Otherwise it requests
-// only the bytes that it returns.
+// changes the file, Read may return data as old as the last Read. Read always returns the bytes
+// that the same File wrote before. ReadAt reads ahead too if it is called with consecutive offsets.
+// Otherwise it requests only the bytes that it returns.
 //
 // Write and WriteAt return when they have copied the data. If the server refuses a write, the next
 // call of Write, WriteAt, ReadFrom, FillFrom, Sync, Truncate or Close returns the error, and so
@@ -44,12 +44,13 @@ type File struct {
 	remote  *mux.File
 	access  int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
 	append  bool
-	made    bool        // the File created it
+	made    bool        // this File created the file on the server
 	small   []byte      // the whole file, if it arrived with the handshake
-	known   wire.Attrs  // the attributes that arrived with it
+	known   wire.Attrs  // the file's attributes, if they arrived with the handshake
 	changed atomic.Bool // SetAttr was called, so known may be out of date
 
-	life context.Context // ends with the file, or with the context it was opened with
+	// life ends when the file is closed, or when the context with which it was opened ends.
+	life context.Context
 
 	// confirmed, if set, is called while FillFrom makes progress: the server has confirmed all
 	// bytes from start to end. It must not block.
@@ -120,7 +121,7 @@ func openFlags(flag int) (wire.OpenFlags, error) {
 		}
 	}
 	if w&wire.OpenCreate == 0 {
-		w &^= wire.OpenExclusive // as with open(2)
+		w &^= wire.OpenExclusive // as in open(2), it has no effect without OpenCreate
 	}
 	if w.Check() != nil {
 		return 0, fs.ErrInvalid
@@ -141,7 +142,8 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 		attrs.SetMode(wire.Mode(perm.Perm()))
 	}
 	r := c.mux.NewFile(name, flags)
-	was, err := r.Open(ctx, flags, attrs, how) // was is the error of the request for the earlier attributes
+	// was is the error of the request for the attributes that the file had before.
+	was, err := r.Open(ctx, flags, attrs, how)
 	existed := how.Also == nil && was == nil
 	switch {
 	case err == nil && ctx.Err() != nil && !how.Patient:
@@ -342,8 +344,8 @@ func (f *File) awaitBehind(ctx context.Context) error {
 	return f.writeError(f.behind.Await(ctx))
 }
 
-// writeError records err as an error of writing unless there was one before, and returns the first
-// one in the form for callers. The caller holds mu.
+// writeError records err as the file's write error, unless an earlier one is recorded. It returns
+// the recorded error in the form for callers. The caller holds mu.
 func (f *File) writeError(err error) error {
 	if err != nil && f.broken == nil {
 		f.broken = f.c.disk.explain(f.life, f.remote.Path, f.transferError("write", err))

@@ -18,8 +18,8 @@ func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// nextAt returns bytes at off that were read ahead. If nothing is read ahead at off, it starts
-// there and requests the next ahead bytes. The caller holds mu.
+// nextAt returns bytes at off that were read ahead. If nothing is read ahead at off, it starts to
+// read ahead there and requests the next `ahead` bytes. The caller holds mu.
 func (f *File) nextAt(off, ahead int64) ([]byte, error) {
 	if f.ahead == nil || f.ahead.Pos() != off {
 		f.dropAhead()
@@ -33,7 +33,8 @@ func (f *File) nextAt(off, ahead int64) ([]byte, error) {
 	return b, nil
 }
 
-// readDirect reads into p the bytes of the file at off, with as many requests at once as needed.
+// readDirect fills p with the bytes of the file at off. It sends as many requests at once as it
+// needs.
 func (f *File) readDirect(p []byte, off int64) (int, error) {
 	n, err := f.remote.ReadInto(p, off)
 	switch {

@@ -79,7 +79,8 @@ func walkLinks(ctx context.Context, c *Client, name string) (string, error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", fmt.Errorf("%w: more than %d symbolic links", fs.ErrNotExist, maxLinks) // the error that servers return
+			// Servers return this error too.
+			return "", fmt.Errorf("%w: more than %d symbolic links", fs.ErrNotExist, maxLinks)
 		}
 		target, err := c.Readlink(ctx, next)
 		if err != nil {

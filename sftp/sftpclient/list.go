@@ -33,9 +33,9 @@ type dirReader struct {
 }
 
 // OpenDir opens a directory of any size, to be listed in pieces in the server's order. The listing
-// ends when ctx ends. If the name is not a directory, the error is fs.ErrNotExist or the server's.
-// Unsafe names, for example names with a slash, are left out; then the error at the end is
-// [ErrProtocol].
+// fails when ctx ends. If the name is not a directory, the error is fs.ErrNotExist or the server's.
+// Unsafe names, for example names with a slash, are left out; the error after the last entry is
+// then [ErrProtocol].
 func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	d, err := c.openDir(ctx, name, nil)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 
 // entriesOf describes the entries of names, and counts those besides "." and "..". It leaves out
 // names for which hide returns true, and names that would lead out of the directory. unsafe is an
-// error about the first name that would lead out.
+// error that names the first one that would lead out.
 func entriesOf(names wire.Names, hide func(name string) bool) (list []fs.FileInfo, count int, unsafe error) {
 	list = make([]fs.FileInfo, 0, names.Len())
 	for e := range names.All() {
@@ -81,8 +81,8 @@ func entriesOf(names wire.Names, hide func(name string) bool) (list []fs.FileInf
 	return list, count, unsafe
 }
 
-// Next fills into with the next entries: see [store.Entries]. If some names were unsafe, for
-// example had a slash, it reports that after the last entry.
+// Next fills into with the next entries: see [store.Entries]. If it left out unsafe names, for
+// example names with a slash, it returns an error after the last entry.
 func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

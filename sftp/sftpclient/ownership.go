@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// ownEvery is how often an upload checks whether another upload has taken its file over.
-	// takeoverWait is how long the other upload waits before it gives the file its name, so that
-	// the first one has checked by then.
+	// ownEvery is the interval at which an upload checks whether another upload has taken its file
+	// over. takeoverWait is how long the other upload waits before it publishes the file, so that
+	// the first upload has noticed the takeover by then.
 	ownEvery     = time.Second
 	takeoverWait = 3 * ownEvery
 )
@@ -31,7 +31,7 @@ type ownership struct {
 	mu      sync.Mutex
 	last    time.Time      // start of the last successful check; guarded by mu
 	under   bool           // a check is running; guarded by mu
-	pending sync.WaitGroup // waits for that check
+	pending sync.WaitGroup // waits until the running check is done
 }
 
 // check asks the server whether the temporary file still has its name. It returns [store.ErrBusy]
@@ -93,7 +93,8 @@ func (o *ownership) recheck() error {
 	return nil
 }
 
-// An ownReader reads while the target of its bytes belongs to this upload.
+// An ownReader reads the source of an upload, as long as the temporary file belongs to that upload.
+// Otherwise its reads fail.
 type ownReader struct {
 	io.ReaderAt
 	o *ownership

@@ -227,8 +227,8 @@ func (k *resumableUpload) due(end int64) bool {
 	return !k.noting && (more >= k.c.recordEvery || more >= recordLeast && time.Since(k.notedAt) >= recordTime)
 }
 
-// synced returns the file to flush to the server's disk before the record is updated. It returns
-// nil if that is not wanted.
+// synced returns the file, which is flushed to the server's disk before the record is updated, or
+// nil if the upload is not to be flushed.
 func (k *resumableUpload) synced() *mux.File {
 	if k.noSync {
 		return nil
@@ -316,7 +316,7 @@ func (k *resumableUpload) Truncate(size int64) error {
 func (k *resumableUpload) moveBack(off int64) error {
 	k.mu.Lock()
 	k.whole = min(k.whole, max(off, 0))
-	whole, less := k.whole, k.noted <= k.whole // the record then counts no more than whole either
+	whole, less := k.whole, k.noted <= k.whole // less: the record counts no byte after k.whole as complete
 	k.mu.Unlock()
 	if less {
 		return nil

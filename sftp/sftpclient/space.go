@@ -21,7 +21,7 @@ const fullTime = 5 * time.Second
 // first ones frees space, but the others also failed because the disk was full.
 const fullFor = 5 * time.Second
 
-// A disk answers questions about the room on the disk of the server.
+// A disk asks the server how much room its disk has.
 type disk struct {
 	c    *Client
 	full atomic.Int64 // time at which the disk was last found full, in nanoseconds since 1970
@@ -78,8 +78,9 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 }
 
 // askRoom asks whether a directory has room for size bytes. The returned function waits for the
-// answer, and returns an error if there is no room. To refuse no upload that might succeed, it
-// counts the room reserved for the administrator as free, and ignores a file system of size 0.
+// answer, and returns an error if there is no room. It must not refuse an upload that might
+// succeed, so it counts the room reserved for the administrator as free, and ignores a file system
+// of size 0.
 func (d *disk) askRoom(ctx context.Context, dir string, size int64) (await func() error) {
 	if size < askSpace || !d.c.server.Ext.Has(wire.ExtStatVFS) {
 		return func() error { return nil }

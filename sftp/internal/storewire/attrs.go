@@ -12,8 +12,8 @@ import (
 // settableBits are the bits of a mode that a client may set.
 const settableBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// AttrsOf converts a file's attributes to those of version 3, and returns the number of its names.
-// If the store could not describe the file, the result has no attributes.
+// AttrsOf converts a file's attributes to those of SFTP version 3, and returns how many names (hard
+// links) the file has. If the store could not describe the file, the result has no attributes.
 func AttrsOf(fi fs.FileInfo) (a wire.Attrs, links uint64) {
 	if fi.Mode().Type() == fs.ModeIrregular && fi.Mode().Perm() == 0 {
 		return a, 0
@@ -52,8 +52,8 @@ func AttrOf(a wire.Attrs) (attr store.Attr) {
 // ChangesOf is the inverse of AttrOf, for a client: it returns the attributes to send so that a
 // server makes the changes in attr. Version 3 can change an owner only together with a group, and
 // one time only together with the other. If attr has only one of two such values, ChangesOf takes
-// the other one from now, the file's present attributes. now may be nil; then a single owner or
-// group is left out, and a single time is used for both.
+// the other one from the argument now, which describes the file as it is. If now is nil, a single
+// owner or group is left out, and a single time is used for both.
 func ChangesOf(attr store.Attr, now fs.FileInfo) (a wire.Attrs) {
 	var d store.Details
 	known := false

@@ -75,7 +75,7 @@ var statusKinds = map[wire.Status]error{
 }
 
 // KindOf returns the error that errors.Is recognizes in a refusal, or nil if it is not known. A
-// plain failure has a kind only if its text is one of a haul server.
+// plain failure has a kind only if its text is one that haul's server sends.
 func KindOf(e *wire.StatusError) error {
 	if e.Status == wire.Failure {
 		for i := range errorKinds {
@@ -87,22 +87,22 @@ func KindOf(e *wire.StatusError) error {
 	return statusKinds[e.Status]
 }
 
-// ErrNotEmpty is the fs.ErrExist of a request to remove a directory.
+// ErrNotEmpty is the fs.ErrExist for a request to remove a directory that is not empty.
 var ErrNotEmpty = fmt.Errorf("%w: the directory is not empty", fs.ErrExist)
 
-// ErrUploadOnly is the fs.ErrExist of users who may only upload.
+// ErrUploadOnly is the fs.ErrExist for users who may only upload, and so cannot replace a file.
 var ErrUploadOnly = fmt.Errorf("%w: upload-only access replaces nothing", fs.ErrExist)
 
-// These errors say why a name in a request is an fs.ErrInvalid.
+// These are the fs.ErrInvalid errors for names in requests, with the reason.
 var (
 	ErrBelowItself = fmt.Errorf("%w: a directory cannot move below itself", fs.ErrInvalid)
 	ErrNotUTF8     = fmt.Errorf("%w: the name is not UTF-8", fs.ErrInvalid)
 )
 
-// ErrBusy says that no more handles may be open.
+// ErrBusy says that the session has as many open handles as it may have.
 var ErrBusy = errors.New("too many open files and directories")
 
-// A FullError is the error of a server that refused a request without a reason, while its disk was
+// A FullError says that a server refused a request without giving a reason, and that its disk was
 // full. OpenSSH's server reports ENOSPC only as SSH_FX_FAILURE.
 type FullError struct{ Refusal error }
 

@@ -15,11 +15,11 @@ import (
 // A Record says how much of a resumable upload is complete. It is a line of text. Records are
 // written to two slots in turn, so that a write that is cut short leaves the other record intact.
 type Record struct {
-	Seq    uint64 // number of the record; the higher of the two is the newer one
+	Seq    uint64 // number of the record; of two records, the one with the higher number is newer
 	Whole  int64  // number of complete bytes, from the start
 	Size   int64  // expected size of the file in bytes; 0 if unknown
 	Source uint64 // a hash of Create.Source
-	Open   bool   // the upload that wrote it may still be under way
+	Open   bool   // the upload that wrote this record may still be under way
 	File   string // the random part of the temporary file's name
 }
 

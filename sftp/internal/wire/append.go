@@ -234,7 +234,7 @@ func AppendCheckFile(b []byte, id uint32, handle, algorithms string, offset, len
 	return endCheckFile(b, at, handle, algorithms, offset, length, blockSize)
 }
 
-// endCheckFile appends the fields of the check-file request that begins at at.
+// endCheckFile appends the fields of the check-file request that begins at index at of b.
 func endCheckFile(b []byte, at int, file, algorithms string, offset, length int64, blockSize uint32) []byte {
 	b = appendString(appendString(b, file), algorithms)
 	b = appendUint64(b, uint64(offset))

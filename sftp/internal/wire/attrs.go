@@ -19,7 +19,7 @@ const (
 	attrKnown = AttrSize | AttrOwner | AttrMode | AttrTimes
 )
 
-// minPair is the least number of bytes in an extension pair: two lengths.
+// minPair is the smallest size of an extension pair in bytes: two lengths.
 const minPair = 4 + 4
 
 // Attrs are a file's attributes. Attributes that Flags does not include are unknown; in a request,

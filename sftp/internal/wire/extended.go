@@ -104,8 +104,8 @@ func (s Strings) All() iter.Seq[[]byte] {
 }
 
 // UsersGroups reads the reply to users-groups-by-id@openssh.com (PROTOCOL, section 4.12): a name
-// for each numeric ID, in the order of the request. The name is empty if the server knows none. The
-// number of names may differ from the number of IDs.
+// for each numeric ID, in the order of the request. A name is empty if the server does not know it.
+// The number of names may differ from the number of IDs.
 func (p *Reply) UsersGroups() (users, groups Strings, err error) {
 	r := p.extended()
 	users = r.strings("users")
@@ -116,7 +116,7 @@ func (p *Reply) UsersGroups() (users, groups Strings, err error) {
 	return users, groups, nil
 }
 
-// strings reads a string that consists of strings.
+// strings reads a string whose content is a sequence of strings.
 func (r *reader) strings(field string) Strings {
 	b := r.bytes(field, MaxPacket)
 	inner := reader{b: b}
@@ -150,8 +150,8 @@ func AppendUsersGroupsReply(b []byte, id uint32, users, groups []string) []byte 
 // algorithm, and the concatenated hashes, which are at least one byte. The length of one hash
 // follows from the algorithm, which the driver has to know.
 //
-// The draft specifies these two fields only. paramiko sends "check-file" in front of them, which is
-// not the name of any hash.
+// The draft specifies only these two fields. paramiko sends "check-file" in front of them. No hash
+// has this name, so CheckFile can skip it.
 func (p *Reply) CheckFile() (algorithm, hashes []byte, err error) {
 	r := p.extended()
 	algorithm = r.bytes("hash algorithm", maxAlgorithms)
@@ -193,7 +193,8 @@ func (p *Reply) extended() reader {
 	return r
 }
 
-// check returns the error of the reply, or nil. e is zero if several extensions have this reply.
+// check returns an error if r found an invalid field in the reply. e is the extension to name in
+// the error, or zero if several extensions have this reply.
 func (p *Reply) check(r *reader, e Extension) error {
 	if !r.failed() {
 		return nil

@@ -126,7 +126,7 @@ func (p Pairs) All() iter.Seq2[[]byte, []byte] {
 // Known returns the announced extensions that this package supports. An extension with an unknown
 // version does not count. The data of check-file is ignored, because it differs from server to
 // server. A server that announces check-file may support all three check-file requests, since some
-// servers announce the others by it.
+// servers announce all three under this name.
 func (p Pairs) Known() (s Extensions) {
 	for name, data := range p.All() {
 		e := extensionNamed(name)
@@ -160,7 +160,7 @@ func (r *reader) pairs() Pairs {
 }
 
 // AppendInit appends an INIT, which opens a session. The draft allows clients to announce
-// extensions in it, but clients announce none.
+// extensions in INIT, but they announce none.
 func AppendInit(b []byte, version uint32) []byte {
 	b, at := begin(b, TypeInit, version)
 	return end(b, at)

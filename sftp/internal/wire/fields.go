@@ -31,13 +31,14 @@ func begin(b []byte, t Type, id uint32) (_ []byte, at int) {
 	return binary.BigEndian.AppendUint32(b, id), at
 }
 
-// end sets the length of the packet that extends from at to the end of b.
+// end sets the length of the packet that extends from index at to the end of b.
 func end(b []byte, at int) []byte {
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-lengthSize))
 	return b
 }
 
-// announce sets the length of the packet that begins at at. Its last n bytes are not in b yet.
+// announce sets the length of the packet that begins at index at. The length includes n further
+// bytes, which are not in b yet.
 func announce(b []byte, at, n int) []byte {
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-lengthSize+n))
 	return b

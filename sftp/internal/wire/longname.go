@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// recent is half a year, as in ls. A line shows the time of day if the file was changed within that
-// time of now, and otherwise the year.
+// recent is half a year, as in ls. A line shows the time of day if the file was changed less than
+// that before or after now, and otherwise the year.
 const recent = 365 * 24 * time.Hour / 2
 
 // AppendLongName appends a line like those of ls -l for a file. Version 3 requires it as the second

@@ -49,7 +49,8 @@ var modeTypes = [...]struct {
 	{ModeChar, goDevice | goCharDevice, 'c'}, {ModeFIFO, goNamedPipe, 'p'}, {ModeSocket, goSocket, 's'},
 }
 
-// modeBits lists the other bits that both kinds of mode have, besides permissions.
+// modeBits lists the bits, besides types and permissions, that exist in both a Mode and an
+// fs.FileMode.
 var modeBits = [...]struct {
 	mode   Mode
 	goBits uint32

@@ -47,7 +47,7 @@ func ParseReply(b []byte) (Reply, error) {
 		p.Pairs = r.pairs()
 	case TypeStatus:
 		p.Status = Status(r.uint32("status"))
-		if len(r.b) > 0 { // servers of versions before 3, and some of version 3, end the packet here
+		if len(r.b) > 0 { // servers before version 3, and some of version 3, end the packet here
 			p.Message = r.bytes("message", MaxPacket)
 		}
 		if len(r.b) > 0 {
@@ -88,7 +88,7 @@ type Entry struct {
 	Attrs Attrs  // without Flags in replies to requests other than READDIR
 }
 
-// minEntry is the least number of bytes in an entry: two lengths and the flags.
+// minEntry is the smallest size of an entry in bytes: two lengths and the flags.
 const minEntry = 4 + 4 + 4
 
 // Names holds the entries of a NAME reply as received. Their lengths have been checked.
@@ -182,15 +182,15 @@ func AppendNames(b []byte, id uint32) []byte {
 	return end(appendUint32(b, 0), at)
 }
 
-// AppendEntry adds a name to the NAME that extends from at to the end of b. It updates the length
-// each time, so the packet is complete after each call. Stop well below SureData bytes: some
+// AppendEntry adds a name to the NAME that extends from index at to the end of b. It updates the
+// length each time, so the packet is complete after each call. Stop well below SureData bytes: some
 // clients accept no more.
 func AppendEntry(b []byte, at int, name string, long []byte, a Attrs) []byte {
 	b = appendString(appendString(b, name), long)
 	return count(appendAttrs(b, a), at)
 }
 
-// count adds one to the number of names in the NAME that extends from at to the end of b.
+// count adds one to the number of names in the NAME that extends from index at to the end of b.
 func count(b []byte, at int) []byte {
 	n := b[at+HeaderSize:]
 	binary.BigEndian.PutUint32(n, binary.BigEndian.Uint32(n)+1)

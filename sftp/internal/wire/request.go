@@ -61,8 +61,9 @@ type Request struct {
 	Groups     IDs    // numeric IDs of groups
 }
 
-// MinCheckBlock is the least number of bytes that one hash of check-file may cover, unless a single
-// hash covers everything. The server still has to check that all hashes fit into its reply.
+// MinCheckBlock is the smallest number of bytes that each hash of a check-file reply may cover,
+// unless a single hash covers everything. The server still has to check that all hashes fit into
+// its reply.
 const MinCheckBlock = 256
 
 // IDs holds numeric IDs of users or groups as received.
@@ -95,7 +96,9 @@ func ParseRequest(b []byte) (Request, error) {
 	r := reader{b: b[HeaderSize:]}
 	switch h.Type {
 	case TypeInit:
-		q.Version, q.ID = h.ID, 0 // extensions that the client may announce after the version are ignored: no server uses them
+		// A client may announce extensions after the version. No server uses them, so they are
+		// ignored.
+		q.Version, q.ID = h.ID, 0
 	case TypeOpen:
 		q.Path = r.path("path")
 		q.Flags = OpenFlags(r.uint32("flags"))
