@@ -1,7 +1,7 @@
 package pipeline
 
-// ages lists the requests of a plan that may be repeated, by age. The links of the list are in the
-// requests, which are in the table of the link.
+// ages lists the requests of a plan that may be repeated, from the oldest to the youngest. It is a
+// doubly linked list whose elements are the requests in the link's table.
 type ages struct {
 	table            *table[request]
 	oldest, youngest int32
@@ -28,7 +28,7 @@ func (a *ages) remove(x int32) {
 	}
 }
 
-// youngerOf returns the link from a request to the next younger one. For none, it returns
+// youngerOf returns the field that holds the next younger request after x. If x is none, that is
 // the beginning of the list.
 func (a *ages) youngerOf(x int32) *int32 {
 	if x == none {
@@ -37,7 +37,7 @@ func (a *ages) youngerOf(x int32) *int32 {
 	return &a.table.at(x).younger
 }
 
-// olderOf returns the link from a request to the next older one. For none, it returns the
+// olderOf returns the field that holds the next older request before x. If x is none, that is the
 // end of the list.
 func (a *ages) olderOf(x int32) *int32 {
 	if x == none {

@@ -2,14 +2,14 @@ package pipeline
 
 import "time"
 
-// Reply reports that n bytes of a request have moved, from its Offset on: the driver has stored
-// them, or the server has. If the answer is short, the rest is requested again. If it contains no
-// bytes and no end of file, the range is requested again too, but only a limited number of times;
-// then the plan fails.
+// Reply reports that n bytes of a request have moved, from its Offset on: in a read the driver has
+// stored them, in a write the server has. If the answer is short, the rest is requested again. If
+// n is 0, the range is requested again too, but only a limited number of times; then the plan
+// fails. If the answer is the end of the file, call [Plan.EOF] instead.
 //
-// Reply returns false and changes nothing if n is not between 0 and the request's Len, or if no
-// such request of this plan is outstanding. The server then violates the protocol, and the driver
-// should close the session.
+// Reply returns false and changes nothing if n is not between 0 and the request's Len, or if this
+// plan has no outstanding request with that id. The server has then violated the protocol, and the
+// driver should close the session.
 func (p *Plan) Reply(now time.Time, id uint32, n int) bool {
 	x := p.find(id)
 	if x == none || n < 0 || int64(n) > p.link.table.at(x).units {
@@ -67,10 +67,10 @@ func (p *Plan) adapt(n, asked int64) {
 	}
 }
 
-// EOF reports that the end of the file answered a request, or that the source of a write has ended,
-// so that its request was not sent. The file then ends where the request begins, or earlier. EOF
-// returns false for an unknown id, like Reply. Requests after the end are still to be answered, but
-// the content of their answers does not matter.
+// EOF reports that the server answered a request with the end of the file, or that a request was
+// not sent because the source of a write has ended. The file then ends where the request begins, or
+// earlier. EOF returns false for an unknown id, like Reply. Requests after the end of the file stay
+// outstanding until they are answered, but the content of their answers does not matter.
 func (p *Plan) EOF(id uint32) bool {
 	x := p.find(id)
 	if x == none {
@@ -78,7 +78,7 @@ func (p *Plan) EOF(id uint32) bool {
 	}
 	r := p.ended(x)
 	if r.piece == none {
-		return true // its repetition was answered by data, or by an earlier end
+		return true // the range has moved by another request, or lies after an end that is already known
 	}
 	end := p.pieces.all[r.piece].off
 	p.giveUp(r.piece)
@@ -86,8 +86,8 @@ func (p *Plan) EOF(id uint32) bool {
 	return true
 }
 
-// EndAt reports that the file ends at an offset, because the source of a write has ended. The end
-// of a file never moves up again, and never below Contiguous.
+// EndAt reports that the file ends at an offset, because the source of a write has ended. A later
+// call can only lower the end of the file, and never below Contiguous.
 func (p *Plan) EndAt(end int64) {
 	end = max(end, p.Contiguous())
 	if end >= p.end {
@@ -110,9 +110,9 @@ func (p *Plan) EndAt(end int64) {
 }
 
 // Failed reports that the server answered a request with an error. Nothing more is requested, and
-// the driver has to wait for the outstanding answers. Of all errors, the one with the lowest offset
-// is kept. An error does not count if the file turns out to end before its offset, or if another
-// session has a request for the same range.
+// the driver has to wait for the outstanding answers. Of all errors, the plan keeps the one with
+// the lowest offset. It ignores an error if another session has a request for the same range, or if
+// the file turns out to end at or before the error's offset.
 //
 // Failed returns false for an unknown id, like Reply.
 func (p *Plan) Failed(now time.Time, id uint32, err error) bool {
@@ -145,8 +145,8 @@ func (p *Plan) fail(r request, f *failure, err error) {
 	p.giveUp(r.piece)
 }
 
-// Stop ends the plan for a reason on this side: nothing more is requested, and err becomes the
-// local error.
+// Stop makes the plan fail for a reason on this side: nothing more is requested, and err becomes
+// the local error.
 func (p *Plan) Stop(err error) { p.local.note(-1, err) }
 
 // answered removes a request that the server has answered from all lists, and returns it.

@@ -6,24 +6,26 @@ import (
 	"time"
 )
 
-// The control rule is: window = 2 x best delivery rate x least round trip, between a floor and a
-// ceiling. While the path is not full, each round trip demonstrates a rate near window / round
-// trip, so the rule doubles the window. Once the path is full, the window stays at two
-// bandwidth-delay products, whatever it was before. Both measurements come from the recent past, so
-// that the window follows a path that changes.
+// A control decides how much may be outstanding on a path: too little leaves the path idle, and too
+// much fills the queues on it. The rule is: window = 2 x best delivery rate x shortest round trip,
+// between a floor and a ceiling. While the path is not full, the rate that is measured in each
+// round trip is about window / round trip, so the rule doubles the window. Once the path is full,
+// the window stays at two bandwidth-delay products, whatever it was before. Both measurements come
+// from the recent past, so that the window follows a path that changes.
 //
-// The rule has one problem. When two products are outstanding, every answer waits in a queue that
-// we cause ourselves. After a while, all recorded round trips include the time in that queue, and a
-// window computed from them would double again and again. So when the least round trip is old, the
-// window is reduced to half a product, until one request has passed through an empty path.
+// The rule has one problem. When two bandwidth-delay products are outstanding, every answer waits in
+// a queue that we cause ourselves. After a while, all recorded round trips include the time in that
+// queue, and a window computed from them would double again and again. So when the recorded
+// shortest round trip is old, the window is reduced to half a bandwidth-delay product, until one
+// request has passed through an empty path.
 const (
-	// leastAge is how long the least round trip is used, or leastTrips times its length if that is
-	// longer. Measuring it again takes about one round trip.
+	// The shortest round trip is used for leastAge, or for leastTrips times its length if that is
+	// longer. Then it is measured again, which takes about one round trip.
 	leastAge   = 10 * time.Second
 	leastTrips = 64
 
-	// rateAge is the least time for which the best rate is used, or rateTrips times the least round
-	// trip if that is longer. The rate is used for at most twice that time.
+	// The best rate is used for at least rateAge, or for at least rateTrips times the shortest round
+	// trip if that is longer. It is used for at most twice that time.
 	rateAge   = time.Second
 	rateTrips = 8
 
@@ -34,7 +36,7 @@ const (
 // A control implements the rule. It counts in units, which are bytes or requests.
 type control struct {
 	floor, ceiling int64
-	extra          int64 // units added to the rule: see Link.Widen
+	extra          int64 // units added to the window that the rule gives: see Link.Widen
 
 	epoch time.Time
 	now   time.Duration // latest time seen, since epoch; it never decreases
@@ -44,17 +46,18 @@ type control struct {
 	// spans the time in which its units were sent, or the time in which they were answered,
 	// whichever is longer. So answers that accumulate while the driver is late do not suggest a
 	// rate that the path does not have.
-	delivered   int64         // units answered
-	deliveredAt time.Duration // when the latest of them were answered
-	sentAt      time.Duration // when the latest of them were sent
-	refusedAt   time.Duration // when the window, or that of a session, last refused a request
+	// deliveredAt and sentAt begin again when a request is sent while none is outstanding.
+	delivered   int64         // units that have moved so far
+	deliveredAt time.Duration // when the latest answer was handled
+	sentAt      time.Duration // when the latest of the answered requests was sent
+	refusedAt   time.Duration // when a request last had to wait for room in a window; -1 if none had to
 
 	best, before int64         // highest rate in units per second, in this period and in the one before
 	period       time.Duration // when this period began
 
-	smooth  time.Duration // mean round trip, queues included
-	least   time.Duration // least round trip; 0 before the first
-	leastAt time.Duration // when it was last confirmed
+	smooth  time.Duration // mean round trip, including the time in queues
+	least   time.Duration // shortest recent round trip; 0 before the first
+	leastAt time.Duration // when least was last measured or confirmed
 
 	shortest time.Duration // shortest round trip ever; 0 before the first
 
@@ -63,14 +66,14 @@ type control struct {
 	stale  time.Duration // value of least when that measurement began
 }
 
-// A flight is the data that a control keeps about a request.
+// A flight holds the data that a control keeps about an outstanding request.
 type flight struct {
 	units       int64
 	sentAt      time.Duration
-	firstSent   time.Duration
-	delivered   int64
-	deliveredAt time.Duration
-	probe       uint32 // number of the measurement that the request is part of; 0 for none
+	firstSent   time.Duration // value of control.sentAt when the request was sent
+	delivered   int64         // value of control.delivered when the request was sent
+	deliveredAt time.Duration // value of control.deliveredAt when the request was sent
+	probe       uint32        // number of the measurement that the request is part of; 0 for none
 }
 
 func newControl(floor, ceiling int64) control {
@@ -112,8 +115,8 @@ func (c *control) room(units int64) bool {
 	return c.out == 0 || c.out+units <= c.window()
 }
 
-// refused records that the window prevented a request, rather than a lack of things to request.
-// Only then does a falling rate say something about the path.
+// refused records that a request had to wait because a window was full. Only then does a lower rate
+// say something about the path; otherwise the driver may just have less to request.
 func (c *control) refused(now time.Duration) { c.refusedAt = now }
 
 // sent records a request that is sent.
@@ -158,12 +161,14 @@ func (c *control) measureTrip(now time.Duration, f flight) {
 		c.least, c.leastAt = trip, now
 		switch {
 		case trip < c.stale-c.stale/4:
-			// Half a product, computed from the old value, still caused a queue.
+			// The window during the measurement was computed from the old value, and still caused a
+			// queue.
 			c.remeasure()
 		case trip > c.stale+c.stale/4:
-			// The path is longer. Or it is so much slower that half a product, computed from the
-			// old rate, causes a queue. So the rate is measured again too. In the second case, the
-			// window then stays the same. In the first case, it doubles from there.
+			// Either the path has become longer, or it has become so slow that the window during the
+			// measurement, computed from the old rate, caused a queue. So the rate is measured again
+			// too. If the path is longer, the window then doubles. If it is slower, the window stays
+			// the same.
 			c.best, c.before = 0, 0
 		}
 	case c.least == 0 || trip < c.least:
@@ -195,13 +200,14 @@ func (c *control) measureRate(now time.Duration, f flight) {
 	}
 }
 
-// check starts a measurement of the least round trip when the current value is old.
+// check starts a measurement of the shortest round trip when the current value is old.
 func (c *control) check(now time.Duration) {
 	if c.least > 0 && now-c.leastAt > max(leastAge, leastTrips*c.least) {
 		c.remeasure()
 	}
 }
 
+// remeasure starts a measurement of the shortest round trip, unless one is under way.
 func (c *control) remeasure() {
 	if !c.probes {
 		c.probes, c.stale = true, c.least

@@ -7,39 +7,39 @@ import (
 
 // Limits bound a link. A field that is zero stands for its default.
 type Limits struct {
-	SessionBytes int // most bytes outstanding on one session
-	MinBytes     int // the smallest window, and the first one
-	MaxBytes     int // the largest window. It bounds the memory, except for one request of each plan: see Plan.room
-	Sessions     int // most sessions; values above MaxSessions mean MaxSessions
-	Requests     int // most outstanding requests, from 1 to MaxOutstanding, which is the default
+	SessionBytes int // maximum number of bytes outstanding on one session
+	MinBytes     int // the smallest window, in bytes, and the first one
+	MaxBytes     int // the largest window, in bytes. It bounds the memory, except for one request of each plan: see Plan.room
+	Sessions     int // maximum number of sessions; values above MaxSessions mean MaxSessions
+	Requests     int // maximum number of outstanding requests, from 1 to MaxOutstanding, which is the default
 }
 
 // A Link represents the path to one server. The plans that use it share it.
 type Link struct {
 	sessionBytes int64
-	most         int // most sessions
-	requests     int // most outstanding requests
+	most         int // maximum number of sessions
+	requests     int // maximum number of outstanding requests
 	bytes        control
 	table        table[request]
 	sessions     [MaxSessions]int64 // bytes outstanding on each session
 	heldBytes    int64              // bytes of outstanding requests that are held
-	open         uint64             // sessions that have requested work, one bit for each
+	open         uint64             // the sessions for which Next was called, one bit for each
 }
 
-// A request is an outstanding request.
+// A request is an outstanding request, in the table of its link.
 type request struct {
 	flight
 	plan    *Plan
 	off     int64
 	session int32
-	piece   int32 // the piece that it is for; none if its answer is not needed any more
+	piece   int32 // the piece whose bytes it requests; none if the answer is not needed any more
 
-	// These are its links in the list of the plan's requests by age. A request that was repeated,
-	// and its repetition, are not in the list.
+	// These are the neighbours in Plan.ages, the list of requests that may be repeated. A request
+	// that was repeated, and its repetition, are not in that list.
 	older, younger int32
-	waits          bool
+	waits          bool // the request is in that list
 
-	held bool // it is not on its way: see Config.Held and Hold
+	held bool // the request is not sent yet, or its answer is not stored yet: see Config.Held and Hold
 }
 
 // NewLink returns a link without outstanding requests.
@@ -61,9 +61,9 @@ func orDefault(n, otherwise int) int {
 	return n
 }
 
-// Widen adds n bytes to the window that the rule gives. It is for new sessions with a path of their
-// own, whose rate is not known yet: until it is, the bytes outstanding there would be missing on
-// the other sessions.
+// Widen adds n bytes to the window that the rule gives. It is for new sessions that use another
+// path, whose rate is not known yet. Until that rate is measured, the bytes outstanding on the new
+// sessions would take up the room of the others.
 func (k *Link) Widen(n int) { k.bytes.extra = int64(max(n, 0)) }
 
 // SetFloor sets the smallest window, which is [Limits].MinBytes at first.
@@ -83,11 +83,11 @@ func (k *Link) Outstanding(session int) int {
 // Full reports whether no more requests may be outstanding.
 func (k *Link) Full() bool { return k.table.used >= k.requests }
 
-// RoundTrip returns the least recent round trip, or 0 before the first.
+// RoundTrip returns the shortest round trip of the recent past, or 0 before the first.
 func (k *Link) RoundTrip() time.Duration { return k.bytes.least }
 
-// Shortest returns the shortest round trip ever, or 0 before the first. It is an upper bound of the
-// distance.
+// Shortest returns the shortest round trip ever, or 0 before the first. The distance to the server
+// is at most that.
 func (k *Link) Shortest() time.Duration { return k.bytes.shortest }
 
 // Moved returns how many bytes have moved.
@@ -96,14 +96,14 @@ func (k *Link) Moved() int64 { return k.bytes.delivered }
 // Rate returns the best recent rate, in bytes per second.
 func (k *Link) Rate() int64 { return k.bytes.rate() }
 
-// sessionsFor returns how many sessions are useful when left bytes remain: as many as the window fills,
-// or soon will fill, at least 1 and at most the limit. Sessions that are open already need not be
-// closed when the window shrinks.
+// sessionsFor returns how many sessions are useful for the remaining left bytes: as many as the
+// window fills, or will fill soon, but at least 1 and at most the limit. Sessions that are open
+// already need not be closed when the window shrinks.
 func (k *Link) sessionsFor(left int64) int {
 	want := k.bytes.target()
 	if c := &k.bytes; c.delivered >= c.floor && c.smooth-c.least <= c.least/4 && want >= int64(bits.OnesCount64(k.open))*k.sessionBytes {
-		// Answers wait in no queue, so the sessions are full and the path is not. Opening a session takes
-		// some round trips, so this uses the window that will be reached by then.
+		// Answers do not wait in a queue, so the sessions are full but the path is not. Opening a
+		// session takes some round trips, so use the window that will be reached by then.
 		want = min(lookAhead*want, c.ceiling)
 	}
 	want = min(want, left)
@@ -116,9 +116,9 @@ const lookAhead = 2
 // LimitSessions records that the server allows no more than n sessions.
 func (k *Link) LimitSessions(n int) { k.most = min(max(n, 1), k.most) }
 
-// SessionLost returns the requests outstanding on a session to their plans, for other sessions or for a new
-// session with this number. The ids of later answers on that session are unknown, so call SessionLost after
-// the last answer was handled.
+// SessionLost returns the requests outstanding on a session to their plans, which request the same
+// bytes again on other sessions, or on a new session with this number. Call it after the last answer
+// was handled: later answers on that session would have unknown ids.
 func (k *Link) SessionLost(session int) {
 	if session < 0 || session >= MaxSessions {
 		return
@@ -131,8 +131,8 @@ func (k *Link) SessionLost(session int) {
 	k.open &^= 1 << session
 }
 
-// Lost is like [Link.SessionLost] for one request, whose answer is not used. It ignores an id that is
-// not outstanding.
+// Lost is like [Link.SessionLost] for one request, whose answer will not be used. It ignores an id
+// that is not outstanding.
 func (k *Link) Lost(id uint32) {
 	if i := k.table.find(id); i != none {
 		k.table.at(i).plan.lost(i)
@@ -147,7 +147,7 @@ type Pending struct {
 	Plan    *Plan
 	Request Request
 	Session int
-	Missing Range // the part that is still needed; empty if no part is
+	Missing Range // the bytes of the request that are still needed; empty if none are
 }
 
 // Find returns the outstanding request with an id. It returns false if no outstanding request has
@@ -192,7 +192,7 @@ func (k *Link) Sent(id uint32) {
 	}
 }
 
-// room reports whether the window and a session have room for n more bytes.
+// room reports whether both the window of the link and that of a session have room for n more bytes.
 func (k *Link) room(now time.Duration, session int, n int64) bool {
 	if k.sessions[session]+n > k.sessionBytes || !k.bytes.room(n) || k.Full() {
 		k.bytes.refused(now)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Next returns a request for a session to send. It returns false if the session may send no request now:
-// outstanding requests must be answered first, the plan waits for [Plan.Limit], or nothing is left
-// to request. Sessions are numbered from 0. A session that was not used before counts as open from now
-// on.
+// Next returns the next request to send on a session. It returns false if no request may be sent on
+// it now: outstanding requests must be answered first, the plan waits until [Plan.Limit] is moved,
+// nothing is left to request, or the plan has failed. Sessions are numbered from 0. From the first
+// call for it, a session counts as open.
 func (p *Plan) Next(now time.Time, session int) (Request, bool) {
 	k := p.link
 	if session < 0 || session >= MaxSessions || p.failed() {
@@ -67,9 +67,9 @@ func (p *Plan) due() int64 {
 
 // room reports whether a request of n bytes may go out on a session now.
 //
-// While all outstanding requests are held, a plan that has none of its own outstanding gets one,
-// however small the window is. The held requests may wait for its answer, as when a file is
-// copied to another file of the same server.
+// If all outstanding requests of the link are held, and none of them is of this plan, the plan may
+// send one, however small the window is. Otherwise the plans could wait for each other forever: when
+// a file is copied to another file of the same server, the held writes wait for the data of a read.
 func (p *Plan) room(t time.Duration, session int, n int64) bool {
 	k := p.link
 	if p.out == 0 && k.heldBytes == k.bytes.out && !k.table.full() {
@@ -99,16 +99,17 @@ func (p *Plan) ask(t time.Duration, session int, i int32, off, n int64) (index i
 	return index, Request{ID: id, Offset: off, Len: int(n)}
 }
 
-// A session that is slow, or that is dead without an error, must not delay the end of a
-// file, or the first missing byte of a sink that waits for it. When nothing else is left to
-// request, a session with room repeats a request that is late on another session. The first
-// answer counts, and the other one is a duplicate.
+// A session that is slow, or that has died without an error, must not delay the completion of a
+// file, or the next byte that a sink waits for. When nothing else is left to request, a session with
+// room repeats a request that is late on another session. The first answer counts, and the other one
+// is a duplicate.
 const (
 	// lateTrips is the age, in mean round trips, at which a request is late. The round trips
 	// of similar sessions differ by less.
 	lateTrips = 2
 
-	// lateScan is how many late requests a session skips because they are its own.
+	// lateScan is how many late requests repeat examines. It skips those that are outstanding on the
+	// same session, and those that are held.
 	lateScan = 16
 )
 
@@ -146,9 +147,9 @@ func (p *Plan) repeat(t time.Duration, session int) (Request, bool) {
 
 func (p *Plan) late() time.Duration { return lateTrips * p.link.bytes.smooth }
 
-// Deadline returns when a request will be late that another session could repeat. The zero time means
-// that only an answer can change anything. After that time, call Next once more for each session. If
-// all calls return false, wait for an answer.
+// Deadline returns the time at which the oldest request becomes late, so that another session may
+// repeat it. At that time, call Next once more for each session. If all calls return false, wait for
+// an answer. The zero time means that Next can return more requests only after an answer.
 func (p *Plan) Deadline() time.Time {
 	k := p.link
 	if !p.repeats || p.ages.oldest == none || k.bytes.smooth == 0 || p.failed() || bits.OnesCount64(k.open) < 2 || p.due() > 0 {

@@ -14,8 +14,8 @@ const (
 )
 
 // An Ops decides how many requests without data, such as stat, open, close and readdir, may be
-// outstanding. It uses the rule of a Link, and counts in requests: window = 2 x highest rate of
-// answers x least round trip.
+// outstanding. It uses the same rule as a Link, but counts requests instead of bytes: window = 2 x
+// highest rate of answers x shortest round trip.
 //
 // A driver calls Next until it returns false, and again after each answer. The driver has to
 // remember the purpose and the session of each request.
@@ -56,8 +56,8 @@ func (o *Ops) Reply(now time.Time, id uint32) bool {
 	return true
 }
 
-// Lost reports that a request will get no answer, because its session is lost. It returns false for an
-// id that is not outstanding.
+// Lost reports that a request will get no answer, because its session is lost. It returns false for
+// an id that is not outstanding.
 func (o *Ops) Lost(id uint32) bool {
 	x := o.table.find(id)
 	if x == none {
@@ -74,7 +74,7 @@ func (o *Ops) Window() int { return max(int(o.requests.window()), 1) }
 // Outstanding returns how many requests are outstanding.
 func (o *Ops) Outstanding() int { return int(o.requests.out) }
 
-// RoundTrip returns the least recent round trip, or 0 before the first.
+// RoundTrip returns the shortest round trip of the recent past, or 0 before the first.
 func (o *Ops) RoundTrip() time.Duration { return o.requests.least }
 
 // Shortest returns the shortest round trip ever, or 0 before the first.

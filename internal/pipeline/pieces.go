@@ -1,10 +1,10 @@
 package pipeline
 
-// pieces represents the part of a file that a plan moves: a list of consecutive ranges without
-// gaps. Each range is a hole, which is still to be requested, or asked, which means requested, or
-// done. Neighbours that are both holes, or both done, are merged into one piece. Holes are also in
-// a heap, with the first hole of the file at the top. All operations take constant time, or O(log
-// n) in the number of holes.
+// pieces divides the part of a file that a plan moves into a list of consecutive ranges without gaps.
+// Each range is in one of three states: hole (still to be requested), asked (requested) or done
+// (moved). Neighbours that are both holes, or both done, are merged into one piece. Holes are also in
+// a heap, with the first hole of the file at the top. An operation takes constant time, or O(log n)
+// in the number of holes.
 type pieces struct {
 	all         []piece
 	free        int32 // first unused piece; the others are linked by next
@@ -27,10 +27,10 @@ type piece struct {
 	place      int32    // index in the heap; used only for a hole
 	asks       [2]int32 // indexes of the requests for it; none if there is no request
 	state      pieceState
-	empties    uint8 // empty answers to requests that begin at its start
+	empties    uint8 // number of empty answers to requests that begin at off
 }
 
-// reset makes [off, end) a single hole. If that is empty, there are no pieces.
+// reset makes [off, end) a single hole. If that range is empty, there are no pieces.
 func (ps *pieces) reset(off, end int64) {
 	*ps = pieces{all: ps.all[:0], holes: ps.holes[:0], free: none, first: none, last: none}
 	if off < end {
@@ -39,7 +39,7 @@ func (ps *pieces) reset(off, end int64) {
 	}
 }
 
-// before inserts a new piece in front of another, or at the end if at is none.
+// before inserts a new piece in front of the piece at, or at the end of the list if at is none.
 func (ps *pieces) before(at int32, off, end int64) int32 {
 	i := ps.free
 	if i == none {
@@ -58,7 +58,8 @@ func (ps *pieces) before(at int32, off, end int64) int32 {
 	return i
 }
 
-// nextOf and prevOf return the links around a piece. For none, they return the ends of the list.
+// nextOf and prevOf return the fields that hold the neighbours of a piece. If i is none, they return
+// the fields for the first and the last piece of the list.
 func (ps *pieces) nextOf(i int32) *int32 {
 	if i == none {
 		return &ps.first
@@ -73,7 +74,7 @@ func (ps *pieces) prevOf(i int32) *int32 {
 	return &ps.all[i].prev
 }
 
-// drop removes a piece from the list. A hole must have left the heap before.
+// drop removes a piece from the list. If the piece is a hole, the caller has removed it from the heap.
 func (ps *pieces) drop(i int32) {
 	s := &ps.all[i]
 	*ps.nextOf(s.prev), *ps.prevOf(s.next) = s.next, s.prev
@@ -81,7 +82,7 @@ func (ps *pieces) drop(i int32) {
 	ps.count--
 }
 
-// is reports whether i is a piece in that state.
+// is reports whether i is a piece in the given state. It returns false for none.
 func (ps *pieces) is(i int32, state pieceState) bool { return i != none && ps.all[i].state == state }
 
 // take marks the first n bytes of the first hole as asked, and returns their piece. It returns none
@@ -105,7 +106,7 @@ func (ps *pieces) take(n int64) int32 {
 	return i
 }
 
-// giveBack makes a piece that was asked a hole again.
+// giveBack makes a piece with the state asked a hole again.
 func (ps *pieces) giveBack(i int32) {
 	s := &ps.all[i]
 	s.state = hole
@@ -123,7 +124,7 @@ func (ps *pieces) giveBack(i int32) {
 	}
 }
 
-// finish marks a piece as done. A hole must have left the heap before.
+// finish marks a piece as done. If the piece is a hole, the caller has removed it from the heap.
 func (ps *pieces) finish(i int32) {
 	s := &ps.all[i]
 	s.state = done
@@ -138,8 +139,8 @@ func (ps *pieces) finish(i int32) {
 	}
 }
 
-// cut marks the part of a piece before offset at as done. at must be inside the piece. It returns
-// false if there would be too many pieces.
+// cut marks the part of a piece before the offset at as done. That offset must be inside the piece.
+// cut returns false if there would be too many pieces.
 func (ps *pieces) cut(i int32, at int64) bool {
 	s := &ps.all[i]
 	off := s.off
@@ -179,7 +180,8 @@ func (ps *pieces) pop(i int32) {
 	}
 }
 
-// up and down place a hole at a free position of the heap, or move it up or down from there.
+// up and down put a hole into the heap. They begin at the free position at, and move the hole up or
+// down from there as far as its offset requires.
 func (ps *pieces) up(at int, i int32) {
 	for at > 0 {
 		parent := (at - 1) / 2

@@ -1,10 +1,10 @@
 // Package pipeline decides which byte range of a file to request next, and how many bytes may be
 // outstanding, over one or more sessions to a server.
 //
-// A [Link] represents the path to a server: its sessions (SSH channels or HTTP connections), its rate,
-// its round trip, and the outstanding requests. A [Plan] moves one file over a link, in either
-// direction. Any number of plans can share a link. An [Ops] bounds requests that carry no data:
-// stat, open, close, readdir.
+// A [Link] represents the path to a server: its sessions (SSH channels or HTTP connections), its
+// rate, its round trip, and the outstanding requests. A [Plan] moves one file over a link, in either
+// direction. Any number of plans can share a link. An [Ops] bounds the number of requests that carry
+// no data: stat, open, close, readdir.
 //
 // The package opens no socket, reads no clock, touches no file and starts no goroutine. A Link and
 // its plans must not be used by several goroutines at the same time. A driver that reads a file
@@ -12,21 +12,21 @@
 //
 //  1. For each open session, call [Plan.Next] until it returns false, and send the requests that it
 //     returns. To spread the load, begin with the session that has the fewest bytes outstanding.
-//  2. For each answer, call [Link.Find] to learn which bytes are still missing, store these, and
-//     call [Plan.Reply]. Otherwise call [Plan.EOF], [Plan.Failed], or, if the store fails,
-//     [Plan.LocalFailed].
+//  2. For each answer with data, call [Link.Find] to learn which bytes are still missing, store these,
+//     and call [Plan.Reply]. For other answers, call [Plan.EOF] or [Plan.Failed]. If the bytes cannot
+//     be stored, call [Plan.LocalFailed].
 //  3. After each of these calls, repeat step 1 for all sessions, because an answer on one session may
 //     make room on another. At [Plan.Deadline], do so even if nothing has arrived.
-//  4. Open a session when [Plan.Sessions] exceeds the number of open sessions. Call [Link.LimitSessions] if
-//     the server refuses, and [Link.SessionLost] when a session ends.
+//  4. Open a session when [Plan.Sessions] exceeds the number of open sessions. Call
+//     [Link.LimitSessions] if the server refuses, and [Link.SessionLost] when a session ends.
 //  5. After [Plan.Done], keep the file up to [Plan.End]. If [Plan.Err] returns an error, truncate
 //     it to [Plan.Contiguous].
 //  6. Forget the plan when [Plan.Outstanding] is zero too: a range may have been requested twice,
 //     and its second answer may still arrive.
 //
-// A driver that writes works in the same way: Next returns what to send, and Reply reports that the
-// server has it. Sources and sinks that set the pace themselves, such as a reader or a writer that
-// a program calls, move [Plan.Limit].
+// A driver that writes a file works in the same way: Next returns the range to send, and Reply
+// reports that the server has stored it. If the program itself sets the pace, because it calls a
+// reader or a writer, the driver moves [Plan.Limit].
 package pipeline
 
 import "errors"
@@ -43,20 +43,20 @@ const (
 	outstandingBits = 12
 	generationBits  = 31 - outstandingBits // the top bit of an id is for the driver
 
-	// maxPieces bounds the number of pieces into which a plan divides its file. Requests and their
-	// short answers cause at most half as many. More pieces mean that the server answers each
-	// request with less data than the one before.
+	// maxPieces bounds the number of pieces into which a plan divides its file. Requests and a short
+	// answer to each cause at most half as many pieces. There are more only if the server answers
+	// each request with less data than the one before.
 	maxPieces = 8 * MaxOutstanding
 
-	// maxEmpty is how many answers without data one range may get.
+	// maxEmpty is the number of answers without data, for one range, that make the plan fail.
 	maxEmpty = 3
 
-	// minChunk is the size to which short answers can reduce requests, at the least: OpenSSH's
-	// MIN_READ_SIZE.
+	// minChunk is the smallest size, in bytes, to which short answers can reduce requests. It is
+	// OpenSSH's MIN_READ_SIZE.
 	minChunk = 512
 
-	// shortsInRow is how many short answers in a row make further requests smaller. OpenSSH's
-	// client does so after one. But a single short answer also occurs at the end of a file that
+	// shortsInRow is how many short answers in a row make further requests smaller. OpenSSH's client
+	// makes them smaller after one. But a single short answer also occurs at the end of a file that
 	// grows.
 	shortsInRow = 4
 )
@@ -66,12 +66,12 @@ const none = -1
 
 // The defaults for fields of [Limits] and [Config] that are zero.
 const (
-	// DefaultSessionBytes is the window of an SSH channel, a constant both in
-	// OpenSSH (CHAN_SES_WINDOW_DEFAULT) and in x/crypto/ssh.
+	// DefaultSessionBytes is the window of an SSH channel, a constant both in OpenSSH
+	// (CHAN_SES_WINDOW_DEFAULT) and in x/crypto/ssh.
 	DefaultSessionBytes = 2 << 20
 
-	// DefaultMinBytes is the window of one session. It also covers a delay that the least round trip
-	// does not show: a server may be busy for longer than a round trip.
+	// DefaultMinBytes is the window of one session. It also covers a delay that the shortest round
+	// trip does not show: a server may be busy for longer than a round trip.
 	DefaultMinBytes = 2 << 20
 
 	DefaultMaxBytes = 64 << 20
@@ -83,13 +83,13 @@ const (
 // no end of file.
 var ErrNoProgress = errors.New("server answers with no data and no end of file")
 
-// ErrFragments is the error of a plan whose server gives such short answers, in such an order, that
-// the file is divided into too many pieces.
+// ErrFragments is the error of a plan whose file is divided into too many pieces, because of the
+// length and the order of the server's short answers.
 var ErrFragments = errors.New("server's short answers leave the file in too many pieces")
 
-// A Request is one range to move. ID identifies it on the wire: no other request outstanding on the
-// link has the same ID. Its top bit is clear, so a driver can use the other half of all numbers for
-// its own requests.
+// A Request is a request to move one range. ID identifies it on the wire: no other request
+// outstanding on the link has the same ID. The top bit of ID is clear, so a driver can use the
+// numbers with that bit set for its own requests.
 type Request struct {
 	ID     uint32
 	Offset int64
@@ -100,7 +100,7 @@ type Request struct {
 type Stats struct {
 	Requests  int64 // requests returned by Next
 	Moved     int64 // bytes moved, each counted once
-	Duplicate int64 // bytes that arrived again, or lie beyond the end
+	Duplicate int64 // bytes that moved again, or that lie after the end of the file
 	Short     int64 // answers with fewer bytes than requested, but at least one
 	Empty     int64 // answers without bytes
 	Repeats   int64 // requests that repeat a late request of another session

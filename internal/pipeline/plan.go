@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// A Config says which range a plan moves, and how. Offset and Size are sufficient.
+// A Config says which range a plan moves, and how. Only Offset and Size have to be set.
 type Config struct {
-	Link *Link // shared with other plans; nil means a link of its own, with default Limits
+	Link *Link // the path to use, which other plans may share; nil means a new link with default Limits
 
 	// The plan moves [Offset, Offset+Size). A Size of -1 means everything from Offset on, until the
 	// server or the source reports the end of the file.
@@ -17,19 +17,22 @@ type Config struct {
 	// come from an earlier stat, and the file may have grown since.
 	UntilEOF bool
 
-	Chunk int // most bytes in a request; 0 means DefaultChunk. At least one request fits into a session
+	// Chunk is the maximum number of bytes in a request; 0 means DefaultChunk. New lowers it to
+	// Limits.SessionBytes, Limits.MaxBytes and Span if these are smaller.
+	Chunk int
 
-	// Span is how far requests may extend beyond the first missing byte, in bytes. It is for sinks
-	// that need the bytes in order, and must keep later bytes in memory. 0 means no bound.
+	// Span is how many bytes after the first missing one may be requested. It is for sinks that need
+	// the bytes in order, and have to keep later bytes in memory. 0 means no bound.
 	Span int64
 
-	// Repeat allows a session to repeat a request that is late on another session, when nothing else is
-	// left to request. It is for reads. A write should not be repeated, because it might arrive
+	// Repeat allows a session to repeat a request that is late on another session, when nothing else
+	// is left to request. It is for reads. A write should not be repeated, because it might arrive
 	// after the file was closed.
 	Repeat bool
 
-	// Held says that a request is not sent when [Plan.Next] returns it, for example because the
-	// data of a write must be read first. It counts as held until [Link.Sent] is called.
+	// Held says that the driver does not send a request at once when [Plan.Next] returns it, for
+	// example because it must read the data of a write first. The request counts as held until the
+	// driver calls [Link.Sent].
 	Held bool
 }
 
@@ -40,23 +43,23 @@ type Plan struct {
 
 	start    int64
 	end      int64 // end of the file; MaxInt64 while it is unknown
-	expected int64 // expected end of the file; after it, there is one request at a time
-	limit    int64 // nothing is requested after it: see Limit
+	expected int64 // expected end of the file; MaxInt64 if unknown. Bytes after it are requested one request at a time
+	limit    int64 // bytes at or after this offset are not requested: see Limit
 	pushed   int64 // value of limit at the last call of Flush
 	chunk    int64
 	span     int64
 	repeats  bool
 	held     bool
 
-	out    int // outstanding requests, on all sessions
-	asked  int // pieces that are asked
+	out    int // number of outstanding requests, on all sessions
+	asked  int // number of pieces with the state asked
 	beyond int // number of these pieces after expected
 
 	ages ages // requests that may be repeated
 
-	shorts   int   // short answers since the last full one
-	longest  int64 // the longest of these answers
-	shrinkTo int64 // minChunk, except in tests
+	shorts   int   // number of short answers since the last full one
+	longest  int64 // length of the longest of these answers
+	shrinkTo int64 // smallest value of chunk after short answers: minChunk, except in tests
 
 	remote, local failure
 	stats         Stats
@@ -87,13 +90,13 @@ func New(c Config) *Plan {
 	return p
 }
 
-// Limit prevents new requests for bytes at or after an offset, until the limit is moved. For a
-// reader, the limit is how far to read ahead. For a writer, it is the end of the data written so
-// far. While other requests are outstanding, a request that the limit would shorten waits; Flush
-// releases it. A reader should move its limit by whole chunks.
+// Limit prevents new requests for bytes at or after the offset to, until another call moves that
+// limit. For a reader, the limit is how far to read ahead. For a writer, it is the end of the data
+// written so far. While other requests are outstanding, a request that the limit would shorten
+// waits, until Flush is called. A reader should move its limit by whole chunks.
 func (p *Plan) Limit(to int64) { p.limit = to }
 
-// Flush lets everything up to the limit be requested, even by a short request.
+// Flush allows all bytes up to the limit to be requested, even by a short request.
 func (p *Plan) Flush() { p.pushed = p.limit }
 
 // Contiguous returns the offset of the first byte that has not moved, where a sequential transfer
@@ -112,8 +115,8 @@ func (p *Plan) Contiguous() int64 {
 // End returns the end of the file. It returns false while the end is unknown.
 func (p *Plan) End() (int64, bool) { return p.end, p.end < math.MaxInt64 }
 
-// Done reports whether nothing is left to do: all bytes have moved, or the plan has failed and all
-// outstanding requests were answered.
+// Done reports whether nothing is left to do: all bytes have moved, or the plan has failed and no
+// request is outstanding.
 func (p *Plan) Done() bool {
 	return p.Contiguous() == p.end || p.failed() && p.out == 0
 }
@@ -121,8 +124,8 @@ func (p *Plan) Done() bool {
 // AllAsked reports whether all bytes up to the end have moved or are requested.
 func (p *Plan) AllAsked() bool { return len(p.pieces.holes) == 0 }
 
-// Outstanding returns how many requests are still to be answered, including requests whose answers
-// are not needed any more.
+// Outstanding returns the number of requests that have no answer yet, including requests whose
+// answers are not needed any more.
 func (p *Plan) Outstanding() int { return p.out }
 
 // Sessions returns how many sessions are useful for the rest of this file.
@@ -130,9 +133,9 @@ func (p *Plan) Sessions() int {
 	return p.link.sessionsFor(max(p.expected-p.Contiguous(), 1))
 }
 
-// Left returns how many bytes are expected from the first missing byte on. If the end is unknown,
-// it returns as many as have moved: a transfer that has lasted long will probably continue, and one
-// that has just begun may soon be over.
+// Left returns how many bytes are expected from the first missing byte on. If the end is unknown, it
+// returns the number of bytes before the first missing one: a transfer that has lasted long will
+// probably continue, and one that has just begun may soon be over.
 func (p *Plan) Left() int64 {
 	if p.expected == math.MaxInt64 {
 		return p.Contiguous() - p.start
@@ -150,8 +153,9 @@ func (p *Plan) Chunk() int { return int(p.chunk) }
 // Stats returns the counters of p.
 func (p *Plan) Stats() Stats { return p.stats }
 
-// Err returns the errors that made the plan fail, or nil: the server's error and the error of this
-// side, in each case the one with the lowest offset. They are final once Done returns true.
+// Err returns the errors that made the plan fail: remote is an error of the server, and local is an
+// error of this side. Each is the one with the lowest offset, or nil if no error was reported. They
+// are final once Done returns true.
 func (p *Plan) Err() (remote, local error) { return p.remote.at(p.end), p.local.at(p.end) }
 
 func (p *Plan) failed() bool { return p.remote.at(p.end) != nil || p.local.at(p.end) != nil }
@@ -166,8 +170,8 @@ func (p *Plan) find(id uint32) int32 {
 	return x
 }
 
-// ended is like answered for a request whose end gives no information about the path. Such a
-// request may not even have been sent.
+// ended is like answered, but does not use the request to measure the path: it may not even have
+// been sent.
 func (p *Plan) ended(x int32) request {
 	r := p.forget(x)
 	p.link.bytes.lost(r.flight)
@@ -210,8 +214,8 @@ func (p *Plan) detach(i int32) {
 	}
 }
 
-// giveUp is called when a request for a piece has ended and the piece is not done. The piece
-// becomes a hole again, unless another request for it is outstanding.
+// giveUp is called when a request for a piece is no longer outstanding but the piece is not done.
+// The piece becomes a hole again, unless another request for it is outstanding.
 func (p *Plan) giveUp(i int32) {
 	if x := p.pieces.all[i].asks[0]; x != none {
 		if !p.link.table.at(x).waits {
@@ -223,7 +227,7 @@ func (p *Plan) giveUp(i int32) {
 	p.pieces.giveBack(i)
 }
 
-// left counts a piece that is no longer asked.
+// left updates the counts for a piece that is leaving the state asked.
 func (p *Plan) left(i int32) {
 	p.asked--
 	if p.pieces.all[i].off >= p.expected {
@@ -231,10 +235,10 @@ func (p *Plan) left(i int32) {
 	}
 }
 
-// errUnnamed replaces a nil error of the driver.
+// errUnnamed replaces a nil error that the driver passed.
 var errUnnamed = errors.New("failed for no stated reason")
 
-// A failure is the error with the lowest offset.
+// A failure keeps, of several errors, the one with the lowest offset.
 type failure struct {
 	err error
 	off int64
@@ -249,7 +253,7 @@ func (f *failure) note(off int64, err error) {
 	}
 }
 
-// at returns the error if its offset is in a file that ends at end.
+// at returns the error, or nil if its offset is not before end, where the file ends.
 func (f *failure) at(end int64) error {
 	if f.off >= end {
 		return nil

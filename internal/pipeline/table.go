@@ -1,12 +1,12 @@
 package pipeline
 
-// A table holds the outstanding requests by id. An id consists of the index of a slot and of how
-// often the slot was used. So an id is found at once, and an id that was answered long ago does not
-// match a later request.
+// A table holds the outstanding requests by id. An id consists of the index of a slot and of a
+// number that changes each time the slot is used. So an id is found without a search, and the id of
+// a request that was answered long ago does not match a later request.
 type table[T any] struct {
 	slots []slot[T]
-	free  int32 // first free slot; the others are linked by next; none at the end
-	used  int
+	free  int32 // first free slot, from which next leads to the others; none if no slot is free
+	used  int   // number of slots in use
 }
 
 type slot[T any] struct {
@@ -52,7 +52,7 @@ func (t *table[T]) find(id uint32) int32 {
 func (t *table[T]) at(index int32) *T { return &t.slots[index].value }
 
 func (t *table[T]) remove(index int32) {
-	var zero T // so that the slot keeps nothing alive
+	var zero T // clear the value, so that the slot keeps nothing alive
 	s := &t.slots[index]
 	s.value, s.taken, s.next = zero, false, t.free
 	t.free = index
