@@ -22,8 +22,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// slowLink makes transfers take long enough to be interrupted: 100 KB take
-// about ten seconds.
+// slowLink makes transfers take long enough to be interrupted: 100 KB take about ten seconds.
 var slowLink = sim.Link{Latency: time.Millisecond, Rate: 10_000, Queue: time.Minute}
 
 // If a peer vanishes during a transfer, both ends give up after the time of silence that the
@@ -179,7 +178,7 @@ func TestGraceEndsDuringJobs(t *testing.T) {
 	}
 }
 
-// If the context of a client ends, it sends the server an ERROR, and keeps nothing.
+// A client whose context ends sends the server an ERROR, and keeps no part of the file.
 func TestClientCancels(t *testing.T) {
 	for _, write := range []bool{false, true} {
 		inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = slowLink }, func(w *simWorld) {

@@ -46,7 +46,7 @@ func Example() {
 	res, err := c.GetFile(ctx, fmt.Sprintf("tftp://%v/kernel", l.Addr()), filepath.Join(dir, "copy"))
 	fmt.Println(res.Bytes, "bytes", err)
 
-	c.Wait() // the server may repeat its last block, for the last ACK
+	c.Wait() // the server may still repeat its last block, if the last ACK was lost
 	stop()   // running transfers may finish
 	fmt.Println(<-ended)
 	// Output:

@@ -273,7 +273,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 		options  []string
 		requests int
 		known    bool  // the victim has just read a file
-		acks     []int // forged after each OACK, 100 ms apart
+		acks     []int // numbers of the ACKs that are forged after each OACK, 100 ms apart
 		most     float64
 	}{
 		{"one request", window, 1, false, []int{0}, 1200},
@@ -310,7 +310,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 						peers = append(peers, p)
 					}
 					for _, p := range peers {
-						p.Next(tftptest.Patience) // only to learn the port
+						p.Next(tftptest.Patience) // receives the answer only to learn the port
 					}
 					for _, k := range test.acks {
 						for _, p := range peers {

@@ -189,10 +189,10 @@ type lockstepReader struct {
 	server *lockstepServer
 	peer   netip.AddrPort
 	block  int // bytes
-	acked  int // number of blocks
+	acked  int // number of acknowledged blocks
 	got    []byte
 	done   bool
-	err    string // text of an ERROR
+	err    string // text of the ERROR that ended the transfer
 }
 
 var lockstepReaders int

@@ -13,7 +13,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Scanning text files takes a long time, but does not delay other transfers or the server's end.
+// Scanning text files takes a long time, but does not delay other transfers or the server's
+// shutdown.
 func TestScansDelayNoOthers(t *testing.T) {
 	inWorld(t, func(w *simWorld, s *Config) {
 		s.Grace = 5 * time.Second

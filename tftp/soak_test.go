@@ -108,11 +108,11 @@ func (s *simSoak) settled() (goroutines int, heap uint64) {
 // minute always does, and others sometimes do.
 type soakDisk struct {
 	mu     sync.Mutex
-	random *rand.Rand // mu
-	minute int64      // mu
-	bad    bool       // mu: calls may fail in this minute
-	first  bool       // mu: there was no call in such a minute yet
-	failed int        // mu
+	random *rand.Rand // guarded by mu
+	minute int64      // guarded by mu
+	bad    bool       // guarded by mu; calls may fail in this minute
+	first  bool       // guarded by mu; there was no call in such a minute yet
+	failed int        // guarded by mu
 }
 
 // faults returns how many calls have failed.
@@ -162,7 +162,7 @@ type simSoak struct {
 	each   []*simSoaker
 
 	mu                           sync.Mutex
-	gets, puts, faults, vanished int // mu
+	gets, puts, faults, vanished int // guarded by mu
 }
 
 // A simSoaker is one client of the soak.

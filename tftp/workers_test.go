@@ -111,9 +111,9 @@ func TestEndsBesideStuckStore(t *testing.T) {
 	})
 }
 
-// Forged requests for files that the store never opens do not stop running transfers, even if they
-// are many times as many as there may be transfers. The queue of jobs has room for all, although
-// displaced transfers still wait for their jobs.
+// Forged requests for files that the store never opens do not stop running transfers, even if there
+// are many times more of them than there may be transfers. The queue of jobs has room for all,
+// although displaced transfers still wait for their jobs.
 func TestForgedRequestsAtStuckStore(t *testing.T) {
 	var release chan struct{}
 	inWorld(t, func(w *simWorld, s *Config) {

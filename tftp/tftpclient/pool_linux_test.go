@@ -44,8 +44,8 @@ func TestPoolRefused(t *testing.T) {
 	})
 }
 
-// A host's further addresses are tried if the first refuses, and an unknown
-// name is an error.
+// If the first address of a host refuses packets, the other addresses are tried. An unknown name is
+// an error.
 func TestPoolNames(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	storetest.Put(t, mem, "file", []byte("content"))

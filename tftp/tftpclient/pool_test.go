@@ -363,7 +363,7 @@ func TestPoolStoreFails(t *testing.T) {
 	}
 }
 
-// A vanishing writer accepts one block.
+// A vanishing accepts one block, and then makes the client vanish.
 type vanishing struct{}
 
 func (vanishing) WriteBlock(int64, []byte, bool, int64) error { return poolhooks.ErrVanish }

@@ -30,7 +30,7 @@ func tempDir(t *testing.T) (string, *localdir.Dir) {
 	return dir, d
 }
 
-// A closeCounter counts how often the file in it is closed.
+// A closeCounter counts how many times the file in it is closed.
 type closeCounter struct {
 	store.File
 	closes *atomic.Int32

@@ -17,7 +17,7 @@ func (j slowJob) Work()     { time.Sleep(j.takes) }
 func (j slowJob) HandBack() { j.done.Add(1) }
 
 // Extra workers are started as soon as a job waits for long, even if other jobs begin all the time.
-// They end when there are no more jobs. Jobs that wait only for a moment cause no extra workers.
+// They exit when there are no more jobs. Jobs that wait only for a moment cause no extra workers.
 func TestWorkersByAge(t *testing.T) {
 	for _, test := range []struct {
 		jobs int

@@ -32,7 +32,7 @@ func TestCautionCostsARoundTrip(t *testing.T) {
 			if cautious > most {
 				t.Errorf("%s, window %d: %v, want %v at most (%v without caution)", l.name, window, cautious, most, plain)
 			}
-			if stats.Timeouts != 0 || stats.Resent > 1 { // the end of the first window
+			if stats.Timeouts != 0 || stats.Resent > 1 { // only the last block of the first window may be sent again
 				t.Errorf("%s, window %d: %+v", l.name, window, stats)
 			}
 		}
@@ -40,7 +40,7 @@ func TestCautionCostsARoundTrip(t *testing.T) {
 }
 
 // A peer that acknowledges no data gets no more than the bound, whatever other packets it sends,
-// and for however long.
+// and however long it sends them.
 func TestCautionBounds(t *testing.T) {
 	const allowed = 20_000
 	for _, o := range []transfer.Options{{}, {BlockSize: 1428}, {BlockSize: 1428, Window: 256}, {BlockSize: 1428, Window: 8}, {BlockSize: 65464}, {BlockSize: 65464, Window: 32}, {BlockSize: 8, Window: 16384}} {

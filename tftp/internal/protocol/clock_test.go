@@ -9,7 +9,7 @@ import (
 )
 
 // answered returns a Sender that serves size bytes, and whose OACK was acknowledged after one
-// millisecond. It also returns the time of that.
+// millisecond. It also returns the time of that acknowledgement.
 func answered(o transfer.Options, size int64) (*Sender, time.Time) {
 	now := time.Unix(1_000_000, 0)
 	s := new(Sender)
@@ -124,7 +124,7 @@ func TestClockJumps(t *testing.T) {
 		s, now := answered(transfer.Options{BlockSize: 8, Window: 4}, 1<<20)
 		sendAll(s, now)
 		now = now.Add(jump)
-		s.Handle(now, appendAck(nil, 4, transfer.RolloverZero)) // the round trip that it ends spans the jump
+		s.Handle(now, appendAck(nil, 4, transfer.RolloverZero)) // this ACK ends a round trip during which the clock has jumped
 		sendAll(s, now)
 		packets := 0
 		for {

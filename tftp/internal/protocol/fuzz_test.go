@@ -87,7 +87,7 @@ func (f *fuzzScript) next() int {
 	return n
 }
 
-// maxExpiries is how often the timer may expire while a peer is silent.
+// maxExpiries is how many times the timer may expire while a peer is silent.
 const maxExpiries = 60
 
 // FuzzSenderHandle and FuzzReceiverHandle choose from these events.

@@ -11,7 +11,7 @@ import (
 func TestWireNumber(t *testing.T) {
 	tests := []struct {
 		block     int64
-		zero, one uint16 // with 0 and with 1 after 65535
+		zero, one uint16 // the number on the wire if 0 or 1 follows 65535
 	}{
 		{0, 0, 0}, // only the acknowledgement that starts a transfer
 		{1, 1, 1},

@@ -42,8 +42,8 @@ type ubootWorld struct {
 	timer     int
 }
 
-// The values of U-Boot: after what time it repeats its last ACK, and how often it does so in a
-// whole transfer before it gives up.
+// The constants of U-Boot: the time after which it repeats its last ACK, and how many times it does
+// that in a whole transfer before it gives up.
 const (
 	ubootTimeout = 5 * time.Second
 	ubootTries   = 10

@@ -118,8 +118,7 @@ func TestSilentPeersGetFewWindows(t *testing.T) {
 	}
 }
 
-// Deviation 9: a gap is reported when three blocks have overtaken the missing one,
-// and not before.
+// Deviation 9: a gap is reported when three blocks have overtaken the missing one, and not before.
 func TestThreeBlocksShowAGap(t *testing.T) {
 	var r Receiver
 	now := time.Unix(1e6, 0)
@@ -149,8 +148,8 @@ func TestVarianceComesFirst(t *testing.T) {
 	}
 }
 
-// The floor is two round trips where that is more than 2 ms, but at most 10 ms. A margin that hasty
-// timeouts have raised is halved after 1024 calm trips.
+// The shortest timeout is 2 ms, or two round trips if that is more, but then at most 10 ms. A
+// margin that hasty timeouts have raised is halved after 1024 calm trips.
 func TestTimerFloors(t *testing.T) {
 	for trip, want := range map[time.Duration]time.Duration{
 		100 * time.Microsecond: minRTO,
@@ -275,7 +274,7 @@ func TestStrikesDecay(t *testing.T) {
 	const window = 64
 	lose := func(p *pacer) { p.lostTail(40, window, benchTrip) }
 	var p pacer
-	for i := range 50 { // every third window, and less often
+	for i := range 50 { // the end of only every third window is lost
 		lose(&p)
 		p.came(window, window)
 		p.came(window, window)
@@ -294,7 +293,7 @@ func TestStrikesDecay(t *testing.T) {
 	}
 	p = pacer{}
 	n := 0
-	for ; p.holds == 0 && n < 100; n++ { // every other window
+	for ; p.holds == 0 && n < 100; n++ { // the end of every other window is lost
 		lose(&p)
 		p.came(window, window)
 	}

@@ -80,10 +80,11 @@ func TestThroughput(t *testing.T) {
 // windows have, so that the ends of these windows are lost.
 //
 // A larger window must not be slower than a smaller one, apart from the time that it takes to find
-// out how much the queue holds. That is one timer of the peer, which is 10 ms, and bursts that try
-// for more. For 4 MB, which take 40 ms at 1 Gb/s, it is at most a fifth. If packets are lost for
-// other reasons too, the two causes are hard to distinguish. With 1 % loss the worst cell keeps a
-// little more than half and the others at least two thirds; with 5 % loss there is no requirement.
+// out how much the queue holds. That time is one timeout of the peer, which is 10 ms, and the
+// bursts that turn out too large. For 4 MB, which take 40 ms at 1 Gb/s, it is at most a fifth. If
+// packets are lost for other reasons too, the two causes are hard to distinguish. With 1 % loss the
+// worst cell keeps a little more than half and the others at least two thirds; with 5 % loss there
+// is no requirement.
 func TestBottleneck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
