@@ -11,9 +11,9 @@ import (
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // asked returns a dialer whose connections are not read before something was written. Some servers,
-// such as SSH, send a line before they get a request. With this dialer, that line is read as the
-// answer, and the error shows it. Otherwise package http closes the connection if the line arrives
-// before the request is sent, and does not give the reason.
+// such as SSH servers, send a line before they get a request. If it arrives before the request is
+// sent, package http closes the connection and does not give the reason. With this dialer, http
+// reads the line as the answer, and its error shows the line.
 func asked(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -26,7 +26,8 @@ func asked(dial dialer) dialer {
 	}
 }
 
-// An askedConn is a connection for one transport, which sets no deadlines.
+// An askedConn is a connection whose reads wait until something was written. They ignore deadlines
+// meanwhile, but the transport that uses the connection sets none.
 type askedConn struct {
 	net.Conn
 	asked chan struct{} // closed by ask

@@ -22,7 +22,8 @@ const (
 	maxRetryAfter = 2 * time.Minute
 
 	// lockedPatience is how long a server may take to notice that the previous connection of a
-	// resumed upload has ended. It is the server's DefaultStall and a margin.
+	// resumed upload was lost. It is the default of the stall timeout in haul's server, and a
+	// margin.
 	lockedPatience = 90 * time.Second
 )
 
@@ -44,18 +45,19 @@ func (e *attempts) count() {
 	}
 }
 
-// late reports whether there were enough tries, for at least as long as patience.
+// late reports whether at least maxTries tries have failed, the first of them at least patience
+// ago.
 func (e *attempts) late(patience time.Duration) bool {
 	return e.tries >= maxTries && time.Since(e.since) >= patience
 }
 
 // again reports whether to repeat a request after this answer or error, and after which pause. It
-// calls the hook for waiting.
+// calls Config.Waiting or Config.Reconnecting before a pause.
 func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration, again bool) {
 	if err != nil {
 		return c.againAfterLoss(e, err)
 	}
-	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked { // locked by an upload whose end the server has not noticed yet
+	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked { // the lock may be that of a lost upload, if the server has not noticed the loss yet
 		return 0, false
 	}
 	after, said := parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
@@ -91,10 +93,12 @@ func (c *Client) againAfterLoss(e *attempts, err error) (pause time.Duration, ag
 	return pause, true
 }
 
-// againAfterRefusal is like again for a request that the server is too busy for. If the server
-// named a time, that time applies. If it named none while a transfer is under way, the answer may
-// come from a proxy whose server has stopped. A resumed upload may be locked by its own previous
-// connection until the server notices that this connection has ended.
+// againAfterRefusal is like again for a request that the server was too busy for. If the server
+// named a time, that time applies. If it named no time, and a transfer is under way, the client
+// keeps trying for AbsenceTimeout, because the answer may come from a proxy whose server has
+// stopped. If a resumed upload is locked, the client keeps trying for lockedPatience: the lock may
+// be that of the upload's own previous connection, until the server notices that this connection
+// was lost.
 func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration, said bool) (pause time.Duration, again bool) {
 	e.count()
 	patience := time.Duration(0)
@@ -117,8 +121,8 @@ func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration,
 }
 
 // backOff returns the pause after the given number of tries. Its mean doubles with each try, up to
-// most, and it varies by up to half. It is random, so that clients that were cut off together do
-// not return together.
+// the duration most. It varies by up to half of that at random, so that clients that were cut off
+// together do not return together.
 func (c *Client) backOff(tries int, most time.Duration) time.Duration {
 	d := min(c.pause<<min(tries-1, 10), most)
 	return d/2 + rand.N(d)

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// expectFrom is the size from which on the server is asked whether it accepts an upload before it
-// is sent (RFC 9110 §10.1.1). For less, asking takes longer than sending.
+// expectFrom is the smallest size of an upload, in bytes, for which the server is asked whether it
+// accepts the upload before the data is sent (RFC 9110 §10.1.1). For less, asking takes longer than
+// sending.
 const expectFrom = 1 << 20
 
 // maxCommit is how long a server may take to answer a PUT that it has completely received: it may
@@ -23,15 +24,15 @@ var errInOrder = fmt.Errorf("%w: HTTP takes what is sent in order, without gaps"
 // A putBody is the content of a PUT. One goroutine provides the data, by write or fill, and the
 // transport reads it. The last byte of a body of known size is not sent before commit.
 type putBody struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards all other fields
 	moved *sync.Cond // signals every change
 
 	total int64 // offset of the end; -1 if unknown
 	first int64 // offset at which the request begins
 	at    int64 // offset of the next byte to send
 
-	chunk     []byte      // the data that write provides
-	src       io.ReaderAt // set by begins, which announces these bytes
+	chunk     []byte      // the data of write that is not sent yet
+	src       io.ReaderAt // the source set by begins; it provides the bytes from srcStart to srcEnd
 	srcStart  int64
 	srcEnd    int64
 	reading   int  // number of transport reads of src under way
@@ -39,9 +40,9 @@ type putBody struct {
 	held      bool // stays set: the last byte may be sent again
 	committed bool
 	err       error // why no more data will be provided
-	local     error // src has failed
+	local     error // the error of src, if src has failed
 
-	turn  int // number of the current reader; earlier ones have ended
+	turn  int // number of the current reader; earlier readers return errors
 	timer *time.Timer
 	stall time.Duration
 }
@@ -83,8 +84,8 @@ func (b *putBody) attach(req *http.Request, timer *time.Timer, stall time.Durati
 	}
 }
 
-// reader returns the reader for the next attempt of the transport, and ends the previous one. The
-// caller holds mu.
+// reader returns the reader for the next attempt of the transport. Earlier readers then return
+// errors. The caller holds mu.
 func (b *putBody) reader() io.ReadCloser {
 	b.turn++
 	return &bodyReader{b, b.turn}
@@ -108,7 +109,7 @@ func (r *bodyReader) Read(p []byte) (n int, err error) {
 		if r.turn != b.turn {
 			return 0, io.ErrClosedPipe // another reader sends the request again
 		}
-		b.timer.Stop() // only the server's time is limited
+		b.timer.Stop() // the time limit applies only to the server, and not to the wait for more data
 		if b.err != nil {
 			return 0, b.err
 		}
@@ -181,7 +182,8 @@ func (b *putBody) read(p []byte) int {
 	return n
 }
 
-// fail ends the body with an error, unless it has one. The caller holds mu.
+// fail makes the body return an error, unless it has one already. local means that src failed. The
+// caller holds mu.
 func (b *putBody) fail(err error, local bool) {
 	if b.err == nil {
 		b.err = err
@@ -192,7 +194,7 @@ func (b *putBody) fail(err error, local bool) {
 	b.moved.Broadcast()
 }
 
-// abort ends the body with an error, unless it has ended before.
+// abort is fail for a caller that does not hold mu.
 func (b *putBody) abort(err error, local bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +236,7 @@ func (b *putBody) fill() (n int64, err error) {
 		b.moved.Wait()
 	}
 	if b.err == nil && b.srcEnd == b.total {
-		// This holds mu, because the transport must not go back from here on.
+		// mu is held during this read, because the transport must not rewind from here on.
 		var last [1]byte
 		if n, err := b.src.ReadAt(last[:], b.total-1); n == 1 {
 			b.last, b.held = last[0], true
@@ -255,7 +257,7 @@ func (b *putBody) fill() (n int64, err error) {
 	return n, b.err
 }
 
-// release gives up the source, once no read of it is under way.
+// release gives up the source, and waits until no read of it is under way.
 func (b *putBody) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -286,7 +288,7 @@ func (b *putBody) rewindTo(off int64) bool {
 	if !b.reaches(off) {
 		return false
 	}
-	b.turn++ // the current reader ends
+	b.turn++ // the current reader returns an error from now on
 	b.at = off
 	b.moved.Broadcast()
 	return true

@@ -18,9 +18,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// firstPause is how long the second try waits, on average. Each later try waits twice as long, up
-// to maxPause, or up to maxLossPause if a connection was lost, so that a server that is back is
-// found soon.
+// firstPause is the mean pause before the second try. The pause doubles with each later try, up to
+// maxPause. If a connection was lost, it is at most maxLossPause, so that the client soon notices
+// that the server is back.
 const (
 	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
@@ -52,14 +52,15 @@ const (
 // supports ranges (RFC 9110 §14), FetchTo continues over several connections, each of which
 // requests the next part; their number adapts to the rate. If-Range on all requests ensures that
 // the parts belong to one version of the file: by a strong ETag, or else by a Last-Modified that is
-// strong (RFC 9110 §8.8). A file without either is read over one connection and not resumed when
-// that is lost, since the rest could belong to another version.
+// strong (RFC 9110 §8.8). If the server sends neither, the file is read over one connection. If
+// this connection is lost, the transfer is not resumed, because the rest could belong to another
+// version.
 //
-// An upload is a PUT. Its last byte is sent by Commit, so the file does not get its name before.
-// HTTP cannot make directories, rename files or set modes. Hence a Client is not a [store.Tree],
-// but package treecopy copies from it and to it. Directories are listed if the server does so in
-// JSON, as haul, nginx (autoindex_format json) and Caddy do, or by an HTML page of Apache, nginx,
-// lighttpd or Python's http.server.
+// An upload is a PUT. Commit sends its last byte, so the file does not appear under its name
+// before. HTTP cannot make directories, rename files or set modes. Hence a Client is not a
+// [store.Tree], but package treecopy copies from it and to it. Directories are listed if the server
+// does so in JSON, as haul, nginx (autoindex_format json) and Caddy do, or by an HTML page of
+// Apache, nginx, lighttpd or Python's http.server.
 //
 // Its methods may be called from any goroutine.
 type Client struct {
@@ -75,11 +76,12 @@ type Client struct {
 
 	mu      sync.Mutex
 	first   *response // the answer for config.First that Stat has begun to read; guarded by mu
-	stated  bool      // Stat has tried that; guarded by mu
+	stated  bool      // Stat has already requested config.First; guarded by mu
 	reached bool      // the server has answered before, or received something; guarded by mu
 	parts   int       // 1 if the server accepts uploads in parts, -1 if not, 0 if unknown; guarded by mu
 
-	// mu: names whose next upload starts from scratch, because the last one was discarded
+	// anew holds names whose next upload starts from scratch, because the last one was discarded;
+	// guarded by mu
 	anew map[string]bool
 }
 
@@ -145,7 +147,7 @@ func (c *Client) httpClient(http2 bool) *http.Client {
 		MaxConnsPerHost:        c.config.Conns,
 		MaxIdleConnsPerHost:    c.config.Conns,
 		IdleConnTimeout:        maxIdle,
-		ExpectContinueTimeout:  time.Second, // for servers that do not support it: RFC 9110 §10.1.1
+		ExpectContinueTimeout:  time.Second, // some servers never send 100 Continue: RFC 9110 §10.1.1
 		WriteBufferSize:        64 << 10,
 	}
 	if c.config.TLS != nil {
@@ -215,7 +217,8 @@ func checkName(ctx context.Context, name string) error {
 	return nil
 }
 
-// fail adds the operation and the URL to an error, unless it has them.
+// fail adds the operation and the URL to an error. They replace the operation and the path of a
+// [fs.PathError].
 func (c *Client) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -226,7 +229,7 @@ func (c *Client) fail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: c.URL(name), Err: onServer(err)}
 }
 
-// checkRedirect follows a redirect that is safe (RFC 9110 §15.4).
+// checkRedirect returns an error for a redirect that is not safe to follow (RFC 9110 §15.4).
 func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
@@ -264,7 +267,7 @@ type request struct {
 	url      *url.URL
 	header   http.Header
 	body     *putBody      // the content of a PUT, or nil
-	own      bool          // needs its own connection
+	own      bool          // the request needs its own connection
 	conn     *connSlot     // the connection slot for it; nil to wait for one
 	patience time.Duration // the timeout for the answer's headers; 0 means the configuration's
 }
@@ -296,7 +299,8 @@ func (a *response) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close ends the answer at any point. If it was read to its end, its connection can be reused.
+// close releases the answer, at any point. If the answer was read to its end, the connection can be
+// reused.
 func (a *response) close() {
 	_ = a.Body.Close()
 	a.timer.Stop()
@@ -305,7 +309,7 @@ func (a *response) close() {
 	a.conn.release()
 }
 
-// follow makes the answer end with ctx instead of its previous context.
+// follow cancels the answer when ctx ends, and no longer when its previous context ends.
 func (a *response) follow(ctx context.Context) {
 	a.unlink()
 	a.unlink = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })

@@ -33,13 +33,13 @@ type Config struct {
 	Password func(ctx context.Context, user, host, realm string) (string, string, error)
 
 	// Eager sends User and the password with the first request instead of waiting for the server to
-	// require them. It is for passwords that need not be typed: a request that is refused because
-	// it lacks the password costs a round trip.
+	// require them. It is for passwords that need not be typed: without Eager, the server first
+	// refuses a request without the password, which costs a round trip.
 	Eager bool
 
 	TLS *tls.Config // nil means the defaults of crypto/tls
 
-	// Query is added to every request, such as the token of a signed URL.
+	// Query is the query in the URL of every request, such as the token of a signed URL.
 	Query string
 
 	// First is the name of the file that will be opened first, if known. Stat then begins to read
@@ -55,21 +55,21 @@ type Config struct {
 	// except those for parts of large files.
 	Conns int
 
-	// Parts is how many parts of one file are requested at a time; 0 means 8. A negative
-	// number means that nothing is read in parallel.
+	// Parts is how many parts of one file are requested at a time; 0 means 8. With a negative
+	// number, no file is read in parallel.
 	Parts int
 
 	ConnectTimeout time.Duration // 0 means 30 s
-	AnswerTimeout  time.Duration // until the headers of an answer have arrived; 0 means a minute
+	AnswerTimeout  time.Duration // for the headers of an answer to arrive; 0 means a minute
 
 	// StallTimeout is how long the body of a request or an answer may make no progress because of
 	// the server; 0 means a minute.
 	StallTimeout time.Duration
 
 	// AbsenceTimeout is how long the client keeps trying to reach a server that has answered
-	// before, if connections are lost or refused and nothing arrives. After that, and some tries,
-	// it gives up. Anything received restarts the time. 0 means DefaultAbsenceTimeout. The client
-	// does not wait for a server that it could never reach.
+	// before, if connections are lost or refused and nothing arrives. It gives up after that time
+	// and at least five tries. Received data restarts the time. 0 means DefaultAbsenceTimeout. The
+	// client does not wait for a server that it could never reach.
 	AbsenceTimeout time.Duration
 
 	UserAgent string // "" means "haul"

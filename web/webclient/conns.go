@@ -6,9 +6,9 @@ import (
 )
 
 // connLimit bounds the connections of a client. A request over HTTP/1.1 holds one until its answer
-// is closed. Over HTTP/2 all requests share one connection, except those that want their own.
+// is closed. Over HTTP/2 all requests share one connection, except requests that need their own.
 type connLimit struct {
-	slots  chan struct{}
+	slots  chan struct{} // has an element for each connection in use
 	shared chan struct{} // closed once the server has answered over HTTP/2
 	http2  atomic.Bool   // the server has answered over HTTP/2
 }
@@ -30,7 +30,7 @@ func (s *connSlot) release() {
 	}
 }
 
-// take waits for a free connection. own says that the request wants its own.
+// take waits for a free connection. own says that the request needs its own, even over HTTP/2.
 func (c *connLimit) take(ctx context.Context, own bool) (*connSlot, error) {
 	if s, ok := c.tryTake(own); ok {
 		return s, nil
@@ -50,7 +50,7 @@ func (c *connLimit) take(ctx context.Context, own bool) (*connSlot, error) {
 	return s, nil
 }
 
-// tryTake is take without waiting. ok is false if no connection is free.
+// tryTake is like take, but does not wait. ok is false if no connection is free.
 func (c *connLimit) tryTake(own bool) (s *connSlot, ok bool) {
 	s = &connSlot{of: c}
 	if c.http2.Load() && !own {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// send sends a request, once.
+// send sends a request once, and returns the answer when its headers have arrived.
 func (c *Client) send(ctx context.Context, k request) (*response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -44,7 +44,7 @@ func (c *Client) send(ctx context.Context, k request) (*response, error) {
 		k.body.attach(req, a.timer, c.config.StallTimeout)
 	}
 	web := c.any
-	if k.own && c.conns.http2.Load() { // with HTTP/1.1 each request has its own anyway
+	if k.own && c.conns.http2.Load() { // over HTTP/1.1, each request has its own connection anyway
 		web = c.own
 	}
 	resp, err := web.Do(req)
@@ -69,13 +69,13 @@ func (c *Client) wasReached() {
 	c.reached = true
 }
 
-// ask sends a request that changes nothing, and returns its answer. It sends it again if the
-// connection is lost, or if the server is too busy, after the time that the server names.
+// ask sends a request that changes nothing, and returns its answer. It repeats the request if the
+// connection is lost. If the server is too busy, it does so after the time that the server names.
 func (c *Client) ask(ctx context.Context, k request) (*response, error) {
 	return c.askFor(ctx, new(attempts), k)
 }
 
-// askFor is ask with the attempts counted in e, which several requests may share.
+// askFor is like ask, but counts the attempts in e, which several requests may share.
 func (c *Client) askFor(ctx context.Context, e *attempts, k request) (*response, error) {
 	for {
 		a, err := c.sendAs(ctx, k)

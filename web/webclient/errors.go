@@ -17,8 +17,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The errors between a [Client] and its server, besides the errors of package
-// store.
+// The errors that a [Client] returns about its server, besides the errors of package store.
 var (
 	// ErrLost means that a connection was lost, and that trying again did not help or was
 	// impossible.
@@ -34,7 +33,7 @@ var (
 	// ErrProtocol means that a server's answer violates HTTP, or contradicts an earlier one.
 	ErrProtocol = errors.New("the server's answer is not right")
 
-	// ErrLogin means that the server requires a user and a password, and has not got the right
+	// ErrLogin means that the server requires a user and a password, and did not receive the right
 	// ones. It is an [fs.ErrPermission].
 	ErrLogin = fmt.Errorf("%w: the server asks for another user or password", fs.ErrPermission)
 
@@ -92,9 +91,8 @@ func kindOfStatus(code int) error {
 }
 
 // IsRemote reports whether the cause of an error is the web server or the path to it: the server
-// refused a request of a [Client] or broke off, or the connection is lost. All other errors are
-// local, for example the error of a reader or a writer of the caller. The end of a context is
-// neither.
+// refused a request of a [Client] or broke off, or the connection is lost. Other errors are local,
+// such as an error of the caller's reader or writer. The error of a cancelled context is neither.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)
@@ -138,7 +136,8 @@ type redirectError struct{ error }
 
 func (e redirectError) Unwrap() error { return e.error }
 
-// isLoss reports whether trying the same again may succeed.
+// isLoss reports whether err is such that the same request may succeed later, as after a lost
+// connection.
 func isLoss(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) ||
 		errors.Is(err, ErrProtocol) || errors.Is(err, ErrChanged) || errors.Is(err, ErrEncoded) || errors.Is(err, fs.ErrClosed) ||
@@ -152,8 +151,8 @@ func isLoss(err error) bool {
 	return !redirect && !lookup && !login && !refused && !IsCertificateError(err) && !isTLS(err)
 }
 
-// isTimeout reports whether an error is a timeout of the network: a connection that could not be
-// made in time is also a DeadlineExceeded.
+// isTimeout reports whether a DeadlineExceeded comes from the network rather than from a context: a
+// connection that could not be made in time also has this error.
 func isTimeout(err error) bool {
 	_, ok := errors.AsType[*net.OpError](err)
 	return ok
@@ -175,9 +174,9 @@ func isTLS(err error) bool {
 		err != nil && strings.HasPrefix(err.Error(), "tls: server ") // the server chose something that was not offered
 }
 
-// decisions are package tls's texts for those alerts of RFC 8446 §6.2 by which a server rejects
-// this client; tls has no type for them. Other alerts may concern a single connection, such as one
-// whose bytes were changed on the way.
+// decisions are phrases in package tls's texts of the alerts (RFC 8446 §6.2) by which a server
+// rejects this client; tls has no types for them. Other alerts may concern a single connection,
+// such as one whose bytes were changed on the way.
 var decisions = []string{
 	"handshake failure", "certificate", "access denied", "protocol version not supported", "insufficient security level",
 	"unrecognized name", "no application protocol", "unknown PSK identity", "encrypted client hello required",
@@ -210,7 +209,7 @@ type refusedError struct {
 func (e refusedError) Error() string   { return "nothing listens at " + e.addr }
 func (e refusedError) Unwrap() []error { return []error{ErrLost, e.err} }
 
-// addressOf returns the address that a network error concerns; "" if it has none.
+// addressOf returns the address that a network error concerns; "" if the error names no address.
 func addressOf(err error) string {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Addr != nil {
 		return dial.Addr.String()
@@ -243,7 +242,7 @@ var wrongAnswers = []string{
 	"unsupported transfer encoding", "in chunk length", "chunk length too large", "trailer",
 }
 
-// A loginError is the reason why there is no password.
+// A loginError says why the client has no password.
 type loginError struct{ error }
 
 func (e loginError) Unwrap() error { return e.error }

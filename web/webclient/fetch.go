@@ -17,32 +17,32 @@ const (
 	clientBuffer = 256 << 10
 
 	// splitAfter is how long a file is read over one connection before the client considers using
-	// more: by then, most files are complete. More connections are worthwhile if the rest will take
-	// at least splitWorth.
+	// more: by then, most files are complete. More connections are worthwhile if the rest would
+	// otherwise take at least splitWorth.
 	splitAfter = 50 * time.Millisecond
 	splitWorth = 250 * time.Millisecond
 
-	// minSplit is the smallest rest of a file for which more connections are used, in bytes.
+	// minSplit is the smallest remainder of a file for which more connections are used, in bytes.
 	minSplit = 4 << 20
 
-	// A part of a file is as large as what one connection transfers in partTime, within bounds.
-	// The number of connections is reconsidered about as often. A copy that is killed loses the
-	// parts that are still in transfer.
+	// A part of a file has as many bytes as one connection transfers in partTime, within bounds.
+	// The number of connections is reconsidered at about the same interval. A copy that is killed
+	// loses the parts that are still in transfer.
 	partTime    = 500 * time.Millisecond
 	clientParts = 16 // the smallest number of parts, unless they would be very small
 	minChunk    = 512 << 10
 	maxChunk    = 8 << 20
 
-	// fetchTick is how often a fetch checks for work if nothing happens.
+	// fetchTick is the interval at which a download checks for work if nothing else wakes it.
 	fetchTick = 50 * time.Millisecond
 )
 
 var chunkBuffers = sync.Pool{New: func() any { return new([clientBuffer]byte) }}
 
-// A download is one FetchTo. It begins with one answer, called the stream: the answer to Open, or
-// to a request for everything from an offset on. If that takes long, the stream ends early, and a
-// plan requests the rest part by part and in order, so that a kill leaves no large gaps. A plan
-// also requests the rest of a stream that was lost.
+// A download is the state of one call of FetchTo. It begins with one answer, called the stream: the
+// answer to Open, or to a request for everything from an offset on. If the stream takes long, it is
+// stopped early, and a plan ([pipeline.Plan]) requests the rest part by part and in order, so that
+// a copy that is killed has no large gaps. If the stream is lost, a plan also requests the rest.
 type download struct {
 	f       *remoteFile
 	w       io.WriterAt
@@ -55,27 +55,27 @@ type download struct {
 
 	mu        sync.Mutex
 	streaming bool           // guarded by mu
-	streamAt  int64          // everything between off and it is written; guarded by mu
-	streamEnd int64          // MaxInt64 if the size is unknown; guarded by mu
-	link      *pipeline.Link // nil until there is a part; guarded by mu
-	parts     []*fetchPart   // after the end of the stream, in order; guarded by mu
+	streamAt  int64          // all bytes from off to streamAt are written; guarded by mu
+	streamEnd int64          // the offset at which the stream stops; MaxInt64 if the size is unknown; guarded by mu
+	link      *pipeline.Link // shared by the plans; nil until there is a part; guarded by mu
+	parts     []*fetchPart   // the parts after streamEnd, in order; guarded by mu
 	parallel  bool           // several requests at a time are allowed; guarded by mu
 	busy      int            // requests of plans under way; guarded by mu
 	shared    bool           // plans' requests share an HTTP/2 connection, because separate connections fail; guarded by mu
-	brought   bool           // one of these requests has brought data; guarded by mu
+	brought   bool           // data has arrived for a request of a plan; guarded by mu
 	attempts  attempts       // failures in a row; guarded by mu
-	losses    int            // simultaneous losses count as one; guarded by mu
-	probing   bool           // a request sent after the last loss has not brought anything yet; guarded by mu
+	losses    int            // number of losses; requests that are lost together count as one; guarded by mu
+	probing   bool           // a request was sent after the last loss, and nothing has arrived for it yet; guarded by mu
 	notBefore time.Time      // the earliest time of the next request; guarded by mu
 	err       error          // why the download failed; guarded by mu
-	local     bool           // the writer failed; guarded by mu
+	local     bool           // err comes from w; guarded by mu
 }
 
 // A fetchPart is a part of the file that a plan requests.
 type fetchPart struct {
 	start, end int64
 	plan       *pipeline.Plan
-	dead       bool // no longer requested
+	dead       bool // the plan is no longer used
 }
 
 // FetchTo writes the file from off on to w, at the file's offsets, from several goroutines at once.
@@ -225,7 +225,7 @@ func (x *download) chunk(left int64) int64 {
 	return min(max(int64(min(fair, maxChunk)), minChunk), most)
 }
 
-// addPart adds a part of the file to request. It lies before all other parts.
+// addPart adds a part of the file that a plan requests. It must lie before all other parts.
 func (x *download) addPart(start, end int64) {
 	if x.link == nil {
 		chunk, parallel := int(x.chunk(end-start)), 1
@@ -246,11 +246,11 @@ func (x *download) request(now time.Time, p *fetchPart) {
 	}
 	for session := range p.plan.Sessions() {
 		if x.link.Outstanding(session) > 0 {
-			continue // HTTP/1.1 answers one request after another
+			continue // a connection has one request at a time, because HTTP/1.1 answers one after another
 		}
 		probe := x.attempts.tries > 0
 		if probe && x.probing {
-			return // one request is enough to see whether the server is back
+			return // one request at a time is enough to find out whether the server is back
 		}
 		own := !x.shared && x.f.c.conns.ownOnes()
 		conn, ok := x.f.c.conns.tryTake(own)
@@ -270,7 +270,8 @@ func (x *download) request(now time.Time, p *fetchPart) {
 	}
 }
 
-// part fetches one part, over conn or, if that is nil, over one that it waits for.
+// part sends one request of a plan and writes the answer. It uses conn or, if conn is nil, waits
+// for a free connection.
 func (x *download) part(p *fetchPart, session int, q pipeline.Request, conn *connSlot, own, probe bool) {
 	send := func(ctx context.Context, k request) (*response, error) {
 		k.conn = conn
@@ -310,13 +311,14 @@ func (x *download) part(p *fetchPart, session int, q pipeline.Request, conn *con
 	case local:
 		x.failLocked(err, true)
 	case err != nil && own && !x.brought && (isLoss(err) || isTLS(err)):
-		x.shared = true // a server may support only HTTP/2
+		x.shared = true // own connections may fail because they use HTTP/1.1: a server may support only HTTP/2
 	case err != nil:
 		x.lost(err, before)
 	}
 }
 
-// copyPart writes the content of an answer. It returns how many bytes are written.
+// copyPart writes the content of an answer to a plan's request. It returns how many bytes it has
+// written.
 func (x *download) copyPart(a *rangeResponse) (n int64, local bool, err error) {
 	buf := chunkBuffers.Get().(*[clientBuffer]byte)
 	defer chunkBuffers.Put(buf)
@@ -342,8 +344,8 @@ func (x *download) copyPart(a *rangeResponse) (n int64, local bool, err error) {
 	return n, false, checkEnd(a.response)
 }
 
-// takeWhole continues with the whole file, if a server supports no ranges after all and has sent
-// that. The caller holds mu.
+// takeWhole handles an answer to a plan's request that contains the whole file: the server supports
+// no ranges after all. The caller holds mu.
 func (x *download) takeWhole(p *fetchPart, a *rangeResponse) {
 	x.parallel = false
 	switch {
@@ -372,8 +374,8 @@ func (x *download) forgetParts() {
 	x.parts = nil
 }
 
-// start begins to write the content of an answer. The caller holds mu, or no other goroutine has x
-// yet.
+// start starts a goroutine that writes the content of the stream a. The caller holds mu, or no
+// other goroutine has x yet.
 func (x *download) start(a *rangeResponse) {
 	x.streaming = true
 	before := x.losses
@@ -400,7 +402,7 @@ func (x *download) start(a *rangeResponse) {
 	})
 }
 
-// copyStream writes the content of an answer up to streamEnd, which may change meanwhile.
+// copyStream writes the content of the stream up to streamEnd, which may change meanwhile.
 func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 	buf := chunkBuffers.Get().(*[clientBuffer]byte)
 	defer chunkBuffers.Put(buf)
@@ -449,8 +451,8 @@ func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 }
 
 // lost records a failed request, and decides whether to send another one. before is the number of
-// losses when the request was sent: requests that are lost together count as one loss, otherwise a
-// server that is unavailable for a moment would count once per connection. The caller holds mu.
+// losses when the request was sent: requests that are lost together count as one loss. Otherwise a
+// server that is unavailable for a moment would cost one try per connection. The caller holds mu.
 func (x *download) lost(err error, before int) {
 	refused, isRefusal := errors.AsType[*StatusError](err)
 	if isRefusal {
@@ -458,7 +460,7 @@ func (x *download) lost(err error, before int) {
 			x.failLocked(err, false)
 			return
 		}
-		x.link.LimitSessions(max(x.busy, 1)) // the server may accept fewer requests at a time
+		x.link.LimitSessions(max(x.busy, 1)) // the server may accept only this number of requests at a time
 	} else if !isLoss(err) {
 		x.failLocked(err, false)
 		return

@@ -44,7 +44,7 @@ type remoteFile struct {
 	c      *Client
 	name   string
 	info   fileInfo
-	ctx    context.Context // ends with Close, or with the context of Open
+	ctx    context.Context // ends with Close, or when the context of Open ends
 	cancel context.CancelCauseFunc
 
 	reading sync.Mutex // held while ReadAt reads
@@ -56,11 +56,11 @@ type remoteFile struct {
 	body   *response // the answer that ReadAt reads from; nil for none; guarded by mu
 	at     int64     // the offset in the file of the next byte of body; guarded by mu
 	end    int64     // the offset at which body ends; -1 if unknown; guarded by mu
-	run    int64     // how many bytes the last request was for; guarded by mu
+	run    int64     // how many bytes the last request of ReadAt was for; guarded by mu
 	single bool      // FetchTo uses only one request; guarded by mu
 }
 
-// newRemoteFile returns a file for an answer whose headers have arrived.
+// newRemoteFile returns a file whose content is in the answer a, of which the headers have arrived.
 func newRemoteFile(ctx context.Context, c *Client, name string, info fileInfo, a *response) *remoteFile {
 	f := &remoteFile{c: c, name: name, info: info, url: a.Request.URL, size: info.version.size, body: a, end: info.version.size}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
@@ -92,8 +92,8 @@ func (f *remoteFile) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// Version returns a text that is the same for two files only if they are the same version of the
-// same content. It is "" if the server's headers do not allow that.
+// Version returns a string that is the same for two files only if they have the same version of the
+// same content. It is "" if the server's headers do not distinguish versions.
 func (f *remoteFile) Version() string { return f.info.version.key() }
 
 // Close ends all requests for the file.
@@ -123,7 +123,8 @@ func (f *remoteFile) Hash(ctx context.Context, off, n int64, algorithms ...strin
 	}
 	conn, ok := f.c.conns.tryTake(false)
 	if !ok {
-		// A request that waits for a connection must not hold one.
+		// Close the answer that ReadAt reads from: this request has to wait for a connection, and
+		// must not hold another one meanwhile.
 		f.reading.Lock()
 		f.mu.Lock()
 		f.drop()
@@ -168,8 +169,9 @@ type rangeResponse struct {
 	whole      bool  // the server has sent the whole file instead
 }
 
-// askPart requests the bytes from first to last, or to the end if last is -1, through send. An
-// answer with another version of the file, or with another range than requested, is an error.
+// askPart calls send to request the bytes from first to last, or to the end of the file if last is
+// -1. An answer with another version of the file, or with another range than requested, is an
+// error.
 func (f *remoteFile) askPart(ctx context.Context, send func(context.Context, request) (*response, error), first, last int64, own bool) (*rangeResponse, error) {
 	where := f.where()
 	span := "bytes=" + strconv.FormatInt(first, 10) + "-"
@@ -185,7 +187,8 @@ func (f *remoteFile) askPart(ctx context.Context, send func(context.Context, req
 		return nil, err
 	}
 	if home := f.c.urlOf(f.name, false); isGone(a.StatusCode) && where.String() != home.String() {
-		// The target of a redirect may be valid for a limited time.
+		// A URL that a redirect leads to may have expired. The original URL may redirect to a new
+		// one.
 		a.close()
 		k.url = home
 		if a, err = send(ctx, k); err != nil {
@@ -255,8 +258,8 @@ func (f *remoteFile) checkPart(a *response, first, last int64) (*rangeResponse, 
 	return &rangeResponse{response: a, first: first, end: r.last + 1}, nil
 }
 
-// checkEnd checks that a fully read answer ends: if a server sends more than it announced, the
-// bytes are not those of the file.
+// checkEnd returns an error if data follows the announced end of an answer: the bytes are then not
+// those of the file.
 func checkEnd(a *response) error {
 	var more [1]byte
 	n, err := io.ReadFull(a, more[:])
@@ -297,7 +300,7 @@ func (f *remoteFile) ReadAt(p []byte, off int64) (n int, err error) {
 		}
 		switch {
 		case errors.Is(err, ErrLost) && !errors.Is(err, ErrStalled):
-			return n, f.c.fail("read", f.name, err) // it has been retried already
+			return n, f.c.fail("read", f.name, err) // the request was repeated already
 		case f.info.version.guard() == "" && isLoss(err):
 			return n, f.c.fail("read", f.name, lostUnguarded(err))
 		}
@@ -388,7 +391,7 @@ func (f *remoteFile) seek(e *attempts, off, need int64) error {
 	return f.skip(off)
 }
 
-// begin requests a range, or the whole file if the server supports no ranges.
+// begin requests the bytes from first to last, or the whole file if the server supports no ranges.
 func (f *remoteFile) begin(e *attempts, first, last int64, ranges int) (*rangeResponse, error) {
 	ask := func(ctx context.Context, k request) (*response, error) { return f.c.askFor(ctx, e, k) }
 	if ranges != rangesNo {

@@ -100,8 +100,8 @@ func versionOf(h http.Header, size int64) version {
 		v.modified = ""
 		return v
 	}
-	// A file that is written twice within one second has the same date both times: RFC 9110
-	// §8.8.2.2.
+	// A file that is written twice within one second has the same date both times, so a recent date
+	// is not a strong validator: RFC 9110 §8.8.2.2.
 	date, err := http.ParseTime(h.Get("Date"))
 	v.strong = err == nil && !modified.After(date.Add(-time.Second))
 	return v
@@ -126,8 +126,8 @@ func (v version) guard() string {
 	return ""
 }
 
-// key returns a text that is the same for two files only if they are one version of one file; "" if
-// that is unknown.
+// key returns a string that is the same for two files only if they are the same version of one
+// file. It is "" if the server sends nothing that distinguishes versions.
 func (v version) key() string {
 	if v.guard() == "" {
 		return ""
@@ -135,8 +135,9 @@ func (v version) key() string {
 	return v.guard() + " " + v.modified
 }
 
-// same reports whether v and o can be the same version, as far as both say. It compares entity tags
-// weakly (RFC 9110 §8.8.3.2), because the weak tag of a file that was just written becomes strong.
+// same reports whether v and o can be the same version. It compares only what is known of both.
+// Entity tags are compared weakly (RFC 9110 §8.8.3.2), because the weak tag of a file that was just
+// written becomes strong.
 func (v version) same(o version) bool {
 	return (v.etag == "" || o.etag == "" || strings.TrimPrefix(v.etag, "W/") == strings.TrimPrefix(o.etag, "W/")) &&
 		(v.modified == "" || o.modified == "" || v.modified == o.modified) &&
@@ -144,7 +145,8 @@ func (v version) same(o version) bool {
 }
 
 // continues reports whether an answer with the whole file certainly has the same version, so that a
-// transfer can continue with it: unlike a range, it need not have the version that was requested.
+// transfer can continue with it. A server may answer a request for a range of one version with the
+// whole of another version.
 func (v version) continues(o version) bool {
 	switch guard := v.guard(); {
 	case !v.same(o):

@@ -61,14 +61,14 @@ func (i fileInfo) Sys() any    { return nil }
 // Version returns the same as Version of the open file.
 func (i fileInfo) Version() string { return i.version.key() }
 
-// describe reads the headers of an answer with the whole of a file, or its first byte. If describe
-// fails, it closes the answer.
+// describe returns the description of a file, from the headers of an answer that contains the whole
+// file or its first byte. If describe fails, it closes the answer.
 func (c *Client) describe(a *response, name string) (fileInfo, error) {
 	info := fileInfo{name: path.Base(name)}
 	if isDirectory(a, c.urlOf(name, false).Path) {
 		switch a.StatusCode {
 		case http.StatusOK, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
-			info.dir = true // even if it has no listing
+			info.dir = true // even if the server does not list it
 			return info, nil
 		}
 	}
@@ -115,7 +115,8 @@ func checkEncoding(a *response, name string) error {
 	return fmt.Errorf("%w: as %s", ErrEncoded, servertext.Cut(e))
 }
 
-// refusalError is statusError, except for a success status that is not usable here.
+// refusalError is like statusError. For a success status, which is not the expected one, it returns
+// an ErrProtocol.
 func refusalError(a *response) error {
 	if a.StatusCode/100 != 2 {
 		return statusError(a)

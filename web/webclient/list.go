@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// ReadDir lists a directory, if the server does that in JSON or by a page of Apache, nginx,
+// ReadDir lists a directory, if the server sends a list in JSON or a page of Apache, nginx,
 // lighttpd or Python's http.server; otherwise the error is errors.ErrUnsupported. Entries from a
 // page have no time, and files have a size of -1. Names are returned as the server sends them, and
 // may be invalid.
@@ -38,7 +38,7 @@ func (t tree) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	return &dirEntries{left: infos, complete: func(fi fs.FileInfo) fs.FileInfo { return t.complete(ctx, name, fi) }}, nil
 }
 
-// dirEntries holds the entries of a directory that were not read yet.
+// dirEntries holds the entries of a directory that Next has not returned yet.
 type dirEntries struct {
 	left     []fs.FileInfo
 	complete func(fs.FileInfo) fs.FileInfo

@@ -31,8 +31,8 @@ const (
 // anywhere.
 var listingTitles = []string{"Index of ", "Directory listing for "}
 
-// decodeHTML parses a listing in HTML. It reads names, and whether they are directories. Sizes on
-// such pages are rounded, and times lack seconds and time zone, so it reads neither.
+// decodeHTML parses a listing in HTML. It reads only the names, and which of them are directories:
+// on such pages, sizes are rounded, and times lack the seconds and the time zone.
 func decodeHTML(r io.Reader, dir *url.URL) ([]fs.FileInfo, error) {
 	z := html.NewTokenizer(r)
 	z.SetMaxBuf(maxHTMLToken)
@@ -94,9 +94,9 @@ func hrefOf(z *html.Tokenizer, more bool) string {
 	return ""
 }
 
-// childOf returns the name that a link leads to, if it is an entry of the directory itself. Links
-// to the parent, to other servers, and to the same page in another order (?C=N;O=D) are not. It
-// ignores a <base> in the page, so the name is always below the directory.
+// childOf returns the name that a link leads to, if it is an entry of the directory itself. It
+// returns false for links to the parent, to other servers, and to the same page in another order
+// (?C=N;O=D). It ignores a <base> in the page, so the name is always below the directory.
 func childOf(dir *url.URL, href string) (name string, isDir, ok bool) {
 	u, err := url.Parse(strings.TrimSpace(href))
 	if err != nil || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
@@ -215,7 +215,8 @@ func decodeListing(r io.Reader) ([]fs.FileInfo, error) {
 	return list, nil
 }
 
-// findEntries reads an object up to the value of "entries", and returns the first token of that.
+// findEntries reads an object up to the value of "entries", and returns the first token of this
+// value.
 func findEntries(d *json.Decoder) (json.Token, error) {
 	for d.More() {
 		key, err := d.Token()

@@ -13,11 +13,11 @@ import (
 type account struct {
 	mu       sync.Mutex
 	config   *Config
-	asked    bool // Password was called; guarded by mu
-	user     string
-	password string
-	logged   bool // user and password can be sent; guarded by mu
-	err      error
+	asked    bool   // Password was called; guarded by mu
+	user     string // guarded by mu
+	password string // guarded by mu
+	logged   bool   // user and password can be sent; guarded by mu
+	err      error  // why the client has no login; guarded by mu
 }
 
 // known returns the login that is sent with each request, if there is one yet.
@@ -27,7 +27,7 @@ func (a *account) known() (user, password string, ok bool) {
 	return a.user, a.password, a.logged
 }
 
-// early gets the login before the server requires it, if Config.Eager is set.
+// early calls Password before the server requires a login, if Config.Eager is set.
 func (a *account) early(ctx context.Context, host string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,15 +37,15 @@ func (a *account) early(ctx context.Context, host string) error {
 	return a.find(ctx, host, "")
 }
 
-// login gets the login for a server that has answered 401. had says whether that request had a
-// login. It reports whether there is a new login to send.
+// login calls Password, at most once, for a server that has answered 401. had says whether the
+// request contained a login. It reports whether there is a new login to send.
 func (a *account) login(ctx context.Context, had bool, host string, challenges []string) (bool, error) {
 	realm, basic := basicRealm(challenges)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.logged != had:
-		return true, nil // another request has got the login meanwhile
+		return true, nil // the login was found for another request meanwhile
 	case a.asked || a.config.Password == nil:
 		return false, a.err
 	case !basic:
@@ -73,8 +73,8 @@ func (a *account) find(ctx context.Context, host, realm string) error {
 	return nil
 }
 
-// basicRealm returns the realm of a challenge of basic authentication, and
-// whether there is one (RFC 9110 §11.6.1).
+// basicRealm returns the realm of a challenge for basic authentication, and whether there is such a
+// challenge (RFC 9110 §11.6.1).
 func basicRealm(challenges []string) (realm string, basic bool) {
 	for _, all := range challenges {
 		for at := 0; at < len(all); {

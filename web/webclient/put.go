@@ -70,7 +70,7 @@ func (c *Client) Create(ctx context.Context, name string, o store.Create) (store
 }
 
 // A putUpload is a PUT whose content is written by the caller. Only Commit sends the last byte, so
-// until then the server has nothing that it could take for the whole file.
+// until then the server cannot take what it has for the whole file.
 type putUpload struct {
 	c      *Client
 	name   string
@@ -83,12 +83,13 @@ type putUpload struct {
 	body   *putBody
 	done   chan struct{} // closed when there is a result
 
-	// The next fields belong to Create, and then to the goroutine that runs send.
-	kept    bool  // the server keeps a part that is cut off
+	// The next fields are used by Create, then by the goroutine that runs send, and after its end
+	// by finish.
+	kept    bool  // the server keeps what it received of an upload that is cut off
 	resumes bool  // a later upload can resume it
-	reached int64 // the server certainly has everything before it
+	reached int64 // the server has confirmed that it has all bytes before this offset
 	high    int64 // the largest offset sent in any try
-	vain    int   // tries in a row that sent data without the server having more afterwards
+	vain    int   // number of tries in a row that sent data, after which the server had no more than before
 	whole   bool  // everything had been sent when a connection was lost
 
 	mu      sync.Mutex
@@ -99,7 +100,7 @@ type putUpload struct {
 	err error // set before done is closed
 }
 
-// start starts the goroutine that sends the request, unless it did before.
+// start starts the goroutine that sends the request, if it is not started yet.
 func (u *putUpload) start() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -196,7 +197,7 @@ func (u *putUpload) request() request {
 	return k
 }
 
-// result returns the error that the answer to the PUT means, or nil.
+// result returns the error for the answer to the PUT, or nil if the file is published.
 func (u *putUpload) result(a *response) error {
 	switch a.StatusCode {
 	case http.StatusOK, http.StatusCreated, http.StatusNoContent:
@@ -250,7 +251,7 @@ func (u *putUpload) fail(err error) error {
 	return u.c.fail("put", u.name, err)
 }
 
-// WriteAt writes p, if off is the end of the data so far.
+// WriteAt sends p. off must be the number of bytes written before.
 func (u *putUpload) WriteAt(p []byte, off int64) (int, error) {
 	if err := u.check(off, int64(len(p))); err != nil {
 		return 0, u.fail(err)
@@ -273,8 +274,8 @@ func (u *putUpload) advance(n int64) {
 	u.mu.Unlock()
 }
 
-// FillFrom sends size bytes of r. It may read them again until Commit or Close has returned, if the
-// server requires that or has lost them.
+// FillFrom sends size bytes of r, from off on. Until Commit or Close has returned, it may read them
+// again, if the server requires that or has lost them.
 func (u *putUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if err := u.check(off, size); err != nil {
 		return 0, u.fail(err)
@@ -339,7 +340,7 @@ func (u *putUpload) Close() error {
 	return nil
 }
 
-// finish ends the request, and waits for its end.
+// finish cancels the request, and waits until send has returned.
 func (u *putUpload) finish(err error) {
 	u.cancel(err)
 	u.unlink()

@@ -16,7 +16,7 @@ import (
 
 // These are header fields of uploads in parts. A server that sends Accept-Upload-Range in its
 // answer to OPTIONS keeps the data of a PUT with a Content-Range (RFC 9110 §14.5) and an
-// Upload-Source. In Upload-Offset it sends how much it has.
+// Upload-Source. It reports in Upload-Offset how many bytes it has.
 //
 // The client sends no parts to other servers, because many take a part for the whole file.
 const (
@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// keptFrom is the size from which on an upload is sent as one part, if the server supports
-	// parts, so that it can resume when the connection is lost. haul's server has something to
+	// keptFrom is the smallest size of an upload that is sent as one part, if the server supports
+	// parts. The upload can then resume if the connection is lost. haul's server has something to
 	// resume from after 16 MiB. Smaller uploads are sent again as a whole.
 	keptFrom = 32 << 20
 )
@@ -88,7 +88,7 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	case http.StatusAccepted:
 	case http.StatusBadRequest, http.StatusNotImplemented:
 		a.close()
-		return 0, false, nil // it does not keep parts here, for example because it lacks the place for them
+		return 0, false, nil // it keeps no parts here, for example because it has no place for them
 	case http.StatusNotFound, http.StatusConflict:
 		return 0, false, c.refusedBelow(ctx, name, statusError(a))
 	default:
@@ -103,8 +103,8 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 }
 
 // refusedBelow checks whether an upload was refused because its directory is missing. If so, it
-// adds to the refusal that this is the reason, and what to do. WebDAV servers answer 409 in this
-// case (RFC 4918 §9.7.1), and others 404. But 409 has many other causes.
+// adds to the refusal the reason and what to do. WebDAV servers answer 409 in this case (RFC 4918
+// §9.7.1), and others 404. But 409 has many other causes.
 func (c *Client) refusedBelow(ctx context.Context, name string, refusal error) error {
 	dir := path.Dir(name)
 	if dir == "." {

@@ -54,7 +54,8 @@ func (c *Client) stat(ctx context.Context, name string) (fileInfo, error) {
 	return info, err
 }
 
-// beginFirst requests the file that will be opened first.
+// beginFirst requests the file that will be opened first, and keeps the answer for Open. Only the
+// first call does so; later ones return nil.
 func (c *Client) beginFirst(ctx context.Context, name string) (*response, fileInfo, error) {
 	c.mu.Lock()
 	stated := c.stated
@@ -82,7 +83,8 @@ func (c *Client) beginFirst(ctx context.Context, name string) (*response, fileIn
 	return a, info, nil
 }
 
-// takeFirst returns the answer that beginFirst got for a name, once.
+// takeFirst returns the answer that beginFirst has kept for a name, or nil. It returns the answer
+// only once.
 func (c *Client) takeFirst(name string) *response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,9 +169,9 @@ func (c *Client) remove(ctx context.Context, name string) error {
 	return statusError(a)
 }
 
-// Capabilities returns the capabilities of HTTP. A directory exists as soon as a file was sent
-// there, if the server creates it. A file has the time of its upload. Before an upload is resumed,
-// the server compares the bytes that it kept with Create.Source.
+// Capabilities returns the capabilities of HTTP. The server may create a directory when a file is
+// sent there. The time of a file is that of its upload. Before an upload is resumed, the server
+// compares the bytes that it kept with Create.Source.
 func (c *Client) Capabilities() store.Capabilities {
 	return store.Capabilities{
 		Features:   store.Features{OwnTimes: true, ImpliedDirs: true, VerifiedResume: true, NoModes: true, WholeFiles: true},

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Tree returns the server as a [store.Tree]. HTTP reads, writes, lists and removes files;
-// every other call is errors.ErrUnsupported.
+// Tree returns the server as a [store.Tree]. HTTP reads, writes, lists and removes files; the other
+// methods return errors.ErrUnsupported.
 func (c *Client) Tree() store.Tree { return tree{c} }
 
 type tree struct{ *Client }
@@ -28,7 +28,7 @@ func lacksLink(op, from, to, what string) error {
 // Lstat is Stat: HTTP has no symbolic links.
 func (t tree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) { return t.Stat(ctx, name) }
 
-// Readlink fails: there are no symbolic links.
+// Readlink returns fs.ErrInvalid, because HTTP has no symbolic links.
 func (t tree) Readlink(_ context.Context, name string) (string, error) {
 	return "", t.fail("readlink", name, fs.ErrInvalid)
 }
@@ -82,7 +82,7 @@ type handle struct {
 	name string
 }
 
-// Unwrap is for [store.As].
+// Unwrap returns the File, for [store.As].
 func (h handle) Unwrap() any { return h.File }
 
 func (h handle) WriteAt([]byte, int64) (int, error) {
