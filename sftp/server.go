@@ -100,21 +100,25 @@ type Server struct {
 	Refused      func(*Refusal)                 // a client asked for a part of SSH that the server lacks
 	TurnedAway   func(from net.Addr, why error) // a limit refused a connection before a byte was read from it
 	LockedOut    func(from net.Addr, l Lockout) // a network is refused for a time, after too many failures
+
 	// Owner returns the name of a user or group, for users-groups-by-id@openssh.com; "" if it is
 	// unknown.
 	Owner func(id uint32, group bool) string
 
 	LoginGrace time.Duration // time limit for the whole handshake; 0 means one minute
+
 	// IdleTimeout is the time without requests and replies after which a connection is closed. 0
 	// means 15 minutes, and a negative value means never.
 	IdleTimeout time.Duration
 	Grace       time.Duration // time for which open files remain usable after ctx has ended; 0 means 10 s
 	MaxChannels int           // sessions of one connection at a time; 0 means DefaultMaxChannels
 	MaxHandles  int           // open files and directories of one connection; 0 means DefaultMaxHandles
+
 	// Umask holds the permission bits that new files and directories do not get. 0 means 0o022, and
 	// a negative value means none.
 	Umask int
-	Rate  int64 // bytes a second each way, for all connections together; 0 means no limit
+
+	Rate int64 // bytes a second each way, for all connections together; 0 means no limit
 
 	// Limits on connections, like MaxStartups and PerSourcePenalties of sshd_config(5). A source is
 	// an IPv4 address or an IPv6 network with a 64-bit prefix. After too many wrong passwords, the

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Version 3 can change owner and group only together, and both times only together. A value that
-// should not change is sent with its present value.
+// Version 3 can change owner and group only together, and both times only together. An attribute
+// that should not change is sent with its present value.
 func TestChangesOf(t *testing.T) {
 	then, later := time.Unix(1000, 0), time.Unix(2000, 0)
 	attrs := func(set func(a *wire.Attrs)) (a wire.Attrs) {

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Each kind of error has OpenSSH's code, and can be recognized again.
+// Each kind of error is sent with OpenSSH's code, and our client recognizes the kind.
 func TestStatusOf(t *testing.T) {
 	tests := []struct {
 		err  error

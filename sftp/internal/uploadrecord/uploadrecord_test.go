@@ -8,7 +8,7 @@ import (
 // recordFile is the random part of a temporary file's name.
 const recordFile = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// A record is read as it was written, and no other text is accepted.
+// Parse returns the record that AppendTo wrote, and accepts no other text.
 func TestRecords(t *testing.T) {
 	r := Record{Seq: 3, Whole: 1 << 40, Size: 1 << 41, Source: 0xfeed, Open: true, File: recordFile}
 	b := r.AppendTo(nil)

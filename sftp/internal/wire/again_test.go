@@ -84,8 +84,8 @@ func (q Request) again(b []byte) []byte {
 	panic("no request: " + q.Type.String())
 }
 
-// again appends the reply from which p was parsed. e is the extension that it answers, if any.
-// Replies are never sent with a language, so that is lost.
+// again appends the reply from which p was parsed. e is the extension of the request that it
+// answers, if any. The language of a STATUS is lost, because the package never sends one.
 func (p *Reply) again(b []byte, e Extension) ([]byte, error) {
 	switch p.Type {
 	case TypeVersion:
@@ -165,7 +165,7 @@ func (q Request) text() string {
 	return strings.Join(s, " ")
 }
 
-// text describes all fields of a reply. e is the extension that it answers, if any.
+// text describes all fields of a reply. e is the extension of the request that it answers, if any.
 func (p *Reply) text(e Extension) (string, error) {
 	var s text
 	s.add("", p.Type)
@@ -218,7 +218,7 @@ func (p *Reply) text(e Extension) (string, error) {
 	return strings.Join(s, " "), err
 }
 
-// A text is a list of names and values.
+// A text is a list of field names, each with its value.
 type text []string
 
 func (s *text) add(name string, value any) {

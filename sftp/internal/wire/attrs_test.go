@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestAttrs tests every combination of attributes, with the numbers that are on the wire.
+// TestAttrs compares the packet for every combination of attributes with a packet that the test
+// builds itself.
 func TestAttrs(t *testing.T) {
 	fields := []struct {
 		flag AttrFlags
@@ -47,8 +48,8 @@ func TestAttrs(t *testing.T) {
 	}
 }
 
-// TestExtendedAttributesInNames tests entries that are followed by others, so extended attributes
-// must be skipped exactly.
+// TestExtendedAttributesInNames tests extended attributes in entries that other entries follow, so
+// that reading must skip exactly the right number of bytes.
 func TestExtendedAttributesInNames(t *testing.T) {
 	b := build(TypeName, 1, uint32(2),
 		"a", "long a", uint32(AttrExtended|AttrMode), uint32(0o100644), uint32(1), "user.mime", "text/plain",

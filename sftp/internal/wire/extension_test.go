@@ -23,7 +23,7 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// TestKnown tests which of the extensions that servers announce can be used.
+// TestKnown tests which announced extensions Pairs.Known returns.
 func TestKnown(t *testing.T) {
 	var s Extensions
 	check := s.With(ExtCheckFileHandle).With(ExtCheckFileName).With(ExtCheckFile)
@@ -59,8 +59,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestCheckFileBytes compares requests byte for byte with those in the draft and those of
-// paramiko's SFTPFile.check, and reads the replies in both forms.
+// TestCheckFileBytes compares the check-file requests, and both forms of the reply, byte for byte
+// with the packets of the draft and of paramiko's SFTPFile.check.
 func TestCheckFileBytes(t *testing.T) {
 	rest := "\x00\x00\x00\x08md5,sha1" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x01\x00\x00\x00\x00" + "\x00\x00\x02\x00"
 	for _, test := range []struct {
@@ -83,7 +83,7 @@ func TestCheckFileBytes(t *testing.T) {
 	}
 }
 
-// TestCheckFileReplies tests both forms that servers send.
+// TestCheckFileReplies tests both forms of the reply that servers send.
 func TestCheckFileReplies(t *testing.T) {
 	for _, packet := range [][]byte{
 		build(TypeExtendedReply, 1, "md5", []byte("0123456789abcdef")),

@@ -2,7 +2,8 @@ package wire
 
 import "testing"
 
-// TestOpenFlags compares all combinations with the rules, which are written here in another way.
+// TestOpenFlags compares Check for all combinations of flags with the rules, which the test states
+// in another way.
 func TestOpenFlags(t *testing.T) {
 	for f := range OpenFlags(1 << 7) { // includes one flag that version 3 does not have
 		read, write := f&OpenRead != 0, f&OpenWrite != 0

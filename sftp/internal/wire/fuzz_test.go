@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// maxGarbage is how many bytes reading any packet may allocate. That is enough for some errors,
-// which are as short for a packet of 256 KiB as for one of ten bytes. It includes the allocations
-// of the test itself.
+// maxGarbage is how many bytes reading any packet may allocate, including the allocations of the
+// test itself. That is enough for some errors, whose length does not depend on the length of the
+// packet.
 const maxGarbage = 64 << 10
 
-// FuzzParseRequest reads packets of any bytes. Parsed requests are in range, and are the
-// same when they are written and parsed again.
+// FuzzParseRequest parses arbitrary bytes. The values of a parsed request must be in range, and
+// must be the same after the request is written and parsed again.
 func FuzzParseRequest(f *testing.F) {
 	for _, test := range requests {
 		f.Add(test.packet[lengthSize:])
@@ -111,7 +111,7 @@ func frame(t *testing.T, body []byte) (packet []byte, ok bool) {
 	return packet, ok
 }
 
-// frugal runs f, and checks that it allocates at most maxGarbage.
+// frugal runs f, and checks that it allocates at most maxGarbage bytes.
 func frugal(t *testing.T, packet []byte, f func()) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -234,8 +234,8 @@ func attrsOf(bits uint32, m, n int64) (a Attrs) {
 	return a
 }
 
-// only returns the request with only the fields of its type, which are listed here a second time:
-// see [Request].
+// only returns a copy of q that has only the fields of its type. The test lists these fields
+// independently of the package: see [Request].
 func only(q Request) Request {
 	o := Request{Type: q.Type, Extension: q.Extension, ID: q.ID}
 	handle := func() { o.Handle = q.Handle }

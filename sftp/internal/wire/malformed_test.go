@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// badly parses a malformed packet, and returns the error.
+// badly parses a malformed packet, and returns the error. ok is false if it parses the packet without one.
 func badly(b []byte, reply bool) (e *Error, ok bool) {
 	var err error
 	if reply {
@@ -99,8 +99,8 @@ func endsEarly(packet []byte, n int) bool {
 	return false
 }
 
-// TestTrailing appends bytes to every packet. They have no meaning, unless the packet has no last
-// field.
+// TestTrailing appends bytes to every packet. The bytes must be ignored, unless the packet ends
+// with a list of any length.
 func TestTrailing(t *testing.T) {
 	for _, test := range requests {
 		q, err := ParseRequest(resize(append(bytes.Clone(test.packet), "\xff\xff\xff\xffmore"...)))
@@ -125,8 +125,8 @@ func TestTrailing(t *testing.T) {
 	}
 }
 
-// TestLies overwrites each four bytes of every packet with huge numbers. The result must be an
-// error or a packet, and must not take much memory or time.
+// TestLies overwrites every four consecutive bytes of each packet with huge numbers. Parsing must
+// return an error or a packet, and must not take much memory or time.
 func TestLies(t *testing.T) {
 	var packets [][]byte
 	for _, test := range requests {

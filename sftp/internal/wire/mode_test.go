@@ -41,7 +41,8 @@ func TestMode(t *testing.T) {
 	}
 }
 
-// TestModesWithoutMatch tests modes that the other type cannot represent.
+// TestModesWithoutMatch tests modes of one type, Mode or fs.FileMode, that the other cannot
+// represent.
 func TestModesWithoutMatch(t *testing.T) {
 	for mode, want := range map[Mode]fs.FileMode{
 		0o644:                0o644, // only permissions, as in requests

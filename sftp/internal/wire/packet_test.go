@@ -110,7 +110,7 @@ func TestParseDataHeader(t *testing.T) {
 	}
 }
 
-// TestViewsAreCapped appends to parsed fields, which must not change the packet.
+// TestViewsAreCapped appends to the slices of parsed fields. That must not change the packet.
 func TestViewsAreCapped(t *testing.T) {
 	b := AppendRename(nil, 1, "old", "new")
 	was := bytes.Clone(b)
@@ -124,7 +124,7 @@ func TestViewsAreCapped(t *testing.T) {
 	}
 }
 
-// TestLengthsDoNotOverflow uses lengths that mean everything.
+// TestLengthsDoNotOverflow uses the length 2^64 - 1, by which peers mean "all".
 func TestLengthsDoNotOverflow(t *testing.T) {
 	const all = 1<<64 - 1
 	for _, b := range [][]byte{

@@ -69,7 +69,8 @@ var requests = []struct {
 		Handle: []byte("h"), Algorithms: []byte("sha256"), Offset: 1 << 40, Length: 1, BlockSize: 512}},
 }
 
-// replies has every reply. For an extended reply, extension is the request that it answers.
+// replies contains every reply. For an extended reply, extension is the extension of the request
+// that it answers.
 var replies = []struct {
 	packet    []byte
 	extension Extension

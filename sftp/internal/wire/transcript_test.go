@@ -9,7 +9,7 @@ import (
 )
 
 // TestPackets parses the packets in testdata/packets.txt and writes them again. Other programs made
-// them, so both sides cannot be wrong in the same way.
+// these packets, so the test finds even a mistake that the reading and the writing code share.
 func TestPackets(t *testing.T) {
 	script, err := os.ReadFile("testdata/packets.txt")
 	if err != nil {

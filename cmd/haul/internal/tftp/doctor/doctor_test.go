@@ -30,7 +30,7 @@ func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) neti
 	return servetest.TFTP(t, s)
 }
 
-// file returns size bytes of all values, including line ends.
+// file returns size bytes of random values, including line ends.
 func file(size int) []byte {
 	b := make([]byte, size)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -44,8 +44,8 @@ func target(a netip.AddrPort, name string) tftpclient.Target {
 	return tftpclient.Target{Host: a.Addr().String(), Port: a.Port(), Name: name}
 }
 
-// testWaits has short waits where a good server makes the doctor wait for the whole time, and long
-// waits where only a slow machine does.
+// testWaits are short where a good server makes the doctor wait for the whole time, and long where
+// the doctor waits so long only on a slow machine.
 var testWaits = waits{retry: time.Second, quiet: 200 * time.Millisecond, rewind: 2500 * time.Millisecond, lost: patience, silent: 500 * time.Millisecond}
 
 // examine runs the doctor with short waits.

@@ -86,7 +86,7 @@ func TestRunIsBounded(t *testing.T) {
 	}
 	timeout := 100 * time.Millisecond
 	d, err := examine(timeout)
-	for errors.Is(err, transfer.ErrSilent) && timeout < patience { // a slow machine needs longer for the first answer
+	for errors.Is(err, transfer.ErrSilent) && timeout < patience { // on a slow machine the first answer may take longer
 		timeout *= 2
 		d, err = examine(timeout)
 	}
@@ -105,7 +105,7 @@ func TestRunIsBounded(t *testing.T) {
 	}
 }
 
-// No more than MaxBytes are fetched, and the incomplete file does not count as a fault of the
+// The doctor fetches at most MaxBytes, and does not count the incomplete file as a fault of the
 // server.
 func TestBeginningOfALargeFile(t *testing.T) {
 	server := serve(t, "f", file(300_000), tftp.NoUploads)

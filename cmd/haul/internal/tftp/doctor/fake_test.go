@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A fake is a bad server: haul's own server, with a relay in front of it that may change every
-// packet. With the zero lie it changes nothing.
+// A fake is a bad server: a relay in front of haul's own server that may change every packet. With
+// the zero lie, the relay changes nothing.
 type fake struct {
 	lie    lie
 	server netip.AddrPort
@@ -26,13 +26,13 @@ type fake struct {
 	dead   bool
 }
 
-// A lie says what a fake changes. Each function may be nil. It gets one packet, and returns the
-// packets that are sent in its place.
+// A lie says which packets a fake changes, and how. Each function may be nil. A function receives
+// one packet, and returns the packets to send instead.
 type lie struct {
 	request func(f *flow, q *ask) bool       // returns false to drop the request
 	reply   func(f *flow, p []byte) [][]byte // changes a packet of the server
 	client  func(f *flow, p []byte) [][]byte // changes a packet of the client, except requests
-	stray   func(f *flow, p []byte) bool     // gets a packet from another address; returns true if it handles that
+	stray   func(f *flow, p []byte) bool     // receives a packet from another address; returns true if it handles the packet
 	from    string                           // address from which the fake answers
 }
 
@@ -40,18 +40,18 @@ type lie struct {
 type flow struct {
 	*fake
 	client, tid     netip.AddrPort
-	up, down, down2 *net.UDPConn // sockets to the server and to the client, and another one to the client
+	up, down, down2 *net.UDPConn // up is the socket to the server; down and down2 are sockets to the client
 	asked           ask
 	seen            [7]int // number of packets from the server and the client, by opcode
 	heard           bool   // the client has sent a packet after its request
-	block           int    // highest block that was sent to the client, or that it acknowledged; for use by lies
+	block           int    // highest block that was sent to the client or acknowledged by it; for use by lies
 	at              time.Time
 	last            []byte
 	blksize         int
 	wrapped, done   bool
 }
 
-// An ask is a request, cut into its fields.
+// An ask is a request, parsed into its fields.
 type ask struct {
 	op      transfer.Opcode
 	name    string
@@ -250,7 +250,7 @@ func (w *flow) fromClient(b []byte, from netip.AddrPort) {
 
 // The functions below help to write lies.
 
-// refuse answers a request with an ERROR, if when returns true.
+// refuse answers with an ERROR each request for which when returns true.
 func refuse(code transfer.ErrorCode, when func(q *ask) bool) func(*flow, *ask) bool {
 	return func(f *flow, q *ask) bool {
 		if when(q) {
@@ -261,7 +261,7 @@ func refuse(code transfer.ErrorCode, when func(q *ask) bool) func(*flow, *ask) b
 	}
 }
 
-// swallow drops a request, if when returns true.
+// swallow drops each request for which when returns true.
 func swallow(when func(q *ask) bool) func(*flow, *ask) bool {
 	return func(_ *flow, q *ask) bool { return !when(q) }
 }
@@ -307,7 +307,7 @@ func value(name string, change func(string) string) func(*flow, []byte) [][]byte
 	})
 }
 
-// data changes each DATA. The change gets the block number in the packet.
+// data changes each DATA. The function change receives the block number in the packet.
 func data(change func(f *flow, block int, b []byte) [][]byte) func(*flow, []byte) [][]byte {
 	return func(f *flow, b []byte) [][]byte {
 		if transfer.OpcodeOf(b) != transfer.Data {

@@ -13,8 +13,9 @@ import (
 // uses a few hundred ports.
 const maxLiars = 16
 
-// A scope is a part of a test that cleans up before the test ends. It cleans up in the order in
-// which things began, so that the server ends before the fake's ports can be used again.
+// A scope is a part of a test that cleans up before the test ends. It calls the cleanup functions
+// in the order in which they were added, so that the server stops before the fake's ports can be
+// used again.
 type scope struct {
 	testing.TB
 	cleanups []func()
@@ -48,9 +49,9 @@ func TestEachLieIsNamed(t *testing.T) {
 				want = []string{l.rule}
 			}
 			got := results[i]
-			// A busy machine may delay answers for longer than the doctor waits, so that they count
-			// as missing. That is temporary, but a fault of the server is not. So examine the
-			// server again.
+			// On a busy machine, answers may arrive later than the doctor waits, and then count as
+			// missing. That is temporary, but a fault of the server is not. So examine the server
+			// again.
 			for range maxAlone {
 				if slices.Equal(got.rules, want) {
 					return
@@ -65,17 +66,18 @@ func TestEachLieIsNamed(t *testing.T) {
 	}
 }
 
-// maxAlone is how often a server is examined again, without another examination at the same time.
+// maxAlone is how many times a server is examined again, alone, so that no other examination slows
+// it down.
 const maxAlone = 3
 
-// A named holds the findings of an examination.
+// A named holds the rules that an examination named, and its report as text.
 type named struct {
 	rules []string
 	text  string
 }
 
 // examined starts a server with the lie. It returns a function that examines the server and then
-// ends it.
+// stops it.
 func (l liar) examined(t *testing.T) func() named {
 	size := l.size
 	if size == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Packets cause no allocations: twice as many packets cause no more allocations.
+// Packets cause no allocations: with twice as many packets, there are no more allocations.
 func TestAllocs(t *testing.T) {
 	for _, l := range []Load{
 		{Pattern: true},

@@ -58,7 +58,7 @@ func content(t *testing.T, size int64) []byte {
 	return b
 }
 
-// finish runs a load that must run to its end.
+// finish runs a load, which must complete all its transfers.
 func finish(t *testing.T, l Load) Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -70,8 +70,8 @@ func finish(t *testing.T, l Load) Report {
 	return r
 }
 
-// wantAll fails the test unless the given number of transfers succeeded, with the given number of
-// bytes, and none failed.
+// wantAll fails the test unless the given number of transfers succeeded and moved the given number
+// of bytes, and no transfer failed.
 func wantAll(t *testing.T, r Report, transfers, bytes int64) {
 	t.Helper()
 	if r.Transfers != transfers || r.Failed != 0 || len(r.Errors) != 0 || r.Cut != 0 {
@@ -254,7 +254,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// closedPort returns a port without a server.
+// closedPort returns a port on which no server answers, and the socket that holds it.
 func closedPort(t *testing.T) (net.PacketConn, uint16) {
 	t.Helper()
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -291,7 +291,7 @@ func TestTimeout(t *testing.T) {
 	wantErrors(t, r, 4, "not done in 50ms")
 }
 
-// When the context ends, transfers under way are aborted, and the others are reported.
+// When the context ends, transfers under way are aborted, and the completed ones are reported.
 func TestInterrupted(t *testing.T) {
 	target := start(t, tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 		if r.Name != "f0" {
@@ -322,7 +322,7 @@ func TestManyAtOnce(t *testing.T) {
 	wantAll(t, r, 2000, 2000*2000)
 }
 
-// With a rate, transfers begin at regular times, however soon they end.
+// With a rate, transfers begin at regular intervals, no matter how soon earlier ones end.
 func TestRate(t *testing.T) {
 	target := serve(t, []byte("x"))
 	r := finish(t, Load{Target: target, Rate: 200, Transfers: 21, Concurrency: 21})
@@ -332,8 +332,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// If as many transfers as allowed are under way, the next one is late, and its latency includes its
-// wait.
+// If the allowed number of transfers is under way, the next one is late, and its latency includes
+// the wait.
 func TestLate(t *testing.T) {
 	target := start(t, tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 		time.Sleep(30 * time.Millisecond)

@@ -28,7 +28,7 @@ func TestDeadServer(t *testing.T) {
 	}
 }
 
-// If the server disappears during the run, the run ends too, before all transfers have been tried.
+// If the server disappears during the run, the run ends early, before it has tried all transfers.
 func TestServerGoesAway(t *testing.T) {
 	s := tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		return store.FromBytes(r.Name, nil), nil

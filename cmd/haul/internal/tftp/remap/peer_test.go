@@ -6,8 +6,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/remap"
 )
 
-// asTftpdHPA has results of in.tftpd of tftp-hpa 5.2, from its log, on Debian 12 with glibc. Cases
-// in which this package differs on purpose are in TestAgainstTheManual.
+// asTftpdHPA lists results from the log of tftp-hpa 5.2's in.tftpd, on Debian 12 with glibc. The
+// cases in which this package differs on purpose are in TestAgainstTheManual.
 var asTftpdHPA = []struct {
 	file, name string
 	write      bool
@@ -116,7 +116,7 @@ func TestAsTftpdHPA(t *testing.T) {
 	}
 }
 
-// refusedByTftpdHPA has rules with expressions that regcomp refused on that system. This package
+// refusedByTftpdHPA lists rules with expressions that regcomp refused on that system. This package
 // must refuse them too, rather than give them another meaning.
 var refusedByTftpdHPA = []string{
 	"r * x",

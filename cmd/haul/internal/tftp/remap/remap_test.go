@@ -109,7 +109,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestAgainstTheManual has the cases in which tftp-hpa 5.2 and 6.0 differ, or in which their code
+// TestAgainstTheManual tests the cases in which tftp-hpa 5.2 and 6.0 differ, or in which their code
 // differs from the manual.
 func TestAgainstTheManual(t *testing.T) {
 	tests := []struct{ why, file, name, want string }{
@@ -168,7 +168,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// For any file and name, applying the rules ends, and in a short time.
+// For any map file and any name, applying the rules takes only a short time.
 func TestBounds(t *testing.T) {
 	long := strings.Repeat("a", remap.MaxName)
 	many := strings.Repeat("r q q\n", remap.MaxRules)

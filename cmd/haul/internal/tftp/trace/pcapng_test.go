@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A pcapBlock is a block of a pcapng file, cut into its options and the parts before them.
+// A pcapBlock is a parsed block of a pcapng file.
 type pcapBlock struct {
 	kind    uint32
 	fixed   []byte
@@ -79,7 +79,8 @@ func readOptions(t *testing.T, b []byte) map[uint16]string {
 	}
 }
 
-// cutPadding returns the bytes after the first n and their padding, which must be zeros.
+// cutPadding returns the bytes that follow the first n bytes and their padding. The padding must be
+// zeros.
 func cutPadding(t *testing.T, b []byte, n int) []byte {
 	t.Helper()
 	end := (n + 3) &^ 3

@@ -89,8 +89,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// conversation returns the packets of a read with a loss, and other packets that a server may
-// receive.
+// conversation returns the packets of a read request's transfer in which a packet is lost, and
+// other packets that a server may receive.
 func conversation() []Packet {
 	at := time.Date(2026, 1, 2, 23, 59, 59, 999_000_123, time.UTC)
 	client, stranger := netip.MustParseAddrPort("192.0.2.7:2070"), netip.MustParseAddrPort("[fe80::1%eth0]:69")

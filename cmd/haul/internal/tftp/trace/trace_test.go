@@ -32,8 +32,8 @@ func (g *gate) Write(b []byte) (int, error) {
 	return g.Buffer.Write(b)
 }
 
-// fill records ACKs until one is lost, and returns how many were kept. It requires that the
-// tracer's goroutine is blocked.
+// fill records ACKs until one is dropped, and returns how many were queued. The tracer's goroutine
+// must be blocked meanwhile.
 func fill(t *testing.T, tr *Tracer) (kept int) {
 	t.Helper()
 	for tr.Lost() == 0 {
@@ -79,7 +79,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// The caller may reuse its buffers, and change its list of prefixes.
+// After Record and New, the caller may reuse its buffers and change its list of prefixes.
 func TestRecordCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
@@ -105,7 +105,7 @@ func TestRecordCopies(t *testing.T) {
 	})
 }
 
-// Recorded packets are written before Close, because people watch the trace.
+// Recorded packets are written at once, not only at Close, because people watch the trace.
 func TestTextIsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -209,7 +209,7 @@ func TestWriterBlocksForEver(t *testing.T) {
 	}
 }
 
-// A failing is a writer that accepts some bytes and then fails.
+// A failing is a writer that accepts `left` bytes and then fails with err.
 type failing struct {
 	left   int
 	err    error
@@ -224,7 +224,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// If a write fails, that form of the trace ends, but the other one continues.
+// If writing one form of the trace fails, that form ends, but the other form continues.
 func TestWriteError(t *testing.T) {
 	full := errors.New("disk full")
 	synctest.Test(t, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestRecordAfterClose(t *testing.T) {
 	}
 }
 
-// A whole is a writer that checks that every Write has whole lines.
+// A whole is a writer that checks that every Write consists of whole lines.
 type whole struct {
 	bytes.Buffer
 	torn int
@@ -382,7 +382,7 @@ func TestRecordAllocatesNothing(t *testing.T) {
 
 // Sync returns once all packets are written, but does not wait forever for a writer that hangs.
 func TestSync(t *testing.T) {
-	var out bytes.Buffer // without a lock, because Sync orders the accesses
+	var out bytes.Buffer // no lock is needed, because Sync orders the accesses
 	tr := New(Config{Text: &out})
 	for i := range 100 {
 		tr.Record(Packet{Data: []byte{0, 4, 0, byte(i)}})
