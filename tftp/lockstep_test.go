@@ -188,7 +188,7 @@ func (d *lockstepServer) wantNothingShared(what string) {
 type lockstepReader struct {
 	server *lockstepServer
 	peer   netip.AddrPort
-	block  int // bytes
+	block  int // block size in bytes
 	acked  int // number of acknowledged blocks
 	got    []byte
 	done   bool

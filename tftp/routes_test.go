@@ -327,7 +327,7 @@ func deliverTo(sh *shard, peer netip.AddrPort, b []byte) {
 func TestLoopsUsed(t *testing.T) {
 	for _, tt := range []struct {
 		clients     int
-		least, most int // loops with transfers
+		least, most int // bounds of the number of loops with transfers
 	}{
 		{3, 1, 1},
 		{40, 2, 4},

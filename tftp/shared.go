@@ -22,7 +22,7 @@ type sharedCache struct {
 	id      store.Identity
 	readers int
 	chunks  []chunk   // nil before there are two readers
-	cost    int64     // bytes of memory
+	cost    int64     // bytes of memory taken for chunks
 	one     [1][]byte // argument of TryReadAt, kept to avoid an allocation
 
 	fills, uses int // chunks read, and reads that chunks answered, in the current trial

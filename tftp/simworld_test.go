@@ -42,7 +42,7 @@ type simWorld struct {
 	served chan error
 
 	mu      sync.Mutex
-	clients []*simClient // mu
+	clients []*simClient // guarded by mu
 }
 
 // inWorld runs f in a world whose server configure has set up, and then checks for leftovers.

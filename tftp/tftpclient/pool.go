@@ -22,7 +22,7 @@ const (
 	// maxPoolPending is how many transfers may wait or be under way.
 	maxPoolPending = 1 << 20
 
-	maxResolvers = 16 // host names looked up at once
+	maxResolvers = 16 // largest number of host names looked up at once
 )
 
 var (
@@ -43,10 +43,10 @@ var (
 // server's. A Client uses its own port for each transfer. A Pool distinguishes the transfers of one
 // socket only by the server's address and port, and so follows these rules:
 //
-//   - Transfers with different hosts share a socket. Packets that come from
-//     the host before its port is known belong to the one transfer that waits for them.
-//   - Transfers with one host get a socket each by default. Many servers take a second request
-//     from one port for a restart of the first, or answer all requests from one port. So Sockets
+//   - Transfers with different hosts share a socket. Packets that come from a host before its
+//     port is known belong to the one transfer that waits for them.
+//   - Transfers with one host get a socket each by default. Many servers treat a second request
+//     from one port as a restart of the first, or answer all requests from one port. So Sockets
 //     bounds the transfers that are under way with one host; the others wait.
 //   - With ManyPerServer they share sockets if the host answers each request from a new port.
 //     Until a request is answered, its socket sends no other request to that host, because the
@@ -78,12 +78,12 @@ type Pool struct {
 	Loops     int // goroutines that run transfers; 0 means 1
 
 	// ManyPerServer lets transfers with one host share a socket. It is for servers that answer each
-	// request from a new port, and that do not take another request from the same client port for a
-	// restart of the first. The server of this module does take it for a restart.
+	// request from a new port, and that do not treat another request from the same client port as a
+	// restart of the first. The server of this module does treat it as a restart.
 	ManyPerServer bool
 
-	// Limit is how long one transfer may take once it has begun; 0 means no limit as long as it
-	// makes progress.
+	// Limit is how long one transfer may take once it has begun; 0 means no limit for a transfer
+	// that makes progress.
 	Limit time.Duration
 
 	// MinTimer is the shortest wait for an answer before a packet is sent again. 0 means that the
@@ -101,7 +101,7 @@ type Pool struct {
 	loops     []*poolLoop    // guarded by mu; set once
 	closed    bool           // guarded by mu
 	names     []*poolRequest // guarded by mu; requests whose host must be looked up
-	resolvers int            // guarded by mu
+	resolvers int            // guarded by mu; number of goroutines that look up hosts
 }
 
 // Get starts a download like [Client.Get], and returns at once. Workers call create and the

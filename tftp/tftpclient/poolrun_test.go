@@ -30,7 +30,7 @@ func TestPoolEndsBeforeRequest(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		end  func(p *Pool, cancel func())
-		err  error // of the source
+		err  error // the error from reading the source
 		want error
 	}{
 		{"the context ends", func(_ *Pool, cancel func()) { cancel() }, nil, context.Canceled},

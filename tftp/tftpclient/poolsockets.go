@@ -38,7 +38,7 @@ type poolSockets struct {
 	servers   map[netip.Addr]*poolServer
 	ready     fifo[*poolServer]     // servers with waiting requests, for which next will look for a socket
 	stuck     []*poolServer         // servers with waiting requests, for which next has found no socket
-	lingering fifo[lingeringID]     // ordered by time
+	lingering fifo[lingeringID]     // transfer IDs and requests to forget, ordered by the time to forget them
 	dallied   fifo[poolTransferUse] // transfers that dally, in the order in which they began to; some of them no longer dally
 	free      []*poolSocket         // closed sockets for reuse; only if each transfer has its own socket
 }
@@ -80,8 +80,8 @@ type poolUse struct {
 	server     *poolServer
 	live       int           // number of transfers
 	asking     *poolTransfer // the transfer whose request is not answered yet; nil if all requests are answered
-	lingering  int           // number of finished transfers that are still remembered
-	unanswered int           // how many of the remembered ones are requests that may still be answered
+	lingering  int           // number of transfer IDs and requests of finished transfers that are still remembered
+	unanswered int           // how many of these are requests that may still be answered
 }
 
 // A lingeringID is a transfer ID, or an unanswered request, that the socket will forget.

@@ -14,10 +14,10 @@ const (
 // can know the server's ports. So caution bounds how much a Sender sends before the peer has
 // acknowledged data.
 //
-// If the first window is larger than the bound, a peer would wait in vain for its end. So the last
-// block of that window is sent right after its first blocks. The receiver sees a gap and
-// acknowledges the blocks before it at once (RFC 7440 §4). The blocks in between follow after that
-// acknowledgement.
+// If the first window is larger than the bound, the peer would wait in vain for the end of the
+// window. So the last block of that window is sent right after its first blocks. The receiver sees
+// a gap and acknowledges the blocks before it at once (RFC 7440 §4). The blocks in between follow
+// after that acknowledgement.
 type caution struct {
 	on      bool
 	flight  int64 // how many blocks of the first window are sent before its last block; 0 if no block is left out
@@ -33,7 +33,7 @@ type caution struct {
 // that does not know whether the request's address is forged. Call it after Answer.
 func (s *Sender) Cautious(bytes int64) {
 	s.caution = caution{on: true, repeats: max(s.block, cautiousRepeats)}
-	s.recovery.spared = true // so the whole window is not sent again
+	s.recovery.spared = true // so that the whole window is not sent again
 	if window := min(s.window, s.total); bytes < window*s.block && window > 2 {
 		s.caution.flight = max(1, bytes/s.block-1)
 	}

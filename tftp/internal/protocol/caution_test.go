@@ -109,7 +109,7 @@ func TestCautionSendsTheEndOfTheWindow(t *testing.T) {
 	now = now.Add(10 * time.Millisecond)
 	s.Handle(now, []byte{0, 4, 0, 5})
 	want("after ACK 5", due(), 6, 20, 21, 25)
-	if st := s.Stats(); st.Resent != 1 { // block 20
+	if st := s.Stats(); st.Resent != 1 { // only block 20 was sent twice
 		t.Errorf("%d sent again", st.Resent)
 	}
 	now = now.Add(10 * time.Millisecond)

@@ -20,7 +20,7 @@ const (
 	shortRun   = 4
 
 	// longPause is the longest pause between bursts, if smaller bursts can make it that short. Some
-	// peers take a pause of 10 ms for a loss.
+	// peers mistake a pause of 10 ms for a loss.
 	longPause = 5 * time.Millisecond
 
 	// A block's measured time on the path is increased by one part in slack. If blocks entered the
@@ -52,9 +52,9 @@ type pacer struct {
 
 	latest  time.Time // when a block was last sent
 	run     int64     // how many blocks were sent at that time
-	first   int64     // first and last block of the latest consecutive blocks
+	first   int64     // first and last block of the latest run of consecutive blocks sent at that time
 	last    int64
-	from    int64 // first and last block of the latest consecutive blocks that are enough for a measurement
+	from    int64 // first and last block of the latest such run that was long enough for a measurement
 	to      int64
 	strikes int
 	best    int64 // the most blocks that arrived of one burst, among those that added strikes

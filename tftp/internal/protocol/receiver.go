@@ -251,8 +251,8 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 // whole reports whether every block of the file has arrived.
 func (r *Receiver) whole() bool { return r.last != 0 && r.got == r.last }
 
-// advance moves got to block k, and on to the end of the blocks after it that arrived early. It
-// reports whether this filled a gap.
+// advance moves got to block k, and further over the blocks after it that arrived early. It reports
+// whether this filled a gap.
 func (r *Receiver) advance(k int64) (filled bool) {
 	filled = r.nacked == k-1
 	r.got = k
@@ -298,8 +298,7 @@ func (r *Receiver) Stored(now time.Time) {
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 }
 
-// AppendReply appends the packet that is due, if any: an ACK, the OACK, the
-// request, or an ERROR.
+// AppendReply appends the packet that is due, if any: an ACK, the OACK, the request, or an ERROR.
 func (r *Receiver) AppendReply(now time.Time, b []byte) []byte {
 	switch {
 	case r.hasError:

@@ -5,11 +5,11 @@ import "time"
 // recovery decides what a Sender sends again after a loss.
 //
 // RFC 7440 §4 says that the sender goes back to the block after the acknowledged one and sends
-// everything from there. Most receivers need that, because they drop blocks that come out of order.
-// A receiver that keeps them, as ours does, needs only the missing block; sending the whole window
-// again would waste most of a lossy link. The first loss shows which kind of peer it is: one block
-// is sent alone, and if the answer acknowledges blocks beyond it, the peer keeps blocks. If there
-// is no answer within the retransmission timeout, everything else is sent too.
+// everything from there. Most receivers need that, because they drop blocks that arrive out of
+// order. A receiver that keeps them, such as ours, needs only the missing block; sending the whole
+// window again would waste most of a lossy link. The first loss shows which kind of peer it is: one
+// block is sent alone, and if the answer acknowledges blocks beyond it, the peer keeps blocks. If
+// there is no answer within the retransmission timeout, everything else is sent too.
 //
 // A round of recovery lasts until all blocks that were in flight when it began are acknowledged, so
 // one loss begins one round. Within a round, each partial acknowledgement shows the next gap, and
@@ -39,14 +39,14 @@ type recovery struct {
 	rest    int64     // a trial showed that this block and all after it are lost, so all of them are sent again; 0 for none
 
 	kind      peerKind
-	misses    int       // signs in a row against the kind assumed
+	misses    int       // signs in a row against the assumed kind
 	began     time.Time // start of the latest round
 	probeEnds time.Time
 
 	end         int64 // the round ends when this block is acknowledged
 	first, last int64 // blocks still to send again
 	burst       int64 // how many blocks to send at a time to a peer that keeps blocks
-	resent      int64 // in this round, everything from the gap to this block was sent again
+	resent      int64 // in this round, all blocks from the gap up to this one were sent again
 }
 
 type peerKind uint8

@@ -53,7 +53,7 @@ func (s *Sender) advance(now time.Time, k int64) {
 		}
 		s.rewind(now)
 	case gap && (silent || s.recovery.kind == kindUnknown && s.window > 1 && s.recovery.active):
-		// The ACK arrived sooner than any answer before, so it may answer older packets. But the
+		// The ACK arrived sooner than any earlier answer, so it may answer older packets. But the
 		// peer was silent until the timeout. Some peers report a gap only once, so this report must
 		// not be ignored.
 		s.recovery.postpone(trip)
@@ -176,9 +176,10 @@ func (s *Sender) reportedGap(now time.Time) {
 		}
 		s.rewind(now)
 	case s.recovery.nudged && s.recovery.silent && !s.recovery.holding:
-		// The ACK arrived sooner than any answer before. But earlier answers were to whole windows,
-		// or to an OACK that made the peer open a file, whereas this one may be to the single block
-		// that was sent after a timeout. Ignoring it would cost another, longer timeout.
+		// The ACK arrived sooner than any earlier answer. But earlier answers were to whole
+		// windows, or to an OACK that made the peer open a file, whereas this one may be to the
+		// single block that was sent after a timeout. Ignoring it would cost another, longer
+		// timeout.
 		s.recovery.postpone(s.timer.shortest())
 		s.deadline = s.recovery.probeEnds
 	}

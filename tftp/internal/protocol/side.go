@@ -8,7 +8,7 @@ import (
 
 // A side holds the state that a Sender and a Receiver have in common.
 type side struct {
-	answers bool // a server's side
+	answers bool // this is a server's side, which answers a request
 	heard   bool // the peer has sent something valid
 	reply   bool // the OACK or the request is due
 	firsts  int  // how many times the first packet was sent
@@ -54,8 +54,8 @@ func (s *side) endIfStalled(now time.Time) bool {
 	return true
 }
 
-// Abort ends the transfer with an ERROR packet to the peer. Done then reports
-// err, or the *transfer.Error that was sent if err is nil.
+// Abort ends the transfer with an ERROR packet to the peer. Done then reports err, or if err is
+// nil, the *transfer.Error that was sent.
 func (s *side) Abort(code transfer.ErrorCode, msg string, err error) { s.abort(code, msg, err) }
 
 // Done reports whether the transfer has ended, and why if it failed: a [*transfer.Error] from or to
