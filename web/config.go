@@ -103,7 +103,7 @@ type Handler struct {
 
 	Types map[string]string // media types by extension, such as ".efi", in lower case; they take precedence over the built-in ones
 
-	MaxUpload int64         // bytes of one upload; 0 means no limit if its size is known, and 1 GiB otherwise
+	MaxUpload int64         // the most bytes of one upload; 0 means no limit if its size is known, and 1 GiB otherwise
 	Rate      int64         // bytes a second in each direction, for all requests together; 0 means no limit
 	Stall     time.Duration // how long a peer may neither receive nor send anything before its request ends; 0 means DefaultStall
 	MaxOpen   int           // requests that may have files open at a time, at most seven eighths of them from one source; further requests get 503. 0 means DefaultMaxOpen
@@ -181,7 +181,7 @@ type Exchange struct {
 	Proto  string // such as "HTTP/1.1"
 	TLS    bool
 	Method string
-	Name   string // clean, beginning with a slash; if the target is not a valid name, the beginning of the target as received
+	Name   string // the cleaned path, beginning with a slash; if the target is not a valid name, the beginning of the target as received
 	Path   string // the file's path on the disk, once it is open; "" if unknown
 	User   string // the user who has logged in
 	Agent  string // the User-Agent, cut to a bound; it may contain anything
@@ -214,7 +214,7 @@ type Counters struct {
 	Requests int64 // requests that have ended
 	Refused  int64 // requests that were answered by 4xx
 	Failed   int64 // requests answered by 5xx or cut off, except those that the client gave up before there was an answer
-	Logins   int64 // right passwords, except those accepted without hashing
+	Logins   int64 // right passwords, except remembered ones that were not hashed again
 	Failures int64 // wrong passwords
 	Sent     int64 // bytes of files and listings
 	Received int64 // bytes of uploads

@@ -47,9 +47,9 @@ type exchange struct {
 	payer    payer      // the key of throttle in handlerState.payers
 	throttle *rate.Pair // nil if neither the account nor the source has a rate
 	opened   bool       // the request is counted in handlerState.open, under source
-	source   netip.Addr
-	name     string // the name in the store; "" if the target is not a valid name
-	dir      bool   // the target ends in a slash
+	source   netip.Addr // the key in handlerState.open
+	name     string     // the name in the store; "" if the target is not a valid name
+	dir      bool       // the target ends in a slash
 
 	values [maxFields]string // the values of header fields: a slice for each would need an allocation
 	used   int
@@ -186,8 +186,8 @@ func (x *exchange) writeHeader(status int) {
 	x.w.WriteHeader(status)
 }
 
-// patient sets the deadline for the next write: the time `ours`, which this side needs, plus the
-// stall timeout, in which the peer has to receive the data.
+// patient sets the deadline for the next write. From now, this side has the time `ours` before it
+// sends the data, and then the peer has the stall timeout to receive it.
 //
 // The deadline is never removed here. net/http sends the last bytes of an answer after the handler
 // has returned. Afterwards it removes the deadline itself or, over HTTP/2, the stream is over. No

@@ -24,7 +24,7 @@ func (b byteRange) contentRange(size int64) string {
 // all ranges lie beyond the end of p. It returns false if the answer is the whole of p.
 func (x delivery) ranges(p representation) ([]byteRange, bool) {
 	values := x.r.Header["Range"]
-	// HEAD has no ranges: RFC 9110 §14.2.
+	// A HEAD request has no ranges: RFC 9110 §14.2.
 	if len(values) != 1 || x.r.Method != http.MethodGet {
 		return nil, false
 	}

@@ -85,7 +85,7 @@ func (s *sendBuffer) release() {
 	}
 }
 
-// sendParts is copyAt for a file of which the kernel can send some parts.
+// sendParts is like copyAt, for a file of which the kernel can send some parts.
 func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.ReaderAt, off, n int64, buf *sendBuffer) (moved int64, err error) {
 	for moved < n {
 		var sent, want int64
@@ -125,7 +125,8 @@ func (x delivery) sendSmall(f store.File, off int64, n int) error {
 	return nil
 }
 
-// copyAt copies n bytes of f, from off on. If f ends early, it returns fewer without an error.
+// copyAt copies n bytes of f, from off on. If f ends early, it returns a smaller number and no
+// error.
 func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, err error) {
 	for moved < n {
 		b := buf[:min(int64(len(buf)), n-moved)]

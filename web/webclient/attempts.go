@@ -22,8 +22,7 @@ const (
 	maxRetryAfter = 2 * time.Minute
 
 	// lockedPatience is how long a server may take to notice that the previous connection of a
-	// resumed upload was lost. It is the default of the stall timeout in haul's server, and a
-	// margin.
+	// resumed upload was lost. It is the default stall timeout of haul's server, plus a margin.
 	lockedPatience = 90 * time.Second
 )
 

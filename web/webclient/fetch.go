@@ -29,7 +29,7 @@ const (
 	// The number of connections is reconsidered at about the same interval. A copy that is killed
 	// loses the parts that are still in transfer.
 	partTime    = 500 * time.Millisecond
-	clientParts = 16 // the smallest number of parts, unless they would be very small
+	clientParts = 16 // a file has at least this number of parts, unless they would be smaller than minChunk
 	minChunk    = 512 << 10
 	maxChunk    = 8 << 20
 
@@ -54,16 +54,16 @@ type download struct {
 	work    sync.WaitGroup
 
 	mu        sync.Mutex
-	streaming bool           // guarded by mu
+	streaming bool           // the stream is being read; guarded by mu
 	streamAt  int64          // all bytes from off to streamAt are written; guarded by mu
 	streamEnd int64          // the offset at which the stream stops; MaxInt64 if the size is unknown; guarded by mu
 	link      *pipeline.Link // shared by the plans; nil until there is a part; guarded by mu
 	parts     []*fetchPart   // the parts after streamEnd, in order; guarded by mu
 	parallel  bool           // several requests at a time are allowed; guarded by mu
-	busy      int            // requests of plans under way; guarded by mu
+	busy      int            // how many requests of plans are under way; guarded by mu
 	shared    bool           // plans' requests share an HTTP/2 connection, because separate connections fail; guarded by mu
 	brought   bool           // data has arrived for a request of a plan; guarded by mu
-	attempts  attempts       // failures in a row; guarded by mu
+	attempts  attempts       // counts failures in a row; guarded by mu
 	losses    int            // number of losses; requests that are lost together count as one; guarded by mu
 	probing   bool           // a request was sent after the last loss, and nothing has arrived for it yet; guarded by mu
 	notBefore time.Time      // the earliest time of the next request; guarded by mu
@@ -184,8 +184,8 @@ func (x *download) failLocked(err error, local bool) {
 	x.notify()
 }
 
-// manage sends the requests that are due. It reports whether the download is over. The caller holds
-// mu.
+// manage splits the download if that is worthwhile, and sends the requests that are due. It reports
+// whether the download is over. The caller holds mu.
 func (x *download) manage(now time.Time) (over bool) {
 	if x.err != nil {
 		return true
@@ -217,7 +217,7 @@ func (x *download) split() {
 	x.addPart(x.streamEnd, end)
 }
 
-// chunk returns the size of parts when left bytes remain.
+// chunk returns the size of the parts to request if left bytes of the file remain.
 func (x *download) chunk(left int64) int64 {
 	most := min(max(left/clientParts, minChunk), maxChunk)
 	took := max(time.Since(x.began), time.Millisecond)
@@ -451,8 +451,9 @@ func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 }
 
 // lost records a failed request, and decides whether to send another one. before is the number of
-// losses when the request was sent: requests that are lost together count as one loss. Otherwise a
-// server that is unavailable for a moment would cost one try per connection. The caller holds mu.
+// losses when the request was sent. It shows whether another request was lost since then: requests
+// that are lost together count as one loss. Otherwise a server that is unavailable for a moment
+// would cost one try per connection. The caller holds mu.
 func (x *download) lost(err error, before int) {
 	refused, isRefusal := errors.AsType[*StatusError](err)
 	if isRefusal {

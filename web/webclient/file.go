@@ -51,7 +51,7 @@ type remoteFile struct {
 
 	mu     sync.Mutex
 	url    *url.URL  // the URL after redirects; guarded by mu
-	ranges int       // guarded by mu
+	ranges int       // rangesUnknown, rangesYes or rangesNo; guarded by mu
 	size   int64     // -1 while unknown; guarded by mu
 	body   *response // the answer that ReadAt reads from; nil for none; guarded by mu
 	at     int64     // the offset in the file of the next byte of body; guarded by mu
@@ -355,8 +355,8 @@ func (f *remoteFile) readSome(e *attempts, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// seek ensures that there is an answer at off, from which at least need bytes can be read if the
-// file has them.
+// seek ensures that the current answer continues at off. If that takes a new request, it asks for
+// at least need bytes, unless the file ends before.
 func (f *remoteFile) seek(e *attempts, off, need int64) error {
 	f.mu.Lock()
 	ahead := off - f.at

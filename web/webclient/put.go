@@ -15,8 +15,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxRestarts is how many times an upload restarts from the beginning if the server keeps nothing of it.
-// More would hardly help: a limit of the server, rather than an accident, may cut the upload off.
+// maxRestarts is how many times an upload restarts from the beginning if the server keeps nothing
+// of it. More restarts would hardly help, because a limit of the server, rather than an accident,
+// may have cut off the upload.
 const maxRestarts = 2
 
 // maxForget is how long a failed upload waits for the server to discard the bytes that it keeps.
@@ -25,9 +26,9 @@ const maxForget = 2 * time.Second
 // errGrown means that there is more data than the announced size.
 var errGrown = errors.New("there is more than the size that was said first, which HTTP cannot change")
 
-// Create begins an upload by PUT (RFC 9110 §9.3.4). It must be written in order, without gaps, and
-// have the announced size, if there is one. Errors of the server are returned by a later write, or
-// by Commit.
+// Create begins an upload by PUT (RFC 9110 §9.3.4). The data must be written in order, without
+// gaps, and have the announced size, if there is one. Errors of the server are returned by a later
+// write, or by Commit.
 //
 // If the connection is lost, or the server is unavailable for a while, the upload resumes from the
 // offset that the server has. If the server keeps nothing, it restarts, a few times, provided that
@@ -81,7 +82,7 @@ type putUpload struct {
 	cancel context.CancelCauseFunc
 	unlink func() bool
 	body   *putBody
-	done   chan struct{} // closed when there is a result
+	done   chan struct{} // closed when send has returned
 
 	// The next fields are used by Create, then by the goroutine that runs send, and after its end
 	// by finish.
@@ -94,10 +95,10 @@ type putUpload struct {
 
 	mu      sync.Mutex
 	in      int64 // the offset of the next write; guarded by mu
-	started bool  // guarded by mu
+	started bool  // start was called; guarded by mu
 	ended   bool  // Commit or Close was called; guarded by mu
 
-	err error // set before done is closed
+	err error // the result of send, set before done is closed
 }
 
 // start starts the goroutine that sends the request, if it is not started yet.
@@ -117,7 +118,7 @@ func (u *putUpload) start() {
 	}()
 }
 
-// send sends the request, as often as necessary, and returns the final result.
+// send sends the request, as many times as necessary, and returns the final result.
 func (u *putUpload) send() error {
 	e := attempts{begun: true}
 	for {
