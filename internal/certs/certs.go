@@ -17,12 +17,13 @@ const (
 	// maxPairs bounds the number of pairs, because each is checked every second.
 	maxPairs = 1000
 
-	// checkEvery is how often handshakes check the files for changes.
+	// checkEvery is the shortest interval at which handshakes check the files for changes.
 	checkEvery = time.Second
 
-	// expiresSoon is how long before its expiry a certificate causes a warning. For a short
-	// lifetime, a sixth of the lifetime applies instead: 15 days of 90. Programs that renew
-	// certificates do so when a third of the lifetime is left.
+	// expiresSoon is how long before its expiry a certificate causes a warning. If a sixth of the
+	// certificate's lifetime is shorter, that applies instead: 15 days of 90. By then the certificate
+	// should have been renewed: programs that renew certificates do so when a third of the lifetime
+	// is left.
 	expiresSoon = 30 * 24 * time.Hour
 )
 
@@ -32,21 +33,21 @@ const (
 //	...
 //	server.TLS = &tls.Config{GetCertificate: set.GetCertificate}
 //
-// A handshake checks the files if the last check was more than a second ago, and loads those that
-// have changed. There is no goroutine, so there is nothing to close. Files that cannot be read, are
-// incomplete or do not belong together change nothing: the previous certificate stays in force, and
-// the next check may find the files complete. This happens, for example, when the first of the two
-// files has been replaced and the second has not.
+// A handshake checks the files if the last check was more than a second ago, and loads the files
+// that have changed. A Set starts no goroutine, so it need not be closed. If the files cannot be
+// read, are incomplete, or do not belong together, the previous certificate stays in force, and the
+// next check may find the files complete. This happens, for example, when the first of the two files
+// has been replaced and the second has not.
 //
 // With several pairs, the name that a client asks for (SNI, RFC 6066 §3) decides. The client gets a
 // certificate for exactly that name, else one for its wildcard, "*.example.org", else one for the
-// first name of the first pair. If several certificates are left, such as one with ECDSA and one
-// with RSA, the client gets the first that it can verify.
+// first name of the first pair. If several certificates match, such as one with ECDSA and one with
+// RSA, the client gets the first that it supports.
 type Set struct {
 	// Report, if set, is called once for each change that could not be loaded, once for each
-	// certificate that expires soon, and once more when it has expired. The handshake that detects
-	// the problem calls Report and waits for it; another handshake may call it at the same time.
-	// Set it before the first handshake.
+	// certificate that expires soon, and once more when that certificate has expired. The handshake
+	// that detects the problem calls Report and waits for it. Another handshake may call Report at
+	// the same time. Set Report before the first handshake.
 	Report func(error)
 
 	// Taken, if set, is called with each certificate that replaces another one, in the same way as
@@ -54,19 +55,19 @@ type Set struct {
 	Taken func(*x509.Certificate)
 
 	now     func() time.Time // for tests
-	next    atomic.Int64     // Unix nanoseconds: when to check again
+	next    atomic.Int64     // when to check the files again, in Unix nanoseconds
 	current atomic.Pointer[certTable]
 
 	mu    sync.Mutex
 	pairs []*certPair // guarded by mu
 }
 
-// A certPair is a pair and its state.
+// A certPair is a pair of files, and the certificate that was last loaded from them.
 type certPair struct {
 	Pair
-	files pairFiles        // as they were at the last read
-	cert  *tls.Certificate // in force
-	fault error            // why the files are not in force; nil if they are
+	files pairFiles        // state of the files when they were last read
+	cert  *tls.Certificate // the certificate in force; nil until the files were loaded
+	fault error            // why the current files could not be loaded; nil if they were
 
 	looks    int      // number of checks that found the fault
 	reported bool     // the fault was passed to Report
@@ -74,7 +75,7 @@ type certPair struct {
 	expiry   expiring // the last state that was passed to Report
 }
 
-// expiring says how near a certificate is to its expiry.
+// expiring says whether a certificate has expired, or expires soon.
 type expiring int
 
 const (
@@ -85,8 +86,8 @@ const (
 
 // A certTable maps names to certificates. It never changes.
 type certTable struct {
-	exact    map[string][]*tls.Certificate // by "www.example.org"
-	wildcard map[string][]*tls.Certificate // by ".example.org"
+	exact    map[string][]*tls.Certificate // by host name, such as "www.example.org", or IP address
+	wildcard map[string][]*tls.Certificate // by domain with a leading dot: the key of "*.example.org" is ".example.org"
 	first    []*tls.Certificate            // for all other names, and for clients that send no name
 }
 
@@ -109,8 +110,8 @@ func Load(pairs ...Pair) (*Set, error) {
 	return c, nil
 }
 
-// GetCertificate chooses a certificate. It is meant for the field of the same name in a
-// [tls.Config].
+// GetCertificate returns the certificate for a client. It is meant for the field of the same name in
+// a [tls.Config].
 func (c *Set) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.check()
 	all := c.current.Load().forName(hello.ServerName)
@@ -121,7 +122,7 @@ func (c *Set) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 			}
 		}
 	}
-	return all[0], nil // the handshake then reports the problem
+	return all[0], nil // if the client does not support it, the handshake fails and reports that
 }
 
 // forName returns the certificates for a name, in the order of the pairs. There is at least one.
@@ -156,12 +157,13 @@ func (c *Set) Reload() error {
 	return errors.Join(errs...)
 }
 
-// check checks the files if it is time to do so. Only one handshake does that; meanwhile the others
-// use the previous certificates, so a disk that hangs delays only one client.
+// check checks the files if it is time to do so. Only one handshake at a time does that. The others
+// use the previous certificates meanwhile, so a disk that hangs delays only one client.
 func (c *Set) check() {
 	now := c.now()
 	next := c.next.Load()
-	if now.UnixNano() < next && next-now.UnixNano() <= int64(checkEvery) { // or the clock was set back
+	// If next is more than checkEvery ahead, the clock was set back.
+	if now.UnixNano() < next && next-now.UnixNano() <= int64(checkEvery) {
 		return
 	}
 	if !c.mu.TryLock() {
@@ -214,13 +216,13 @@ func (c *Set) look(now time.Time) {
 	}
 }
 
-// load reads the files, and reports whether they hold a new certificate.
+// load reads the files, and reports whether they contain a new certificate, which is then in force.
 func (p *certPair) load(now time.Time) bool {
 	files, err := readPair(p.Pair, now)
 	if files.content == p.files.content && files.fault == p.files.fault {
 		files.forget()
 		p.files = files
-		return false // the content is the same: the files were touched, or had changed too recently at the last read
+		return false // the content is the same: only the times changed, or the last read was too soon after a change
 	}
 	var cert *tls.Certificate
 	if err == nil {
@@ -237,7 +239,7 @@ func (p *certPair) load(now time.Time) bool {
 	return true
 }
 
-// newCertTable maps names to the certificates of pairs. The first pair must be loaded.
+// newCertTable maps names to the certificates of pairs. It returns nil if a pair has no certificate.
 func newCertTable(pairs []*certPair) *certTable {
 	t := &certTable{exact: map[string][]*tls.Certificate{}, wildcard: map[string][]*tls.Certificate{}}
 	for _, p := range pairs {
@@ -318,7 +320,7 @@ func (c *Set) Warnings() []error {
 
 func (p *certPair) faultError() error { return fmt.Errorf("load certificate %v: %w", p.Pair, p.fault) }
 
-// expires returns how near the certificate is to its expiry.
+// expires reports whether the certificate has expired, or expires soon.
 func (p *certPair) expires(now time.Time) expiring {
 	begin, end := p.cert.Leaf.NotBefore, p.cert.Leaf.NotAfter
 	switch {

@@ -17,14 +17,13 @@ import (
 	"time"
 )
 
-// A Pair names the files of a certificate and of its key, in PEM. Both may be
-// one file.
+// A Pair names the files of a certificate and of its key, in PEM. Both may be in the same file.
 type Pair struct {
 	Cert string // the certificate, followed by the intermediate certificates
 	Key  string // the private key, not encrypted: ECDSA, RSA or Ed25519
 }
 
-// String names the files for messages.
+// String returns the names of the files, for messages.
 func (p Pair) String() string {
 	if p.Key == p.Cert {
 		return p.Cert
@@ -32,8 +31,8 @@ func (p Pair) String() string {
 	return p.Cert + " with key " + p.Key
 }
 
-// Dirs returns the directories in which new files of the pair appear: the directories of the files,
-// and of the files that symbolic links lead to, as certbot uses them.
+// Dirs returns the directories in which new files of the pair appear: the directories of the two
+// files, and, if these are symbolic links, as with certbot, the directories of their targets.
 func (p Pair) Dirs() (dirs []string) {
 	for _, file := range []string{p.Cert, p.Key} {
 		dirs = append(dirs, filepath.Dir(file))
@@ -48,30 +47,29 @@ func (p Pair) Dirs() (dirs []string) {
 // maxCertFile is the maximum size of a file, in bytes. Certificate chains take some kilobytes.
 const maxCertFile = 1 << 20
 
-// young is how long after a change a file may change again without looking different, because
+// young is the age up to which a file may change again without a new modification time, because
 // file systems record times in steps of up to 2 s.
 const young = 2 * time.Second
 
-// pairFiles are the two files of a pair at the time they were read.
+// pairFiles describes the two files of a pair at the time they were read.
 type pairFiles struct {
 	cert, key fileLook
-	content   [sha256.Size]byte // the hash of both, as far as they could be read
-	fault     string            // why they could not be read; empty if they could
-	keyOpen   bool              // others than the owner and the group may use the key file
+	content   [sha256.Size]byte // hash of both files; a file that could not be read counts as empty
+	fault     string            // why the files could not be read; empty if both could
+	keyOpen   bool              // users other than the owner and the group may use the key file
 
-	certPEM, keyPEM []byte // until forget
+	certPEM, keyPEM []byte // content of the files; nil after forget
 }
 
 // A fileLook describes a file at the time it was read.
 type fileLook struct {
 	path string
-	info fs.FileInfo // nil if it could not be read
-	at   time.Time
+	info fs.FileInfo // nil if the file could not be read
+	at   time.Time   // when the file was read
 }
 
-// unchanged reports whether the files look the same as before, so that they need not be read again.
-// It examines the targets of symbolic links, because programs that renew certificates replace
-// links.
+// unchanged reports whether the files need not be read again, because they look the same as at the
+// last read. It follows symbolic links, because programs that renew certificates replace links.
 func (f *pairFiles) unchanged() bool { return f.cert.unchanged() && f.key.unchanged() }
 
 func (l *fileLook) unchanged() bool {
@@ -87,7 +85,7 @@ func (l *fileLook) unchanged() bool {
 		info.Mode() == l.info.Mode() && (age >= young || age <= -young)
 }
 
-// forget drops the text, which contains the private key.
+// forget overwrites and drops the content of the files, which includes the private key.
 func (f *pairFiles) forget() {
 	clear(f.certPEM)
 	clear(f.keyPEM)
@@ -131,7 +129,7 @@ func readCertFile(path string, now time.Time) (look fileLook, text []byte, err e
 		return look, nil, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // check the opened file, because another file may have its name now
+	if info, err = f.Stat(); err != nil { // describe the opened file: another file may have had that name before
 		return look, nil, err
 	}
 	text, err = io.ReadAll(io.LimitReader(f, maxCertFile+1))
@@ -145,7 +143,8 @@ func readCertFile(path string, now time.Time) (look fileLook, text []byte, err e
 	return look, text, nil
 }
 
-// parse makes a certificate from two files that are complete and belong together.
+// parse returns the certificate in the files, with its key. It returns an error if a file is
+// incomplete, or if the key does not belong to the certificate.
 func (f *pairFiles) parse() (*tls.Certificate, error) {
 	for _, file := range []struct {
 		path string
@@ -163,7 +162,7 @@ func (f *pairFiles) parse() (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// checkPEM finds mistakes that package tls would ignore, or say little about.
+// checkPEM returns an error for mistakes that package tls would ignore, or describe less clearly.
 func checkPEM(path string, text []byte) error {
 	begun, whole := bytes.Count(text, []byte("-----BEGIN ")), 0
 	for {

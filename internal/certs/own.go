@@ -23,12 +23,12 @@ import (
 // These are the names of the files in the directory of a server's own certificate.
 const (
 	ownFile = "https.pem"       // the key and the certificate
-	ownNew  = ".https.pem.new"  // the new file while a server makes it; may remain if that server was killed
+	ownNew  = ".https.pem.new"  // the new file while a server writes it; stays behind if that server is killed
 	ownLock = ".https.pem.lock" // locked by the server that makes the certificate
 )
 
 const (
-	maxHosts     = 64               // names and addresses in such a certificate
+	maxHosts     = 64               // the most names and addresses that HostsOf returns
 	lockPatience = 10 * time.Second // how long to wait for another server that makes a certificate
 	lockEvery    = 10 * time.Millisecond
 )
@@ -41,8 +41,8 @@ func OwnFile(dir string) string { return filepath.Join(dir, ownFile) }
 // certificate expires within 30 days, Own makes one for the hosts, and sets created, because
 // clients that trust an earlier certificate have to trust the new one. Servers that need a
 // certificate at the same time get the same one, and wait up to 10 s for the server that makes it.
-// The file is complete or absent; the next server replaces anything that a killed process leaves
-// behind.
+// The file is complete or absent. If a process is killed while it makes the certificate, the next
+// server replaces what that process left behind.
 func Own(dir string, hosts ...string) (cert *tls.Certificate, created bool, err error) {
 	return own(dir, time.Now(), hosts)
 }
@@ -60,7 +60,7 @@ func own(dir string, now time.Time, hosts []string) (cert *tls.Certificate, crea
 		return nil, false, fmt.Errorf("make certificate %s: %w", file, err)
 	}
 	defer unlock()
-	if cert, err = loadOwn(file, now); cert != nil || err != nil { // made by another server
+	if cert, err = loadOwn(file, now); cert != nil || err != nil { // another server may have made it meanwhile
 		return cert, false, err
 	}
 	made, err := selfSigned(now, hosts)
@@ -103,7 +103,8 @@ func ownerOnly(info fs.FileInfo) error {
 	return nil
 }
 
-// lockOwn waits until no other process makes a certificate. unlock releases the lock.
+// lockOwn locks path, so that no other process makes a certificate at the same time. It waits up to
+// lockPatience. unlock releases the lock.
 func lockOwn(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -173,7 +174,7 @@ func HostsOf(listen ...string) []string {
 	return all
 }
 
-// isHostName reports whether a certificate can contain a name.
+// isHostName reports whether name may appear in a certificate as a host name.
 func isHostName(name string) bool {
 	return name != "" && len(name) <= 253 && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.Contains(name, "..")
 }

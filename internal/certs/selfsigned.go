@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// selfSignedFor is how long such a certificate is valid. A server that runs longer should have a
-// proper certificate by then.
+// selfSignedFor is how long a self-signed certificate is valid. A server that runs longer should
+// have a proper certificate by then.
 const selfSignedFor = 365 * 24 * time.Hour
 
 // SelfSigned makes a self-signed certificate for a first start. It is valid for a year, for the
 // given host names, wildcards and IP addresses, and has a new ECDSA key on P-256. Clients do not
-// trust it unless they are configured to. It is in memory only; [Pair.Create] writes it to files.
+// trust it unless they are configured to. It is only in memory; [Pair.Create] writes it to files.
 func SelfSigned(hosts ...string) (tls.Certificate, error) {
 	cert, err := selfSigned(time.Now(), hosts)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try locks f. The lock ends when this process closes f or dies. Try returns false if f is locked
-// through another open file, even one of this process, and an error if the file system does not
-// support locks.
+// Try locks f without waiting. The lock lasts until this process closes f or exits. Try returns false
+// if f is already locked through another open file, even one of this process, and an error if the
+// file system does not support locks.
 func Try(f *os.File) (bool, error) {
 	c, err := f.SyscallConn()
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Try locks f. The lock ends when this process closes f or dies. Try returns false if f is locked
-// through another handle, and an error if the file system does not support locks.
+// Try locks f without waiting. The lock lasts until this process closes f or exits. Try returns false
+// if f is already locked through another handle, and an error if the file system does not support
+// locks.
 func Try(f *os.File) (bool, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -16,7 +17,7 @@ func Try(f *os.File) (bool, error) {
 	}
 	var lockErr error
 	err = c.Control(func(fd uintptr) {
-		// Windows prevents others from accessing the locked bytes, so lock a byte far beyond the
+		// On Windows, nobody else can access the locked bytes. So lock a byte that is far after the
 		// end of any file.
 		far := &windows.Overlapped{OffsetHigh: 1<<31 - 1}
 		const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY

@@ -1,12 +1,11 @@
-// Package glob expands patterns against the names in a [store.Tree], local or on
-// a server.
+// Package glob finds the names in a [store.Tree], local or on a server, that match a pattern.
 //
 // The elements of a pattern are separated by slashes. In an element, "*", "?", "[...]" and "\" have
-// the meaning of [path.Match]. The element "**" stands for any number of directories, including
-// zero; at the end of a pattern it stands for all names below. A name that begins with a dot is
-// matched only by an element that begins with a dot, and "**" does not enter such directories. "**"
-// follows no symbolic links; other elements do. A pattern that ends in a slash matches only
-// directories, and symbolic links to directories.
+// the meaning that they have in [path.Match]. The element "**" stands for any number of directories,
+// including zero; at the end of a pattern it stands for all names below. A name that begins with a
+// dot is matched only by an element that begins with a dot, and "**" does not enter directories with
+// such names. "**" does not follow symbolic links; other elements do. A pattern that ends in a slash
+// matches only directories, and symbolic links to directories.
 package glob
 
 import (
@@ -25,19 +24,20 @@ import (
 )
 
 const (
-	// MaxMatches is how many names one pattern may match, because they are held in memory.
+	// MaxMatches is how many names one pattern may match. It is bounded because they are held in
+	// memory.
 	MaxMatches = 1 << 20
 
 	// maxDirs is how many directories may be listed for one pattern.
 	maxDirs = 1 << 18
 
-	// maxDepth is how deep directories may be nested.
+	// maxDepth is how many directories deep a pattern is followed.
 	maxDepth = 1000
 
 	// listBatch is how many entries of a directory are read at once.
 	listBatch = 256
 
-	// lookupsAtOnce is how many names are looked up at once.
+	// lookupsAtOnce is how many names are looked up at the same time.
 	lookupsAtOnce = 16
 )
 
@@ -60,9 +60,9 @@ type Match struct {
 	Info fs.FileInfo // as described by Lstat, or by the listing of its directory
 }
 
-// Expand returns the entries that a name stands for, sorted by name: the entry of exactly that name
-// if there is one, or else all entries that it matches as a pattern. A directory that cannot be
-// listed contains no matches.
+// Expand returns the entries that a name stands for, sorted by name. If there is an entry with
+// exactly that name, it returns only that entry. Otherwise the name is a pattern, and Expand returns
+// all entries that match it. A directory that cannot be listed contributes no matches.
 //
 // If nothing matches, the error is the first error from listing a directory, if there was one.
 // Otherwise it wraps fs.ErrNotExist and, for a malformed pattern, path.ErrBadPattern too. If there
@@ -92,14 +92,14 @@ func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
 	return nil, x.err
 }
 
-// noMatch means that no name matches a pattern. errors.Is reports that it is [fs.ErrNotExist]; it
-// does not wrap that error, because its message would then be repeated.
+// noMatch means that no name matches a pattern. errors.Is reports that it is [fs.ErrNotExist]. It
+// does not wrap that error, because the message would then say the same thing twice.
 type noMatch struct{}
 
 func (noMatch) Error() string        { return "no name matches" }
 func (noMatch) Is(target error) bool { return target == fs.ErrNotExist }
 
-// badPattern means that a name does not exist, and is not a valid pattern either.
+// badPattern means that no entry has a name, and that the name is not a valid pattern either.
 type badPattern struct{}
 
 func (badPattern) Error() string {
@@ -109,7 +109,7 @@ func (badPattern) Is(target error) bool {
 	return target == fs.ErrNotExist || target == path.ErrBadPattern
 }
 
-// An expansion is one call of Expand.
+// An expansion is the state of one call of Expand.
 type expansion struct {
 	tree Tree
 	ctx  context.Context
@@ -139,7 +139,8 @@ func (x *expansion) match(pattern string) error {
 	return nil
 }
 
-// below finds the entries that the elements of a pattern match in a directory.
+// below finds the entries of a directory, and of directories below it, that match the elements of a
+// pattern. depth is the number of directories above.
 func (x *expansion) below(dir string, elems []string, depth int) error {
 	if depth > maxDepth {
 		x.note(errTooDeep)
@@ -183,13 +184,14 @@ func (x *expansion) below(dir string, elems []string, depth int) error {
 	return nil
 }
 
-// anyDepth finds the entries that elements match in a directory and in all directories below it.
+// anyDepth handles "**": it finds the entries of a directory, and of all directories below it, that
+// match elems, the elements after the "**".
 func (x *expansion) anyDepth(dir string, elems []string, depth int) error {
 	if depth > maxDepth {
 		x.note(errTooDeep)
 		return nil
 	}
-	one := len(elems) == 1 // then one listing serves both purposes
+	one := len(elems) == 1 // then one listing yields both the matches and the directories to enter
 	if !one {
 		if err := x.below(dir, elems, depth); err != nil {
 			return err
@@ -231,7 +233,8 @@ func matches(elem, name string) bool {
 // hidden reports whether a name, or an element of a pattern, begins with a dot.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-// each calls f for the entries of a directory that have valid names, until f returns an error.
+// each calls f for each entry of a directory whose name is valid, until f returns an error. If the
+// directory cannot be listed, each records the error and returns nil.
 func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 	if x.dirs++; x.dirs > maxDirs {
 		return fmt.Errorf("the pattern leads into more than %d directories", maxDirs)
@@ -247,7 +250,7 @@ func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 		n, err := list.Next(into)
 		for _, fi := range into[:n] {
 			if name := fi.Name(); name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-				continue // the listing is wrong, or hostile
+				continue // the server is faulty or hostile
 			}
 			if err := f(fi); err != nil {
 				return err
@@ -266,8 +269,8 @@ func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 	}
 }
 
-// join returns the name of an entry that each has found. Both names are clean, so [path.Join],
-// which is slow for deep names, would change nothing.
+// join returns the name in the tree of an entry of dir. It does not use [path.Join], which is slow
+// for deep names, because both names are clean already.
 func join(dir, name string) string {
 	if dir == "." {
 		return name
@@ -283,8 +286,8 @@ func (x *expansion) add(name string, fi fs.FileInfo) error {
 	return nil
 }
 
-// lookUp looks up the matches that no listing has described, and drops the matches that do not
-// exist. With dirs it also drops matches that neither are directories nor lead to a directory.
+// lookUp looks up the matches that were not found in a listing, and drops those that do not exist.
+// If dirs is set, it also drops matches that are neither directories nor links to directories.
 func (x *expansion) lookUp(dirs bool) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -311,12 +314,13 @@ func (x *expansion) lookUp(dirs bool) {
 	})
 }
 
-// mayLead reports whether an entry may be a symbolic link, and so may lead to a directory.
+// mayLead reports whether an entry may be a symbolic link, which may lead to a directory.
 func mayLead(fi fs.FileInfo) bool {
 	return fi.Mode().Type() == fs.ModeSymlink || fi.Mode().Type() == fs.ModeIrregular
 }
 
-// describe looks up a match, and with dirs also its target.
+// describe looks up a match. If dirs is set and the match may be a link, describe also returns an
+// error if the link does not lead to a directory.
 func (x *expansion) describe(m *Match, dirs bool) (err error) {
 	if m.Info == nil {
 		if m.Info, err = x.tree.Lstat(x.ctx, m.Name); err != nil {

@@ -1,5 +1,6 @@
-// Package golden is for tests. It compares what a test produced with a file in
-// testdata, and runs transcripts. With -update it rewrites the files.
+// Package golden is for tests. It compares the output of a test with a file in testdata, and runs
+// transcripts: files that list events and their expected consequences. With -update it rewrites the
+// files.
 package golden
 
 import (
@@ -15,7 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
 
-// Compare compares text with a file in testdata, or rewrites that file.
+// Compare compares got with the file name in testdata, and reports the first line that differs. With
+// -update it writes the file instead.
 func Compare(t testing.TB, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", filepath.FromSlash(name))
@@ -46,16 +48,16 @@ func read(t testing.TB, path string) string {
 	return strings.ReplaceAll(string(b), "\r\n", "\n") // git may check files out with CRLF
 }
 
-// A Transcript is one run of a transcript. Step plays an event, which is a line without indentation
-// together with the lines below it that begin with a tab. It passes the consequences of the event
-// to say, line by line.
+// A Transcript executes the events of one transcript. Step executes an event, which is a line without
+// indentation together with the lines below it that begin with a tab. It passes the consequences of
+// the event to say, line by line.
 type Transcript interface {
 	Step(event string, say func(format string, args ...any)) error
 }
 
-// Transcripts runs the transcripts in testdata/transcripts. Events are lines without indentation
-// and are written by hand. The lines below an event, indented by two spaces, are its
-// consequences; -update rewrites them. A # begins a comment.
+// Transcripts runs the transcripts in testdata/transcripts, each as a subtest. Events are lines
+// without indentation, and are written by hand. The lines below an event that are indented by two
+// spaces are its consequences, which -update rewrites. A line that begins with # is a comment.
 func Transcripts(t *testing.T, begin func(t *testing.T) Transcript) {
 	files, err := filepath.Glob("testdata/transcripts/*.txt")
 	if err != nil || len(files) == 0 {

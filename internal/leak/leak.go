@@ -1,4 +1,4 @@
-// Package leak is for tests. It finds goroutines and descriptors that a package leaves behind:
+// Package leak is for tests. It finds goroutines and open files that a package's tests leave behind:
 //
 //	func TestMain(m *testing.M) { leak.Main(m, "haul/udp.") }
 package leak
@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// patience is how long leftover goroutines and descriptors may take to disappear. Machines may be
-// slow, so only a failing test ever waits that long.
+// patience is how long goroutines may take to exit, and descriptors to be closed, after the tests.
+// It is long because machines may be slow. Only a failing test waits that long.
 const patience = 20 * time.Second
 
-// Main runs a package's tests and ends the process. If the tests pass but leave a descriptor open,
-// or a goroutine with one of the words in its stack, it fails. A word that begins with "!" excuses
-// the goroutines whose stacks contain it.
+// Main runs a package's tests and exits. The exit code is 1 if the tests pass but leave a descriptor
+// open, or a goroutine whose stack contains one of the words. A word that begins with "!" is an
+// exception: goroutines whose stacks contain the rest of that word are ignored.
 func Main(m *testing.M, words ...string) {
 	before := Descriptors()
 	code := m.Run()
@@ -33,8 +33,9 @@ func Main(m *testing.M, words ...string) {
 	os.Exit(code)
 }
 
-// Goroutines returns the stacks that contain one of the words, except the stack of TestMain, after
-// giving the goroutines time to end.
+// Goroutines returns the stacks that contain one of the words, except the stack of TestMain. It first
+// waits for up to 20 s until those goroutines have exited. The words have the same meaning as in
+// [Main].
 func Goroutines(words ...string) string {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		stacks := make([]byte, 1<<20)
@@ -62,12 +63,12 @@ func hasAny(s string, words []string) (has bool) {
 }
 
 // Open lists the sockets and temporary files that a process has open, by descriptor number. It is
-// empty if the system does not list them.
+// empty on systems without /proc/self/fd.
 type Open map[string]string
 
-// Descriptors returns the files that this process has open. It leaves out the files that the Go
-// runtime and the testing package open themselves: pollers, profiles, and the directory that it has
-// just read.
+// Descriptors returns the sockets and temporary files that this process has open. It ignores other
+// files, because the Go runtime and the testing package open some themselves, such as pollers and
+// profiles.
 func Descriptors() Open {
 	open := Open{}
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -86,7 +87,8 @@ func Descriptors() Open {
 	return open
 }
 
-// Left returns the files that are open now and are not in o, after giving them time to be closed.
+// Left returns the files that are open now but are not in o. It first waits for up to 20 s until they
+// are closed.
 func (o Open) Left() Open {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		left := Descriptors()

@@ -1,6 +1,6 @@
-// Package linequeue writes the lines of a log on its own goroutine, so that a log that nobody reads
-// does not stop a server. log.go contains the queue of a [slog.Logger], and ratelimited.go bounds
-// the number of lines that strangers can cause.
+// Package linequeue writes the lines of a log on its own goroutine, so that a server does not stop
+// when the log blocks, for example because it is a pipe that nobody reads. A [Log] queues the lines
+// of a [slog.Logger], and a [RateLimited] bounds the number of lines that strangers can cause.
 package linequeue
 
 import (
@@ -16,18 +16,19 @@ const (
 	Grace = time.Second
 )
 
-// A Queue writes lines in order. The function write makes each line from a T.
+// A Queue passes lines to a function, in order and one at a time. If the function is slow, the queue
+// drops lines instead of waiting. Each line is a T.
 type Queue[T any] struct {
 	write    func(line T)
 	writeGap func(lost int64)
 	lines    chan T
 	lost     atomic.Int64
-	closed   chan struct{}
+	closed   chan struct{} // closed by Close
 	done     chan struct{} // closed when Run has returned
 }
 
-// New returns a queue whose lines Run writes. When lines were lost, Run calls writeGap with their
-// number as soon as there is room again.
+// New returns a queue. Run, which the caller starts on a goroutine, passes its lines to write. After
+// lines were lost, Run calls writeGap with their number, following the next line.
 func New[T any](write func(line T), writeGap func(lost int64)) *Queue[T] {
 	return &Queue[T]{
 		write: write, writeGap: writeGap,
@@ -47,7 +48,7 @@ func (q *Queue[T]) Add(line T) {
 // Lost returns how many lines were dropped.
 func (q *Queue[T]) Lost() int64 { return q.lost.Load() }
 
-// Run writes lines until Close, and then the remaining ones.
+// Run writes lines until Close is called. Then it writes the lines that are still queued, and returns.
 func (q *Queue[T]) Run() {
 	defer close(q.done)
 	reported := int64(0)
@@ -71,8 +72,8 @@ func (q *Queue[T]) Run() {
 	}
 }
 
-// Close waits until Run has written the lines, but not longer than Grace. It returns how many are
-// still to be written. Later lines are lost. Close must be called only once.
+// Close waits until Run has written the queued lines, but not longer than Grace. It returns how many
+// lines were not written yet. Lines that are added later are lost. Close must be called only once.
 func (q *Queue[T]) Close() (left int) {
 	close(q.closed)
 	select {

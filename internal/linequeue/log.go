@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A Log queues the lines of a log without waiting.
+// A Log queues lines for a logger. Its methods do not wait.
 type Log struct {
 	*Queue[slog.Record]
-	Logger *slog.Logger // the log itself, which may wait
+	Logger *slog.Logger // writes the lines; its methods may wait
 }
 
-// NewLog returns a queue for the lines of log, and starts the goroutine that writes them.
-// The caller closes it.
+// NewLog returns a queue for the lines of log, and starts the goroutine that writes them. The caller
+// closes the queue.
 func NewLog(log *slog.Logger) *Log {
 	q := New(
 		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // an error could not be logged anywhere

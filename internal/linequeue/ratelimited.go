@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// rateLimitEvery is the time between two lines for one cause.
+// rateLimitEvery is the shortest time between two lines for one cause.
 const rateLimitEvery = 10 * time.Second
 
-// A RateLimited logs events that strangers cause, so that a flood of them does not fill the log.
-// The first event of a cause is logged at once. Later events of the same cause are summed up in at
-// most one line every 10 s.
+// A RateLimited logs events that strangers can cause, such as refused connections, so that a flood
+// of them does not fill the log. The first event of a cause is logged at once. After that, there is
+// at most one line for that cause every 10 s, with the number of events.
 type RateLimited struct {
 	Log     *Log
 	Message string
@@ -20,20 +20,21 @@ type RateLimited struct {
 
 	mu     sync.Mutex
 	counts map[string]*causeCount // by cause; there are only a few; guarded by mu
-	timer  *time.Timer            // set while a line may be due; guarded by mu
+	timer  *time.Timer            // calls flushDue; nil while no line can become due; guarded by mu
 }
 
 // A causeCount counts the events of one cause.
 type causeCount struct {
 	level   slog.Level
-	n       int64       // events not logged yet
-	written time.Time   // time of the last line; zero if that was long ago
+	n       int64       // number of events not logged yet
+	written time.Time   // time of the last line; zero if that was more than rateLimitEvery ago
 	last    string      // the peer of the last event
 	attrs   []slog.Attr // attributes of the last event
 }
 
-// Count counts an event. There are only a few fixed causes. from is the peer, and more are further
-// attributes; the line shows the peer and the attributes of the last event.
+// Count counts an event, and logs it now or later. cause must be one of a few fixed texts, because
+// the counts of all causes stay in memory. from is the peer, and more holds further attributes; a
+// line shows the peer and the attributes of its last event.
 func (t *RateLimited) Count(level slog.Level, cause, from string, more ...slog.Attr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +87,7 @@ func (t *RateLimited) write(cause string, c *causeCount) {
 	c.n, c.written, c.attrs = 0, time.Now(), nil
 }
 
-// Flush writes the lines of all causes.
+// Flush logs all events that are not logged yet.
 func (t *RateLimited) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

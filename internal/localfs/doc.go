@@ -1,3 +1,3 @@
-// Package localfs finds out whether the file system of an open file is on a disk or in the memory
-// of this machine. It knows the file systems of Linux.
+// Package localfs finds out whether the file system of an open file is on a disk of this machine, or
+// in its memory. It works only on Linux.
 package localfs

@@ -7,9 +7,9 @@ type Kind uint8
 
 // The kinds of file systems.
 const (
-	Unknown Kind = iota // perhaps on another machine, or served by a program (FUSE)
-	Disk                // on this machine's disk
-	RAM                 // in this machine's memory, or swapped out
+	Unknown Kind = iota // any other place: perhaps another machine, or a program that serves it (FUSE)
+	Disk                // a disk of this machine
+	RAM                 // the memory of this machine, or its swap space
 )
 
 // Of returns the kind of the file system of an open file, or Unknown if the system does not say.
@@ -23,7 +23,7 @@ func Of(fd int) Kind {
 	switch uint32(at.Type) { // the type of this field differs between architectures
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
 		return RAM
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC: // ext2 and ext3 too
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC: // ext2 and ext3 have the number of ext4
 		return Disk
 	}
 	return Unknown

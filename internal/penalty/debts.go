@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// An Offence is an event that costs a source some time.
+// An Offence is an event that adds to the debt of a source. A debt is a time, which passes.
 type Offence int
 
-// The offences, with their initial cost. OpenSSH has the same four under the names authfail,
-// noauth, grace-exceeded and crash.
+// The offences, with their costs before any strikes. OpenSSH has the same four under the names
+// authfail, noauth, grace-exceeded and crash.
 const (
-	BadLogin  Offence = iota // a wrong password: 5 s, which only keeps passwords from being checked
+	BadLogin  Offence = iota // a wrong password: 5 s. This debt only prevents password checks, not connections
 	NoLogin                  // the connection ended before the login, perhaps after trying wrong keys: 1 s
 	TooSlow                  // did not log in within the time limit: 10 s
 	Malformed                // sent data that no client sends: 90 s
 )
 
-// cost returns the initial cost of an offence.
+// cost returns the cost of an offence before any strikes.
 func (o Offence) cost() time.Duration {
 	switch o {
 	case NoLogin:
@@ -31,7 +31,8 @@ func (o Offence) cost() time.Duration {
 	return 5 * time.Second
 }
 
-// These are the bounds of penalties. Threshold and Longest are min and max of OpenSSH.
+// These are the bounds of penalties. Threshold and Longest correspond to the parameters min and max
+// of OpenSSH's PerSourcePenalties.
 const (
 	Threshold = 15 * time.Second // a source that owes this much is refused
 	Longest   = 10 * time.Minute // the most that a source can owe
@@ -39,8 +40,8 @@ const (
 	// calm is how long a source must be free of debt before one of its strikes is forgotten.
 	calm = 10 * time.Minute
 
-	// maxStrikes bounds the growth of costs: the last step multiplies them by 64, so that a wrong
-	// password costs 320 s.
+	// maxStrikes bounds the growth of costs. Each strike doubles the cost, so with 6 strikes it is
+	// multiplied by 64, and a wrong password costs 320 s.
 	maxStrikes = 6
 
 	// maxSources is how many networks of one size are remembered, at about 200 bytes each.
@@ -50,13 +51,14 @@ const (
 // A debt is the debt of one network.
 type debt struct {
 	net     netip.Prefix
-	until   time.Time // when it is paid in full
-	refused bool      // the debt has reached Threshold; stays true until it is paid
-	strikes int       // how many times that happened recently
-	index   int       // in the heap
+	until   time.Time // when nothing is owed any more
+	refused bool      // the debt has reached Threshold; stays true until nothing is owed
+	strikes int       // how many times the debt reached Threshold recently; each calm without debt lowers it by one
+	index   int       // index in the heap
 }
 
-// forgotten returns when nothing about the debt needs to be remembered any more.
+// forgotten returns the time from which the debt need not be remembered: nothing is owed, and all
+// strikes are forgotten.
 func (d *debt) forgotten() time.Time {
 	return d.until.Add(time.Duration(d.strikes) * calm)
 }
@@ -67,7 +69,7 @@ type table struct {
 	queue queue
 }
 
-// refused returns how much longer a network is refused, or 0.
+// refused returns how much longer a network is refused, or 0 if it is not refused.
 func (t *table) refused(now time.Time, net netip.Prefix) time.Duration {
 	d := t.byNet[net]
 	if d == nil || !d.refused {
@@ -103,10 +105,10 @@ func (t *table) fail(now time.Time, net netip.Prefix, cost time.Duration) {
 // insert adds a network. If the table is full, the debt that would be forgotten first is dropped,
 // even if it is still owed.
 //
-// This choice decides how much work it takes attackers to have their debt dropped. If the oldest
-// debt were dropped, or a random one, they could clear it with one failure from each of as many
-// fresh addresses as the table has entries. This way, all these addresses must first owe more than
-// the attackers do, and are refused on the way, as the attackers were.
+// Attackers could try to have their own debt dropped by filling the table. If the oldest debt were
+// dropped, or a random one, they would need only one failure from each of as many other addresses as
+// the table has entries. With this choice, each of these addresses must first owe more than the
+// attackers' own address does, and so is refused as well.
 func (t *table) insert(now time.Time, net netip.Prefix) *debt {
 	if t.byNet == nil {
 		t.byNet = map[netip.Prefix]*debt{}
@@ -124,7 +126,7 @@ func (t *table) insert(now time.Time, net netip.Prefix) *debt {
 	return d
 }
 
-// A queue is a heap, with the debt that is forgotten first at its head.
+// A queue is a heap of debts. Its first element is the debt that can be forgotten first.
 type queue []*debt
 
 func (q queue) Len() int           { return len(q) }
