@@ -142,7 +142,7 @@ func heap() int64 {
 }
 
 // FuzzServer sends arbitrary datagrams to both kinds of ports, at arbitrary times. Nothing must
-// break or leak, and no file may change that must not.
+// break or leak, and only files that may be written may change.
 func FuzzServer(f *testing.F) {
 	script := func(steps ...[]byte) (b []byte) {
 		for _, s := range steps {

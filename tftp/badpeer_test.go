@@ -24,7 +24,7 @@ import (
 
 // Tests with a testbed use a real server with a real directory. They send packets that no peer
 // should send, or cause other faults. Meanwhile a good peer reads one file and writes another. At
-// the end, nothing may be left of the case.
+// the end of a case, nothing may be left of it.
 
 const (
 	// maxGrowth is how many bytes the heap may grow in all cases of a test together. A leak of the
@@ -168,7 +168,7 @@ func (tb *testbed) wantAnswer(p *tftptest.Peer, what string, prefix []byte) {
 	}
 }
 
-// The value taken in a table means that the request succeeds, without an ERROR.
+// In a table, taken means that the request succeeds, without an ERROR.
 const taken = 99
 
 // says returns the beginning of an ERROR with the given code.
@@ -293,8 +293,8 @@ func (u usage) check(t *testing.T, after string) {
 // A checkedLog is a text log with one line for each record. It counts the records.
 type checkedLog struct {
 	mu      sync.Mutex
-	text    bytes.Buffer // mu
-	records int          // mu
+	text    bytes.Buffer // guarded by mu
+	records int          // guarded by mu
 }
 
 func (d *checkedLog) Enabled(context.Context, slog.Level) bool { return true }

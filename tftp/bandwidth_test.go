@@ -18,7 +18,7 @@ const pacedBlock = 1024
 type pacedWorld struct {
 	*simWorld
 	mu    sync.Mutex
-	stats transfer.Stats // mu: sums
+	stats transfer.Stats // guarded by mu; sums over all transfers
 }
 
 // inPacedWorld runs f with a server whose limits configure has set.

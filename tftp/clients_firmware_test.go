@@ -77,7 +77,7 @@ type uboot struct {
 	block, window     int
 	good, nacked, end int
 	file              []byte
-	timeouts          int // how often its own timer expired
+	timeouts          int // how many times its own timer expired
 }
 
 const ubootTimeout = 5 * time.Second

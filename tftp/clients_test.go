@@ -163,8 +163,7 @@ func TestClientTFTPHPA(t *testing.T) {
 		"done read image: octet")
 }
 
-// atftp 0.8 sends --option "tsize enable" word by word, and multicast with an
-// empty value.
+// atftp 0.8 sends --option "tsize enable" word by word, and multicast with an empty value.
 func TestClientATFTP(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 5000)

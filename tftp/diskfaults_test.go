@@ -214,7 +214,7 @@ func TestClientCannotKeep(t *testing.T) {
 				}
 				result := EndedByPeer
 				if op == sim.Create && code == transfer.NotDefined {
-					result = Probe // the server takes the read for a probe
+					result = Probe // the server counts the read as a probe
 				}
 				w.wantResults(map[Outcome]int{result: 1})
 				if here.Unclosed() != 0 {

@@ -36,7 +36,7 @@ type loopsModel struct {
 	next  int       // number of the next peer
 	ended int
 
-	small, uploads int // reduced windows, and the number of uploads
+	small, uploads int // number of uploads with a reduced window, and of all uploads
 }
 
 type modelLoop struct {
@@ -256,7 +256,8 @@ func TestManyLoopsLockStep(t *testing.T) {
 }
 
 // Uploads and downloads with windows of 4 to 256 blocks begin and end, with sizes and rates that
-// differ by a factor of a hundred. No loop has a quarter more work than the mean.
+// differ by a factor of a hundred. The work of the busiest loop exceeds the mean by at most a
+// quarter.
 func TestManyLoopsWindows(t *testing.T) {
 	onManyLoops(t, func(m *loopsModel) {
 		for range 3000 {

@@ -101,7 +101,7 @@ func successorOf(t *testing.T, l *Server, s Config) *Server {
 	return next
 }
 
-// A server hands over its sockets, and ends with its last transfer.
+// A server hands over its sockets, and stops when its last transfer has ended.
 func TestRetire(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		for _, loops := range []int{1, 3} {
