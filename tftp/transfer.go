@@ -122,8 +122,8 @@ const (
 	slowRate  = 1 << 20
 )
 
-// slow returns the main reason why a transfer was slow: "disk", "loss" (lost packets)
-// or "peer". It returns "" for a transfer that was not slow.
+// slow returns the main reason why a transfer was slow: "disk", "loss" (lost packets) or "peer". It
+// returns "" for a transfer that was not slow.
 func (t *Transfer) slow() string {
 	switch {
 	case t.Duration < slowAfter, float64(t.Bytes) >= slowRate*t.Duration.Seconds():

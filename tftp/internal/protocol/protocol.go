@@ -1,13 +1,12 @@
-// Package protocol is TFTP without a network: packets, options, and the two
-// state machines that move one file, [Sender] and [Receiver].
+// Package protocol implements TFTP without a network: packets, options, and the two state machines that
+// move one file, [Sender] and [Receiver].
 //
-// It implements RFC 1350 (the protocol), RFC 2347 (options), RFC 2348
-// (blksize), RFC 2349 (timeout, tsize) and RFC 7440 (windowsize), with the
-// timer of RFC 6298. The page https://github.com/haul-project/haul/blob/main/docs/tftp.md lists
-// each rule and each deviation.
+// It implements RFC 1350 (the protocol), RFC 2347 (options), RFC 2348 (blksize), RFC 2349 (timeout,
+// tsize) and RFC 7440 (windowsize), with the timer of RFC 6298. The page
+// https://github.com/haul-project/haul/blob/main/docs/tftp.md lists each rule and each deviation.
 //
-// Nothing here opens a socket, reads a clock, touches a file or starts a
-// goroutine. A driver owns those, and runs a machine in four steps:
+// Nothing here opens a socket, reads a clock, touches a file or starts a goroutine. A driver owns
+// those, and runs a machine in four steps:
 //
 //  1. hand every datagram from the peer to Handle;
 //  2. call Expire when Deadline has passed;
