@@ -13,20 +13,20 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A zeroCarrier answers like a server with one endless file of zeros, without allocating. It is a
-// carrier and its only stream.
+// A zeroCarrier answers like a server with one endless file of zeros, without allocating. It is
+// both a carrier and the carrier's only stream.
 type zeroCarrier struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	in      []byte // mu: received requests
-	out     []byte // mu: bytes to be read
-	zeros   int    // mu: number of zero bytes after out
+	in      []byte // received requests; guarded by mu
+	out     []byte // bytes to be read; guarded by mu
+	zeros   int    // number of zero bytes after out; guarded by mu
 	pending []zeroReply
-	skip    int // mu: remaining bytes of a WRITE
+	skip    int // remaining bytes of a WRITE; guarded by mu
 	closed  bool
 }
 
-// A zeroReply is an answer that was not added to out yet.
+// A zeroReply is an answer that is not in zeroCarrier.out yet.
 type zeroReply struct {
 	id uint32
 	n  int // bytes of data; -1 for a STATUS
@@ -141,7 +141,8 @@ type zeroSource struct{}
 func (zeroSource) ReadAt(p []byte, _ int64) (int, error) { clear(p); return len(p), nil }
 func (zeroSource) Read(p []byte) (int, error)            { clear(p); return len(p), nil }
 
-// Requests do not allocate: a transfer of two thousand allocates no more than one of a thousand.
+// Requests do not allocate: a transfer of two thousand requests allocates no more than one of a
+// thousand.
 func TestAllocations(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector empties pools at random")

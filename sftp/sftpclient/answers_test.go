@@ -35,7 +35,7 @@ func (s *fakeSession) answer(q wire.Request) []byte {
 	ctx, tree := context.Background(), s.p.tree
 	status := func(err error) []byte {
 		code, _ := storewire.StatusOf(err)
-		return wire.AppendStatus(nil, q.ID, code, "") // the text adds nothing to the code
+		return wire.AppendStatus(nil, q.ID, code, "") // no text, because the code says enough
 	}
 	attrs := func(fi fs.FileInfo, err error) []byte {
 		if err != nil {

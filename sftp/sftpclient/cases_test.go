@@ -59,8 +59,8 @@ type lyingReader struct {
 func (r lyingReader) Len() int    { return r.says }
 func (r lyingReader) Size() int64 { return int64(r.says) }
 
-// Errors of the program's own readers and writers are reported as local, and the data moved so
-// far is right.
+// Errors of the program's own readers and writers are reported as local, and the data that was
+// moved before is correct.
 func TestLocalErrors(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()
@@ -124,7 +124,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// Chmod sends the bits that fs.FileMode represents differently.
+// Chmod sends the setuid, setgid and sticky bits, which have other values in an fs.FileMode.
 func TestSpecialModes(t *testing.T) {
 	var sent []wire.Mode
 	configure := func(p *fakeServer) {

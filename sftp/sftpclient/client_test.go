@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// tripTime is the round trip of tests that count round trips.
+// tripTime is the duration of a round trip in tests that count round trips.
 const tripTime = time.Second
 
 // trips returns how many round trips f takes.
@@ -158,7 +158,7 @@ func fetchAndCompare(ctx context.Context, c *Client, name string, want []byte) e
 type growingFile struct {
 	b      []byte
 	writes int
-	err    error // of the failAt-th write
+	err    error // returned by write number failAt
 	failAt int
 	failed int64 // offset of the failed write
 }
@@ -170,7 +170,7 @@ func (b *growingFile) WriteAt(p []byte, off int64) (int, error) {
 		return 0, b.err
 	}
 	if n := int(off) + len(p); n > len(b.b) {
-		if n > cap(b.b) { // rarely, because the race detector follows each byte
+		if n > cap(b.b) { // grow rarely, because the race detector follows each copied byte
 			b.b = append(make([]byte, 0, 3*n), b.b...)
 		}
 		b.b = b.b[:n]
@@ -215,7 +215,8 @@ func TestRequestSizes(t *testing.T) {
 	}
 }
 
-// If its context ends, a pending request continues on the server, and its answer is dropped.
+// If the context of a request ends, the server still executes the request, and the client drops the
+// answer.
 func TestContextEnds(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = tripTime / 2 }, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(3<<20, 4)
@@ -255,7 +256,7 @@ func TestContextEnds(t *testing.T) {
 			t.Error(err)
 		}
 
-		// Reads end with the context that the file was opened with.
+		// Reads fail when the context with which the file was opened ends.
 		ctx, cancel = context.WithCancel(t.Context())
 		if f, err = c.Open(ctx, "f"); err != nil {
 			t.Fatal(err)

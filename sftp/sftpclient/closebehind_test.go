@@ -35,7 +35,8 @@ func putSmall(ctx context.Context, c *Client, name string, data []byte) error {
 	return u.Commit()
 }
 
-// wantTree checks the names of all files, with the mode, time and content of putSmall.
+// wantTree checks the names of all files, and that each has the mode, time and content that
+// putSmall uploads.
 func wantTree(t *testing.T, p *fakeServer, data []byte, names ...string) {
 	t.Helper()
 	list, err := p.tree.ReadDir(context.Background(), ".")
@@ -197,8 +198,8 @@ func TestSmallUploadRefused(t *testing.T) {
 	}
 }
 
-// If the connection is lost after any number of bytes, another one continues, as with large
-// files.
+// If the connection is lost after any number of bytes, the upload continues on another one, as with
+// large files.
 func TestSmallUploadSessionLost(t *testing.T) {
 	for _, what := range []wire.Type{wire.TypeWrite, wire.TypeFsetstat, wire.TypeClose} {
 		var once sync.Once
@@ -221,7 +222,7 @@ func TestSmallUploadSessionLost(t *testing.T) {
 	}
 }
 
-// If its context ends, an upload leaves no file, and each handle is closed exactly once.
+// If the context of an upload ends, the upload leaves no file, and closes each handle exactly once.
 func TestSmallUploadCanceled(t *testing.T) {
 	const trip = 2 * time.Millisecond
 	for at := time.Duration(0); at < 4*trip; at += trip / 4 {
@@ -251,8 +252,8 @@ func TestSmallUploadCanceled(t *testing.T) {
 	}
 }
 
-// Uploads that wait for their commit use no more memory than the client may. Further data is
-// written at once.
+// Uploads that wait for Commit hold no more memory than Config.Memory. Data beyond that is written
+// at once.
 func TestSmallUploadMemory(t *testing.T) {
 	const memory, size = 256 << 10, 32 << 10
 	withFakeServer(t, Config{Memory: memory}, func(p *fakeServer) { p.link.latency = time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {

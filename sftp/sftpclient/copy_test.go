@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Copies on the server are complete, whichever sessions their files are open in. Here the sources
-// are open in the first session, and the new files in all of them.
+// Copies made by the server are complete, no matter in which sessions the files are open. Here the
+// sources are open in the first session, and the new files in all of them.
 func TestCloneAcrossSessions(t *testing.T) {
 	withFakeServer(t, Config{Conns: 1, Sessions: 4}, func(p *fakeServer) { p.link.latency = 20 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// When a client disconnects after a download, it has closed all files in each session, without
-// waiting longer than necessary.
+// Before a client disconnects after a download, it closes all files in each session, and waits no
+// longer than necessary.
 func TestDrain(t *testing.T) {
 	const latency = 50 * time.Millisecond // one way
 	// A session may have just sent an OPEN: the CLOSE follows when it is answered.
@@ -21,8 +21,8 @@ func TestDrain(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		size     int64
-		files    int // at a time
-		sessions int // at least
+		files    int // number of files open at a time
+		sessions int // the smallest number of sessions that the client must use
 		most     time.Duration
 	}{
 		{"small", 5000, 1, 1, 0},
@@ -85,7 +85,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A server that does not answer CLOSE does not delay the client's end.
+// If the server does not answer CLOSE, closing the client still takes only a bounded time.
 func TestDrainEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()

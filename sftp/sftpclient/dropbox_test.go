@@ -17,8 +17,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A client uploads to a drop box, also by several connections, and starts over if an earlier
-// upload was cut off.
+// A client can upload to a drop box, even over several connections. If an earlier upload was cut
+// off, it starts from the beginning.
 func TestUploadOnlyAccount(t *testing.T) {
 	data := pattern(3<<20, 1)
 	for _, hidden := range []bool{false, true} {
@@ -82,8 +82,8 @@ func TestUploadOnlyAccount(t *testing.T) {
 }
 
 // The names of records are derived from those of files, so they are not secret. A user who knows
-// one can neither change nor remove another user's record. An upload whose record's name is taken
-// works without a record.
+// such a name can neither change nor remove another user's record. If the name of an upload's
+// record is in use, the upload works without a record.
 func TestServerUploadOnlyRecords(t *testing.T) {
 	for _, account := range []sftp.Account{{Access: users.UploadOnly}, {Access: users.UploadOnly, Hidden: true}, {CreateOnly: true}, {CreateOnly: true, Hidden: true}} {
 		hidden := account.Hidden

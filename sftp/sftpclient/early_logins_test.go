@@ -50,8 +50,9 @@ func (l *loginCounter) connect(ctx context.Context) (mux.Carrier, error) {
 	return countedCarrier{l.p.connect(), &l.ended, new(sync.Once)}, nil
 }
 
-// A connection is not abandoned before its login is finished, whenever the client ends, and none
-// is left behind. The client does not wait for ever for a login that does not finish.
+// No matter when the client is closed, it does not abandon a connection before its login is
+// finished, and leaves no connection open. But it does not wait forever for a login that does not
+// finish.
 func TestLoginsAreNotAbandoned(t *testing.T) {
 	for _, test := range []struct {
 		name                      string
@@ -171,7 +172,8 @@ func TestFewLogins(t *testing.T) {
 	}
 }
 
-// A further connection may be lost at any moment while it is set up: others transfer its part.
+// A further connection may be lost at any moment while it is set up. Then other connections
+// transfer its part.
 func TestLosesBeginningConnections(t *testing.T) {
 	data, step := pattern(64<<20, 2), earlyTrip/2
 	if race.Enabled { // the race detector follows each byte

@@ -15,21 +15,21 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// earlyTrip is the round trip of these tests, at which all connections are made.
+// earlyTrip is the round trip of these tests: long enough that the client opens all connections.
 const earlyTrip = 100 * time.Millisecond
 
-// far makes a server a distant one on which each connection has little throughput, and which
-// returns the same handles as OpenSSH.
+// far makes p a distant server with little throughput on each connection, which returns the same
+// handles as OpenSSH.
 func far(p *fakeServer) {
 	p.link.latency, p.link.shared, p.conns, p.plain = earlyTrip/2, 20<<20, 7, true
 }
 
-// A firstData records when each connection got its first request for data, and the size of that
-// request.
+// A firstData records when each connection received its first requests to read or write data, and
+// how many bytes the requests of that moment were for.
 type firstData struct {
 	mu    sync.Mutex
-	at    map[*fakeCarrier]time.Time // mu
-	bytes map[*fakeCarrier]int       // mu
+	at    map[*fakeCarrier]time.Time // guarded by mu
+	bytes map[*fakeCarrier]int       // guarded by mu
 }
 
 func (d *firstData) hook(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -47,8 +47,8 @@ func (d *firstData) hook(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool
 	return nil, false
 }
 
-// trips returns after how many round trips since begin the given number of connections had all
-// been asked for data.
+// trips returns the number of round trips from begin until each of the given number of connections
+// had received a request for data.
 func (d *firstData) trips(t *testing.T, begin time.Time, conns int) float64 {
 	t.Helper()
 	d.mu.Lock()
@@ -65,8 +65,8 @@ func (d *firstData) trips(t *testing.T, begin time.Time, conns int) float64 {
 	return float64(last.Sub(begin)) / float64(earlyTrip)
 }
 
-// For a large file, all connections are asked for data as soon as they are logged in and have a
-// channel. The logins begin when the size is known: for a read with the answer to the first STAT,
+// For a large file, each connection receives a request for data as soon as it is logged in and has
+// a channel. The logins begin when the size is known: for a read with the answer to the first STAT,
 // for a write at once.
 func TestConnectionsBeginEarly(t *testing.T) {
 	const size = 96 << 20
@@ -77,10 +77,12 @@ func TestConnectionsBeginEarly(t *testing.T) {
 			put    bool
 			want   float64
 		}{
-			// The channel and INIT of the first connection take 1.5 to the server, the answer
-			// 0.5; then three to log in, and 1.5 for the channel and INIT with its READs.
+			// The channel and the INIT of the first connection take 1.5 round trips to reach the
+			// server, and the answer takes 0.5. The other connections then take three to log in,
+			// and 1.5 for the channel and the INIT with its READs.
 			{"get", Config{First: "void", Expect: FirstSize, RoundTrip: earlyTrip}, false, 6.5},
-			// Three to log in, two for the channel and INIT with its OPEN, 0.5 for the WRITE.
+			// Three round trips to log in, two for the channel and the INIT with its OPEN, and 0.5
+			// for the WRITE.
 			{"put", Config{Expect: size, RoundTrip: earlyTrip}, true, 5.5},
 		} {
 			t.Run(fmt.Sprint(test.name, ", sessions ", sessions), func(t *testing.T) {
@@ -114,10 +116,10 @@ func TestConnectionsBeginEarly(t *testing.T) {
 						}
 						_ = f.Close()
 					}
-					if got := d.trips(t, begin, 8); got > test.want+0.15 { // an eighth is for the data itself
+					if got := d.trips(t, begin, 8); got > test.want+0.15 { // the data itself takes an eighth of a round trip
 						t.Errorf("eight connections were asked for data after %.2f round trips, want %.2f", got, test.want)
 					}
-					for conn, asked := range d.bytes { // the first connection has not used up the window of the others
+					for conn, asked := range d.bytes { // the first connection has left enough of the window for the others
 						if conn != p.first && !test.put && asked < 1<<20 {
 							t.Errorf("a connection was asked for %d bytes at first", asked)
 						}
@@ -133,8 +135,8 @@ func TestConnectionsBeginEarly(t *testing.T) {
 	}
 }
 
-// An expected size causes no logins that are useless for a small file, none for a file that
-// cannot be opened, and none to a near server.
+// The client opens no further connections if the expected file turns out to be small, if it cannot
+// be opened, or if the server is near.
 func TestExpectsSmall(t *testing.T) {
 	const large = 64 << 20
 	// secret is a large file without read permission.
@@ -182,8 +184,8 @@ func TestExpectsSmall(t *testing.T) {
 	}
 }
 
-// A near server whose first answers are late gets no further logins. A server behind a near
-// forwarder gets them.
+// The client opens no further connections to a near server whose first answers are late, but does
+// to a distant server behind a near forwarder.
 func TestLateServer(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -193,8 +195,8 @@ func TestLateServer(t *testing.T) {
 		more   bool
 	}{
 		{"near", 0, false, Config{RoundTrip: time.Millisecond}, false},
-		// As many requests wait behind the late ones as the window has room for: together they
-		// are less than lateBytes.
+		// Behind the late requests, others wait until the window is full. All of them together are
+		// for less than lateBytes.
 		{"near and late", 6, false, Config{RoundTrip: time.Millisecond}, false},
 		{"late, trip not known", 6, false, Config{}, true},
 		{"forwarded", 0, true, Config{RoundTrip: time.Millisecond}, true},
@@ -232,8 +234,9 @@ func TestLateServer(t *testing.T) {
 	}
 }
 
-// Whether a guessed handle is right or not, the file is the one that the first session has
-// opened: data that was read ahead from another file, or before that was known, is not used.
+// Other sessions guess the handle of the file. Whether the guess is right or not, the client
+// returns only data of the file that the first session opened. It does not use data that was read
+// ahead from another file, or before it knew which file that was.
 func TestGuessedHandles(t *testing.T) {
 	data := pattern(64<<20, 7)
 	tree := treeOf(t, data)
@@ -292,7 +295,7 @@ func TestGuessedHandles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newFakeServer()
 				far(p)
-				p.sessions = 1 // no sessions except on the other connections
+				p.sessions = 1 // allows further sessions only on other connections
 				p.tree = tree
 				var used atomic.Int64
 				p.hook = func(s *fakeSession, q wire.Request, b []byte) ([]byte, bool) {
@@ -327,8 +330,8 @@ func TestGuessedHandles(t *testing.T) {
 	}
 }
 
-// Data that was read ahead from another file, and arrives when that is known, is not written to
-// the caller's memory, where the right data may already be.
+// If data that was read ahead from another file arrives after the client knows that it is another
+// file, it is not written to the caller's memory, which may already hold the right data.
 func TestGuessedWronglyAndLate(t *testing.T) {
 	data := pattern(64<<20, 5)
 	synctest.Test(t, func(t *testing.T) {
@@ -374,7 +377,7 @@ func TestGuessedWronglyAndLate(t *testing.T) {
 	})
 }
 
-// A size may be wrong, and a file may shrink while connections are made for it.
+// The expected size may be wrong, and the file may shrink while connections are opened for it.
 func TestExpectsTooMuch(t *testing.T) {
 	data := pattern(100_000, 3)
 	hook := func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {

@@ -34,7 +34,7 @@ func TestIsRemote(t *testing.T) {
 	}
 }
 
-// A file of unknown type is not opened, and the error counts as the server's.
+// A file of unknown type is not opened, and the error counts as an error of the server's side.
 func TestNotRegularIsRemote(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.put(t, "f", []byte("f"))

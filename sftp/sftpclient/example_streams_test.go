@@ -25,8 +25,8 @@ func dialMemory(ctx context.Context) (*sftpclient.Client, func()) {
 	}
 }
 
-// A stream is written by io.Copy and read by io.Copy. Many requests are in flight
-// in either direction: File is an io.ReaderFrom and an io.WriterTo.
+// io.Copy writes a stream to a file and reads it back. Many requests are in flight in both
+// directions, because File is an io.ReaderFrom and an io.WriterTo.
 func ExampleFile_streaming() {
 	ctx := context.Background()
 	c, stop := dialMemory(ctx)
@@ -42,7 +42,7 @@ func ExampleFile_streaming() {
 	}
 	n, err := io.Copy(w, source)
 	fmt.Println("wrote", n, err)
-	fmt.Println("closed:", w.Close()) // only now has all data certainly arrived
+	fmt.Println("closed:", w.Close()) // only now is it certain that all data has arrived
 
 	r, err := c.Open(ctx, "stream")
 	if err != nil {
@@ -61,8 +61,8 @@ func ExampleFile_streaming() {
 	// the same: true
 }
 
-// A program that reads and writes a line at a time need not wait for a round trip
-// each time: File writes behind and reads ahead.
+// A program that reads and writes a line at a time need not wait for a round trip each time,
+// because File writes behind and reads ahead.
 func ExampleFile_smallBuffers() {
 	ctx := context.Background()
 	c, stop := dialMemory(ctx)
@@ -74,7 +74,7 @@ func ExampleFile_smallBuffers() {
 		return
 	}
 	for i := range 20_000 {
-		if _, err := fmt.Fprintf(f, "line %d\n", i); err != nil { // for this line, or an earlier one
+		if _, err := fmt.Fprintf(f, "line %d\n", i); err != nil { // the error may come from an earlier line
 			fmt.Println(err)
 			return
 		}
@@ -98,10 +98,9 @@ func ExampleFile_smallBuffers() {
 	// 20000 lines, the last is line 19999
 }
 
-// Any number of goroutines may use one Client, and every command is asynchronous: each is sent at
-// once, without waiting for earlier answers. Here 100 directories are made, described, renamed
-// and removed together, while a file is written at many offsets at once. A context only ends the
-// wait for one answer.
+// Any number of goroutines may use one Client. Each request is sent at once, without waiting for
+// earlier answers. Here 100 directories are made, described, renamed and removed together, while a
+// file is written at many offsets at once. If a context ends, only the wait for that answer ends.
 func ExampleClient_asynchronous() {
 	ctx := context.Background()
 	c, stop := dialMemory(ctx)

@@ -80,9 +80,9 @@ func Example() {
 		return
 	}
 	defer f.Close()
-	fmt.Fprint(f, "hello, world\n") // written behind
+	fmt.Fprint(f, "hello, world\n") // does not wait for the server
 	if err := f.Close(); err != nil {
-		fmt.Println(err) // an error of the write would show here
+		fmt.Println(err) // reports an error of the write too
 	}
 
 	if f, err = c.Open(ctx, "greeting"); err != nil {
@@ -117,7 +117,7 @@ func ExampleClient_Store() {
 		if err != nil {
 			return err
 		}
-		defer u.Close() // discards, unless committed
+		defer u.Close() // discards the upload unless it was committed
 		if _, err := u.WriteAt(data, 0); err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func ExampleClient_Store() {
 	// <nil>
 }
 
-// OpenSSH's ssh logs in with its user's configuration, and the client speaks SFTP over it.
+// OpenSSH's ssh logs in with the user's configuration, and the client speaks SFTP through it.
 func ExampleNewStream() {
 	ctx := context.Background()
 	connect := func(context.Context) (io.ReadWriteCloser, error) {
@@ -158,7 +158,7 @@ func ExampleNewStream() {
 		log.Print(err)
 		return
 	}
-	// A large file on a long path gets further streams.
+	// For a large file on a long path, the client opens further streams.
 	c, err := sftpclient.NewStream(ctx, first, sftpclient.Config{ConnectStream: connect})
 	if err != nil {
 		log.Print(err)
@@ -169,7 +169,7 @@ func ExampleNewStream() {
 	fmt.Println(len(names), err)
 }
 
-// An sshStream is a process of ssh as a stream.
+// An sshStream is an ssh process, used as a stream.
 type sshStream struct {
 	io.Reader
 	io.WriteCloser

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A failed write-behind shows at the next call, and at all later ones.
+// If a write fails behind the program, the next call returns the error, and so do all later calls.
 func TestWriteBehindErrors(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 10 * time.Millisecond
@@ -56,7 +56,7 @@ func TestWriteBehindErrors(t *testing.T) {
 			if err := f.Close(); !errors.Is(err, store.ErrNoSpace) || !errors.As(err, &te) || te.Local || te.Offset > 200_000 {
 				t.Errorf("Close: %v", err)
 			}
-			// The file is cut at the first hole, but not below its old size.
+			// The file is truncated at the first gap, but not below its old size.
 			got := p.get(t, name)
 			if len(got) > 200_000 || len(got) < 150_000 || !bytes.Equal(got, data[:len(got)]) {
 				t.Errorf("%s is left with %d bytes", name, len(got))
@@ -65,8 +65,8 @@ func TestWriteBehindErrors(t *testing.T) {
 	})
 }
 
-// If the server refuses two parts, Close returns the error of the one that was written first, and
-// the file is cut at the lower offset.
+// If the server refuses two parts, Close returns the error of the part that was written first, and
+// the file is truncated at the lower offset.
 func TestTwoFailedWrites(t *testing.T) {
 	const low, high, part = 0, 2 << 20, 200_000
 	data := pattern(high+part, 1)
@@ -125,7 +125,7 @@ func refuseWrites(p *fakeServer) {
 	}
 }
 
-// A file keeps its old bytes, even if writing fails before its old end.
+// A file keeps its old bytes, even if writing fails at an offset below its old size.
 func TestFailedWriteKeepsOldBytes(t *testing.T) {
 	const old = 150_000
 	withFakeServer(t, Config{}, refuseWrites, func(t *testing.T, p *fakeServer, c *Client) {
@@ -135,7 +135,7 @@ func TestFailedWriteKeepsOldBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// There are two runs, so that the second one continues where the first has failed.
+		// Write two parts, so that the client writes the second one although the first has failed.
 		for _, at := range [][2]int{{0, old}, {old + 50_000, len(data)}} {
 			if _, err := f.WriteAt(data[at[0]:at[1]], int64(at[0])); err != nil {
 				t.Errorf("WriteAt %d: %v", at[0], err)
@@ -176,7 +176,8 @@ func TestFailedWriteAfterTruncate(t *testing.T) {
 	})
 }
 
-// A write that begins where a pending one ends, and overlaps another one, waits.
+// A write waits if it overlaps a pending write, even if it begins exactly where another pending
+// write ends.
 func TestOverlappingWritesBehindOthers(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = 10 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		f, err := c.Create(t.Context(), "f")
@@ -203,8 +204,8 @@ func TestOverlappingWritesBehindOthers(t *testing.T) {
 	})
 }
 
-// After ReadAt has returned, nothing is written to its memory, whether the answer arrives later,
-// or was arriving when the file was closed.
+// After ReadAt has returned, nothing is written to its buffer, even if the answer arrives later, or
+// was arriving when the file was closed.
 func TestLateAnswerAfterClose(t *testing.T) {
 	for rate, end := range map[int64]time.Duration{0: tripTime / 2, 10_000: 5 * time.Second} {
 		withFakeServer(t, Config{}, func(p *fakeServer) {
@@ -303,7 +304,8 @@ func TestCloseRefused(t *testing.T) {
 	})
 }
 
-// If written data is not confirmed when the context ends, Close fails, and the file is cut.
+// If some written data is not confirmed when the context ends, Close fails, and the file is
+// truncated.
 func TestCloseAfterContext(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link = netLink{latency: 10 * time.Millisecond, rate: 1 << 20}
@@ -382,7 +384,7 @@ func TestFileMisuse(t *testing.T) {
 	})
 }
 
-// Close ends pending reads.
+// Close interrupts pending reads.
 func TestCloseWhileReading(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = tripTime / 2 }, func(t *testing.T, p *fakeServer, c *Client) {
 		p.put(t, "f", pattern(50<<20, 1))

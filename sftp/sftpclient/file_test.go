@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Small buffers cost no more than large ones: the server sees large requests, many at once.
+// Small buffers cost no more than large ones: the server receives large requests, many at once.
 func TestSmallBuffers(t *testing.T) {
 	const size = 8 << 20
 	data := pattern(size, 2)
@@ -75,7 +75,7 @@ func TestSmallBuffers(t *testing.T) {
 	}
 }
 
-// A program that reads only the beginning of a file does not pay for the rest.
+// If a program reads only the beginning of a file, the client does not fetch the rest.
 func TestReadsAheadOfReadersOnly(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(20<<20, 2)
@@ -309,7 +309,7 @@ func TestAppend(t *testing.T) {
 	})
 }
 
-// Memory is bounded by the configured limit, whichever side is slow.
+// The client uses no more memory than configured, no matter which side is slow.
 func TestMemory(t *testing.T) {
 	const memory = 4 << 20
 	withFakeServer(t, Config{Memory: memory}, func(p *fakeServer) { p.link.latency = 100 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -364,7 +364,7 @@ func TestMemory(t *testing.T) {
 // Mode and times of a file can be set without access to its content; the size needs write access:
 // see store.Handle.
 func TestSetAttrOfFileOpenForReading(t *testing.T) {
-	for _, first := range []string{"", "f"} { // the second one is received completely with the handshake
+	for _, first := range []string{"", "f"} { // with "f", the whole file arrives with the handshake
 		withFakeServer(t, Config{First: first}, func(p *fakeServer) { p.put(t, "f", []byte("text")) }, func(t *testing.T, p *fakeServer, c *Client) {
 			f, err := c.Open(t.Context(), "f")
 			if err != nil {

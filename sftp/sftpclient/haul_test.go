@@ -25,7 +25,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// A haulHost is this package's own server, for tests of the client.
+// A haulHost runs haul's own server, for tests of the client.
 type haulHost struct {
 	server sftp.Server
 	config *ssh.ClientConfig
@@ -176,7 +176,7 @@ func TestHaulToHaulIsAnFS(t *testing.T) {
 	}
 }
 
-// This counts all round trips from nothing to a small file on this side.
+// The test counts all round trips, from dialing until a small file has arrived.
 func TestHaulToHaulRoundTrips(t *testing.T) {
 	for _, test := range []struct {
 		name, first string
@@ -238,7 +238,7 @@ func TestHaulToHaulLongPath(t *testing.T) {
 			t.Error(err)
 		}
 		t.Logf("get %v, put %v, %+v", got, put, c.measure())
-		// On one channel each would take 15 s, or 5 s with a part of the data.
+		// On one channel each direction would take 15 s, or 5 s with the smaller size.
 		if got > 4*time.Second || put > 4*time.Second || c.measure().Conns != defaultConns {
 			t.Errorf("get took %v, put %v, with %+v", got, put, c.measure())
 		}

@@ -147,7 +147,7 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// A server that sends byte by byte takes long, but not much memory.
+// A server that sends byte by byte costs much time, but not much memory.
 func TestServerOfSingleBytes(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -193,8 +193,8 @@ func TestRecoversFromOneLie(t *testing.T) {
 	})
 }
 
-// A late second answer to an old request is not taken for the answer to a new one that has its
-// slot in the table.
+// A late second answer to an old request is not mistaken for the answer to a new request, which has
+// the same slot in the table.
 func TestLateSecondAnswer(t *testing.T) {
 	for _, late := range []int{1, 2, 3, 130, 131} {
 		var mu sync.Mutex
@@ -232,8 +232,8 @@ func TestLateSecondAnswer(t *testing.T) {
 	}
 }
 
-// The client ignores bytes after the data of a packet: later versions add whether the file ends
-// there.
+// The client ignores bytes after the data of a packet: in later versions, a flag there says whether
+// the file ends.
 func TestDataWithMore(t *testing.T) {
 	for more := range 3 {
 		withFakeServer(t, Config{}, func(p *fakeServer) {
@@ -261,7 +261,8 @@ func TestDataWithMore(t *testing.T) {
 	}
 }
 
-// An answer in another session than its request does not count.
+// An answer does not count if it arrives in another session than the one in which the request was
+// sent.
 func TestAnswerOnAnotherSession(t *testing.T) {
 	var mu sync.Mutex
 	var reads []*fakeSession // sessions that received a READ
@@ -283,7 +284,7 @@ func TestAnswerOnAnotherSession(t *testing.T) {
 				return nil, false
 			}
 			reads[0].write(wire.AppendData(nil, q.ID, bytes.Repeat([]byte{'x'}, int(q.Length))))
-			time.Sleep(10 * tripTime) // so that it arrives first
+			time.Sleep(10 * tripTime) // so that the answer in the other session arrives first
 			return nil, false
 		}
 	}, func(t *testing.T, p *fakeServer, c *Client) {
@@ -292,7 +293,7 @@ func TestAnswerOnAnotherSession(t *testing.T) {
 		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 			t.Error(err)
 		}
-		mu.Lock() // a repeated READ may still be answered
+		mu.Lock() // the server may still be answering a repeated READ
 		defer mu.Unlock()
 		if !lied {
 			t.Error("there was never another session to answer on")
@@ -300,12 +301,12 @@ func TestAnswerOnAnotherSession(t *testing.T) {
 	})
 }
 
-// If two READs ask for the same bytes in two sessions, the second answer may have fewer bytes
-// than the first: then it adds nothing.
+// If the client requests the same bytes in two sessions, the second answer may have fewer bytes
+// than the first. Then it changes nothing.
 func TestShortAnswersToRepeatedRead(t *testing.T) {
 	const size = 20<<20 + 100_000
 	var mu sync.Mutex
-	var asked []*fakeSession // READs of the file's end, in order
+	var asked []*fakeSession // the sessions that received a READ of the end of the file, in order
 	var first time.Time
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 50 * time.Millisecond
@@ -375,7 +376,7 @@ func TestGreetings(t *testing.T) {
 	}
 }
 
-// kill2 ends the client's direction.
+// kill2 ends the direction in which the client sends.
 func (s *fakeSession) kill2() { s.stream.in.end(true) }
 
 // FuzzReplies gives a client arbitrary bytes as the answer of a server: to its handshake, or to
@@ -384,7 +385,7 @@ func FuzzReplies(f *testing.F) {
 	hello := wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs())
 	hello = wire.AppendLimitsReply(hello, 1, wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10})
 	// The first two requests are a STAT and an OPEN, and have these ids.
-	const tableBits = 13 // bits of an id, as the client numbers requests
+	const tableBits = 13 // number of low bits of an id that are the index in the client's table
 	const stat, open = 1 << tableBits, 1<<tableBits + 1
 	opened := wire.AppendHandle(wire.AppendAttrs(nil, stat, wire.Attrs{Flags: wire.AttrSize, Size: 4}), open, "h")
 	f.Add(false, []byte{})

@@ -24,7 +24,8 @@ func TestLinkOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The peer only knows OpenSSH's order: the draft's order makes the reverse link.
+		// The fake server knows only OpenSSH's order: if the client uses the draft's order, it
+		// creates the reverse link.
 		name, says := "link", "target"
 		if err := c.Symlink(t.Context(), says, name); err != nil {
 			t.Error(err)

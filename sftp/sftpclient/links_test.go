@@ -12,7 +12,7 @@ import (
 // not follow links.
 func TestUploadsToLinks(t *testing.T) {
 	for _, kind := range []string{"memory", "directory"} {
-		for _, who := range []string{"", "me"} { // without resuming, and with it
+		for _, who := range []string{"", "me"} { // Create.Source: without resuming, and with it
 			t.Run(kind+" "+who, func(t *testing.T) {
 				tree := openHaulTree(t, kind)
 				ctx := t.Context()
@@ -33,7 +33,7 @@ func TestUploadsToLinks(t *testing.T) {
 				c, end := h.client(t, Config{})
 				defer end()
 				for _, test := range []struct {
-					name, target string // "": refused
+					name, target string // target "" means that the upload is refused
 				}{
 					{"plain", "file"}, {"d/e/up", "file"}, {"dir/up", "file"}, {"twice", "file"}, {"fresh", "d/e/new"}, {"fresh", "d/e/new"},
 					{"loop", ""}, {"out", ""}, {"todir", ""}, {"nodir", ""},

@@ -24,7 +24,7 @@ var endless = wire.Attrs{
 	Flags: wire.AttrSize | wire.AttrMode | wire.AttrTimes, Size: 1 << 50, Mode: wire.ModeRegular, Mtime: 1e9,
 }
 
-// serveEndless gives a peer such a file, and lets a test answer its READs.
+// serveEndless makes p serve such a file, and passes its READs to read, which may answer them.
 func (p *fakeServer) serveEndless(read func(s *fakeSession, q wire.Request) ([]byte, bool)) {
 	p.tree = newEndlessTree(endless.Size)
 	p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -38,8 +38,8 @@ func (p *fakeServer) serveEndless(read func(s *fakeSession, q wire.Request) ([]b
 	}
 }
 
-// A server that sends some data and then breaks the protocol gets a second chance, but not a
-// third, however much data it sends in between: with each new connection the client logs in.
+// If a server sends some data and then breaks the protocol, the client tries a second time, but not
+// a third time, no matter how much data arrives in between: each new connection costs a login.
 func TestGivesUpOnViolations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -55,7 +55,7 @@ func TestGivesUpOnViolations(t *testing.T) {
 			if first {
 				return b, true
 			}
-			time.Sleep(time.Microsecond) // the first has been written when this one arrives
+			time.Sleep(time.Microsecond) // the client has written the first answer when this one arrives
 			return append(b, b...), true
 		})
 		c := p.client(t, Config{})
@@ -84,10 +84,10 @@ func TestBacksOff(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		sessions int           // on one connection; 0 means the maximum, on several connections
-		reads    int           // answered in a session
-		most     int           // most connections
-		until    time.Duration // how long the file is fetched
-		gives    bool          // the client gives up
+		reads    int           // number of READs that are answered in each session
+		most     int           // largest number of connections that the client may open
+		until    time.Duration // time after which the fetch is canceled
+		gives    bool          // the client must give up
 	}{
 		{"hardly anything", 1, 1, maxLosses + 2, time.Hour, true},
 		{"some", 1, 8, 45, 3 * time.Minute, false},
@@ -131,7 +131,7 @@ func TestBacksOff(t *testing.T) {
 	}
 }
 
-// A client that has given up tries again if there is something to do later.
+// A client that has given up tries again for a later call.
 func TestGivesUpForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -163,8 +163,8 @@ func TestGivesUpForAWhile(t *testing.T) {
 	})
 }
 
-// Rare losses cost no more than before: the first is repaired at once, and one of long ago does
-// not count.
+// Rare losses cause no waits: the client reconnects at once after the first loss, and a loss of
+// long ago does not count.
 func TestRareLosses(t *testing.T) {
 	data := pattern(20_000, 2)
 	withFakeServer(t, Config{}, func(p *fakeServer) {

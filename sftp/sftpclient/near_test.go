@@ -9,12 +9,12 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A slowServer behaves like one that is limited to a share of a core: in each slowPeriod it works
-// for slowShare, and needs slowMB for a mebibyte.
+// A slowServer behaves like a server that is limited to a share of a core. In each slowPeriod it
+// works for the time slowShare, and it needs the time slowMB for each mebibyte.
 type slowServer struct {
 	mu     sync.Mutex
-	begin  time.Time     // mu
-	worked time.Duration // mu: working time without the pauses
+	begin  time.Time     // guarded by mu
+	worked time.Duration // working time without the pauses; guarded by mu
 }
 
 const (
@@ -69,8 +69,8 @@ func TestSlowNearServer(t *testing.T) {
 	})
 }
 
-// Reads have the common lower limit of bytes in flight, also during uploads. After the last read
-// has ended, uploads to a near server use the smaller limit again.
+// While a file is read, the usual lower limit of bytes in flight applies, even to simultaneous
+// uploads. After the last read has ended, uploads to a near server use the smaller limit again.
 func TestFloorOfReads(t *testing.T) {
 	withFakeServer(t, Config{RoundTrip: 200 * time.Microsecond}, func(p *fakeServer) {
 		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {

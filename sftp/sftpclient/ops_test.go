@@ -20,7 +20,7 @@ type clientContext = context.Context
 var errEndOfList = io.EOF
 
 func TestOperations(t *testing.T) {
-	var owner [2]uint32 // last owner set; the store has none
+	var owner [2]uint32 // the owner that was set last; the store itself has no owners
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = time.Millisecond
 		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -251,7 +251,7 @@ func TestCallsSurviveASession(t *testing.T) {
 	})
 }
 
-// The ten thousandth file costs as much as the first: round trips overlap.
+// Many small files cost no more than their share of round trips, because round trips overlap.
 func TestManySmallFiles(t *testing.T) {
 	const files, size, atOnce = 2000, 4 << 10, 128
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = 10 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -285,7 +285,8 @@ func TestManySmallFiles(t *testing.T) {
 		}
 		put := each(func(i int) error { return uploadAll(t.Context(), c, fmt.Sprint("f", i), data) })
 		got := each(func(i int) error { return fetchAndCompare(t.Context(), c, fmt.Sprint("f", i), data) })
-		// 16 files for each of the 128, of 4 round trips and 2.
+		// Each of the 128 goroutines moves about 16 files: in 4 round trips each to put, and 2 to
+		// get.
 		if put > 16*4+20 || got > 16*2+20 {
 			t.Errorf("%d files took %.0f round trips to put and %.0f to get", files, put, got)
 		}

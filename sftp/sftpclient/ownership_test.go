@@ -18,8 +18,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A rival is one of several uploads of the same file at the same time, as if by independent
-// processes.
+// A rival is one of several simultaneous uploads of the same file, as if by independent processes.
 type rival struct {
 	k    *resumableUpload
 	at   int64
@@ -27,7 +26,7 @@ type rival struct {
 	err  error
 }
 
-// step performs the next step of an upload: it begins, writes piece by piece, and ends. It
+// step performs the next step of an upload: to begin, to write the next piece, or to finish. It
 // reports whether the upload is done.
 func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done bool) {
 	switch size := int64(len(r.data)); {
@@ -48,7 +47,7 @@ func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done 
 		}
 		r.k.pending.Wait()
 	default:
-		r.k.exclusiveFrom = r.k.exclusiveFrom.AddDate(-1, 0, 0) // the other upload may be as slow as it likes
+		r.k.exclusiveFrom = r.k.exclusiveFrom.AddDate(-1, 0, 0) // do not wait for the other upload, which may be slow
 		r.err = r.k.Commit()
 		_ = r.k.Close()
 		return true
@@ -57,7 +56,7 @@ func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done 
 }
 
 // contend interleaves two uploads of the same file to the same name, from one source or from two.
-// A file that one of them reports as published must be there, and complete.
+// If one of them reports that it published the file, the file must exist and be complete.
 func contend(t *testing.T, client func() *Client, read func() ([]byte, error), sources [2]string, seed uint64) {
 	rnd := rand.New(rand.NewPCG(2, seed))
 	again := fmt.Sprintf("seed %d of %q", seed, sources)
@@ -102,15 +101,15 @@ func contend(t *testing.T, client func() *Client, read func() ([]byte, error), s
 	}
 }
 
-// fight makes another upload from the same source take over an upload with pending writes, at a
-// moment that depends on the seed; the first one notices at another such moment. The upload that
-// took over must win, with all bytes. fight returns how much of the file that upload resumed.
+// fight has an upload take over the file of another upload from the same source, which has pending
+// writes. The moment of the takeover, and the moment at which the old upload notices it, depend on
+// the seed. The new upload must publish the complete file. fight returns how many bytes it resumed.
 func fight(t *testing.T, client func() *Client, read func() ([]byte, error), seed uint64) (resumed int64) {
 	const every = 200_000
 	data := pattern(3_000_000, 1)
 	size := int64(len(data))
 	rnd := rand.New(rand.NewPCG(3, seed))
-	part := rnd.Int64N(size / 2) // recorded before, if it is enough
+	part := rnd.Int64N(size / 2) // number of bytes written before; recorded if there are enough
 	takenAt, seenAt := part+rnd.Int64N(size-part), rnd.Int64N(size+size/2)
 	again := fmt.Sprintf("seed %d: taken over at byte %d and seen when the other is at %d", seed, takenAt, seenAt)
 	begin := func(c *Client) (*resumableUpload, error) {
@@ -132,7 +131,7 @@ func fight(t *testing.T, client func() *Client, read func() ([]byte, error), see
 	take, look, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	nextDone := make(chan error, 1)
 	go func() {
-		let := sync.OnceFunc(func() { // the old one ends while this one waits
+		let := sync.OnceFunc(func() { // the old upload ends while the new one waits
 			close(look)
 			<-ended
 		})
@@ -274,7 +273,7 @@ func TestOpenSSHServerContends(t *testing.T) {
 	}
 }
 
-// If its file is taken over while it writes, an upload notices and stops.
+// An upload whose file is taken over while it writes notices that, and stops.
 func TestNoticesTakeOver(t *testing.T) {
 	data := pattern(4<<20, 1)
 	withFakeServer(t, Config{RequestBytes: 32 << 10}, nil, func(t *testing.T, p *fakeServer, c *Client) {
@@ -362,8 +361,8 @@ func TestChecksOwnershipAgain(t *testing.T) {
 	})
 }
 
-// A record is written alternately to two offsets, so that a truncated one leaves the other
-// intact.
+// Records are written alternately to two offsets, so that a write that is cut off leaves the other
+// record intact.
 func TestRecordsAlternate(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		k := keeper(t, c, "f", 1<<20)
@@ -390,7 +389,8 @@ func TestRecordsAlternate(t *testing.T) {
 	})
 }
 
-// If another upload has replaced the record, or the file is not a record, it is left unchanged.
+// If another upload has replaced the record, or the file is not a record, the client does not
+// change the file.
 func TestLeavesForeignRecords(t *testing.T) {
 	const size = 1 << 20
 	data := pattern(size, 1)
@@ -433,8 +433,8 @@ func TestLeavesForeignRecords(t *testing.T) {
 	}
 }
 
-// A file that anybody may read cannot be our record, so it is left, even if the upload had a
-// record there before.
+// A file that other users may read cannot be the upload's record, so the client leaves it alone,
+// even if the upload had a record under this name before.
 func TestLeavesForeignRecordsOfAnyMode(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		k := keeper(t, c, "f", 1<<20)

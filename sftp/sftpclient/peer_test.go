@@ -22,8 +22,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A fakeServer is a server for tests of the client: it serves a store, handles the requests of a
-// session in order, and a test may change its behaviour.
+// A fakeServer is a server for tests of the client. It serves a store, and handles the requests of
+// a session in order. Tests may change its behaviour.
 type fakeServer struct {
 	tree  store.Tree
 	ext   wire.Extensions
@@ -41,17 +41,18 @@ type fakeServer struct {
 	// plain makes sessions return the same handles as OpenSSH.
 	plain bool
 
-	// late delays answers, to change their order.
+	// late, if set, returns the delay of the answer to a request. It can change the order of
+	// answers.
 	late func(q wire.Request) time.Duration
 
 	mu       sync.Mutex
-	open     []*fakeSession // mu
-	opened   int            // mu: total number of sessions
-	made     int            // mu: connections
-	first    *fakeCarrier   // mu: the first connection
-	refused  int            // mu
-	handles  int            // mu: open now
-	requests map[string]int // mu: by type or extension
+	open     []*fakeSession // guarded by mu
+	opened   int            // total number of sessions; guarded by mu
+	made     int            // number of connections made; guarded by mu
+	first    *fakeCarrier   // the first connection; guarded by mu
+	refused  int            // guarded by mu
+	handles  int            // number of open handles; guarded by mu
+	requests map[string]int // number of requests by type or extension; guarded by mu
 	wait     sync.WaitGroup
 }
 
@@ -82,8 +83,8 @@ type fakeCarrier struct {
 	up, down netRoad
 
 	mu   sync.Mutex
-	live []*fakeSession // mu
-	dead bool           // mu
+	live []*fakeSession // guarded by mu
+	dead bool           // guarded by mu
 }
 
 func (p *fakeServer) connect() *fakeCarrier {
@@ -254,17 +255,17 @@ type fakeSession struct {
 	p      *fakeServer
 	n      int // number of the session on this server, from 1
 	over   *fakeCarrier
-	here   *netStream // the client's end, and ours; nil over SSH
+	here   *netStream // the client's end of the stream, and the server's; nil over SSH
 	stream *netStream
 	to     io.Writer
 
-	ended   bool           // p.mu
+	ended   bool           // guarded by p.mu
 	handles map[string]any // store.Handle or store.Entries
 	last    int
 	send    sync.Mutex
 }
 
-// kill ends a session at once, whatever is in flight.
+// kill ends a session at once, and drops all bytes in flight.
 func (s *fakeSession) kill() {
 	s.here.in.end(true)
 	s.here.out.end(true)
@@ -353,7 +354,7 @@ func (s *fakeSession) write(b []byte) bool {
 
 func (s *fakeSession) keep(v any) string {
 	s.last++
-	// Other sessions have other handles, with other lengths.
+	// Each session has different handles, with different lengths.
 	h := fmt.Sprintf("%*d %d", 1+s.n%200, s.n, s.last)
 	if s.p.plain {
 		h = string(binary.BigEndian.AppendUint32(nil, uint32(s.last-1)))
@@ -377,14 +378,14 @@ func (s *fakeSession) close(h string) error {
 	return v.Close()
 }
 
-// pattern returns n bytes that differ from those at other offsets.
+// pattern returns n bytes that depend on the offset, so that data at a wrong offset is found.
 func pattern(n int, seed byte) []byte {
 	b := make([]byte, n)
 	row := make([]byte, 256)
 	for i := range row {
 		row[i] = byte(i) ^ seed*101
 	}
-	// It sets a row at a time, because the race detector looks at each byte that is set.
+	// Set a row at a time, because the race detector checks each assignment of a byte.
 	for at := 0; at < n; at += len(row) {
 		key := bytes.Repeat([]byte{byte(at>>8)*31 ^ byte(at>>16)*7}, len(row))
 		subtle.XORBytes(b[at:], row[:min(len(row), n-at)], key)
@@ -407,7 +408,7 @@ func (p *fakeServer) put(t testing.TB, name string, data []byte) {
 	}
 }
 
-// treeOf returns a store with data as file f, for several servers.
+// treeOf returns a store in which the file f contains data. Several servers may share it.
 func treeOf(t testing.TB, data []byte) store.Tree {
 	t.Helper()
 	p := newFakeServer()
@@ -429,7 +430,7 @@ func (p *fakeServer) get(t testing.TB, name string) []byte {
 		t.Errorf("at the peer: %v", err)
 		return nil
 	}
-	// It reads everything at once, because the race detector follows each byte of each copy.
+	// Read everything at once, because the race detector checks each byte of each copy.
 	b := make([]byte, fi.Size()+1)
 	n, err := f.ReadAt(b, 0)
 	if n != len(b)-1 || err != io.EOF {

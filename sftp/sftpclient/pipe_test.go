@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// A netLink is a path to a server: each byte arrives latency later, and no faster than rate. In a
-// bubble its time is virtual.
+// A netLink describes a path to a server. Each byte arrives after the time latency, and bytes
+// arrive no faster than rate. In a synctest bubble, the time is virtual.
 type netLink struct {
 	latency time.Duration // one way
 	rate    int64         // bytes a second; 0 means no limit
@@ -21,15 +21,15 @@ type netLink struct {
 
 func (k netLink) roundTrip() time.Duration { return 2 * k.latency }
 
-// A netRoad is what the streams of one connection share in one direction.
+// A netRoad is the capacity that all streams of one connection share, in one direction.
 type netRoad struct {
 	rate int64 // bytes a second
 
 	mu   sync.Mutex
-	free time.Time // mu: when everything so far has been sent
+	free time.Time // time at which all bytes so far have left; guarded by mu
 }
 
-// send returns when n bytes that are sent now have left.
+// send sends n bytes, and returns the time at which they have left.
 func (r *netRoad) send(n int) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,14 +47,14 @@ type netPipe struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	queue   []netParcel // mu: sorted by arrival time
-	spare   [][]byte    // mu: memory of parcels that were read, because new memory costs the race detector more
-	leaves  time.Time   // mu: when the last parcel has left
-	unread  int         // mu: bytes that count against the window
-	total   int64       // mu: bytes written
-	cutAt   int64       // mu: number of bytes after which nothing arrives; 0 means never
-	closed  bool        // mu: no more is written
-	broken  bool        // mu: and nothing is read either
+	queue   []netParcel // sorted by arrival time; guarded by mu
+	spare   [][]byte    // buffers to reuse, because new memory is slow with the race detector; guarded by mu
+	leaves  time.Time   // time at which the last parcel has left; guarded by mu
+	unread  int         // number of bytes that count against the window; guarded by mu
+	total   int64       // number of bytes written so far; guarded by mu
+	cutAt   int64       // number of bytes after which nothing arrives; 0 means never; guarded by mu
+	closed  bool        // no more bytes can be written; guarded by mu
+	broken  bool        // no more bytes can be read either; guarded by mu
 }
 
 type netParcel struct {
@@ -154,7 +154,8 @@ func (p *netPipe) Read(b []byte) (int, error) {
 	}
 }
 
-// credit lets the sender send n more bytes, once it has been notified. The caller holds mu.
+// credit lets the sender send n more bytes, after the time that the notification takes. The caller
+// holds mu.
 func (p *netPipe) credit(n int) {
 	if p.link.latency == 0 {
 		p.unread -= n
@@ -169,7 +170,8 @@ func (p *netPipe) credit(n int) {
 	})
 }
 
-// end ends the pipe for the writer, and with now also for the reader, whatever is in flight.
+// end closes the pipe for the writer. With now, it closes the pipe for the reader too, and drops
+// all bytes in flight.
 func (p *netPipe) end(now bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,8 +193,8 @@ func newNetStreams(k *netLink) (a, b *netStream) {
 func (s *netStream) Read(p []byte) (int, error)  { return s.in.Read(p) }
 func (s *netStream) Write(p []byte) (int, error) { return s.out.Write(p) }
 
-// Close ends the stream: the other end can read what is in flight, and this end reads nothing
-// more.
+// Close ends the stream. The other end can still read the bytes in flight, but this end can read
+// nothing more.
 func (s *netStream) Close() error {
 	s.out.end(false)
 	s.in.end(true)

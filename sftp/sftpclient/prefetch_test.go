@@ -14,7 +14,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A file that is prefetched with the handshake is the same as without prefetching.
+// A file that is prefetched with the handshake has the same content and attributes as without
+// prefetching.
 func TestPrefetch(t *testing.T) {
 	for i, size := range []int{0, 0, 1, 1, 5000, 5000, wire.SureData - 1, wire.SureData - 1, wire.SureData, wire.SureData, wire.SureData + 1, 300_000} {
 		first := []string{"read", "fetch"}[i%2]
@@ -55,8 +56,8 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// A file whose whole content came with the handshake is not read a second time, not even if the
-// reader goes through it in order.
+// If the whole content of a file arrived with the handshake, the client does not request it again,
+// not even for sequential reads.
 func TestPrefetchReadOnce(t *testing.T) {
 	data := pattern(5000, 3)
 	for name, write := range map[string]func(*File, io.Writer) (int64, error){
@@ -123,7 +124,7 @@ func TestPrefetchMissing(t *testing.T) {
 	}
 }
 
-// A later Open, or one of another file, returns the content at that time.
+// A later Open, or an Open of another file, returns the content that the file has then.
 func TestPrefetchExpires(t *testing.T) {
 	data, other := pattern(100, 1), pattern(200, 2)
 	withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data) }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -142,7 +143,7 @@ func TestPrefetchExpires(t *testing.T) {
 	})
 }
 
-// OpenSSH returns the guessed handle.
+// OpenSSH's server returns the handle that the client guesses.
 func TestOpenSSHServerPrefetch(t *testing.T) {
 	for _, size := range []int{0, 1000, wire.SureData, 1 << 20} {
 		_, dir := openSSHClient(t, Config{})
@@ -158,8 +159,8 @@ func TestOpenSSHServerPrefetch(t *testing.T) {
 	}
 }
 
-// If a server answers wrongly, the client tries again with a sequential handshake, and uses no
-// earlier answer.
+// If a server's answers are wrong, the client tries again with a sequential handshake, and does not
+// use the earlier answers.
 func TestPrefetchHostile(t *testing.T) {
 	data := pattern(1000, 1)
 	for name, wrong := range map[string]func(q wire.Request) []byte{

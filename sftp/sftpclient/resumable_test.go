@@ -28,7 +28,7 @@ func keeper(t *testing.T, c *Client, name string, size int64) *resumableUpload {
 	return u.(*resumableUpload)
 }
 
-// hiddenNames returns the names in a directory that its users do not see.
+// hiddenNames returns the names of temporary files and records, which users do not see.
 func (p *fakeServer) hiddenNames(t *testing.T) (names []string) {
 	list, err := p.tree.ReadDir(t.Context(), ".")
 	if err != nil {
@@ -42,8 +42,8 @@ func (p *fakeServer) hiddenNames(t *testing.T) (names []string) {
 	return names
 }
 
-// Whenever a client ends, the remainder of an upload is the start of what it sent, however late
-// earlier answers were.
+// No matter when a client stops, the bytes that a resumed upload keeps are the first bytes of the
+// data, even if answers arrived late and out of order.
 func TestResumableUploads(t *testing.T) {
 	data := pattern(5<<20, 1)
 	most := int64(0)
@@ -98,8 +98,8 @@ func TestResumableUploads(t *testing.T) {
 	}
 }
 
-// A closed upload keeps all data that the server has confirmed, if it arrived in order, and a
-// discarded one keeps nothing.
+// Close keeps all data that was written in order and that the server has confirmed. Discard keeps
+// nothing.
 func TestResumesUploads(t *testing.T) {
 	data := pattern(1<<20, 1)
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
@@ -202,8 +202,8 @@ func TestResumesUploads(t *testing.T) {
 	})
 }
 
-// Bytes after a gap cannot be resumed, and neither can a file that has lost bytes since its
-// record was written, as after a crash of the server.
+// Bytes after a gap cannot be resumed. Neither can a file that has lost bytes after its record was
+// written, for example because the server crashed.
 func TestResumedUploadsAreWhole(t *testing.T) {
 	data := pattern(900_000, 1)
 	size := int64(len(data))
@@ -251,7 +251,8 @@ func TestResumedUploadsAreWhole(t *testing.T) {
 	})
 }
 
-// A file with which another user replaced the temporary file is not written to.
+// If another user replaced the temporary file with another file, the client does not write to that
+// file.
 func TestResumableUploadsArePrivate(t *testing.T) {
 	data := pattern(500_000, 1)
 	plant := map[string]func(*testing.T, *Client, *fakeServer, string){
@@ -306,8 +307,8 @@ func TestResumableUploadsArePrivate(t *testing.T) {
 	}
 }
 
-// An upload can go through a link, and its temporary file is kept in the directory of the link's
-// target.
+// An upload through a symbolic link can be resumed. Its temporary file is in the directory of the
+// link's target.
 func TestResumableUploadThroughLink(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		p.put(t, "real", []byte("old"))
@@ -365,7 +366,7 @@ func TestOpensListed(t *testing.T) {
 		if n := p.count("STAT") - stats; n != 0 {
 			t.Errorf("%d STATs for a file of a listing", n)
 		}
-		// It may have grown since.
+		// The file may have grown since the listing.
 		data = append(data, data...)
 		p.put(t, "f", data)
 		read(st.openListed(t.Context(), "f", fi))

@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// If two mebibytes a round trip in one session are not enough, the data in flight grows until
-// there are enough sessions, first on one connection, then on others.
+// One session moves two mebibytes in a round trip. If the path has room for more, the client opens
+// more sessions, first on one connection, then on others.
 func TestFillsLongPaths(t *testing.T) {
 	const size = 192 << 20
 	run := func(t *testing.T, conns, sessions int, put bool) (took time.Duration, path measured, p *fakeServer) {
@@ -179,7 +179,7 @@ func TestKeepsToOneConnection(t *testing.T) {
 	}
 }
 
-// An endlessTree has one more file, of zeros, which accepts any data.
+// An endlessTree is a store with one more file: it consists of zeros, and accepts any data.
 type endlessTree struct {
 	store.Tree
 	size int64
@@ -273,7 +273,7 @@ func TestLosesSessions(t *testing.T) {
 			pipe.mu.Lock()
 			pipe.cutAt = pipe.total + after
 			pipe.mu.Unlock()
-			// The end of the pipe reaches only one side: the other one is ended here.
+			// When one direction of the stream ends, end the other direction too.
 			p.wait.Go(func() {
 				for ended := false; !ended; {
 					time.Sleep(time.Millisecond)
@@ -304,7 +304,7 @@ func TestLosesSessions(t *testing.T) {
 				}
 				_ = f.Close()
 			}
-			s.in.end(true) // if it has got that far
+			s.in.end(true) // in case fewer than `after` bytes were moved
 			s.out.end(true)
 			p.end(t, c)
 		})
@@ -323,8 +323,8 @@ func TestLosesSessions(t *testing.T) {
 	}
 }
 
-// The client keeps the data of File.Write until the server has confirmed it, so nothing is
-// missing if sessions are lost meanwhile.
+// The client keeps the data of File.Write until the server has confirmed it. So no data is missing
+// if sessions are lost before that.
 func TestLosesSessionsWhileWriting(t *testing.T) {
 	data := pattern(600_000, 9)
 	for _, piece := range []int{5000, 100_000} {
@@ -388,7 +388,7 @@ func TestLosesOneOfManySessions(t *testing.T) {
 	}
 }
 
-// Without a session and a connection, calls return an error and do not wait.
+// If there is neither a session nor a connection, calls return an error at once.
 func TestLosesConnection(t *testing.T) {
 	for _, conns := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {

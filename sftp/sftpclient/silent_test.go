@@ -13,9 +13,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The client gives up on a server that does not answer requests that move data, or nothing at all
-// from then on, after as many sessions as a file is opened in. It then ends in bounded time,
-// including all cleanup: up to two calls, each of which may take as long as a handshake.
+// At some moment, a server stops answering requests that move data, or all requests. The client
+// gives up after it has tried as many sessions as a file is opened in. It then closes in bounded
+// time, including all cleanup: up to two calls, each of which may take as long as a handshake.
 func TestSilentServers(t *testing.T) {
 	const most = 3*defaultStall + 2*DefaultTimeout
 	fetch := func(ctx context.Context, c *Client) error {
@@ -43,7 +43,7 @@ func TestSilentServers(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		to   wire.Type
-		all  bool // does not answer anything from then on
+		all  bool // the server then answers no request at all
 		run  func(context.Context, *Client) error
 	}{
 		{"READ", wire.TypeRead, false, fetch},

@@ -25,8 +25,8 @@ func (d nearlyFullTree) Space(context.Context, string) (store.Space, error) {
 	return d.space, nil
 }
 
-// OpenSSH's server only reports a failure if its disk is full. The client asks it for its free
-// space, and reports that the disk is full.
+// If its disk is full, OpenSSH's server reports only a failure, without the reason. The client asks
+// for the free space, and reports that the disk is full.
 func TestServerDiskFull(t *testing.T) {
 	data := pattern(1<<20, 1)
 	upload := func(resume string, sync bool) func(context.Context, *Client) error {
@@ -123,8 +123,8 @@ func TestServerDiskFull(t *testing.T) {
 	}
 }
 
-// The answer that the disk is full is kept for a while, so files that fail together report the
-// same, even if earlier ones have made room. Other refusals do not change.
+// The client remembers for a while that the disk is full. So files that fail together fail with the
+// same error, even if removing the first ones has made room. Other refusals stay the same.
 func TestServerDiskFullTogether(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -165,14 +165,14 @@ func TestServerDiskFullTogether(t *testing.T) {
 	})
 }
 
-// A large upload is refused before a byte is sent if the disk cannot hold it, and only then: not
-// because of space that is reserved for the administrator, and not by a file system that does not
-// know its size.
+// A large upload is refused before a byte is sent if, and only if, the disk cannot hold it. Space
+// that is reserved for the administrator counts as free, and a file system that does not know its
+// size refuses nothing.
 func TestAsksForRoom(t *testing.T) {
 	const size = 200 << 20
 	for name, c := range map[string]struct {
 		space store.Space
-		says  string // "" if the upload begins
+		says  string // the error; "" if the upload begins
 	}{
 		"too small":             {store.Space{Total: 1 << 30, Free: 100 << 20, Available: 100 << 20, BlockSize: 4096}, "104.9 MB free on its disk, and the file has 209.7 MB"},
 		"for the administrator": {store.Space{Total: 1 << 30, Free: size, BlockSize: 4096}, ""},

@@ -29,7 +29,7 @@ type sshHost struct {
 	leaves   bool // ends the connection after the login
 
 	mu    sync.Mutex
-	conns []net.Conn // mu
+	conns []net.Conn // guarded by mu
 	wait  sync.WaitGroup
 }
 
@@ -169,7 +169,8 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// If a server ends the connection after the login, the client does not wait for it, in any step.
+// If the server closes the connection after the login, the client does not wait for answers in any
+// step.
 func TestDialLeft(t *testing.T) {
 	h := newSSHHost(t, newFakeServer())
 	h.leaves = true
@@ -252,7 +253,8 @@ func (streamConn) SetDeadline(time.Time) error      { return nil }
 func (streamConn) SetReadDeadline(time.Time) error  { return nil }
 func (streamConn) SetWriteDeadline(time.Time) error { return nil }
 
-// SSH adds no round trips, and further sessions overcome a channel's window.
+// SSH adds no round trips, and further sessions raise the throughput beyond that of one channel's
+// window.
 func TestOverSSH(t *testing.T) {
 	withSSHHost(t, nil, func(t *testing.T, h *sshHost, s *ssh.Client) {
 		p := h.p
@@ -268,7 +270,7 @@ func TestOverSSH(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		// One session would take 20.
+		// One session would take 20 round trips.
 		if took > 15 || c.measure().Sessions < 4 {
 			t.Errorf("40 MiB took %.1f round trips on %d sessions", took, c.measure().Sessions)
 		}

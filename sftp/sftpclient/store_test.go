@@ -45,8 +45,8 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return openTree(t, nil, Config{}) })
 }
 
-// Without OpenSSH's extensions a store is slower, and replaces files in two steps, but is
-// otherwise the same.
+// Without OpenSSH's extensions a store is slower and replaces files in two steps, but otherwise
+// behaves in the same way.
 func TestStoreWithoutExtensions(t *testing.T) {
 	storetest.RunUploads(t, func(t *testing.T) store.Store {
 		return openTree(t, func(p *fakeServer) { p.ext = 0 }, Config{NoReadAhead: true, NoWriteBehind: true})
@@ -118,7 +118,7 @@ func TestListsLargeDirectories(t *testing.T) {
 		}
 
 		// A directory that is only partly listed is not read to its end.
-		time.Sleep(10 * tripTime) // requests after the end are answered too
+		time.Sleep(10 * tripTime) // the client has also sent requests beyond the end; wait for their answers
 		before := p.count("READDIR")
 		d, err := c.OpenDir(t.Context(), "crowd")
 		if err != nil {
@@ -262,7 +262,7 @@ func TestRemoveAllWithoutEnd(t *testing.T) {
 	})
 }
 
-// A staying tree never loses anything, although removals succeed.
+// A staying tree reports that removals succeed, but removes nothing.
 type staying struct{ store.Tree }
 
 func (staying) Remove(context.Context, string) error { return nil }
@@ -319,7 +319,7 @@ func TestUploads(t *testing.T) {
 			t.Errorf("behind the link there is %q", got)
 		}
 
-		// If its context ends, an upload is discarded.
+		// An upload is discarded if its context ends.
 		short, cancel := withCancel(t)
 		u, err = st.Create(short, "g", store.Create{})
 		if err != nil {

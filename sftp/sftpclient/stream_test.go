@@ -20,13 +20,14 @@ func (p *fakeServer) connectStream(context.Context) (io.ReadWriteCloser, error) 
 	return p.connect().openOne(3)
 }
 
-// A further session is a stream of its own. If one cannot be made, or no server answers on it,
-// fewer are used. The client does not try again repeatedly, because each attempt costs a login.
+// Each further session needs its own stream. If a stream cannot be opened, or no server answers on
+// it, the client uses fewer sessions. It does not try again repeatedly, because each attempt costs
+// a login.
 func TestStreams(t *testing.T) {
 	const size, known = 96 << 20, 100 * time.Millisecond
 	for _, test := range []struct {
 		name     string
-		trip     time.Duration // known in advance
+		trip     time.Duration // round trip in Config.RoundTrip
 		near     bool
 		further  func(p *fakeServer, n int64) (io.ReadWriteCloser, error)
 		sessions int
@@ -84,8 +85,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A lost stream is replaced by another one, over which a copy continues; without ConnectStream it
-// fails.
+// If a stream is lost, another stream replaces it, and a copy continues over that. Without
+// ConnectStream the copy fails.
 func TestStreamLost(t *testing.T) {
 	for _, replaced := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -126,9 +127,8 @@ func TestStreamLost(t *testing.T) {
 	}
 }
 
-// If a stream is lost, so is the data that was granted to a file and not read yet. Another stream
-// may exist before the source has returned the requested data: then the copy continues on that
-// one.
+// A stream may be lost while the source of an upload is still reading the data for it. Another
+// stream may exist before the source returns this data. Then the copy continues on that stream.
 func TestStreamLostUnderASlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -179,8 +179,8 @@ func (s *slowSource) ReadAt(p []byte, off int64) (int, error) {
 	return s.r.ReadAt(p, off)
 }
 
-// A session that has failed may not have ended yet, because its writer is still at work. A
-// request about a file that is open there moves to the next session.
+// A session that has failed may not have ended yet, because its goroutine is still writing. A
+// request about a file that is open in this session moves to the next session.
 func TestStreamFailsBeforeItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -231,8 +231,8 @@ func (s *slowWriter) Write(p []byte) (int, error) {
 	return s.ReadWriteCloser.Write(p)
 }
 
-// The error quotes text that a shell prints before the protocol begins, instead of the length of
-// a packet, even if there is nothing else.
+// If a shell prints text before the protocol begins, the error quotes this text, even if nothing
+// follows it. It does not report the text as the length of a packet.
 func TestTextBeforeTheProtocol(t *testing.T) {
 	for text, want := range map[string]string{
 		"This account is closed.\n":              `"This account is closed."`,
@@ -258,8 +258,8 @@ func TestTextBeforeTheProtocol(t *testing.T) {
 	}
 }
 
-// Without a deadline of the context, a first session has Config.Timeout to answer; with one, it
-// has until the deadline. In both cases the stream is closed.
+// If the context has no deadline, the server must answer in the first session within
+// Config.Timeout; otherwise it must answer until the deadline. In both cases the stream is closed.
 func TestStreamTimeout(t *testing.T) {
 	for _, limit := range []time.Duration{0, 5 * time.Second, 5 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -283,9 +283,8 @@ func TestStreamTimeout(t *testing.T) {
 	}
 }
 
-// However long a login may take, a server that has answered once has only the usual time for the
-// rest of the handshake: it may hang while opening a fifo, which was requested with the
-// handshake.
+// A login may take long. But once the server has answered, it has only the usual time for the rest
+// of the handshake: it may hang because the handshake has asked it to open a FIFO.
 func TestStreamHangsBehindTheLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -304,8 +303,8 @@ func TestStreamHangsBehindTheLogin(t *testing.T) {
 	})
 }
 
-// The client also waits for a slow request over a stream, where it cannot ask the server whether
-// it is alive, but not for ever.
+// Over a stream, the client cannot ask the server whether it is alive. It still waits for a slow
+// request, but not forever.
 func TestStreamLongRequest(t *testing.T) {
 	for _, takes := range []time.Duration{10 * time.Minute, 0} {
 		synctest.Test(t, func(t *testing.T) {

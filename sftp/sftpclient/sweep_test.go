@@ -60,7 +60,7 @@ func TestSweeps(t *testing.T) {
 	})
 }
 
-// fakeRuns are runs, some of which have ended.
+// fakeRuns implements Runs; the runs in ended have ended.
 type fakeRuns struct {
 	id    string
 	ended []string
@@ -71,8 +71,8 @@ func (r *fakeRuns) ID() string           { return r.id }
 func (r *fakeRuns) Ended(id string) bool { return slices.Contains(r.ended, id) }
 func (r *fakeRuns) NoteLeftover()        { r.left = true }
 
-// Sweep removes the leftovers of a run that has ended at once, whatever their permissions are,
-// but nothing of other runs, and nothing that can be resumed.
+// Sweep removes the temporary files of a run that has ended at once, whatever their permissions
+// are. It removes no files of other runs, and no files that can be resumed.
 func TestSweepsOfRuns(t *testing.T) {
 	mine, dead, other := strings.Repeat("A", 13), strings.Repeat("B", 13), strings.Repeat("C", 13)
 	runs := &fakeRuns{id: mine, ended: []string{dead}}

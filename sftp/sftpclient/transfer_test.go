@@ -19,7 +19,8 @@ import (
 
 const createNew = os.O_RDWR | os.O_CREATE | os.O_EXCL
 
-// fileSizes are around the sizes of 32 KiB requests, windows and sessions.
+// fileSizes are sizes around those of 32 KiB requests, of windows, and of the data that needs
+// several sessions.
 var fileSizes = []int{0, 1, 32<<10 - 1, 32 << 10, 32<<10 + 1, 255 << 10, 1 << 20, 2<<20 + 7, 9<<20 + 1}
 
 func uploadAll(ctx context.Context, c *Client, name string, data []byte) error {
@@ -112,7 +113,8 @@ func TestMovesFiles(t *testing.T) {
 	}
 }
 
-// If a file is replaced while it is read, it is read to its end, and not mixed with the new one.
+// If a file is replaced while it is read, the client reads the old file to its end, and does not
+// mix it with the new one.
 func TestDoesNotMixFiles(t *testing.T) {
 	const size = 40 << 20
 	data := pattern(size, 5)
@@ -123,7 +125,7 @@ func TestDoesNotMixFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		time.Sleep(2 * time.Second) // so that its time differs
+		time.Sleep(2 * time.Second) // so that the new file's time differs
 		p.put(t, "f", pattern(size, 77))
 		var b growingFile
 		if n, err := f.FetchTo(t.Context(), &b, 0); n != size || err != nil || !bytes.Equal(b.b, data) {
@@ -132,8 +134,8 @@ func TestDoesNotMixFiles(t *testing.T) {
 	})
 }
 
-// If a file is replaced by a shorter one while it is written, it is not opened again, so no data
-// is written into the new one.
+// If a file is replaced by a shorter one while it is written, the client does not open the name
+// again, so it writes no data into the new file.
 func TestDoesNotWriteToAnotherFile(t *testing.T) {
 	const size = 40 << 20
 	data, other := pattern(size, 5), pattern(1000, 77)
@@ -162,7 +164,7 @@ func TestDoesNotWriteToAnotherFile(t *testing.T) {
 	})
 }
 
-// A slowEnds is a slow local file that ends a context in its fourth call.
+// A slowEnds is a slow local file. The fourth call of WriteAt or ReadAt ends a context.
 type slowEnds struct {
 	growingFile
 	calls int
@@ -186,8 +188,8 @@ func (s *slowEnds) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, s.b[off:]), nil
 }
 
-// The end of a context is noticed at once, even if the server is faster than this side, so that
-// there is always something to do.
+// A transfer ends at once when its context ends, even if the server is faster than this side, so
+// that there is always data to write.
 func TestContextEndsInBusyTransfer(t *testing.T) {
 	const size = 8 << 20
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
@@ -381,7 +383,7 @@ func TestWithoutOverlap(t *testing.T) {
 	for _, n := range []int{1, 2, 10} {
 		var mu sync.Mutex
 		out, most := 0, 0
-		peak := func() (was int) { // since the last call
+		peak := func() (was int) { // returns the largest number since the last call
 			mu.Lock()
 			defer mu.Unlock()
 			was, most = most, 0
@@ -416,7 +418,7 @@ func TestWithoutOverlap(t *testing.T) {
 			if most := peak(); most > n || n > 1 && most < n {
 				t.Errorf("%d requests at once, want %d", most, n)
 			}
-			// Many small files together are limited too, although they have fewer bytes.
+			// The limit applies to many small files together too, although they have fewer bytes.
 			var files sync.WaitGroup
 			for i := range 20 {
 				files.Go(func() {
@@ -437,8 +439,8 @@ func TestWithoutOverlap(t *testing.T) {
 	}
 }
 
-// Files can be copied within a client, although so little may be in flight that the data waiting
-// for the copier uses all of it: writes that wait for data, or data that waits to be written.
+// A client can copy between two of its own files, even if so few bytes may be in flight that either
+// side could use them all: writes that wait for data, or data that waits to be written.
 func TestCopyWithinClient(t *testing.T) {
 	const size = 8 << 20
 	for what, move := range map[string]func(ctx context.Context, from, to *File) (int64, error){
