@@ -1,5 +1,5 @@
-// Package passwords checks the names and passwords in HTTP requests (RFC 7617). Each request
-// contains them, so the package remembers which were right. It also limits guessing.
+// Package passwords checks the names and passwords in HTTP requests (RFC 7617). Each request contains
+// them, so the package remembers which were right. It also limits how fast passwords can be guessed.
 package passwords
 
 import (
@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// VerifiedFor is how long a right password is remembered and not hashed again. Browsers send
-	// it with each request, and hashing it takes some 20 ms and 19 MiB.
+	// VerifiedFor is how long a right password is remembered, so that it need not be hashed again.
+	// Browsers send it with each request, and hashing it takes some 20 ms and 19 MiB.
 	VerifiedFor = 5 * time.Minute
 
 	// MaxVerified is how many passwords are remembered at a time.
 	MaxVerified = 4096
 
-	// MaxChecks and MaxChecksPerSource are how many requests may wait for a password check. One
-	// client has several connections, whose requests all arrive at once. Package users limits how
-	// many are checked at a time.
+	// MaxChecks and MaxChecksPerSource limit the number of requests that wait for a password check,
+	// in all and of one source. One client has several connections, whose requests may all arrive at
+	// once. Package users limits how many passwords are checked at a time.
 	MaxChecks, MaxChecksPerSource = 256, 64
 )
 
@@ -39,9 +39,10 @@ const (
 // password without being counted.
 type Checker struct {
 	Users  *users.Directory
-	Exempt []netip.Prefix // not refused for wrong passwords
+	Exempt []netip.Prefix // networks that are not refused for wrong passwords
 
-	// Checked, if set, is called for each password that was checked and not remembered.
+	// Checked, if set, is called with the result of each check. It is not called for a password that
+	// is remembered.
 	Checked func(name string, from netip.Addr, err error)
 
 	once  sync.Once
@@ -52,13 +53,13 @@ type Checker struct {
 	known map[[sha256.Size]byte]*verdict // guarded by mu
 }
 
-// A verdict is the result of a password check.
+// A verdict is the result of a password check, which may still be pending.
 type verdict struct {
-	done  chan struct{} // closed when the check is over; the fields below can then be read
+	done  chan struct{} // closed when the check is over; only then err and login may be read
 	err   error
 	name  string
 	login *users.Login // nil if err is not nil
-	until time.Time    // when it is forgotten
+	until time.Time    // when the verdict is forgotten; zero while it is pending
 }
 
 func (l *Checker) init() {
@@ -67,7 +68,7 @@ func (l *Checker) init() {
 	l.known = map[[sha256.Size]byte]*verdict{}
 }
 
-// An attempt is a name and a password sent from an address.
+// An attempt is a request's name and password, the time when it arrived, and its sender's address.
 type attempt struct {
 	at       time.Time
 	from     netip.Addr
@@ -75,19 +76,20 @@ type attempt struct {
 	password string
 }
 
-// Check returns the login for a name and password that a client at an address sent at a given
-// time. Its error is a *penalty.Refusal, a *users.Refusal, users.ErrBusy, or the cause of ctx.
+// Check checks a name and a password that a client at the address from sent at the time at. It
+// returns the login if they are right. Its error is a *penalty.Refusal, a *users.Refusal,
+// users.ErrBusy, or the cause of ctx.
 //
-// A source that has guessed too often gets no answer for a while, not even for a remembered
-// password. Otherwise it could continue to guess that password.
+// A source that has sent too many wrong passwords is refused for a while, even if the password is
+// remembered as right. Otherwise the source could continue to guess that password.
 func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name, password string) (*users.Login, error) {
 	l.once.Do(l.init)
 	visit, err := l.guard.Admit(at, from)
 	if err != nil {
 		return nil, err
 	}
-	// Only a wrong password costs anything. A visit that ends without success would also cost
-	// something, so every visit is counted as a success.
+	// Only a wrong password should cost the source anything. A visit that ends without success also
+	// has a cost, so every visit is recorded as a success.
 	defer func() {
 		visit.Succeed()
 		visit.End(time.Now())
@@ -116,7 +118,8 @@ func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name
 		if _, wrong := errors.AsType[*users.Refusal](v.err); wrong || errors.Is(v.err, users.ErrBusy) {
 			return nil, v.err
 		}
-		// The request that started the check ended before the check did. Try again.
+		// The check failed for a reason that only concerns the request that started it: for example,
+		// that request was cancelled. Try again.
 	}
 }
 
@@ -134,8 +137,8 @@ func (l *Checker) hash(from netip.Addr, name, password string) (sum [sha256.Size
 	return sum
 }
 
-// claim returns the verdict on a password, which may be pending. For a new password, it returns a
-// new verdict and true, and the caller has to check the password.
+// claim returns the verdict on a password, which may be pending. If there is no verdict, or it is too
+// old, claim returns a new one and true, and the caller has to check the password.
 func (l *Checker) claim(key [sha256.Size]byte, name string) (v *verdict, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +154,9 @@ func (l *Checker) claim(key [sha256.Size]byte, name string) (v *verdict, mine bo
 	return v, true
 }
 
-// makeRoom forgets verdicts that are too old. If no verdict is, it forgets any verdict whose check
-// is over; that user only has to wait for one more check. The caller holds mu.
+// makeRoom forgets the verdicts that are too old. If that is not enough, it forgets any one verdict
+// whose check is over; the only effect is that this password is checked once more. The caller holds
+// mu.
 func (l *Checker) makeRoom(now time.Time) {
 	for key, v := range l.known {
 		if !v.until.IsZero() && now.After(v.until) {
@@ -170,7 +174,7 @@ func (l *Checker) makeRoom(now time.Time) {
 	}
 }
 
-// forget forgets a verdict, unless it has been replaced.
+// forget forgets the verdict v on a password, unless another verdict has replaced it.
 func (l *Checker) forget(key [sha256.Size]byte, v *verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,8 +201,9 @@ func (l *Checker) verify(ctx context.Context, visit *penalty.Visit, key [sha256.
 	return login, err
 }
 
-// checkPassword checks a password when it is the turn of the visitor's source. If the password is
-// wrong, that is counted before the next password of the source is checked.
+// checkPassword waits until another password of the visitor's source may be checked, and then checks
+// this one. If it is wrong, that is counted before the next waiting password of the source is
+// checked.
 func (l *Checker) checkPassword(ctx context.Context, visit *penalty.Visit, a attempt) (*users.Login, error) {
 	end, err := visit.BeginGuess(ctx, time.Now)
 	if err != nil {
@@ -212,8 +217,8 @@ func (l *Checker) checkPassword(ctx context.Context, visit *penalty.Visit, a att
 	return login, err
 }
 
-// holds reports whether a verdict is still valid. If a change of the users made it invalid, the
-// password has to be checked again.
+// holds reports whether a verdict of success is still valid. It is not if the user was removed or
+// changed since; the password then has to be checked again.
 func (v *verdict) holds(d *users.Directory) bool {
 	u, ok := d.User(v.name)
 	return ok && u.Limit == v.login.User.Limit && d.Recheck(v.login) == nil

@@ -1,7 +1,7 @@
-// Package penalty blocks sources that guess passwords or hold connections open without using
-// them, at the cost of a table lookup.
+// Package penalty blocks sources that guess passwords, or that open connections without logging in.
+// Refusing such a source costs the server only a table lookup.
 //
-// A server calls it at these moments of a connection's life:
+// A server uses it for each connection as follows:
 //
 //	v, err := guard.Admit(time.Now(), from) // before the first byte is read; or Enter, which waits
 //	if err != nil {
@@ -17,15 +17,18 @@
 //	v.Succeed() // logged in
 //
 // The model is OpenSSH's PerSourcePenalties, see sshd_config(5): an offence costs some seconds, the
-// debt shrinks as time passes, and a source that owes [Threshold] or more is refused until it owes
-// nothing. Three rules are added. Debts for wrong passwords are kept separately: a source that owes
-// for them may connect, and log in with a key, but its passwords are not checked. Each time that a
-// source is refused, the cost of its next offence doubles, up to a limit, and only time without an
-// offence lowers it again. And networks owe a part of what their addresses owe, because an attacker
-// seldom has only one address.
+// debt shrinks as time passes, and a source whose debt has reached [Threshold] is refused until it
+// owes nothing. This package adds three rules:
 //
-// A success does not reduce a debt. Otherwise, attackers with one account of their own could guess
-// the passwords of all other accounts forever, with a login to their own in between.
+//   - Debts for wrong passwords are kept separately. A source that is refused because of them may
+//     still connect, and log in with a key, but its passwords are not checked.
+//   - Each time that a debt reaches the threshold, the cost of further offences doubles, up to a
+//     limit. Only time without debt lowers it again.
+//   - An offence also costs the networks around the source, though less, because an attacker seldom
+//     has only one address.
+//
+// A successful login does not reduce a debt. Otherwise, attackers with an account of their own could
+// guess the passwords of other accounts forever, if they logged in to their own in between.
 //
 // The caller passes the time, so that tests do not have to wait.
 package penalty
@@ -46,29 +49,29 @@ const (
 	DefaultMaxHandshakes          = 100 // the final limit of MaxStartups in sshd_config(5)
 	DefaultMaxHandshakesPerSource = 10
 
-	// handshakesPerNetwork is how many times the handshakes of one source the network around it may
-	// have, so that one network cannot use all handshakes.
+	// handshakesPerNetwork times MaxHandshakesPerSource is the limit for each network around a
+	// source, so that one network cannot use all handshakes.
 	handshakesPerNetwork = 4
 )
 
-// A Guard decides which sources may connect. The zero value has the defaults. Its fields must not
-// be changed once it is in use; any goroutine may call its methods.
+// A Guard decides which sources may connect. The zero value has the default limits. Do not change
+// the exported fields once the Guard is in use. Any goroutine may call its methods.
 type Guard struct {
-	MaxConns               int // connections at a time; 0 means DefaultMaxConns
-	MaxConnsPerSource      int // of one source; 0 means DefaultMaxConnsPerSource
-	MaxHandshakes          int // connections not logged in yet; 0 means DefaultMaxHandshakes
-	MaxHandshakesPerSource int // of one source; 0 means DefaultMaxHandshakesPerSource
+	MaxConns               int // maximum number of connections; 0 means DefaultMaxConns
+	MaxConnsPerSource      int // maximum number of connections of one source; 0 means DefaultMaxConnsPerSource
+	MaxHandshakes          int // maximum number of connections that have not logged in yet; 0 means DefaultMaxHandshakes
+	MaxHandshakesPerSource int // maximum number of these of one source; 0 means DefaultMaxHandshakesPerSource
 
-	// Exempt lists the networks that never owe anything, and that the limits for one source do not
-	// apply to.
+	// Exempt lists networks whose addresses never owe anything, and to which the limits for one
+	// source do not apply.
 	Exempt []netip.Prefix
 
 	mu         sync.Mutex
-	conns      int                      // guarded by mu
-	handshakes int                      // guarded by mu
-	live       map[netip.Prefix]*live   // the connected sources, and their networks; guarded by mu
-	queue      []*Visit                 // waiting to begin a handshake, first come first served; guarded by mu
-	debts      [kinds][families][]table // narrow to wide; guarded by mu
+	conns      int                      // number of connections; guarded by mu
+	handshakes int                      // number of these that have not logged in yet; guarded by mu
+	live       map[netip.Prefix]*live   // counts for each connected source, and for its networks; guarded by mu
+	queue      []*Visit                 // visits that wait to begin their handshakes, longest wait first; guarded by mu
+	debts      [kinds][families][]table // one table for each size of network, narrow to wide; guarded by mu
 }
 
 // These are the kinds of debts, and the families of addresses that owe them.
@@ -90,15 +93,17 @@ type live struct {
 	guesses           chan struct{} // has one element for each password that is being checked; nil before the first
 }
 
-// A source is one address, or for IPv6 one link, because a host there has as many addresses as it
-// likes. The network of a source is the network of one customer of a provider, or of a few
-// neighbours. RFC 6177 assigns /48 to /56 to a site.
+// These are the lengths of the prefixes that are counted, the source first and then the networks
+// around it. A source is one address, or for IPv6 one /64, because a host there can have any number
+// of addresses. The networks are those of one customer of a provider, or of a few neighbours. RFC
+// 6177 assigns /48 to /56 to a site.
 var (
 	bits4 = []int{32, 24}
 	bits6 = []int{64, 56, 48}
 )
 
-// networkShare is the divisor by which each wider network pays less than the next narrower one.
+// networkShare is the divisor for the cost of an offence: a source pays the whole cost, and each wider
+// network an eighth of what the next narrower one pays.
 const networkShare = 8
 
 // A Cause is the reason why a [Guard] refuses a connection.
@@ -114,11 +119,12 @@ const (
 	TooManyHandshakesOf Cause = "too many logins of this source under way"
 )
 
-// A Refusal is the error of [Guard.Admit] and of [Visit.Guess]. It is intended for the log.
+// A Refusal is the error of [Guard.Admit], [Guard.Enter], [Visit.Guess] and [Visit.BeginGuess]. It is
+// intended for the log, not for the peer.
 type Refusal struct {
 	Cause  Cause
 	Source netip.Prefix  // the network that is refused; zero means all networks
-	For    time.Duration // how long it will last; 0 if unknown
+	For    time.Duration // how long the refusal will last; 0 if unknown
 }
 
 // Error returns the cause, the network and the duration.
@@ -136,26 +142,27 @@ func (r *Refusal) Error() string {
 	return s
 }
 
-// A Lockout reports that a source is refused from now on.
+// A Lockout reports that a network is refused from now on.
 type Lockout struct {
-	Cause  Cause // Penalized or WrongPasswords
-	Source netip.Prefix
-	For    time.Duration
+	Cause  Cause         // Penalized or WrongPasswords
+	Source netip.Prefix  // the network: a source, or one around it
+	For    time.Duration // how long the network is refused
 }
 
-// A Visit is one connection that was admitted.
+// A Visit is one connection that was admitted, or that waits in [Guard.Enter].
 type Visit struct {
 	g        *Guard
-	sources  []netip.Prefix // narrow to wide; nil if the address is unknown or exempt
-	place    chan struct{}  // closed when the visit may begin its handshake; nil if it could at once
-	waiting  bool           // mu of g: waits to begin its handshake
-	done     bool           // mu of g: logged in
-	offended bool           // mu of g
-	ended    bool           // mu of g
+	sources  []netip.Prefix // the source and the networks around it, narrow to wide; nil if the address is unknown or exempt
+	place    chan struct{}  // closed when the visit may begin its handshake; nil if it did not have to wait
+	waiting  bool           // in g.queue, waiting to begin its handshake; guarded by g.mu
+	done     bool           // the visitor has logged in; guarded by g.mu
+	offended bool           // Fail was called; guarded by g.mu
+	ended    bool           // the connection is no longer counted; guarded by g.mu
 }
 
-// Admit counts a connection from an address, or returns a [*Refusal]. An invalid address, such as
-// the address of a pipe, is counted but owes nothing, because all such peers look the same.
+// Admit counts a connection from an address, or returns a [*Refusal]. The caller must call [Visit.End]
+// later. A connection from an invalid address, such as that of a pipe, is counted but owes nothing,
+// because all such peers look the same.
 func (g *Guard) Admit(now time.Time, from netip.Addr) (*Visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,8 +194,8 @@ func (g *Guard) admit(now time.Time, from netip.Addr) (*Visit, error) {
 	return v, nil
 }
 
-// Guess returns a [*Refusal] if no password of the visitor may be checked now, because too many of
-// their passwords were wrong.
+// Guess returns a [*Refusal] if the visitor's passwords may not be checked now, because too many of
+// them were wrong.
 func (v *Visit) Guess(now time.Time) error {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -211,8 +218,9 @@ func (v *Visit) Succeed() {
 	}
 }
 
-// Fail records an offence. One connection may have any number of offences. If the offence causes a
-// source to be refused from now on, Fail returns the source and the duration.
+// Fail records an offence. One connection may commit any number of offences. If a network is refused
+// from now on because of the offence, Fail returns a [Lockout], for the widest such network;
+// otherwise nil.
 func (v *Visit) Fail(now time.Time, o Offence) (began *Lockout) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -238,9 +246,9 @@ func (v *Visit) fail(now time.Time, o Offence) (began *Lockout) {
 	return began
 }
 
-// End records that the connection is closed. A connection that has neither logged in nor failed has
-// wasted some of the server's time, which costs [NoLogin]. The result is as that of [Visit.Fail].
-// Further calls do nothing.
+// End records that the connection is closed. If the visitor has not logged in and no offence was
+// recorded, End records the offence [NoLogin], because the connection has wasted some of the
+// server's time. The result is the same as that of [Visit.Fail]. Further calls do nothing.
 func (v *Visit) End(now time.Time) (began *Lockout) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -260,15 +268,16 @@ func (v *Visit) End(now time.Time) (began *Lockout) {
 	return began
 }
 
-// Live returns how many connections there are, and how many of them have not logged in.
+// Live returns the number of connections, and how many of them have not logged in and do not wait to
+// begin their handshakes.
 func (g *Guard) Live() (conns, handshakes int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.conns, g.handshakes
 }
 
-// penalty returns the refusal for the longest penalty in force, without its cause. The caller holds
-// mu.
+// penalty returns a refusal if one of the networks is refused because of its debt, or nil. If several
+// are, it returns the one that lasts longest. The caller sets the cause, and holds mu.
 func (g *Guard) penalty(now time.Time, kind int, nets []netip.Prefix) (worst *Refusal) {
 	tables := g.tables(kind, nets)
 	for i, s := range nets {
@@ -279,7 +288,7 @@ func (g *Guard) penalty(now time.Time, kind int, nets []netip.Prefix) (worst *Re
 	return worst
 }
 
-// fullConns returns the refusal for the first limit on connections that is reached. The caller
+// fullConns returns a refusal if the number of connections has reached a limit, or nil. The caller
 // holds mu.
 func (g *Guard) fullConns(nets []netip.Prefix) *Refusal {
 	if g.conns >= cmp.Or(g.MaxConns, DefaultMaxConns) {
@@ -293,7 +302,7 @@ func (g *Guard) fullConns(nets []netip.Prefix) *Refusal {
 	return nil
 }
 
-// fullHandshakes returns the refusal for the first limit on handshakes that is reached. The
+// fullHandshakes returns a refusal if the number of handshakes has reached a limit, or nil. The
 // caller holds mu.
 func (g *Guard) fullHandshakes(nets []netip.Prefix) *Refusal {
 	if g.handshakes >= cmp.Or(g.MaxHandshakes, DefaultMaxHandshakes) {
@@ -311,8 +320,9 @@ func (g *Guard) fullHandshakes(nets []netip.Prefix) *Refusal {
 	return nil
 }
 
-// count changes the numbers of current connections and handshakes. An entry is removed with its
-// last connection, so there are at most three for each connection. The caller holds mu.
+// count adds to the numbers of connections and handshakes, in all and for each of the networks. The
+// map live has an entry only for a network with connections, so it has at most three for each
+// connection. The caller holds mu.
 func (g *Guard) count(nets []netip.Prefix, conns, handshakes int) {
 	if g.live == nil {
 		g.live = map[netip.Prefix]*live{}
@@ -333,11 +343,10 @@ func (g *Guard) count(nets []netip.Prefix, conns, handshakes int) {
 	}
 }
 
-// tables returns the tables of debts for the address family of some networks. The caller holds
-// mu.
+// tables returns the tables of debts for the address family of some networks. The caller holds mu.
 //
-// IPv6 has its own tables because its networks are cheap. Filling the tables of IPv6 must not drop
-// the debts of IPv4 addresses.
+// Each family has its own tables, because it is easy to get many IPv6 networks: an attacker who
+// fills the tables for IPv6 must not make the Guard drop the debts of IPv4 addresses.
 func (g *Guard) tables(kind int, nets []netip.Prefix) []table {
 	family, widths := ipv6, len(bits6)
 	if len(nets) > 0 && nets[0].Addr().Is4() {
@@ -349,7 +358,7 @@ func (g *Guard) tables(kind int, nets []netip.Prefix) []table {
 	return g.debts[kind][family]
 }
 
-// sources returns the networks around an address, narrow to wide.
+// sources returns the source that an address belongs to, and the networks around it, narrow to wide.
 func sources(a netip.Addr) (nets []netip.Prefix) {
 	if !a.IsValid() {
 		return nil

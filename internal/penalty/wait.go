@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// These are bounds on the number of connections that wait until others of their source have logged
-// in.
+// These bound the number of connections that wait in [Guard.Enter] until other connections have
+// logged in or ended.
 const (
 	MaxWaiting          = 512
 	MaxWaitingPerSource = 64
 )
 
-// maxGuesses is how many passwords of one source are checked at a time. Other passwords wait. If
-// the source is refused by the time of their turn, they are not checked at all: otherwise many
-// could be checked before the first one counts as wrong.
+// maxGuesses is how many passwords of one source are checked at a time. Further passwords wait, and
+// are not checked at all if the source is refused by then. Without this limit, many passwords could
+// be checked before the first of them is counted as wrong.
 const maxGuesses = 2
 
-// Enter is like [Guard.Admit] for connections that may wait. If only the handshakes of other
-// connections prevent this one from beginning its own, Enter waits for its turn. If ctx ends first,
-// it returns the refusal that Admit would have returned. A waiting connection counts among all
-// connections. At most [MaxWaiting] connections wait, and at most [MaxWaitingPerSource] of one
-// source; others are refused.
+// Enter is like [Guard.Admit], but if Admit would refuse the connection only because of the limits
+// on handshakes, Enter waits until there is room. If ctx is done first, Enter returns the refusal
+// that Admit would have returned. A waiting connection counts among the connections, but not among
+// the handshakes. At most [MaxWaiting] connections wait, and at most [MaxWaitingPerSource] of one
+// source; Enter refuses others at once.
 func (g *Guard) Enter(ctx context.Context, now func() time.Time, from netip.Addr) (*Visit, error) {
 	g.mu.Lock()
 	v, err := g.admit(now(), from)
@@ -60,8 +60,8 @@ func (g *Guard) Enter(ctx context.Context, now func() time.Time, from netip.Addr
 	return v, nil
 }
 
-// waitingFor returns how many connections of a source wait. For a source that is unknown or exempt
-// it returns 0. The caller holds mu.
+// waitingFor returns how many connections of a source wait. It returns 0 for sources that are unknown
+// or exempt. The caller holds mu.
 func (g *Guard) waitingFor(nets []netip.Prefix) (n int) {
 	if len(nets) == 0 {
 		return 0
@@ -74,8 +74,8 @@ func (g *Guard) waitingFor(nets []netip.Prefix) (n int) {
 	return n
 }
 
-// leave removes a connection from the queue. It returns false if the turn of the connection has
-// already come.
+// leave removes a connection from the queue, and from the counts. It returns false and does nothing
+// if the connection may already begin its handshake.
 func (g *Guard) leave(v *Visit) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +88,7 @@ func (g *Guard) leave(v *Visit) bool {
 	return true
 }
 
-// recheck ends a visit that has waited, if its source is refused by now.
+// recheck returns a refusal, and ends the visit, if the source was refused while the visit waited.
 func (g *Guard) recheck(v *Visit, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,7 +103,8 @@ func (g *Guard) recheck(v *Visit, now time.Time) error {
 	return r
 }
 
-// wake lets waiting connections begin their handshakes if there is room. The caller holds mu.
+// wake allows waiting connections to begin their handshakes, as far as there is room. The caller
+// holds mu.
 func (g *Guard) wake() {
 	g.queue = slices.DeleteFunc(g.queue, func(v *Visit) bool {
 		if g.fullHandshakes(v.sources) != nil {
@@ -116,10 +117,10 @@ func (g *Guard) wake() {
 	})
 }
 
-// BeginGuess waits until at most one other password of the visitor's source is being checked. If
-// too many passwords were wrong by then, it returns a [*Refusal], as [Visit.Guess] does. If ctx
-// ends first, it returns the cause of ctx. After the password has been checked, and [Visit.Fail]
-// called if it was wrong, the caller calls end once.
+// BeginGuess waits until at most one other password of the visitor's source is being checked. If the
+// source's passwords are refused by then, it returns a [*Refusal], as [Visit.Guess] does. If ctx is
+// done first, it returns the cause. Otherwise the caller checks the password, calls [Visit.Fail] if
+// it was wrong, and then calls end once.
 func (v *Visit) BeginGuess(ctx context.Context, now func() time.Time) (end func(), err error) {
 	guesses := v.guesses()
 	if guesses == nil {
@@ -137,8 +138,8 @@ func (v *Visit) BeginGuess(ctx context.Context, now func() time.Time) (end func(
 	return func() { <-guesses }, nil
 }
 
-// guesses returns the semaphore for the passwords of the visitor's source, or nil if their number
-// is not bounded.
+// guesses returns the semaphore for the passwords of the visitor's source. It returns nil if the
+// source is unknown or exempt, or the visit has ended; then the number of checks is not limited.
 func (v *Visit) guesses() chan struct{} {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()

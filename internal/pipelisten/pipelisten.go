@@ -1,5 +1,5 @@
-// Package pipelisten is for tests. It provides a listener whose connections the test makes, which
-// works inside a synctest bubble too.
+// Package pipelisten is for tests. It provides a listener whose connections are pipes that the test
+// makes. Unlike a socket, it also works inside a synctest bubble.
 package pipelisten
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Listener accepts the connections that are made by Conns or Dial.
+// A Listener accepts the connections that a test sends to Conns, or makes with Dial.
 type Listener struct {
 	Conns  chan net.Conn
 	closed chan struct{}
@@ -37,9 +37,9 @@ func (l *Listener) Close() error { l.once.Do(func() { close(l.closed) }); return
 // Addr implements [net.Listener].
 func (l *Listener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Dial returns one end of a pipe, and makes the server accept the other end. A pipe has no buffer:
-// a write waits until the other side reads it. The test closes its end. If the server hangs, the
-// test ends after an hour, which takes no time in a bubble.
+// Dial returns one end of a pipe, and makes the server accept the other end. A pipe has no buffer: a
+// write waits until the other side has read the data. Dial closes its end when the test ends. If the
+// server hangs, reads and writes fail after an hour, which takes no time in a bubble.
 func (l *Listener) Dial(t testing.TB) net.Conn {
 	here, there := net.Pipe()
 	l.Conns <- there

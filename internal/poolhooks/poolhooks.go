@@ -1,5 +1,5 @@
-// Package poolhooks changes how a tftpclient.Pool behaves, for haul's own benchmarks only. A
-// context carries the hooks, so that Pool needs no public field for them.
+// Package poolhooks changes how a tftpclient.Pool behaves. It is only for haul's own benchmarks. A
+// context carries the hooks, so that Pool needs no exported field for them.
 package poolhooks
 
 import (
@@ -9,8 +9,8 @@ import (
 
 // Hooks change how a Pool behaves on the network.
 type Hooks struct {
-	// NoDally ends a download with its last ACK, unless the loop has lost a packet. If that ACK is
-	// lost, the server repeats its last block without an answer.
+	// NoDally makes a download end as soon as its last ACK is sent, unless the loop has lost a packet.
+	// If that ACK is lost, nobody answers when the server repeats the last block.
 	NoDally bool
 
 	// Lose, if set, is called by loops for each datagram that is sent or received. It returns true
@@ -18,8 +18,8 @@ type Hooks struct {
 	Lose func(sent bool) bool
 }
 
-// ErrVanish, returned by a BlockWriter, makes a transfer end without an ERROR packet, as if the
-// machine had lost power.
+// ErrVanish is an error that a BlockWriter may return. The transfer then ends without an ERROR
+// packet, as if the machine had lost power.
 var ErrVanish = errors.New("client vanished")
 
 type key struct{}

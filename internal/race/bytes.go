@@ -1,17 +1,18 @@
-// Package race reports whether the race detector runs. It is for tests that the detector slows
+// Package race reports whether the race detector is enabled. It is for tests that the detector slows
 // down, or whose allocations it increases. Copy and Equal do the same as the built-in copy and
-// bytes.Equal, with less work for the detector on long data. Fewer makes a test shorter under the
-// detector.
+// bytes.Equal, with less work for the detector on long data. Fewer makes a test shorter if the
+// detector is enabled.
 package race
 
 import "bytes"
 
-// step is the number of bytes, in a copy or a comparison, of which the detector checks one.
+// step is the size of the pieces of a copy or a comparison, in bytes. The detector checks only the
+// first byte of each.
 const step = 8 << 10
 
-// Copy copies as the built-in copy does. Tests that move much data spend most of their time in the
-// race detector, so in Copy it checks only one byte in each 8 KiB, and the bytes after the last
-// whole 8 KiB.
+// Copy does the same as the built-in copy. Tests that move much data spend most of their time in the
+// race detector. So in Copy the detector checks only one byte in each 8 KiB, and the bytes after the
+// last whole 8 KiB.
 func Copy(to, from []byte) int {
 	if !Enabled {
 		return copy(to, from)
@@ -30,7 +31,7 @@ func Copy(to, from []byte) int {
 //go:norace
 func copyUnseen(to, from *[step]byte) { *to = *from }
 
-// Equal compares as [bytes.Equal] does, but the detector checks only one byte in each 8 KiB.
+// Equal does the same as [bytes.Equal], but the detector checks only one byte in each 8 KiB.
 func Equal(a, b []byte) bool {
 	if !Enabled || len(a) != len(b) {
 		return bytes.Equal(a, b)
@@ -44,8 +45,8 @@ func Equal(a, b []byte) bool {
 	return order == 0
 }
 
-// Fewer returns n or, if the detector runs, n/divisor, but at least 1. It is for tests that repeat
-// the same code many times to show a bound.
+// Fewer returns n. If the detector is enabled, it returns n/divisor instead, but at least 1. It is
+// for tests that repeat the same code many times to check a bound.
 func Fewer(n, divisor int) int {
 	if Enabled {
 		return max(1, n/divisor)

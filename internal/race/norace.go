@@ -2,5 +2,5 @@
 
 package race
 
-// Enabled reports whether the race detector runs.
+// Enabled reports whether the race detector is enabled.
 const Enabled = false
