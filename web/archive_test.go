@@ -146,9 +146,9 @@ func TestArchiveNames(t *testing.T) {
 	ask(t, &web.Handler{Store: mem(t, nil), Listing: true}, "HEAD /?archive=zip", "").wantField(t, "Content-Disposition", `attachment; filename="files.zip"`)
 }
 
-// An archive contains the entries of the listings: links as their targets, but none that leads out
-// or back, and no devices. It leaves out files that a client may not read, and a file that a link
-// replaces meanwhile.
+// An archive contains the entries of the listings. A link is archived as its target, unless it
+// leads out of the store or back to a directory above; devices are left out. So are files that the
+// client may not read, and a file that is replaced by a link meanwhile.
 func TestArchiveOfOddFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs links, and names that Windows does not have")
@@ -175,7 +175,7 @@ func TestArchiveOfOddFiles(t *testing.T) {
 	}
 }
 
-// hidden is a store that refuses to open secret files, and files that a link has replaced.
+// hidden is a store that refuses to open secret files, and files that were replaced by a link.
 type hidden struct{ store.Tree }
 
 func (h hidden) Open(ctx context.Context, name string) (store.File, error) {
@@ -188,7 +188,8 @@ func (h hidden) Open(ctx context.Context, name string) (store.File, error) {
 	return h.Tree.Open(ctx, name)
 }
 
-// spoiled is a store with a file that fails while it is read, or is shorter than it says.
+// spoiled is a store with a file that cannot be read to its end, or is shorter than its declared
+// size.
 type spoiled struct {
 	store.Tree
 	err error
@@ -215,7 +216,7 @@ func (f spoiledFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, f.err
 }
 
-// An archive that cannot be completed ends with its connection, and is not well-formed.
+// If an archive cannot be completed, the connection is closed, and the archive is not well-formed.
 func TestArchiveBroken(t *testing.T) {
 	st := mem(t, map[string]string{"d/a": strings.Repeat("a", 300_001), "d/m": strings.Repeat("m", 200_000), "d/z": "zzz"})
 	for _, kind := range []string{"tar", "zip"} {
@@ -242,13 +243,13 @@ func TestArchiveBroken(t *testing.T) {
 	}
 }
 
-// hardNames are the most difficult names that a file system may have.
+// hardNames are the most difficult names that a file may have.
 var hardNames = []string{
 	"new\nline", "a\r\nContent-Type: x", "\x01\x1b[31m", `"quotes" & 'apostrophes'`, "<script>alert(1)<", "-rf", " space ", "tab\t",
 	"con", "c:", "\xff\xfe", "caf\xe9", "bidi\u202e", "ü", "\u2028", "=1+2", "a=b", strings.Repeat("x", 255), strings.Repeat("ü", 127), strings.Repeat("\xff", 255),
 }
 
-// An archive has any names, at any depth, unchanged, and none of them has a special meaning.
+// An archive contains any name unchanged, at any depth, and no name has a special meaning.
 func TestArchiveOfHardNames(t *testing.T) {
 	deep := strings.TrimSuffix(strings.Repeat(strings.Repeat("d", 255)+"/", 15), "/")
 	files := map[string]string{"d/<" + "/script><script>alert(1)<" + "/script>": "x", "d/" + deep: "deep"}
@@ -345,7 +346,7 @@ func TestArchiveOfLargeDirectory(t *testing.T) {
 // A client that receives nothing of an archive is disconnected.
 func TestArchiveStalled(t *testing.T) {
 	for _, kind := range []string{"tar", "zip"} {
-		h := &web.Handler{Store: flat{crowd{n: 200_000}}, Listing: true, Stall: 50 * time.Millisecond} // more than any socket's buffer
+		h := &web.Handler{Store: flat{crowd{n: 200_000}}, Listing: true, Stall: 50 * time.Millisecond} // more data than fits into the socket buffers
 		all := ended(h)
 		c, err := net.Dial("tcp", serve(t, h).Listener.Addr().String())
 		if err != nil {
@@ -358,7 +359,7 @@ func TestArchiveStalled(t *testing.T) {
 		if x := <-all; !errors.Is(x.Err, os.ErrDeadlineExceeded) || x.Status != 200 {
 			t.Errorf("%s: ended with %d, %v", kind, x.Status, x.Err)
 		}
-		ask(t, h, "GET /?json", "").want(t, 200, "*") // and the archive has freed its entries
+		ask(t, h, "GET /?json", "").want(t, 200, "*") // the archive has released its entries
 	}
 }
 
@@ -398,7 +399,8 @@ func (mazeDir) Name() string      { return "dir" }
 func (mazeDir) IsDir() bool       { return true }
 func (mazeDir) Mode() fs.FileMode { return fs.ModeDir | 0o755 }
 
-// The depth and the entries in memory have bounds. All memory is given back.
+// The depth of an archive and its entries in memory are bounded. All entries are released at its
+// end.
 func TestArchiveBounds(t *testing.T) {
 	for _, kind := range []string{"tar", "zip"} {
 		h := &web.Handler{Store: maze{files: 100}, Listing: true}
@@ -412,7 +414,7 @@ func TestArchiveBounds(t *testing.T) {
 	ask(t, h, "GET /?archive=tar", "").want(t, http.StatusInsufficientStorage, "the directory has too many entries to be listed\n")
 	h = &web.Handler{Store: flat{crowd{n: web.MaxListing}}, Listing: true}
 	all := ended(h)
-	// A zip keeps its entries in memory to the end.
+	// A zip keeps its entries in memory until it is complete.
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "/?archive=zip", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -446,7 +448,7 @@ type emptyInfo struct{ crowdInfo }
 
 func (emptyInfo) Size() int64 { return 0 }
 
-// A client that leaves ends the walk, and a rate limit applies to archives.
+// The walk stops when the client leaves, and rate limits apply to archives.
 func TestArchiveClientGone(t *testing.T) {
 	h := &web.Handler{Store: flat{crowd{n: 100_000}}, Listing: true, Rate: 1 << 20}
 	all := ended(h)

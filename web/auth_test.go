@@ -24,7 +24,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// hashOf returns a cheap hash of a password.
+// hashOf returns a hash of a password that is fast to check.
 func hashOf(t testing.TB, password string) users.Hash {
 	t.Helper()
 	b, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
@@ -141,7 +141,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// A file that may be an upload is served in a sandbox, whatever part of it is sent.
+// A file that may have been uploaded is served in a sandbox, as a whole and in parts.
 func TestSandbox(t *testing.T) {
 	files := map[string]string{"a.html": "<script>", "b.svg": "<svg>", "c.txt": "text", "d": "?", "e.pdf": "%PDF"}
 	st := mem(t, files)
@@ -180,15 +180,15 @@ func TestUsersOverPlainHTTP(t *testing.T) {
 	ask().want(t, 200, "alice")
 }
 
-// Users without an Account would all get everything.
+// Without Account, each user would get all files.
 func TestUsersTakeAnAccount(t *testing.T) {
 	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland"), Root: "mine"})
 	c.Account, c.Store = nil, mem(t, map[string]string{"f": "everybody's"})
 	c.as(here, "alice", "wonderland", "GET /f").want(t, http.StatusInternalServerError, "*")
 }
 
-// A password that was right is remembered for a while, for its source address only. Of many
-// requests at once, all wait for a single check.
+// A password that was right is remembered for a while, for its source address only. Many requests
+// at once wait for a single check.
 func TestPasswordsAreRemembered(t *testing.T) {
 	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
 	var all sync.WaitGroup
@@ -229,7 +229,7 @@ func TestPasswordsAreForgotten(t *testing.T) {
 	})
 }
 
-// The current users file applies, whatever was remembered.
+// The current users file applies, even to remembered passwords.
 func TestUsersChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	write := func(text string) {
@@ -246,7 +246,7 @@ func TestUsersChange(t *testing.T) {
 	}
 	c := clubOf(t, d)
 	c.Exempt = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-	account, limit := c.Account, int64(0) // of the last request
+	account, limit := c.Account, int64(0) // limit is the rate of the last request's account
 	c.Account = func(ctx context.Context, v web.Visitor) (*web.Account, error) {
 		a, err := account(ctx, v)
 		if err == nil {
@@ -280,7 +280,7 @@ func TestUsersChange(t *testing.T) {
 		}
 	}
 	for i, step := range steps {
-		// Before each step both passwords are remembered, so that neither affects the next step.
+		// Before each step, the server remembers both passwords.
 		for _, known := range []struct{ password, hash string }{{"first", first.Encoded()}, {"second", second.Encoded()}} {
 			use(fmt.Sprintf("# %d\nuser alice\n  password %s\n", i, known.hash))
 			c.as(here, "alice", known.password, "GET /whose").want(t, 200, "alice")
@@ -301,7 +301,7 @@ func TestUsersChange(t *testing.T) {
 	}
 }
 
-// Wrong passwords block their source, even for right passwords, and no other source.
+// Wrong passwords block their source, even for right passwords, but no other source.
 func TestGuessesAreCounted(t *testing.T) { synctest.Test(t, testGuesses) }
 
 func testGuesses(t *testing.T) {
@@ -319,17 +319,18 @@ func testGuesses(t *testing.T) {
 	if after := last.header.Get("Retry-After"); after == "" || after == "0" || last.header.Get("Www-Authenticate") != "" {
 		t.Errorf("the answer is %+v", last)
 	}
-	// While blocked, a right guess reveals nothing, not even if it is remembered.
+	// While a source is blocked, the answer does not reveal that a password is right, even if it is
+	// remembered.
 	c.as(here, "alice", "wonderland", "GET /whose").want(t, http.StatusTooManyRequests, "*")
 	c.as("198.51.100.9", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
-	// A request without a password is no guess, however often it is sent.
+	// Requests without a password do not count as guesses.
 	for range 100 {
 		c.as("203.0.113.5", "", "", "GET /whose").want(t, http.StatusUnauthorized, "*")
 	}
 	c.as("203.0.113.5", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
 }
 
-// Guessing in many requests at once gets hardly more passwords checked.
+// Sending many requests at once gets hardly more passwords checked.
 func TestGuessesAtOnce(t *testing.T) { synctest.Test(t, testGuessesAtOnce) }
 
 func testGuessesAtOnce(t *testing.T) {
@@ -352,7 +353,7 @@ func testGuessesAtOnce(t *testing.T) {
 	}
 }
 
-// A request whose client is gone gives up its place to the next, and is not counted.
+// A request whose client has left makes room for the next one, and is not counted.
 func TestLoginOfGoneClient(t *testing.T) {
 	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/passwords"
 )
 
-// The numbers in docs/http.md are those of the server.
+// The numbers in docs/http.md equal those of the server.
 func TestDocumentedNumbers(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "http.md"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// Ranges count against the bound even if the file has none of them.
+// Ranges count against the bound even if they all lie beyond the end of the file.
 func TestRangesTooMany(t *testing.T) {
 	h := &web.Handler{Store: mem(t, map[string]string{"f": digits20})}
 	missing := func(n int) string { return "Range: bytes=" + strings.Repeat("30-,", n) + "0-0" }
@@ -24,7 +24,7 @@ func TestRangesTooMany(t *testing.T) {
 // neither as a tag nor as a date.
 func TestWeakValidators(t *testing.T) {
 	st := mem(t, map[string]string{"f": digits20})
-	touch(t, st, "f", old.Truncate(time.Second)) // like the copy of another file
+	touch(t, st, "f", old.Truncate(time.Second)) // a copy of another file often has such a time
 	h := &web.Handler{Store: st}
 	head := ask(t, h, "HEAD /f", "")
 	tag, modified := head.header.Get("Etag"), head.header.Get("Last-Modified")
@@ -38,8 +38,8 @@ func TestWeakValidators(t *testing.T) {
 	}
 }
 
-// A part that ends one byte behind the end of the file is refused by a store that
-// keeps uploads, too.
+// A part that ends one byte after the end of the file is refused, even if the store keeps parts of
+// uploads.
 func TestPutPartBehindEnd(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")
@@ -73,7 +73,7 @@ func TestPutPartsOfUsers(t *testing.T) {
 func TestPasswordBoundary(t *testing.T) {
 	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
 	c.Exempt = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-	for range 2 { // checked, and then remembered
+	for range 2 { // the password is checked, and then remembered
 		c.as(here, "alice", "wonderland", "GET /whose").want(t, http.StatusOK, "alice")
 		c.as(here, "alic", "ewonderland", "GET /whose").want(t, http.StatusUnauthorized, "*")
 		c.as(here, "alicew", "onderland", "GET /whose").want(t, http.StatusUnauthorized, "*")

@@ -27,7 +27,7 @@ func Example() {
 	defer root.Close()
 	h := &web.Handler{
 		Store:   localdir.New(root),
-		Access:  web.AccessCreate, // uploads, but they replace no files
+		Access:  web.AccessCreate, // uploads cannot replace files
 		Listing: true,
 		Ended: func(x *web.Exchange) {
 			fmt.Println(x.Method, x.Name, x.Status, x.Received(), "in,", x.Sent(), "out")

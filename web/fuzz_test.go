@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A path yields a name that a store accepts and that stays inside, or none.
+// A path yields a name that is valid in a store and does not lead out of it, or an error.
 func FuzzName(f *testing.F) {
 	for _, s := range []string{"/", "/a/b", "//a", "/a/./b/", `/a\b`, "/%2e%2e/x", "/a%2fb", "/%00", "/%ff", "*", "", "http://h/a", "http:a", "/..;/x", "/a/..", "/ ", "/%"} {
 		f.Add(s)
@@ -44,7 +44,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// A range is always inside the file.
+// A range always lies within the file.
 func FuzzRange(f *testing.F) {
 	for _, s := range []string{"bytes=0-0", "bytes=5-", "bytes=-5", "bytes=1-2,3-4", "bytes=", "x=1-2", "bytes=99999999999999999999-", "bytes=1-99999999999999999999"} {
 		f.Add(s, int64(10))
@@ -66,7 +66,7 @@ func FuzzRange(f *testing.F) {
 	})
 }
 
-// A part is always inside the upload, and survives formatting and parsing.
+// A part always lies within the upload, and is the same after it is formatted and parsed again.
 func FuzzUploadRange(f *testing.F) {
 	for _, s := range []string{"bytes 0-9/10", "bytes */10", "bytes 5-4/10", "bytes 0-9/*", "bytes 0-9223372036854775806/9223372036854775807", "bytes", ""} {
 		f.Add(s)

@@ -103,13 +103,13 @@ func TestConditions(t *testing.T) {
 			t.Fatalf("%q", test.fields)
 		}
 	}
-	// There is nothing that a condition could apply to.
+	// Conditions do not apply to errors.
 	for _, field := range []string{"If-Match: *", "If-None-Match: *"} {
 		ask(t, h, "GET /missing", "", field).want(t, 404, "*")
 	}
 }
 
-// Other content has another tag, which is as strong as it can honestly be.
+// Different content has a different tag, which is strong only if that is certain.
 func TestEntityTags(t *testing.T) {
 	st := mem(t, map[string]string{"f": "one"})
 	h := &web.Handler{Store: st}
@@ -132,9 +132,9 @@ func TestEntityTags(t *testing.T) {
 	for what, age := range map[string]time.Duration{
 		"just modified":          time.Millisecond,
 		"modified in the future": -time.Hour,
-		"of a whole second":      0, // as a copy of another file may have it
+		"of a whole second":      0, // a copy of another file may have such a time
 	} {
-		// If this machine is busy, the modification may be too long ago by now.
+		// If this machine is busy, the modification may have become too old by now.
 		for tries, late := 0, true; late && tries < 5; tries++ {
 			began := time.Now()
 			at := began.Add(-age)

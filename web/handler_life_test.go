@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// Requests end with the life of their account, whether they read, write or wait. No other requests
-// do.
+// When Account.Life ends, its requests end too, whether they read, write or wait. Other requests
+// continue.
 func TestAccountLife(t *testing.T) {
 	disabled := errors.New("the user is disabled")
 	for _, http2 := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := silentHandler(t)
-			st := mem(t, map[string]string{"large": string(pattern(8 << 20))}) // more than HTTP/2 sends unread
+			st := mem(t, map[string]string{"large": string(pattern(8 << 20))}) // more than an HTTP/2 server sends to a client that does not read
 			life, end := context.WithCancelCause(t.Context())
 			h.Account = func(_ context.Context, v web.Visitor) (*web.Account, error) {
 				return &web.Account{Store: st, Access: web.AccessFull, Life: life}, nil

@@ -14,7 +14,7 @@ import (
 
 const digits20 = "0123456789abcdefghij"
 
-// RFC 9110 §14: the requested ranges, and the parts of them that exist.
+// The answer contains the requested ranges, as far as they exist: RFC 9110 §14.
 func TestRange(t *testing.T) {
 	h := &web.Handler{Store: mem(t, map[string]string{"f": digits20, "empty": ""})}
 	const all = "all of it"
@@ -32,7 +32,7 @@ func TestRange(t *testing.T) {
 		{"Bytes=1-1", "1"}, // units ignore case: §14.1
 		{"bytes= 1-1 , ", "1"},
 		{"bytes=19-19", "j"},
-		{"bytes=18-18,30-40", "i"}, // only one of the two exists
+		{"bytes=18-18,30-40", "i"}, // only the first of the two exists
 		// Unsatisfiable ranges: §15.5.17.
 		{"bytes=20-", ""},
 		{"bytes=20-30", ""},
@@ -91,7 +91,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// Several ranges come as one answer of known length: RFC 9110 §14.6.
+// Several ranges are sent in one answer of known length: RFC 9110 §14.6.
 func TestMultipart(t *testing.T) {
 	large := string(pattern(1 << 20))
 	disk, _ := dir(t, map[string]string{"f.txt": large})

@@ -19,8 +19,8 @@ import (
 // A kernelWriter is a ResponseWriter that records how files are handed to it.
 type kernelWriter struct {
 	*httptest.ResponseRecorder
-	steps []int64 // bytes of each ReadFrom
-	plain bool    // some readers were no files
+	steps []int64 // how many bytes each call of ReadFrom copied
+	plain bool    // some readers were not files
 }
 
 func (k *kernelWriter) ReadFrom(r io.Reader) (int64, error) {
@@ -67,7 +67,7 @@ func TestHandsFilesToKernel(t *testing.T) {
 	}
 }
 
-// A partedFile has every second one of its parts in a file of the system.
+// A partedFile is a file of which every second part is stored in a file of the operating system.
 type partedFile struct {
 	store.File
 	t     *testing.T
@@ -95,7 +95,7 @@ func (f *partedFile) OpenPart(off, n int64) (part *os.File, length int64, end fu
 	return part, min(n, partSize-off%partSize, f.size-off), func() { f.parts--; _ = part.Close() }, true
 }
 
-// A partedStore has one file.
+// A partedStore returns the same partedFile for every name.
 type partedStore struct {
 	store.Store
 	file *partedFile
@@ -107,8 +107,8 @@ func (s partedStore) Open(ctx context.Context, name string) (store.File, error) 
 	return s.file, err
 }
 
-// The kernel sends the parts of a file that are files, and the rest is copied, for a range as for
-// the whole file. A copy may reach into the next part.
+// The kernel sends those parts of a file that are files of the operating system, and the rest is
+// copied, both for a range and for the whole file. A copy may extend into the next part.
 func TestHandsPartsToKernel(t *testing.T) {
 	body := pattern(5<<20 + 100)
 	st, path := dir(t, map[string]string{"f": string(body)})
@@ -136,8 +136,8 @@ func TestHandsPartsToKernel(t *testing.T) {
 	}
 }
 
-// A distantStore has files on another machine: the bytes after the first 8 KiB arrive when rest is
-// closed.
+// A distantStore behaves like a store of files on another machine: the bytes after the first 8 KiB
+// arrive when rest is closed.
 type distantStore struct {
 	store.Store
 	rest chan struct{}
@@ -236,7 +236,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// Rates apply, to all requests and to an account.
+// A rate limits all requests together, and another one those of an account.
 func TestRate(t *testing.T) {
 	const size, rate = 60_000, 200_000
 	st := mem(t, map[string]string{"f": string(pattern(size))})

@@ -61,7 +61,8 @@ func (w *pipedServer) client(http2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// silentRequests get every kind of answer. Each is "METHOD path", with its fields.
+// silentRequests contains a request for each kind of answer, as "METHOD path" with the header
+// fields.
 var silentRequests = []string{
 	"GET /f", "GET /none", "GET /", "GET /?json", "GET /sub", "HEAD /f", "OPTIONS /f", "POST /f", "DELETE /none", "GET /%2F",
 	"GET /f\r\nRange: bytes=0-1,5-6", "GET /f\r\nRange: bytes=90000-", "GET /f\r\nIf-None-Match: *",
@@ -73,8 +74,8 @@ func silentHandler(t *testing.T) *web.Handler {
 	return &web.Handler{Store: st, Access: web.AccessFull, Listing: true, Stall: stall}
 }
 
-// A client that sends requests without end, and receives no answer, is disconnected, however short
-// the answers are.
+// A client that keeps sending requests, but reads no answers, is disconnected, even if the answers
+// are short.
 func TestSilentClient(t *testing.T) {
 	const continues = "PUT /new\r\nExpect: 100-continue\r\nContent-Length: 5"
 	const unread = "PUT /sub/\r\nContent-Length: 5" // net/http waits for the content before it answers
@@ -98,7 +99,7 @@ func TestSilentClient(t *testing.T) {
 	}
 }
 
-// Over HTTP/2, too, a client cannot keep a request open by granting it no window.
+// Over HTTP/2, a client cannot keep a request open by leaving it without a window.
 func TestSilentStream(t *testing.T) {
 	for _, target := range []string{"/f", "/none", "/", "/%2F", "/large"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -188,7 +189,8 @@ func (d failingDisk) Create(ctx context.Context, name string, c store.Create) (s
 
 func (failingUpload) WriteAt([]byte, int64) (int, error) { return 0, syscall.EIO }
 
-// An upload that stops is answered, and its connection closed, however much is still to come.
+// An upload that stops is answered and its connection is closed, whatever the number of missing
+// bytes.
 func TestUploadStops(t *testing.T) {
 	const size = 400_000
 	for name, test := range map[string]struct {
@@ -232,7 +234,7 @@ func streamRequest(target string) []byte {
 	return append(b, frame(headers, endOfBoth, 1, fields)...)
 }
 
-// A client that is slow because of the server's rate is not silent.
+// A client that is slow only because of the server's rate limit is not disconnected.
 func TestRateIsNotSilence(t *testing.T) {
 	for _, target := range []string{"/f", "/large", "/"} {
 		for _, http2 := range []bool{false, true} {
@@ -254,8 +256,9 @@ func TestRateIsNotSilence(t *testing.T) {
 	}
 }
 
-// A client that sends a byte of its upload now and then is disconnected as soon as one that sends
-// nothing. A client that sends fast enough may take longer than the stall timeout.
+// A client that sends a byte of its upload now and then is disconnected after the same time as a
+// client that sends nothing. A client that sends fast enough may take longer than the stall
+// timeout.
 func TestTrickle(t *testing.T) {
 	const size = 128 << 10
 	for _, http2 := range []bool{false, true} {
@@ -277,7 +280,7 @@ func TestTrickle(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				t.Cleanup(func() {
 					cancel()
-					synctest.Wait() // for the trickle
+					synctest.Wait() // wait for the trickle's goroutine
 				})
 				r, err := http.NewRequestWithContext(ctx, "PUT", "http://x/new", chunked{&trickle{left: size, piece: c.piece, every: c.every, ctx: ctx}})
 				if err != nil {
@@ -303,7 +306,7 @@ func TestTrickle(t *testing.T) {
 	}
 }
 
-// A trickle is a content that arrives piece by piece, with a pause before each.
+// A trickle is content that arrives piece by piece, with a pause before each piece.
 type trickle struct {
 	left, piece int
 	every       time.Duration

@@ -21,8 +21,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A shrinking file, and one that cannot be read, end the connection, so that the client does not
-// take the part that it received for the whole.
+// If a file shrinks or cannot be read, the connection is closed, so that the client does not take
+// the received part for the whole.
 func TestBrokenBody(t *testing.T) {
 	const size = 100_000
 	for name, r := range map[string]io.ReaderAt{
@@ -58,7 +58,7 @@ func (o oneFile) Create(context.Context, string, store.Create) (store.Upload, er
 	return nil, errors.ErrUnsupported
 }
 
-// failingAt can be read up to an offset.
+// failingAt is a file that can be read only up to an offset.
 type failingAt int64
 
 func (f failingAt) ReadAt(p []byte, off int64) (int, error) {
@@ -73,10 +73,10 @@ func (f failingAt) ReadAt(p []byte, off int64) (int, error) {
 	return int(n), nil
 }
 
-// A client that receives nothing is disconnected, however much there is to send.
+// A client that receives nothing is disconnected.
 func TestStalledReader(t *testing.T) {
 	st, path := dir(t, map[string]string{"f": ""})
-	if err := os.Truncate(filepath.Join(path, "f"), 1<<30); err != nil { // more than any socket's buffer
+	if err := os.Truncate(filepath.Join(path, "f"), 1<<30); err != nil { // more than fits into the socket buffers
 		t.Fatal(err)
 	}
 	h := &web.Handler{Store: st, Stall: 50 * time.Millisecond}
@@ -145,8 +145,8 @@ func askLater(t *testing.T, stall time.Duration) error {
 	return nil
 }
 
-// A request that one server could read as one and another as two is refused, or read as one: a
-// request hidden in content is never served.
+// A request that one server could read as one and another server as two is refused, or read as one.
+// So a request that is hidden in content is never served.
 func TestSmuggling(t *testing.T) {
 	const hidden = "DELETE /f HTTP/1.1\r\nHost: x\r\n\r\n"
 	chunk := fmt.Sprintf("0\r\n\r\n%s", hidden)

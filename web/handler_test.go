@@ -58,8 +58,8 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// Two slashes in a row redirect to the path with one, wherever the handler is mounted, and nowhere
-// else. Requests that would change something are refused.
+// A path with two slashes in a row is redirected to the path with one, wherever the handler is
+// mounted, and never to another server. Requests that would change something are refused.
 func TestDoubleSlashes(t *testing.T) {
 	st := mem(t, map[string]string{"a/b/c": "inside", "a/x:y": "colon", "f": "root"})
 	h := &web.Handler{Store: st, Access: web.AccessFull, Listing: true}
@@ -106,7 +106,7 @@ func TestDoubleSlashBeforeLoader(t *testing.T) {
 	ask(t, h, "DELETE //grubx64.efi", "").want(t, 400, "*")
 }
 
-// Every way to write an invalid name, or one that leads out.
+// No way of writing an invalid name, or a name that leads out of the store, is accepted.
 func TestPathTricks(t *testing.T) {
 	_, path := dir(t, map[string]string{"root/etc/passwd": "ours", "root/a/b": "inside", "root/.hidden": "dot", "secret": "SECRET"})
 	root, err := os.OpenRoot(filepath.Join(path, "root"))
@@ -126,7 +126,7 @@ func TestPathTricks(t *testing.T) {
 	tests := []struct {
 		target string
 		status int
-		body   string // a text that the answer must contain
+		body   string // a string that the answer must contain
 	}{
 		{"/a/b", 200, "inside"},
 		{"//a//b", 301, "two slashes"},
@@ -159,7 +159,7 @@ func TestPathTricks(t *testing.T) {
 		{"/a%2Fb", bad, "%2F"},
 		{"/..%2fsecret", bad, "%2F"},
 		{"/%2e%2e%2fsecret", bad, "%2F"},
-		{"/%252e%252e/secret", missing, ""}, // decoded once, and no more
+		{"/%252e%252e/secret", missing, ""}, // decoded only once
 		{"/..;/secret", missing, ""},
 		{"/.../secret", missing, ""},
 		{"/a/b%00", bad, "NUL"},
@@ -346,7 +346,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A handler that is set up incorrectly serves nothing.
+// A handler without a Store or an Account serves nothing.
 func TestNoAccount(t *testing.T) {
 	ask(t, &web.Handler{}, "GET /f", "").want(t, http.StatusInternalServerError, "*")
 }

@@ -29,8 +29,8 @@ func changed(t *testing.T, st store.Store, name string) time.Time {
 func TestVariantOfReplacedFile(t *testing.T) {
 	st, path := dir(t, map[string]string{"f": "first"})
 	h := &web.Handler{Store: st, Precompressed: true}
-	// renew writes a file again, with its old time, until the clock that stamps files has advanced
-	// since another file was written.
+	// renew rewrites a file with its old modification time, until its time of change is later than
+	// that of the file after: the clock for file times advances only in ticks.
 	renew := func(name, content, after string) {
 		t.Helper()
 		for give := time.Now().Add(patience); ; {

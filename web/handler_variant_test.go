@@ -59,7 +59,7 @@ func TestVariants(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("%s with %q", test.file, test.accept)
 		}
-		// The variant's own tag matches it.
+		// A variant has its own entity tag, which conditions can name.
 		ask(t, h, "GET /"+test.file, "", "Accept-Encoding: "+test.accept, "If-None-Match: "+tag).want(t, 304, "")
 	}
 }

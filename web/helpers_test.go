@@ -174,7 +174,7 @@ func pattern(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// ended returns a channel that gets the handler's exchanges when they end.
+// ended returns a channel that receives each exchange of the handler when it is over.
 func ended(h *web.Handler) chan *web.Exchange {
 	c := make(chan *web.Exchange, 100)
 	h.Ended = func(x *web.Exchange) { c <- x }

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// policyFor returns the policy that allows the style and the scripts of a page only.
+// policyFor returns the policy that allows only the style and the scripts of a page.
 func policyFor(t *testing.T, body string) string {
 	t.Helper()
 	hashes := func(tag string) (list string) {
@@ -34,8 +34,8 @@ func policyFor(t *testing.T, body string) string {
 	return policy
 }
 
-// The links of a page lead to the directories above, wherever the handler is mounted. There are
-// only a few, however deep the path is.
+// The links of a page lead to the directories above, wherever the handler is mounted. Even for a
+// very deep path, there are only a few links.
 func TestListingCrumbs(t *testing.T) {
 	deep := strings.TrimSuffix(strings.Repeat("d/", 40), "/")
 	h := &web.Handler{Store: mem(t, map[string]string{"a/<b>&/\"c\"/x": "x", deep + "/x": "x"}), Listing: true}

@@ -44,7 +44,7 @@ func TestListing(t *testing.T) {
 	if !strings.Contains(a.body, "<bdi>bidi\u202e</bdi>") {
 		t.Error("a name that turns the direction of text is not set apart")
 	}
-	// Each link leads to the entry that it names, and they are in order.
+	// Each link leads to the entry that it names, and the links are in order.
 	base, _ := url.Parse("http://host/")
 	var names []string
 	for _, m := range regexp.MustCompile(`<td><a href="([^"]*)">`).FindAllStringSubmatch(a.body, -1) {
@@ -246,7 +246,8 @@ func TestListingOfLoops(t *testing.T) {
 	}
 }
 
-// Below many directories, which are not all examined, no links to directories are listed.
+// In a very deep directory, no links to directories are listed, because not all directories above
+// are examined.
 func TestListingOfDeepLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs links")
@@ -353,7 +354,7 @@ func TestLargeListing(t *testing.T) {
 	}
 }
 
-// One list has a bound, and so do all lists in memory at a time.
+// The entries of one list are bounded, and so are those of all lists in memory at a time.
 func TestListingBounds(t *testing.T) {
 	h := &web.Handler{Store: crowd{n: web.MaxListing + 1}, Listing: true}
 	a := ask(t, h, "GET /", "")

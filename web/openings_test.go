@@ -18,9 +18,9 @@ import (
 type doorStore struct {
 	store.Store
 	asked atomic.Int64
-	shut  atomic.Bool // requests are refused, not blocked
+	shut  atomic.Bool // calls fail instead of blocking
 	came  chan struct{}
-	open  chan struct{} // closed: nothing blocks any more
+	open  chan struct{} // closed when calls must not block any more
 }
 
 func (d *doorStore) pass() error {
@@ -47,8 +47,8 @@ func (d *doorStore) Create(ctx context.Context, name string, c store.Create) (st
 	return d.Store.Create(ctx, name, c)
 }
 
-// No more requests than the limit have files open, and of one source no more than seven eighths of
-// it. The others get 503 before anything is opened.
+// The number of requests with open files never exceeds the limit, and one source never has more
+// than seven eighths of it. Further requests get 503 before a file is opened.
 func TestMaxOpen(t *testing.T) {
 	d := &doorStore{Store: mem(t, map[string]string{"f": "text"}), came: make(chan struct{}, 100), open: make(chan struct{})}
 	h := &web.Handler{Store: d, Access: web.AccessOverwrite, MaxOpen: 8}

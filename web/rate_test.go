@@ -13,8 +13,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A client cannot exceed its rate by requesting only small files, or by leaving before it has
-// waited.
+// A client cannot exceed its rate by requesting only small files, or by leaving instead of waiting.
 func TestRateOfManySmall(t *testing.T) {
 	const n, size, rate = 20, 10_000, 20_000
 	st := mem(t, map[string]string{"f": string(pattern(size))})
@@ -53,7 +52,7 @@ func (l *leaver) Write(p []byte) (int, error) {
 }
 
 // Each source has its own rate: an address, or an IPv6 network of 64 bits. A peer without an
-// address, and an account with its own rate, are not subject to it.
+// address, and an account with its own rate, are not subject to that rate.
 func TestRatePerSource(t *testing.T) {
 	const n, size, rate = 10, 10_000, 20_000
 	const limited, free = (n - 2) * size * time.Second / rate, time.Second

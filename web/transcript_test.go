@@ -23,8 +23,9 @@ import (
 //	<- PUT /f "text"          a request; the lines of its header begin with a tab
 //	look                      lists the contents of the store
 //
-// It shows only those header fields of an answer that a transcript can be about. An entity tag is
-// tag-1 for the first one that the Handler gives, tag-2 for the next, in answers and in requests.
+// The output shows only those header fields of an answer that transcripts are about. The first
+// entity tag that the Handler sends is written tag-1, the next one tag-2, in answers and in
+// requests.
 func TestTranscripts(t *testing.T) {
 	golden.Transcripts(t, func(t *testing.T) golden.Transcript {
 		return &transcript{t: t, handler: &web.Handler{}}

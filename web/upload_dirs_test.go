@@ -79,7 +79,8 @@ func TestPutMakesNothing(t *testing.T) {
 			t.Fatalf("%s with %s", c.target, c.field)
 		}
 	}
-	// Asking how much is there does not create one either, not even briefly.
+	// A request that asks how many bytes the server has does not create a directory either, not
+	// even briefly.
 	h2 := &web.Handler{Store: noParents{st, t}, Access: web.AccessOverwrite}
 	ask(t, h2, "PUT /new/f", "", "Content-Range: bytes */6").want(t, 202, "*")
 	// A client leaves in the middle of an upload.
@@ -89,7 +90,7 @@ func TestPutMakesNothing(t *testing.T) {
 		t.Errorf("ended with %d", x.Status)
 	}
 	wantNames(t, path, "dangling", "file", "out")
-	// A condition holds at the beginning, and no longer at the end.
+	// A condition holds when the upload begins, but no longer when it is committed.
 	h.Started = func(*web.Exchange) { writeFile(t, filepath.Join(path, "new/f"), "between") }
 	ask(t, h, "PUT /new/f", "x", "If-None-Match: *").want(t, 412, "*")
 	wantNames(t, filepath.Join(path, "new"), "f")
@@ -111,7 +112,7 @@ func (n noParents) Create(ctx context.Context, name string, c store.Create) (sto
 	return n.Store.Create(ctx, name, c)
 }
 
-// An upload in parts resumes in the directory that its first part has made.
+// An upload in parts resumes in the directory that its first part has created.
 func TestPutPartsMakeDirectories(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")

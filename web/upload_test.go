@@ -46,7 +46,7 @@ func TestPut(t *testing.T) {
 			}
 		})
 	}
-	// Below a file there is no directory, and none can be made: RFC 4918 §9.7.1.
+	// A file cannot be a directory above another file: RFC 4918 §9.7.1.
 	ask(t, &web.Handler{Store: disk, Access: web.AccessOverwrite}, "PUT /taken/f", "x").want(t, 409, "there is no such directory, and none can be made\n")
 }
 
@@ -81,7 +81,7 @@ func TestPutConditions(t *testing.T) {
 			t.Fatalf("%s with %s", test.target, test.field)
 		}
 	}
-	// Clients that may only upload learn whether the file exists, and nothing else.
+	// Clients that may only upload learn nothing except whether the file exists.
 	h.Access = web.AccessUploadOnly
 	ask(t, h, "PUT /f", "x", "If-None-Match: *").want(t, 412, "*")
 	ask(t, h, "PUT /f", "x", "If-Match: "+tag).want(t, 412, "*")
@@ -103,7 +103,7 @@ func TestPutRace(t *testing.T) {
 			t.Errorf("the file is %q", got)
 		}
 	}
-	// If-Match is checked once more at the end.
+	// If-Match is checked again before the commit.
 	st := mem(t, map[string]string{"f": "first"})
 	h := &web.Handler{Store: st, Access: web.AccessOverwrite}
 	tag := ask(t, h, "HEAD /f", "").header.Get("Etag")
