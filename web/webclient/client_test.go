@@ -123,7 +123,7 @@ func TestFirst(t *testing.T) {
 	if n := len(l.asked()); n != 1 {
 		t.Errorf("%d requests, want 1", n)
 	}
-	// That answer is used once.
+	// The answer is used only once.
 	wantFetch(t, openRemoteFile(t, c, "a"), []byte("hello"), 0)
 }
 
@@ -143,7 +143,7 @@ func TestReads(t *testing.T) {
 		if got, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<40)); err != nil || !bytes.Equal(got, content) {
 			t.Errorf("%d bytes: read in order: %d bytes, %v", size, len(got), err)
 		}
-		// Reads backwards, so each read is at an unexpected offset.
+		// Read backwards, so that each read is at an unexpected offset.
 		p := make([]byte, 100_001)
 		for off := int64(size); off >= 0; off -= int64(size)/7 + 1 {
 			n, err := f.ReadAt(p, off)
@@ -158,7 +158,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// If a server has no ranges, reads at other offsets start from the beginning.
+// If a server supports no ranges, a read at another offset reads the file from its beginning.
 func TestWithoutRanges(t *testing.T) {
 	content := randomContent(3 << 20)
 	for _, announced := range []bool{true, false} {
@@ -211,7 +211,7 @@ func TestUnknownSize(t *testing.T) {
 	}
 }
 
-// A slow connection gets others beside it, and together they bring the file.
+// If a connection is slow, the client opens more, and receives the file over all of them.
 func TestParallel(t *testing.T) {
 	content := randomContent(24 << 20)
 	for _, secure := range []bool{false, true} {
@@ -230,7 +230,7 @@ func TestParallel(t *testing.T) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 			_, _ = w.Write(content[:1<<20])
 			_ = http.NewResponseController(w).Flush()
-			<-ranged // this connection brings nothing more until another one has begun
+			<-ranged // this answer continues only after another request
 			_, _ = w.Write(content[1<<20:])
 			return true
 		})
@@ -290,10 +290,10 @@ func TestHTTP2Alone(t *testing.T) {
 }
 
 // Only one connection is used if nothing distinguishes the versions of a file, or if the
-// configuration allows no more.
+// configuration allows only one.
 func TestNotParallel(t *testing.T) {
 	content := randomContent(24 << 20)
-	const lately = "the date of the answer" // no Last-Modified equal to it is strong
+	const lately = "the date of the answer" // a Last-Modified equal to it is not strong
 	for _, c := range []struct {
 		o                      Config
 		etag, modified, ranges string
@@ -328,7 +328,7 @@ func TestNotParallel(t *testing.T) {
 
 func TestHash(t *testing.T) {
 	l := startLab(t, map[string][]byte{"f": []byte("hello")})
-	const sum = "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=" // of hello
+	const sum = "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=" // the SHA-256 of hello
 	header := http.Header{}
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
 		if r.Header.Get("Want-Repr-Digest") != "" {
@@ -386,7 +386,7 @@ func TestNoLinks(t *testing.T) {
 	}
 }
 
-// Transfers end with the client, the file, or the context.
+// Transfers stop when the client or the file is closed, or when the context ends.
 func TestEnds(t *testing.T) {
 	for what, end := range map[string]func(c *Client, f *remoteFile, cancel func()){
 		"client":  func(c *Client, _ *remoteFile, _ func()) { c.Close() },
@@ -426,7 +426,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A failure of the caller's writer is a local error.
+// An error of the caller's writer is a local error.
 func TestLocalError(t *testing.T) {
 	l := startLab(t, map[string][]byte{"f": randomContent(2 << 20)})
 	full := errors.New("no room")

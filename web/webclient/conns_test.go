@@ -18,8 +18,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// However many files are read and written at a time, there are no more connections than the client
-// may have, and everything gets done, even with one connection.
+// If many files are read and written at a time, the number of connections stays within the client's
+// limit, and all transfers are completed, even with one connection.
 func TestConns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -63,9 +63,9 @@ func TestConns(t *testing.T) {
 						return nil, err
 					}
 					now := open.Add(1)
-					// net/http dials a new connection shortly before it closes one that has ended.
-					// The new one waits here for that close, and is counted if no connection
-					// closes.
+					// net/http dials a new connection shortly before it closes one that is no
+					// longer usable. Wait here until the old one is closed. If no connection is
+					// closed, the new one counts as well.
 					for begin := time.Now(); now > bound && time.Since(begin) < 300*time.Millisecond; now = open.Load() {
 						time.Sleep(time.Millisecond)
 					}
@@ -95,7 +95,7 @@ func TestConns(t *testing.T) {
 	}
 }
 
-// A countedConn is a connection that is counted while it is open.
+// A countedConn is a connection that counts itself as open until it is closed.
 type countedConn struct {
 	net.Conn
 	open *atomic.Int64
@@ -107,7 +107,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// slowly answers so slowly that requesting parts is worthwhile.
+// slowly is a ResponseWriter so slow that the client requests parts.
 type slowly struct{ http.ResponseWriter }
 
 func (s slowly) Write(p []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The numbers in docs/http.md are those of the client.
+// The numbers in docs/http.md equal those of the client.
 func TestDocumentedNumbers(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "http.md"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// Fetch a file from a web server. It gets its name when it is complete.
+// Fetch a file from a web server. The local file gets its name when it is complete.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader("kernel"))

@@ -130,7 +130,7 @@ func TestVersions(t *testing.T) {
 		{header("Last-Modified", "yesterday"), ""},
 		{header("Etag", `W/"a"`, "Last-Modified", before), before},
 		{header("Etag", `"a"`, "Last-Modified", now), `"a"`},
-		{map[string][]string{"Last-Modified": {before}}, ""}, // its age is unknown
+		{map[string][]string{"Last-Modified": {before}}, ""}, // without a Date, the age of the file is unknown
 	} {
 		v := versionOf(c.h, 5)
 		if v.guard() != c.guard || (v.key() == "") != (c.guard == "") {

@@ -21,8 +21,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// The client and the handler of package web together: uploads resume after cuts and in another run,
-// and a tree comes back unchanged.
+// With the client and the handler of package web, uploads resume after a lost connection and in
+// another run, and a tree that is uploaded and downloaded again is unchanged.
 func TestOfTheHandler(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -63,7 +63,7 @@ func TestOfTheHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Another run resumes where the first one ended.
+	// Another run resumes where the first one stopped.
 	src := localFile(t, content)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -86,7 +86,7 @@ func TestOfTheHandler(t *testing.T) {
 	}
 	var res treecopy.Result
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		// The server may not have noticed yet that the first client is gone.
+		// The server may not have noticed yet that the first client has closed its connection.
 		if res, err = putFrom(t, client(), src, treecopy.Options{Continue: true}); err == nil || time.Now().After(deadline) {
 			break
 		}
@@ -116,7 +116,7 @@ func TestOfTheHandler(t *testing.T) {
 	}
 }
 
-// A tree is uploaded to a missing directory, with and without parts, with everything in it except
+// A tree is uploaded to a missing directory, with and without parts, and all of it arrives except
 // directories without files.
 func TestTreeToTheHandler(t *testing.T) {
 	for _, o := range []treecopy.Options{{}, {Continue: true, Verify: true}} {

@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// copyToDir copies a file of a client to a new directory, and returns that.
+// copyToDir copies a file of a client to a new directory, and returns the directory.
 func copyToDir(t *testing.T, c *Client, name string, o treecopy.Options) (string, treecopy.Result, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func copyTo(t *testing.T, c *Client, name, dir string, o treecopy.Options) (tree
 // is false in some way.
 func TestHostileRanges(t *testing.T) {
 	content := randomContent(1 << 20)
-	const cut = 700_000 // so that the rest is one part
+	const cut = 700_000 // so that the client requests the rest as one part
 	answer := func(status int, h map[string]string, body []byte) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("ETag", `"1"`)
@@ -102,7 +102,7 @@ func TestHostileRanges(t *testing.T) {
 	}
 }
 
-// A short range is no error: the missing bytes are requested again.
+// A range that is shorter than requested is not an error: the missing bytes are requested again.
 func TestShortRanges(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -124,8 +124,8 @@ func TestShortRanges(t *testing.T) {
 	wantFetch(t, openRemoteFile(t, l.client(Config{}), "f"), content, 0)
 }
 
-// A range that begins before the requested one is an error at once: otherwise ReadAt would return
-// bytes of another offset.
+// A range that begins before the requested one is an error, without another try. Otherwise ReadAt
+// would return bytes from another offset.
 func TestRangeFromBefore(t *testing.T) {
 	content := randomContent(4 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -147,8 +147,8 @@ func TestRangeFromBefore(t *testing.T) {
 	}
 }
 
-// If a server answers a range with an empty body, as if that were everything, the client gives up
-// after some tries.
+// If a server answers a request for a range with an empty body, the client gives up after some
+// tries.
 func TestEmptyRanges(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -174,7 +174,7 @@ func TestEmptyRanges(t *testing.T) {
 	}
 }
 
-// A raw server answers each connection with the same bytes, and closes it.
+// A raw server sends the same bytes over each connection, and closes it.
 func rawServer(t *testing.T, answer string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -199,7 +199,7 @@ func rawServer(t *testing.T, answer string) string {
 	return "http://" + listener.Addr().String()
 }
 
-// An answer that is not HTTP, or is too large, is an error and no file.
+// If an answer is not HTTP, or is too large, there is an error and no file.
 func TestHostileAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for what, c := range map[string]struct {
@@ -236,8 +236,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// If a server sends text before it gets a request, the error contains that text, however early it
-// arrives.
+// If a server sends text before it gets a request, the error contains that text, even if it arrives
+// before the request is sent.
 func TestSpeaksFirst(t *testing.T) {
 	server := make(chan net.Conn, 100)
 	client, err := New("http://host/", Config{Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -255,7 +255,7 @@ func TestSpeaksFirst(t *testing.T) {
 		}
 	}()
 	defer close(server)
-	// Package http reads before it has sent the request.
+	// Package http starts to read before it sends the request.
 	slow := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { time.Sleep(50 * time.Millisecond) }})
 	req, err := http.NewRequestWithContext(slow, http.MethodGet, "http://host/f", nil)
 	if err != nil {
@@ -271,7 +271,7 @@ type early struct{ net.Conn }
 
 func (early) Read(p []byte) (int, error) { return copy(p, "SSH-2.0-x\r\n"), nil }
 
-// A compressed file may come with its own compression as the Content-Encoding.
+// A compressed file is accepted if its Content-Encoding names its own compression.
 func TestCompressedFile(t *testing.T) {
 	l := startLab(t, map[string][]byte{"a.tar.gz": []byte("gzip"), "a.tar": []byte("tar")})
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -310,7 +310,8 @@ func TestStalls(t *testing.T) {
 				return true
 			})
 			var err error
-			// On a busy machine, even bytes that were sent may arrive too late.
+			// On a busy machine, even the bytes that the server has sent may arrive after the
+			// timeout. Then try a longer one.
 			for _, limit := range []time.Duration{200 * time.Millisecond, 5 * time.Second} {
 				c, n := l.client(Config{AnswerTimeout: limit, StallTimeout: limit}), int64(0)
 				var f store.File
@@ -333,8 +334,8 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// A redirect to an address that the system does not let this process connect to is named in the
-// error, and not tried again.
+// If a redirect leads to an address to which the system does not let this process connect, the
+// error names the address, and the client does not try again.
 func TestRedirectDenied(t *testing.T) {
 	l := startLab(t, nil)
 	l.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
@@ -342,7 +343,7 @@ func TestRedirectDenied(t *testing.T) {
 		return true
 	})
 	c := l.client(Config{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if addr == "127.0.0.1:9" { // like an error of Landlock
+		if addr == "127.0.0.1:9" { // Landlock causes such an error
 			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EACCES)}
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
@@ -354,7 +355,7 @@ func TestRedirectDenied(t *testing.T) {
 	}
 }
 
-// Redirects are followed, but not endlessly, nor to where others could read along.
+// Redirects are followed, but only a limited number of them, and none from https to http.
 func TestRedirects(t *testing.T) {
 	l := startLab(t, map[string][]byte{"f": []byte("hello")})
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -393,7 +394,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// The target of a redirect gets neither the login nor the URL that led to it.
+// The server that a redirect leads to receives neither the login nor the URL of the first request.
 func TestRedirectSecrets(t *testing.T) {
 	other := startLab(t, map[string][]byte{"f": []byte("hello")})
 	l := startLab(t, nil)

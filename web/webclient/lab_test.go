@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 )
 
-// randomContent returns n bytes, always the same ones, in which no two parts look alike.
+// randomContent returns n bytes in which no two parts are alike. It always returns the same bytes.
 func randomContent(n int) []byte {
 	b := make([]byte, n)
 	src := rand.NewChaCha8([32]byte{1})
@@ -36,7 +36,7 @@ type lab struct {
 
 	mu       sync.Mutex
 	files    map[string]labFile
-	requests []*http.Request // in order of arrival, without bodies
+	requests []*http.Request // received requests in order of arrival, without bodies
 	put      map[string][]byte
 
 	// hook answers a request instead of the server, if it returns true.
@@ -70,7 +70,7 @@ func newLab(t *testing.T, files map[string][]byte) *lab {
 	return l
 }
 
-// client returns a client of the lab, which ends with the test.
+// client returns a client of the lab, which is closed after the test.
 func (l *lab) client(o Config) *Client {
 	l.t.Helper()
 	c, err := New(l.URL, o)
@@ -150,7 +150,7 @@ func (l *lab) setHook(hook func(w http.ResponseWriter, r *http.Request, n int) b
 	l.hook = hook
 }
 
-// asked returns the requests up to now.
+// asked returns the requests received so far.
 func (l *lab) asked() []*http.Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +179,7 @@ type memWriter struct {
 	b      []byte
 	writes []pipeline.Range
 	fail   error
-	after  int64 // bytes that are accepted before fail
+	after  int64 // how many bytes are accepted before fail is returned
 }
 
 // check returns how many bytes between two offsets were not written, and how many were written more
@@ -208,7 +208,7 @@ func (m *memWriter) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// openRemoteFile opens a file of a client, which ends with the test.
+// openRemoteFile opens a file of a client, which is closed after the test.
 func openRemoteFile(t *testing.T, c *Client, name string) *remoteFile {
 	t.Helper()
 	f, err := c.Open(t.Context(), name)
@@ -239,7 +239,7 @@ func wantFetch(t *testing.T, f *remoteFile, want []byte, off int64) {
 	}
 }
 
-// wantIs checks the kind of an error.
+// wantIs checks that errors.Is matches an error with the wanted one.
 func wantIs(t *testing.T, what string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, kind) {

@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// htmlListings are pages by which servers list the same directory, /t/: a file "a b&c.txt", a file
-// "ü" and a directory "sub".
+// htmlListings holds the pages by which different servers list the same directory, /t/: a file "a
+// b&c.txt", a file "ü" and a directory "sub".
 var htmlListings = map[string]string{
 	"Apache, fancy": `<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 3.2 Final//EN">
 <html><head><title>Index of /t</title></head><body>
@@ -119,7 +119,7 @@ func TestListHTML(t *testing.T) {
 	}
 }
 
-// Only links to entries of the directory count.
+// Only links to entries of the directory are used.
 func TestChildOf(t *testing.T) {
 	dir, err := url.Parse("https://h:1/a%20b/d/")
 	if err != nil {
@@ -147,7 +147,8 @@ func TestChildOf(t *testing.T) {
 	}
 }
 
-// A hostile page puts nothing outside the target, and the client requests only its valid entries.
+// A hostile page cannot make the client write outside the target, and the client requests only the
+// valid entries of the page.
 func TestHostileHTML(t *testing.T) {
 	l := startLab(t, map[string][]byte{"t/good": []byte("good"), "out": []byte("out"), "t/evil": []byte("x")})
 	serveHTML(l, map[string]string{"/t/": `<title>Index of /t/</title><base href="/"><a href="../out">out</a><a href="/out">out</a><a href="%2e%2e%2fout">out</a>

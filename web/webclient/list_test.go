@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Three servers, and how each lists the same directory.
+// Three servers list the same directory, each in its own format.
 func TestList(t *testing.T) {
 	for who, text := range map[string]string{
 		"haul": `[{"name":"a","type":"file","size":5,"mtime":"2026-01-02T03:04:05Z"},
@@ -83,7 +83,7 @@ func TestListRefused(t *testing.T) {
 	}
 }
 
-// Names in a listing that lead elsewhere put nothing there.
+// If a name in a listing leads out of the target directory, nothing is written there.
 func TestHostileNames(t *testing.T) {
 	l := startLab(t, map[string][]byte{"d/good": []byte("good")})
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {

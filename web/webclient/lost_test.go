@@ -48,8 +48,8 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// Every answer is cut somewhere, and some bring nothing: as long as there is progress now and then,
-// the transfer continues.
+// A transfer continues although each answer is cut off, and some contain no data, provided that
+// there is progress now and then.
 func TestManyCuts(t *testing.T) {
 	content := randomContent(6 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -107,8 +107,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// If nothing distinguishes the versions of a file, nothing is requested again: it could belong to
-// another file.
+// If nothing distinguishes the versions of a file, the missing bytes are not requested: they could
+// belong to another version.
 func TestUnguarded(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, nil)
@@ -131,8 +131,8 @@ func TestUnguarded(t *testing.T) {
 	}
 }
 
-// After a lost connection, a server without ranges sends everything again, and bytes that are there
-// are not written again.
+// After a lost connection, a server without ranges sends the whole file again, but the client does
+// not write again the bytes that it has.
 func TestCutWithoutRanges(t *testing.T) {
 	content := randomContent(2 << 20)
 	l := startLab(t, nil)
@@ -168,8 +168,8 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// A request that a server is too busy for is sent again at the time that the server names, if that
-// is soon.
+// If a server is too busy for a request, the client repeats the request at the time that the server
+// names, if that is soon enough.
 func TestRetryAfter(t *testing.T) {
 	l := startLab(t, map[string][]byte{"f": []byte("hello")})
 	after := "0"
@@ -262,7 +262,7 @@ func TestContinue(t *testing.T) {
 		want := content
 		l.mu.Lock()
 		if changed {
-			want = other // with the same size and date
+			want = other // another file with the same size and date
 			l.files["f"] = labFile{other, `"2"`, labTime}
 		}
 		l.mu.Unlock()

@@ -107,7 +107,7 @@ func TestPutWrites(t *testing.T) {
 	}
 }
 
-// An upload that is given up leaves nothing behind.
+// An upload that is given up leaves no file on the server.
 func TestPutGivenUp(t *testing.T) {
 	for _, size := range []int64{0, 1000} {
 		l := startLab(t, nil)
@@ -134,7 +134,7 @@ func TestPutGivenUp(t *testing.T) {
 	}
 }
 
-// Data out of order, too much or too little is an error.
+// Data that is out of order, too long or too short is an error.
 func TestPutOrder(t *testing.T) {
 	l := startLab(t, nil)
 	c := l.client(Config{})
@@ -185,7 +185,7 @@ func TestPutExclusive(t *testing.T) {
 	}
 }
 
-// A server's refusal of an upload is reported with its kind.
+// If a server refuses an upload, the error has the matching kind.
 func TestPutRefused(t *testing.T) {
 	content := randomContent(4 << 20)
 	for code, kind := range map[int]error{
@@ -208,7 +208,7 @@ func TestPutRefused(t *testing.T) {
 				return true
 			})
 			_, err := putFile(t, l.client(Config{}), content, treecopy.Options{})
-			if !reads { // then nothing may hide the answer of the server
+			if !reads { // the server has not read the body, and its answer must still be reported
 				wantIs(t, fmt.Sprint(code), err, kind)
 				if code >= 400 && (!strings.Contains(err.Error(), "for a reason") || strings.Contains(err.Error(), "\x1b")) {
 					t.Errorf("%d: %q", code, err)
@@ -221,8 +221,8 @@ func TestPutRefused(t *testing.T) {
 	}
 }
 
-// If a server makes no directories, the error says that one is missing, and what to do. It does not
-// if the server refuses for another reason.
+// If a server creates no directories, the error says that the directory is missing, and what to do.
+// If the server refuses for another reason, the error does not say that.
 func TestPutNoDirectory(t *testing.T) {
 	for _, code := range []int{http.StatusConflict, http.StatusNotFound} {
 		for name, missing := range map[string]bool{"none/f": true, "there/f": false, "f": false} {
@@ -256,7 +256,7 @@ func TestPutNoDirectory(t *testing.T) {
 	}
 }
 
-// A server that reports success before it has everything does not have the file.
+// If a server reports success before it has received everything, that is an error.
 func TestPutEarly(t *testing.T) {
 	l := startLab(t, nil)
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -319,7 +319,7 @@ func TestPutRedirect(t *testing.T) {
 	}
 }
 
-// A source that cannot be read is a local error, and leaves nothing behind.
+// If the source cannot be read, the error is local, and no file remains on the server.
 func TestPutLocalError(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	l := startLab(t, nil)
@@ -358,7 +358,7 @@ func (b *brokenReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// An upload ends with its context, whichever call is waiting.
+// When its context ends, an upload stops, whichever call is waiting.
 func TestPutEnds(t *testing.T) {
 	l := startLab(t, nil)
 	begun := make(chan struct{}, 1)

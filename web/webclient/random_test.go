@@ -17,13 +17,12 @@ import (
 
 var contentSeed = flag.Uint64("client-seed", 0, "of TestRandom: one world instead of many")
 
-// A randomLab is a server on which everything goes wrong now and then, and whose file changes now
-// and then.
+// A randomLab is a server with faults of every kind at random, whose file changes at random.
 type randomLab struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	versions []labFile
-	now      int     // mu: the current version
+	now      int     // the current version; guarded by mu
 	faults   float64 // probability of a fault
 	changes  float64 // probability of a change of the file
 	guarded  bool
@@ -51,14 +50,14 @@ func (x *randomLab) answer(l *lab, w http.ResponseWriter, r *http.Request) {
 		return
 	case 2, 3:
 		w = &cuttingWriter{ResponseWriter: w, left: cut}
-	case 4: // no ranges just now
+	case 4: // no ranges for this request
 		r.Header.Del("Range")
 	}
 	l.serveLabFile(w, r, f)
 }
 
-// However often connections are lost, the server is too busy, or the file is replaced: the result
-// is one of the versions, and never a mix.
+// Connections are lost, the server is too busy, and the file is replaced, at random. The result is
+// always one of the versions, and never a mix.
 func TestRandom(t *testing.T) {
 	seeds := []uint64{rand.Uint64()}
 	if *contentSeed != 0 {
@@ -84,7 +83,7 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	}
 	all := randomContent(size + 3)
 	for i := range 3 {
-		f := labFile{content: all[i : i+size], modified: labTime} // all have the same size and date
+		f := labFile{content: all[i : i+size], modified: labTime} // all versions have the same size and date
 		if x.guarded {
 			f.etag = fmt.Sprintf(`"%d"`, i)
 		} else {
@@ -99,7 +98,7 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	})
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
-	const most = 100 // runs
+	const most = 100 // runs of the test
 	for run := 1; ; run++ {
 		_, err := copyTo(t, l.client(Config{}), "f", dir, treecopy.Options{Continue: true})
 		if err == nil {

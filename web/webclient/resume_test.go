@@ -84,7 +84,7 @@ func startPartsLab(t *testing.T, p *partsLab) *lab {
 	return l
 }
 
-// An upload that loses its connection resumes from the offset that the server has.
+// After a lost connection, an upload resumes from the offset that the server has.
 func TestPutCuts(t *testing.T) {
 	const size = 3 << 20
 	content := randomContent(size)
@@ -102,12 +102,12 @@ func TestPutCuts(t *testing.T) {
 	}
 }
 
-// Another run resumes it too, if the file is still the same.
+// Another run also resumes the upload, if the file is still the same.
 func TestPutContinue(t *testing.T) {
 	const size = 3 << 20
 	content, other := randomContent(size), randomContent(size + 1)[1:]
 	for _, test := range []struct {
-		cut     int // bytes that the server has
+		cut     int // how many bytes the server has
 		changed bool
 		resumed int64
 	}{{2 << 20, false, 2 << 20}, {2 << 20, true, 0}, {size, false, size - 1}} {
@@ -141,7 +141,8 @@ func TestPutContinue(t *testing.T) {
 	}
 }
 
-// A server that does not announce parts gets none: it could take one for the whole.
+// The client sends no parts to a server that does not announce that it accepts them: the server
+// could take a part for the whole file.
 func TestPutWithoutParts(t *testing.T) {
 	content := randomContent(2 << 20)
 	l := startPartsLab(t, &partsLab{silent: true})

@@ -30,9 +30,9 @@ type restartableServer struct {
 	server   *http.Server
 
 	mu     sync.Mutex
-	open   []net.Conn  // mu: the server's ends of connections
-	down   bool        // mu
-	dials  []time.Time // mu: while it was gone
+	open   []net.Conn  // the server's ends of connections; guarded by mu
+	down   bool        // guarded by mu
+	dials  []time.Time // the times of dials while it was down; guarded by mu
 	pauses []time.Duration
 }
 
@@ -68,7 +68,7 @@ func (m *restartableServer) dial(context.Context, string, string) (net.Conn, err
 	return here, nil
 }
 
-// kill ends all connections, and keeps the server down for a time; 0 means for ever.
+// kill closes all connections, and keeps the server down for a time; 0 means for ever.
 func (m *restartableServer) kill(d time.Duration) {
 	m.mu.Lock()
 	m.down = true
@@ -105,7 +105,7 @@ func (m *restartableServer) client(o Config) *Client {
 }
 
 // killAfter kills the server whenever one answer has sent a number of bytes of a file. The server
-// stays down for the first of times, then the second, and so on.
+// stays down for times[0] after the first kill, for times[1] after the second, and so on.
 func (m *restartableServer) killAfter(bytes int, times ...time.Duration) {
 	left := make(chan time.Duration, len(times))
 	for _, d := range times {
@@ -137,8 +137,8 @@ func (d *dyingWriter) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
-// The client finds a server again that is gone for less than AbsenceTimeout, each time: an answer
-// restarts that time. Meanwhile it does not try too often.
+// The client waits for a server that is down repeatedly, for less than AbsenceTimeout each time,
+// because an answer restarts that time. Meanwhile it does not try too often.
 func TestServerGone(t *testing.T) {
 	content := randomContent(1 << 20)
 	for name, read := range map[string]func(t *testing.T, f *remoteFile){
@@ -165,8 +165,8 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// wantPatience checks that the client reported its waiting each time that the server was gone, and
-// did not try more often than the pauses allow.
+// wantPatience checks that the client reported its pauses while the server was down, and did not
+// try more often than they allow. times is how many times the server was down.
 func (m *restartableServer) wantPatience(times int) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -180,7 +180,7 @@ func (m *restartableServer) wantPatience(times int) {
 	}
 }
 
-// The client gives up a server that does not come back, and not before its time.
+// If a server does not return, the client gives up, but not before AbsenceTimeout.
 func TestServerGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startRestartable(t, map[string][]byte{"f": randomContent(1 << 20)})
@@ -202,7 +202,7 @@ func TestServerGoneForGood(t *testing.T) {
 	})
 }
 
-// The client does not wait for a server that was never there.
+// The client does not wait for a server that it could never reach.
 func TestServerNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startRestartable(t, nil)
@@ -381,7 +381,7 @@ func TestPutStreamLost(t *testing.T) {
 	})
 }
 
-// An error of a proxy whose server is gone is not final.
+// If a proxy answers that its server is down, the client tries again.
 func TestPutBehindProxy(t *testing.T) {
 	content := randomContent(2 << 20)
 	synctest.Test(t, func(t *testing.T) {
@@ -403,8 +403,8 @@ func TestPutBehindProxy(t *testing.T) {
 	})
 }
 
-// If a server notices the end of a connection long after the client, the previous connection locks
-// out the next one, but not for ever.
+// If a server notices the loss of a connection long after the client, the upload stays locked by
+// the previous connection meanwhile. The client waits until it is unlocked, but not for ever.
 func TestPutLockedOutByItself(t *testing.T) {
 	content := randomContent(keptFrom)
 	for _, locked := range []time.Duration{web.DefaultStall, time.Hour} {
@@ -472,8 +472,8 @@ func TestPutAnswerLost(t *testing.T) {
 	})
 }
 
-// An upload that is given up leaves nothing on the server, because it will not be resumed. If
-// another upload prevents parts, the file is sent as a whole.
+// After an upload that is given up, the server keeps no bytes of it, because it will not be
+// resumed. If another upload prevents parts, the file is sent as a whole.
 func TestPutForgets(t *testing.T) {
 	content := randomContent(keptFrom)
 	synctest.Test(t, func(t *testing.T) {
@@ -524,7 +524,7 @@ func TestPutForgets(t *testing.T) {
 	})
 }
 
-// The client does not believe a server that claims to have more of an upload than was sent.
+// If a server claims to have more of an upload than was sent, that is an error.
 func TestPutHasMore(t *testing.T) {
 	content := randomContent(keptFrom)
 	synctest.Test(t, func(t *testing.T) {

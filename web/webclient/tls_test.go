@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// If a server rejects this client's TLS, or speaks none, the client does not try again: the result
-// would be the same, and no connection was lost.
+// If a server rejects this client's TLS, or does not use TLS, the client does not try again: the
+// result would be the same, and no connection was lost.
 func TestDisagreesOnTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		server *tls.Config // nil for a server without TLS
