@@ -21,7 +21,7 @@ const (
 // DefaultTimeout is used if the Timeout of a [Config] is zero.
 const DefaultTimeout = 30 * time.Second
 
-// These are the defaults for other zero fields of a Config.
+// These are the defaults for fields of a Config that are zero.
 const (
 	defaultConns    = 8
 	defaultSessions = 8        // OpenSSH's MaxSessions is 10
@@ -169,9 +169,9 @@ func (c *Client) Close() error { return c.mux.Close() }
 // for that. If the connection ends earlier, the server logs that these files were left open.
 //
 // If there is only one such file, open in one session, Drain waits only until the request is sent:
-// the server still reads it after the connection has ended. If there are several requests, the
-// server may fail to send the answer to the first because the connection has ended, and then the
-// later ones are lost.
+// the server still reads that request after the connection has ended. If there are several
+// requests, the server may fail to send the answer to the first, because the connection has ended.
+// It then does not read the later requests.
 //
 // Drain takes at most a second, whatever the server does. [Client.Close] calls it; programs that
 // end the connection before they close the Client call it themselves.

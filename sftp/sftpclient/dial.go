@@ -114,8 +114,9 @@ func connector[C any](connect func(context.Context) (C, error), over func(C) mux
 	}
 }
 
-// dial opens a connection and logs in, within a time limit. It also returns how long connecting
-// took, which is about one round trip. If delay is set, it keeps Nagle's algorithm enabled.
+// dial opens a connection and logs in, within a time limit. It also returns how long the TCP
+// handshake took, which is about one round trip. If delay is set, it keeps Nagle's algorithm
+// enabled.
 func dial(ctx context.Context, addr string, config *ssh.ClientConfig, limit time.Duration, delay bool) (*ssh.Client, time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, mux.ErrHandshakeTime)
 	defer cancel()

@@ -56,7 +56,8 @@ type remoteError struct{ error }
 
 func (e remoteError) Unwrap() error { return e.error }
 
-// onServer marks an error as one of the server's side, unless it is known to come from this side.
+// onServer marks an error as an error of the server's side, unless it is known to come from this
+// side.
 func onServer(err error) error {
 	moved, ok := errors.AsType[*TransferError](err)
 	if ok && moved.Local || errors.Is(err, context.Canceled) {

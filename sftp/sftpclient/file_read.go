@@ -125,11 +125,12 @@ func (f *File) inOrder(off int64, n int) bool {
 	return follows
 }
 
-// from returns the part of content from an offset on. It is empty if the offset is beyond the end.
+// from returns the bytes of content from an offset on. It returns no bytes if the offset is beyond
+// the end of content.
 func from(content []byte, off int64) []byte { return content[min(off, int64(len(content))):] }
 
-// WriteTo writes the rest of the file to w, with as many requests in flight as the path holds. Its
-// errors are like those of FetchTo.
+// WriteTo writes the rest of the file to w, with as many requests in flight as the path holds. It
+// returns the same kinds of errors as FetchTo.
 func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

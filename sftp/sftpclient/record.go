@@ -28,7 +28,7 @@ type uploadRecord struct {
 	safe    int64      // how many bytes are complete according to the record; guarded by mu
 	closing bool       // the next record is the last one; guarded by mu
 	lost    bool       // the record now belongs to another upload; guarded by mu
-	blind   bool       // the server does not allow reading the record, so no upload can be resumed; guarded by mu
+	blind   bool       // the server does not let us read the record, so no upload can be resumed; guarded by mu
 }
 
 // read reads the record of an earlier upload. ok is false if no record is valid.
@@ -69,9 +69,9 @@ func openRegular(ctx context.Context, c *Client, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
 }
 
-// checkpoint records that the first whole bytes are complete. If file is not nil, checkpoint first has the
-// server write it to its disk. If the record belongs to another upload by now, checkpoint leaves it
-// alone, and this upload continues without a record. The caller holds mu.
+// checkpoint records that the first `whole` bytes are complete. If file is not nil, checkpoint
+// first has the server write it to its disk. If the record belongs to another upload by now,
+// checkpoint leaves it alone, and this upload continues without a record. The caller holds mu.
 func (u *uploadRecord) checkpoint(ctx context.Context, whole int64, file *mux.File) error {
 	if u.lost {
 		return store.ErrBusy

@@ -18,7 +18,8 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || !isStatus(err) {
 		return err
 	}
-	// The path may be a directory: servers return "Failure" or "permission denied" for those.
+	// The path may be a directory: for a directory, servers return "Failure" or "permission
+	// denied".
 	fi, e := c.Lstat(ctx, name)
 	if e != nil || !fi.IsDir() {
 		return err
@@ -37,7 +38,7 @@ func (c *Client) RemoveDir(ctx context.Context, name string) error {
 	if !isFailure(err) {
 		return err
 	}
-	// If the directory has entries, that is the reason.
+	// The reason for the failure may be that the directory has entries.
 	d, e := c.OpenDir(ctx, name)
 	if e != nil {
 		return err

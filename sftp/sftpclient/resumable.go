@@ -27,18 +27,19 @@ const (
 	recordTime  = 5 * time.Second
 )
 
-// A resumableUpload is an upload with a record beside its temporary file. The next upload of the
-// same source to the same target finds the record by its name. The record holds the name of the
-// temporary file and the length up to which it is complete: sessions write ahead of each other, so
-// the file's size does not show that length.
+// A resumableUpload is an upload that can be resumed. It has a record beside its temporary file.
+// The next upload of the same source to the same target finds the record by its name. The record
+// holds the name of the temporary file and the length up to which it is complete: sessions write
+// ahead of each other, so the file's size does not show that length.
 //
 // Several processes may upload the same file at the same time, and SFTP has no locks. So each
-// upload has its own name for the temporary file, and takes over the file of another by renaming
-// it. If two try that, the server lets one of them succeed. The upload that had the file before
-// cannot publish it any more. Until it notices that, it may write to the file, but only bytes that
-// the new owner writes too, as both have the same Source. Therefore an upload that fails does not
-// truncate its file: the record says which part is complete. The upload that publishes the file
-// truncates it, after it has checked that it owns the file.
+// upload has its own name for the temporary file, and takes over the file of another upload by
+// renaming it. If two uploads try that, the server lets only one of them succeed. The upload that
+// had the file before cannot publish it any more. Until it notices that, it may still write to the
+// file. It writes only bytes that the new owner writes too, because both have the same Source.
+// Therefore an upload that fails does not truncate its file: the record says which part is
+// complete. The upload that publishes the file truncates it, after it has checked that it owns the
+// file.
 //
 // A separate OPEN creates the temporary file, because haul's own server hides a file that is
 // created for writing, and discards it when the connection ends.
@@ -53,7 +54,7 @@ type resumableUpload struct {
 	mu      sync.Mutex
 	whole   int64          // number of leading bytes that the server has confirmed; guarded by mu
 	behind  int64          // number of leading bytes written, confirmed or not; guarded by mu
-	high    int64          // the end of the written data; guarded by mu
+	high    int64          // offset of the end of the written data; guarded by mu
 	noted   int64          // the value of whole in the latest record, written or about to be; guarded by mu
 	notedAt time.Time      // time at which noted was set; guarded by mu
 	noting  bool           // a record is being written; guarded by mu
@@ -137,7 +138,7 @@ func (k *resumableUpload) restore() error {
 	}
 	if err := k.c.Rename(k.ctx, left, k.temp); err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			err = nil // another upload was faster, or the file is published
+			err = nil // another upload has taken the file over, or it was published
 		}
 		return err
 	}

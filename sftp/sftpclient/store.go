@@ -24,9 +24,9 @@ import (
 // [store.Filler]s and [store.AttrUpload]s, and with Create.Resume also [store.Resumer]s. Two
 // simultaneous uploads to one name are not detected.
 //
-// The store keeps the contract of [store.Tree] as far as the server permits: the server has to
-// ensure that links do not lead out of the directory, version 3 has times in whole seconds, and
-// another program may change files between two requests.
+// The store keeps the contract of [store.Tree] with these exceptions: only the server can ensure
+// that links do not lead out of the directory, version 3 has times in whole seconds, and another
+// program may change files between two requests.
 func (c *Client) Store(dir string) store.Tree {
 	if dir == "" {
 		dir = "."
@@ -93,8 +93,8 @@ func ask[T any](ctx context.Context, s *remoteTree, op, name string, f func(cont
 	return answer, s.fail(op, name, err)
 }
 
-// realPath returns the absolute path of a name, without symbolic links: it resolves those that the
-// server does not resolve.
+// realPath returns the absolute path of a name, without symbolic links. It resolves the links that
+// the server does not resolve.
 func (s *remoteTree) realPath(ctx context.Context, name string) (string, error) {
 	p, err := s.path(ctx, name)
 	if err == nil {

@@ -37,7 +37,7 @@ func (s *remoteTree) removeLeftovers(ctx context.Context, dir string) error {
 		return s.fail("sweep", dir, err)
 	}
 	if len(records) > maxSweepRecords {
-		return nil // reading them all would take long
+		return nil // reading them all would take too long
 	}
 	wanted := map[string]bool{}
 	for _, name := range records {

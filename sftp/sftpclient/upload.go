@@ -20,7 +20,7 @@ import (
 // firstPerm is the mode of a temporary file: only the user may access it.
 const firstPerm = 0o600
 
-// An upload is a temporary file beside its target.
+// An upload writes a temporary file beside its target, which Commit renames to the target's name.
 type upload struct {
 	c      *Client
 	ctx    context.Context
@@ -32,7 +32,7 @@ type upload struct {
 	f      *File
 
 	// vanished is called if the temporary file does not exist any more. It returns nil if this
-	// upload has renamed it. It is nil if no other upload can know the file.
+	// upload has renamed it. It is nil if no other upload can take the file over.
 	vanished func() error
 
 	mu   sync.Mutex
@@ -47,7 +47,8 @@ func createUpload(ctx context.Context, c *Client, name string, o store.Create) (
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
-	room := c.disk.askRoom(ctx, path.Dir(name), o.Size) // the server answers this while the file is created
+	// The server answers this request while the file is created.
+	room := c.disk.askRoom(ctx, path.Dir(name), o.Size)
 	u := newUpload(ctx, c, name, o)
 	err := u.begin(true)
 	if full := room(); full != nil {
@@ -84,7 +85,7 @@ func (u *upload) begin(follow bool) error {
 	}
 	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, mux.OpenOptions{Also: look, Patient: true})
 	if err != nil {
-		if !isStatus(err) { // the server may have created it
+		if !isStatus(err) { // the server may have created the file
 			u.c.run.noteLeftover()
 		}
 		return err
@@ -112,8 +113,8 @@ func (u *upload) begin(follow bool) error {
 }
 
 // replaces adopts the permissions of the file that the upload replaces. It returns an error if the
-// upload may not replace it. missing is the error that fi could not be read. link is true if the
-// file is a symbolic link; the caller then tries the link's target.
+// upload may not replace it. missing is the error of the request for fi, or nil. link is true if
+// the file is a symbolic link; the caller then tries the link's target.
 func (u *upload) replaces(fi fs.FileInfo, missing error) (link bool, err error) {
 	switch {
 	case errors.Is(missing, fs.ErrNotExist):
@@ -259,7 +260,7 @@ func (u *upload) closeWith(a wire.Attrs) error {
 		sent, err := u.f.closeBehind(u.ctx, a)
 		switch {
 		case sent && err == nil:
-			return u.f.close(false) // no handle is open on the server any more
+			return u.f.close(false) // the server has closed all handles
 		case sent:
 			return err
 		}
@@ -281,7 +282,7 @@ func (u *upload) closeWith(a wire.Attrs) error {
 		return wire.AppendFsetstat(b, id, h.Handle, a)
 	}}
 	u.c.mux.Start(set)
-	u.f.noteWrite() // makes Close wait for the server
+	u.f.noteWrite() // so that Close waits for the server
 	err := u.f.Close()
 	if e := u.c.mux.Await(u.ctx, set); err == nil {
 		err = e

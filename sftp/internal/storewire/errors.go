@@ -12,10 +12,10 @@ import (
 )
 
 // errorKinds lists the kinds of file errors, with the status code and the text that represent each
-// one in the protocol. The codes are those of OpenSSH's server (errno_to_portable in
-// sftp-server.c), which clients know, and so are the texts where OpenSSH has one. Errors that
-// OpenSSH reports as a plain failure have their own texts here, by which haul's client recognizes
-// the kind.
+// one in the protocol. The codes are the same as in OpenSSH's server (errno_to_portable in
+// sftp-server.c), because clients know them. The texts are OpenSSH's too, where it has one. OpenSSH
+// reports some errors as a plain failure; these have their own texts here, by which haul's client
+// recognizes the kind.
 //
 // If several kinds match, the first one counts: for example, ErrNotRegular is an ErrPermission too.
 var errorKinds = [...]struct {

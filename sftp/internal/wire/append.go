@@ -118,8 +118,8 @@ func AppendReadlink(b []byte, id uint32, path string) []byte {
 }
 
 // AppendSymlink appends a SYMLINK, which is answered by STATUS. It creates a symbolic link at path
-// with the given target. The two are sent in OpenSSH's order (PROTOCOL, section 4.1), which is not
-// the draft's.
+// with the given target. The target and the path are sent in OpenSSH's order (PROTOCOL, section
+// 4.1), which is the opposite of the draft's.
 func AppendSymlink(b []byte, id uint32, target, path string) []byte {
 	b, at := begin(b, TypeSymlink, id)
 	b = appendString(appendString(b, target), path)

@@ -13,7 +13,7 @@ type Extension uint8
 const (
 	ExtPosixRename     Extension = 1 + iota // rename, and replace an existing file
 	ExtStatVFS                              // space of a file system, by path
-	ExtFstatVFS                             // the same, by handle
+	ExtFstatVFS                             // space of a file system, by handle
 	ExtHardlink                             // give a file a second name
 	ExtFsync                                // write a file's data to the disk
 	ExtLsetstat                             // set attributes of a symbolic link itself
@@ -23,7 +23,7 @@ const (
 	ExtHomeDirectory                        // home directory of a user
 	ExtUsersGroupsByID                      // names for numeric IDs
 	ExtCheckFileHandle                      // hashes of a file's data, by handle
-	ExtCheckFileName                        // the same, by path
+	ExtCheckFileName                        // hashes of a file's data, by path
 	ExtCheckFile                            // check-file-handle under its older name, which paramiko uses
 
 	numExtensions

@@ -13,7 +13,7 @@ type OpenFlags uint32
 const (
 	OpenRead      OpenFlags = 1 << iota // read
 	OpenWrite                           // write
-	OpenAppend                          // every write goes to the end, whatever its offset
+	OpenAppend                          // every write goes to the end of the file, and its offset is ignored
 	OpenCreate                          // create the file if it does not exist
 	OpenTruncate                        // empty an existing file
 	OpenExclusive                       // with OpenCreate: fail if the file exists

@@ -1,8 +1,8 @@
 package wire
 
 // A Mode is a file's type and permissions, as in POSIX st_mode. The draft says no more than that
-// about its "permissions" (section 5). POSIX does not define the numbers of the types; those below
-// are the same on all systems in use.
+// about its "permissions" (section 5). POSIX does not define the numbers of the types; the numbers
+// below are the same on all systems in use.
 type Mode uint32
 
 // The bits of a Mode. A mode has at most one type.

@@ -45,7 +45,7 @@ type Request struct {
 	Flags     OpenFlags // to be checked: see [OpenFlags.Check]
 	BlockSize uint32    // bytes per hash, at least MinCheckBlock; 0 means one hash of everything
 	Offset    int64     // offset in the file
-	Length    int64     // bytes; 0 means up to the end, except in READ
+	Length    int64     // number of bytes; 0 means up to the end of the file, except in READ
 	ToOffset  int64     // offset in the file of ToHandle
 	Attrs     Attrs     // the attributes to set, or the attributes of a new file
 
@@ -125,8 +125,8 @@ func ParseRequest(b []byte) (Request, error) {
 		q.Path = r.path("old path")
 		q.NewPath = r.path("new path")
 	case TypeSymlink:
-		// The draft has these in the opposite order. OpenSSH's server once read them in the wrong
-		// order, and clients came to rely on that (PROTOCOL, section 4.1).
+		// The draft has the two paths in the opposite order. OpenSSH's server once read them in the
+		// wrong order, and clients came to rely on that (PROTOCOL, section 4.1).
 		q.Target = r.path("target path")
 		q.Path = r.path("link path")
 	case TypeExtended: // draft, section 8

@@ -297,7 +297,7 @@ func (v *visit) sendStray() {
 		v.skip("open a second socket: %v", err)
 		return
 	}
-	_, _ = stranger.WriteToUDPAddrPort(ack(1), v.peer) // if the packet is lost, there is no answer
+	_, _ = stranger.WriteToUDPAddrPort(ack(1), v.peer) // an error is like a lost packet: there is no answer
 	stranger.SetReadDeadline(time.Now().Add(min(v.env.retry, time.Until(v.deadline))))
 	buf := make([]byte, maxPacket)
 	n, err := stranger.Read(buf)

@@ -160,8 +160,8 @@ func askToOpen(v *visit, d *download) (p packet, ok bool) {
 	return p, ok
 }
 
-// probe requests a file's size, stores it in v.size, and sends the ERROR packet end to end the
-// transfer. v.size stays -1 if the answer does not contain the size.
+// probe requests a file's size, stores it in v.size, and ends the transfer with the ERROR packet in
+// the argument end. v.size stays -1 if the answer does not contain the size.
 func probe(v *visit, d *download, end []byte) {
 	p, ok := askToOpen(v, d)
 	switch {

@@ -26,7 +26,7 @@ type download struct {
 	loses      int64                                    // number of the block that the client drops once; 0 for none
 	most       int64                                    // bytes to fetch; 0 means all
 
-	failed bool // set by run: the client has no file
+	failed bool // set by run: the client did not receive the file
 }
 
 // request returns the read request packet.
@@ -170,7 +170,7 @@ func needsSize(v *visit, a *agreed) (rule, saw string) {
 	return "", ""
 }
 
-// notTiny is the check of busybox, which has its own lower bound for block sizes.
+// notTiny is the check of busybox, which refuses blocks as small as 8 bytes.
 func notTiny(_ *visit, a *agreed) (rule, saw string) {
 	if a.blockSize <= transfer.MinBlockSize {
 		return ruleBlockSize, "busybox says \"bad blocksize\" and gives up"

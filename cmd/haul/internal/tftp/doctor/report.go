@@ -20,7 +20,7 @@ type Report struct {
 	Sends    string        `json:"sends"`
 	Verdict  Verdict       `json:"verdict"`
 	Findings []Finding     `json:"findings,omitempty"`
-	Notes    []string      `json:"notes,omitempty"` // remarks besides the findings
+	Notes    []string      `json:"notes,omitempty"` // remarks that are not findings
 	Bytes    int64         `json:"bytes"`           // bytes of the file that were fetched
 	Whole    bool          `json:"whole"`           // the whole file was fetched
 	SHA256   string        `json:"sha256,omitempty"`

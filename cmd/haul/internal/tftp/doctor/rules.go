@@ -39,8 +39,8 @@ type Rule struct {
 	Advice string `json:"advice"` // advice for the server's administrator
 }
 
-// The names of the rules. A finding has one of these names, so a cause has the same name for all
-// personas.
+// The names of the rules. Every finding has one of these names, so that the same cause has the same
+// name for all personas.
 const (
 	ruleNoAnswer       = "no-answer"
 	ruleStalls         = "stalls"

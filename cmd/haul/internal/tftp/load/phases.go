@@ -41,7 +41,8 @@ func (l *Load) Run(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// at makes the transfers with one address of the server, and reports whether the server has answered.
+// at runs the load against one of the server's addresses. heard reports whether the server answered
+// there.
 func (l *Load) at(ctx context.Context, server netip.AddrPort) (report Report, heard bool, err error) {
 	references := newReferences()
 	if l.Warmup > 0 {

@@ -66,7 +66,7 @@ type counts struct {
 	done, failed, cut, late      int64
 	packets                      int64
 	resent, duplicates, timeouts int64
-	ended                        time.Duration // the latest end of a transfer, since the run began
+	ended                        time.Duration // time from the start of the run until the last transfer ended
 	latency, first               histogram
 }
 
@@ -220,10 +220,10 @@ func (r *run) progress() Progress {
 	}
 }
 
-// heard reports whether the server has answered.
+// heard reports whether the server has answered any request.
 func (r *run) heard() bool { return r.pool.Stats().Answered > 0 }
 
-// listen aborts the run if the server has not answered.
+// listen, called after the time unheard, aborts the run if the server has not answered.
 func (r *run) listen() {
 	if !r.heard() {
 		r.breakOff(r.absent(transfer.ErrSilent))

@@ -13,8 +13,8 @@ const maxSize = 2000
 // compile compiles a POSIX extended regular expression with the syntax of glibc's regcomp(3), and
 // returns its approximate number of instructions.
 //
-// regexp.CompilePOSIX has another syntax: its ^ and $ match at every line of a name, its . does not
-// match a newline, and a backslash has a meaning in its brackets.
+// It does not use regexp.CompilePOSIX, whose syntax differs: ^ and $ match at every line of a name,
+// . does not match a newline, and a backslash is special in brackets.
 func compile(pattern string, fold bool) (*regexp.Regexp, int, error) {
 	goPattern, err := translate(pattern)
 	if err != nil {

@@ -11,9 +11,9 @@
 //
 // # The file
 //
-// A line has a label, a rule, or neither. Words end at white space. An unescaped # begins a
-// comment, even inside a word. A backslash makes the next character part of the word. No line
-// continues on the next one.
+// A line contains a label, a rule, or neither. Words end at white space. An unescaped # begins a
+// comment, even inside a word. A backslash makes the next character part of the word. A line cannot
+// continue on the next one.
 //
 //	:label
 //	operation regex replacement

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxRepeat  = 1000 // largest number in {n}, which is Go's own bound
+	maxRepeat  = 1000 // largest n in {n}, the same as in Go
 	maxGroups  = 9
 	maxInARow  = 4 // largest number of repetitions of one expression in a row; a{2}{3} has two
 	specialsIn = `.^$*+?{[(|)\`
@@ -213,7 +213,8 @@ var (
 	errRange    = errors.New("in [ ] a - that is not between two characters must come first or last")
 )
 
-// classes has the names of the classes of POSIX. Go has the same classes, for ASCII.
+// classes lists the names of the POSIX character classes. Go has classes with the same names, for
+// ASCII.
 const classes = " alnum alpha blank cntrl digit graph lower print punct space upper xdigit "
 
 // class reads a bracket expression and returns it in Go's syntax. A backslash in it is an ordinary

@@ -52,7 +52,7 @@ func (r *Recorder) Datagram(at time.Time, sent bool, peer, local netip.AddrPort,
 	r.Record(Packet{Time: at, Sent: sent, Peer: peer, Local: local, Data: data})
 }
 
-// Finish ends the trace. Its errors say why the trace is not complete.
+// Finish ends the trace. If the trace is not complete, the errors say why.
 func (r *Recorder) Finish() (problems []error) {
 	if err := r.Close(); err != nil {
 		problems = append(problems, fmt.Errorf("trace: %w", err))

@@ -69,7 +69,7 @@ type Tracer struct {
 	only  []netip.Prefix
 	bound int           // largest size of each batch, in bytes
 	wake  chan struct{} // has room for one signal: the batch is no longer empty, or Close was called
-	done  chan struct{} // closed when the goroutine ends
+	done  chan struct{} // closed when the goroutine exits
 
 	stopped   atomic.Bool // no more packets are traced, because the tracer is closed or no sink is left
 	abandoned atomic.Bool // Close has given up, so the remaining packets are not written
@@ -131,7 +131,7 @@ func (t *Tracer) Wants(peer netip.AddrPort) bool {
 	if len(t.only) == 0 {
 		return true
 	}
-	// A prefix has no zone, and contains no address that has one.
+	// Compare without the zone: no prefix contains an address that has a zone.
 	addr := peer.Addr().Unmap().WithZone("")
 	return slices.ContainsFunc(t.only, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
