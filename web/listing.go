@@ -100,9 +100,10 @@ type gathering struct {
 
 // entries returns the entries of a directory, in no particular order. It leaves out entries that no
 // client could get: entries that are neither files nor directories, links that are dangling or lead
-// out of the store, and names that no path can express. It also leaves out links to a directory
-// above them: a client that follows all links would never finish. All returned entries are counted
-// in handlerState.listed, even if there is an error, and the caller has to release them.
+// out of the store, and names that no path can express. It also leaves out links to the directory
+// itself or to one above it, because a client that follows all links would never finish. All
+// returned entries are counted in handlerState.listed, even if there is an error, and the caller
+// has to release them.
 func (x directoryList) entries(name string) (list []entry, err error) {
 	g := &gathering{name: name}
 	switch can := store.CapabilitiesOf(x.acct.Store); {

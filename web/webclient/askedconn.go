@@ -30,7 +30,7 @@ func asked(dial dialer) dialer {
 // meanwhile, but the transport that uses the connection sets none.
 type askedConn struct {
 	net.Conn
-	asked chan struct{} // closed by ask
+	asked chan struct{} // closed by ask, which the first Write calls
 	ask   func()
 }
 

@@ -49,17 +49,17 @@ type Config struct {
 	// Dial, if set, makes the connections instead of net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Conns is the largest number of connections at a time; 0 means 8. A file that is
-	// open for reading holds one until all of it is read, and an upload holds one until it is
-	// committed; other requests wait for a free one. Over HTTP/2 all requests share one connection,
-	// except those for parts of large files.
+	// Conns is the largest number of connections at a time; 0 means 8. A file that is open for
+	// reading holds one until all of it is read, and an upload holds one until it is committed;
+	// other requests wait for a free one. Over HTTP/2 all requests share one connection, except
+	// those for parts of large files.
 	Conns int
 
 	// Parts is how many parts of one file are requested at a time; 0 means 8. With a negative
 	// number, no file is read in parallel.
 	Parts int
 
-	ConnectTimeout time.Duration // 0 means 30 s
+	ConnectTimeout time.Duration // for a connection, and then for its TLS handshake; 0 means 30 s
 	AnswerTimeout  time.Duration // for the headers of an answer to arrive; 0 means a minute
 
 	// StallTimeout is how long the body of a request or an answer may make no progress because of

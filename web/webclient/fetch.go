@@ -217,7 +217,7 @@ func (x *download) split() {
 	x.addPart(x.streamEnd, end)
 }
 
-// chunk returns the size of the parts to request if left bytes of the file remain.
+// chunk returns how many bytes to request at a time if left bytes of the file remain.
 func (x *download) chunk(left int64) int64 {
 	most := min(max(left/clientParts, minChunk), maxChunk)
 	took := max(time.Since(x.began), time.Millisecond)
@@ -270,8 +270,8 @@ func (x *download) request(now time.Time, p *fetchPart) {
 	}
 }
 
-// part sends one request of a plan and writes the answer. It uses conn or, if conn is nil, waits
-// for a free connection.
+// part sends one request of a plan, and writes the content of the answer. It uses conn or, if conn
+// is nil, waits for a free connection.
 func (x *download) part(p *fetchPart, session int, q pipeline.Request, conn *connSlot, own, probe bool) {
 	send := func(ctx context.Context, k request) (*response, error) {
 		k.conn = conn

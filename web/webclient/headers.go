@@ -65,8 +65,8 @@ func parseLength(s string) (int64, error) {
 	return n, nil
 }
 
-// parseRetryAfter parses a Retry-After: seconds, or a date. It returns false if s is
-// empty or invalid.
+// parseRetryAfter returns the duration of a Retry-After, which is a number of seconds or a date. It
+// returns false if s is empty or invalid.
 func parseRetryAfter(s string, now time.Time) (time.Duration, bool) {
 	if s == "" {
 		return 0, false

@@ -66,8 +66,8 @@ func (e *dirEntries) Next(into []fs.FileInfo) (int, error) {
 	return n, nil
 }
 
-// complete requests the properties of a file that a listing lacks. If that fails, the entry remains
-// incomplete, and the error shows when the file is opened.
+// complete requests the size and the time of a file, which the listing lacks. If that fails, the
+// entry remains incomplete, and the error shows when the file is opened.
 func (c *Client) complete(ctx context.Context, dir string, fi fs.FileInfo) fs.FileInfo {
 	info, err := c.stat(ctx, path.Join(dir, fi.Name()))
 	if err != nil {

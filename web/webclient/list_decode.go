@@ -163,7 +163,7 @@ func (e listingEntry) info() fileInfo {
 		if t, err := http.ParseTime(s); err == nil {
 			i.listed = t
 		} else if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-			i.listed = t.Truncate(time.Second) // like Last-Modified
+			i.listed = t.Truncate(time.Second) // whole seconds, as in Last-Modified
 		}
 	}
 	return i
@@ -238,7 +238,7 @@ func findEntries(d *json.Decoder) (json.Token, error) {
 	return nil, errors.New("it has no entries")
 }
 
-// A boundedReader fails after left bytes.
+// A boundedReader returns an error after left bytes.
 type boundedReader struct {
 	r    io.Reader
 	left int64

@@ -37,8 +37,9 @@ func (a *account) early(ctx context.Context, host string) error {
 	return a.find(ctx, host, "")
 }
 
-// login calls Password, at most once, for a server that has answered 401. had says whether the
-// request contained a login. It reports whether there is a new login to send.
+// login gets a login for a server that has answered 401, and reports whether there is a new one to
+// send. It calls Password, unless Password was called before. had says whether the refused request
+// contained a login.
 func (a *account) login(ctx context.Context, had bool, host string, challenges []string) (bool, error) {
 	realm, basic := basicRealm(challenges)
 	a.mu.Lock()

@@ -26,8 +26,8 @@ const (
 
 const (
 	// keptFrom is the smallest size of an upload that is sent as one part, if the server supports
-	// parts. The upload can then resume if the connection is lost. haul's server has something to
-	// resume from after 16 MiB. Smaller uploads are sent again as a whole.
+	// parts. The upload can then resume if the connection is lost. haul's server can resume an
+	// upload once it has 16 MiB. Smaller uploads are sent again as a whole.
 	keptFrom = 32 << 20
 )
 
