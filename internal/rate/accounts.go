@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// maxOwing bounds the accounts that have no users and are kept because they owe.
+	// maxOwing bounds the number of accounts that have no users but are kept because they owe.
 	maxOwing = 4096
 
 	// lookEvery is the shortest time between two searches for accounts that no longer owe.
 	lookEvery = time.Second
 )
 
-// A Pair holds a Bucket for each direction.
+// A Pair limits the bytes of one account, with a Bucket for each direction.
 type Pair struct {
 	Sent, Received Bucket
-	users          atomic.Int64
+	users          atomic.Int64 // number of calls of Accounts.Enter without a call of Leave
 }
 
 // Users returns how many users have entered an account of [Accounts] and have not left it.
@@ -31,18 +31,18 @@ func (p *Pair) Set(rate int64) {
 
 func (p *Pair) idle(now time.Time) bool { return p.Sent.idle(now) && p.Received.idle(now) }
 
-// Accounts keeps a [Pair] for each account that is in use, or that still owes for bytes that were
-// let through. So users cannot avoid a limit by reconnecting. The zero Accounts is ready for use,
-// and any goroutine may call its methods.
+// Accounts keeps a [Pair] for each account that is in use, and for each account that still owes: bytes
+// of it were let through earlier than its rate allows. So users cannot avoid a limit by
+// reconnecting. The zero Accounts is ready for use, and any goroutine may call its methods.
 type Accounts[Name comparable] struct {
 	mu     sync.Mutex
 	byName map[Name]*Pair // guarded by mu
-	owing  int            // number of accounts without users; guarded by mu
-	looked time.Time      // when all accounts that owe were last checked; guarded by mu
+	owing  int            // number of accounts in byName without users; guarded by mu
+	looked time.Time      // when all accounts without users were last checked; guarded by mu
 }
 
-// Enter returns the Pair that all users of an account share, until Leave is called. The last rate
-// that was passed applies to all of them.
+// Enter returns the Pair of an account, which all its users share. The rate that was passed last, in
+// bytes a second, applies to all of them. The caller must call Leave later.
 func (a *Accounts[Name]) Enter(name Name, rate int64) *Pair {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,8 +62,8 @@ func (a *Accounts[Name]) Enter(name Name, rate int64) *Pair {
 	return one
 }
 
-// Leave undoes one Enter. After the last user has left, the account is forgotten as soon as it owes
-// nothing, or earlier if too many accounts owe.
+// Leave undoes one Enter. After the last user has left, a later call of Leave forgets the account when
+// it no longer owes anything, or earlier if there are too many accounts that owe.
 func (a *Accounts[Name]) Leave(name Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,7 +97,7 @@ func (a *Accounts[Name]) Leave(name Name) {
 	}
 }
 
-// forget forgets an account without users. The caller holds mu.
+// forget removes an account that has no users. The caller holds mu.
 func (a *Accounts[Name]) forget(name Name) {
 	delete(a.byName, name)
 	a.owing--

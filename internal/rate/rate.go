@@ -1,4 +1,5 @@
-// Package rate limits the rate of bytes, for one transfer or for many that share a [Bucket].
+// Package rate limits the rate of bytes, for one transfer or for many that share a [Bucket]. Before
+// it sends or reads bytes, a transfer waits for as long as its Bucket says:
 //
 //	if err := rate.Sleep(ctx, bucket.Take(time.Now(), len(p))); err != nil {
 //		return err
@@ -12,7 +13,8 @@ import (
 	"time"
 )
 
-// Burst is how long a Bucket that was idle lets everything through.
+// Burst says how many bytes an idle Bucket lets through without a wait: as many as its rate allows in
+// this time.
 const Burst = 100 * time.Millisecond
 
 // A Bucket limits the rate of bytes. The zero Bucket has no limit. Any goroutine may call its
@@ -20,7 +22,7 @@ const Burst = 100 * time.Millisecond
 type Bucket struct {
 	rate atomic.Int64 // bytes a second; 0 or less means no limit
 	mu   sync.Mutex
-	even time.Time // when all bytes that were let through are due at the rate; guarded by mu
+	even time.Time // when the last byte that was let through would have been due at the rate; guarded by mu
 }
 
 // Set sets the rate, in bytes a second; 0 or less means no limit. Bytes that were already let
@@ -30,7 +32,7 @@ func (b *Bucket) Set(rate int64) { b.rate.Store(rate) }
 // Rate returns the rate, in bytes a second; 0 or less means no limit.
 func (b *Bucket) Rate() int64 { return b.rate.Load() }
 
-// Take counts n bytes, and returns how long they have to wait.
+// Take counts n bytes, and returns how long the caller must wait before it moves them.
 func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	rate := b.rate.Load()
 	if rate <= 0 {
@@ -45,8 +47,8 @@ func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	return max(0, b.even.Sub(now))
 }
 
-// TakeWithin is like Take for bytes that must not wait longer than most. It may let bytes through
-// above the rate; the excess does not delay later bytes.
+// TakeWithin is like Take for bytes that must not wait longer than `most`. To achieve that, it may
+// exceed the rate; the bytes above the rate do not delay later ones.
 func (b *Bucket) TakeWithin(now time.Time, n int, most time.Duration) time.Duration {
 	wait := b.Take(now, n)
 	if wait <= most {
@@ -58,15 +60,16 @@ func (b *Bucket) TakeWithin(now time.Time, n int, most time.Duration) time.Durat
 	return most
 }
 
-// idle reports whether the Bucket is as good as new: all bytes that were let through were due at
-// least a burst ago.
+// idle reports whether the Bucket can be replaced by a new one without an effect: all bytes that were
+// let through were due at least Burst ago.
 func (b *Bucket) idle(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.even.After(now.Add(-Burst))
 }
 
-// Sleep waits. If ctx ends first, it returns the cause.
+// Sleep waits for d. If ctx is done first, it returns the cause. If d is not above 0, it returns nil
+// at once.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-var asked sync.Map // testing.TB and arguments of running tests
+var asked sync.Map // the keys of OnFailure for running tests: the testing.TB and the arguments
 
-// OnFailure makes a failing test print the command that repeats it. args are further arguments of
-// the command, such as the seed. Helpers that many tests use call it. Each command is printed only
-// once for a test.
+// OnFailure makes a test print the command that repeats it, if it fails. args are further arguments
+// of the command, such as the seed. A test may call OnFailure several times, for example in several
+// helpers: each command is printed only once.
 func OnFailure(t testing.TB, args ...string) {
 	type key struct {
 		t    testing.TB
@@ -33,7 +33,8 @@ func OnFailure(t testing.TB, args ...string) {
 	})
 }
 
-// Command returns the command that runs one test of this package, from the module's root.
+// Command returns the command that runs one test of the current package. It has to be run in the
+// module's root directory.
 func Command(test string, args ...string) string {
 	levels := strings.Split(test, "/")
 	for i, l := range levels {
@@ -54,7 +55,8 @@ func Command(test string, args ...string) string {
 	return strings.Join(append(command, args...), " ")
 }
 
-// directory returns this package's directory, in which tests run.
+// directory returns the directory of the package under test, in which tests run, relative to the
+// module's root directory. It returns "..." if it finds no module.
 func directory() string {
 	here, err := os.Getwd()
 	if err != nil {

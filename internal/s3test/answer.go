@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ServeHTTP answers a request, unless the hook does.
+// ServeHTTP records a request, and answers it, unless the hook has answered it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := slices.Sorted(maps.Keys(r.URL.Query()))
 	s.mu.Lock()
@@ -35,7 +35,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Answer answers a request without faults.
+// Answer answers a request as a server without faults does. A hook may call it.
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	key := KeyOf(r)
 	body, err := io.ReadAll(r.Body)
@@ -84,7 +84,8 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// copy answers CopyObject. Any bucket name in the source means this bucket.
+// copy answers CopyObject. Any bucket name in the source means the bucket of this server. The caller
+// holds mu.
 func (s *Server) copy(w http.ResponseWriter, r *http.Request, key string) {
 	name, err := url.PathUnescape(strings.TrimPrefix(r.Header.Get("X-Amz-Copy-Source"), "/"))
 	_, from, _ := strings.Cut(name, "/")
@@ -104,7 +105,7 @@ func (s *Server) copy(w http.ResponseWriter, r *http.Request, key string) {
 	}
 }
 
-// serve answers a GET or HEAD.
+// serve answers a GET or HEAD request for an object.
 func (o Object) serve(w http.ResponseWriter, r *http.Request) {
 	if m := r.Header.Get("If-Match"); m != "" && m != `"`+o.ETag+`"` {
 		Refuse(w, r, 412, "PreconditionFailed")
@@ -134,7 +135,7 @@ func (o Object) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A countedAnswer counts the bytes of an object that are sent.
+// A countedAnswer is a ResponseWriter that counts how many bytes of an object are sent.
 type countedAnswer struct {
 	http.ResponseWriter
 	server *Server

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// list lists keys, as ListObjectsV2 does. The caller holds mu.
+// list answers ListObjectsV2. The caller holds mu.
 func (s *Server) list(w http.ResponseWriter, q url.Values) {
 	type content struct {
 		Key, LastModified, ETag string

@@ -15,20 +15,21 @@ import (
 // minPart is the minimum size in bytes of a part that is not the last one.
 const minPart = 5 << 20
 
+// A multipart is an unfinished upload.
 type multipart struct {
 	key   string
-	parts map[int]Object
+	parts map[int]Object // by part number, from 1
 }
 
-// UploadsLeft returns the number of uploads that are neither complete nor aborted.
+// UploadsLeft returns the number of uploads that were neither completed nor aborted.
 func (s *Server) UploadsLeft() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.uploads)
 }
 
-// SetPart replaces a part of all uploads, as another writer would. change returns the new part for
-// the part of the first upload.
+// SetPart replaces the part with the given number in all unfinished uploads, as if another client had
+// written it. change gets the content of the upload's part 1, and returns that of the new part.
 func (s *Server) SetPart(number int, change func(first string) string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +38,7 @@ func (s *Server) SetPart(number int, change func(first string) string) {
 	}
 }
 
-// Everything below is called with mu held.
+// The callers of all functions below hold mu.
 
 func (s *Server) beginUpload(w http.ResponseWriter, key string) {
 	s.serial++
@@ -118,7 +119,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, key, id string
 	}{Bucket: "bucket", Key: key, ETag: whole.ETag})
 }
 
-// listUploads lists the unfinished uploads, in no order.
+// listUploads answers ListMultipartUploads. The uploads are in no particular order.
 func (s *Server) listUploads(w http.ResponseWriter, q url.Values) {
 	type upload struct {
 		Key, Initiated string

@@ -1,4 +1,5 @@
-// Package s3test is for tests. It provides an S3 server in memory, with faults.
+// Package s3test is for tests. It provides an S3 server that keeps its objects in memory, and that
+// fails in the ways that a test wants.
 package s3test
 
 import (
@@ -17,22 +18,22 @@ import (
 	"time"
 )
 
-// A Server is an S3 server with one bucket, which answers to any bucket name. It does not check
-// signatures. Tests with versitygw show that real servers understand the requests.
+// A Server is an S3 server with one bucket, which has every bucket name. It does not check
+// signatures. Other tests, with versitygw, show that real servers understand haul's requests.
 type Server struct {
-	*httptest.Server // nil if it is used as a handler
+	*httptest.Server // the HTTP server; nil if the Server was made by NewHandler
 
 	mu       sync.Mutex
-	objects  map[string]Object     // by their keys; guarded by mu
-	sorted   []string              // the keys; nil if out of date; guarded by mu
-	uploads  map[string]*multipart // by their IDs; guarded by mu
-	hook     Hook                  // may be nil; guarded by mu
-	requests []string              // method, key and query, without the values; guarded by mu
-	auth     []string              // the headers with signatures; guarded by mu
-	sent     map[string]int64      // bytes of objects that were sent, by key; guarded by mu
-	serial   int                   // counts uploads; guarded by mu
-	running  int                   // requests that are being answered; guarded by mu
-	most     int                   // the most that were answered at a time; guarded by mu
+	objects  map[string]Object     // by key; guarded by mu
+	sorted   []string              // the sorted keys of objects; nil if out of date; guarded by mu
+	uploads  map[string]*multipart // unfinished uploads, by ID; guarded by mu
+	hook     Hook                  // called for each request; may be nil; guarded by mu
+	requests []string              // what Asked will return; guarded by mu
+	auth     []string              // the Authorization header of each request; guarded by mu
+	sent     map[string]int64      // number of bytes of each object that were sent, by key; guarded by mu
+	serial   int                   // number of the latest upload; guarded by mu
+	running  int                   // number of requests that are being answered; guarded by mu
+	most     int                   // largest value of running so far; guarded by mu
 }
 
 // An Object is a file in the bucket.
@@ -42,11 +43,11 @@ type Object struct {
 	ETag    string
 }
 
-// A Hook answers a request in place of the server and returns true, or does something before the
-// server answers.
+// A Hook is called before the server answers a request. If it has answered the request itself, it
+// returns true, and otherwise false.
 type Hook func(w http.ResponseWriter, r *http.Request) (over bool)
 
-// New starts a server, which stops when the test ends.
+// New starts a server on localhost, which stops when the test ends.
 func New(t testing.TB) *Server {
 	s := NewHandler()
 	s.Server = httptest.NewServer(s)
@@ -54,7 +55,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// NewHandler returns a server that is only a handler, without a listener.
+// NewHandler returns a server that is only an [http.Handler], without a listener.
 func NewHandler() *Server {
 	return &Server{objects: map[string]Object{}, uploads: map[string]*multipart{}, sent: map[string]int64{}}
 }
@@ -64,10 +65,10 @@ func NewObject(data string) Object {
 	return Object{strings.NewReader(data), int64(len(data)), fmt.Sprintf("%x", md5.Sum([]byte(data)))}
 }
 
-// Put makes or replaces an object.
+// Put creates or replaces an object.
 func (s *Server) Put(key, content string) { s.PutObject(key, NewObject(content)) }
 
-// PutObject makes or replaces an object.
+// PutObject creates or replaces an object.
 func (s *Server) PutObject(key string, o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,15 +106,16 @@ func (o Object) read() string {
 	return string(b)
 }
 
-// SetHook passes each request to a hook; nil removes the hook.
+// SetHook makes the server call a hook for each request. nil removes the hook.
 func (s *Server) SetHook(h Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = h
 }
 
-// Fail answers matching requests with a status, a code and headers: the first ones, up to times, or
-// all of them if times is -1.
+// Fail makes the server refuse the next requests for which match returns true, with an HTTP status,
+// an S3 error code, and headers. times is the number of requests to refuse; -1 means all. header
+// holds names and values in turn. Fail replaces the hook.
 func (s *Server) Fail(times int, match func(*http.Request) bool, status int, code string, header ...string) {
 	var left atomic.Int64
 	left.Store(int64(times))
@@ -139,7 +141,8 @@ func Refuse(w http.ResponseWriter, r *http.Request, status int, code string) {
 	}
 }
 
-// Asked returns the requests since the last call: method, key and query, without the values.
+// Asked returns the requests since the last call of Asked: for each the method, the key, and the names
+// of the query parameters.
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,29 +151,29 @@ func (s *Server) Asked() []string {
 	return list
 }
 
-// Signed returns the headers with the signatures of requests.
+// Signed returns the Authorization headers of all requests so far, which contain the signatures.
 func (s *Server) Signed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.auth)
 }
 
-// Sent returns how many bytes of an object have left the server.
+// Sent returns how many bytes of an object the server has sent.
 func (s *Server) Sent(key string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent[key]
 }
 
-// Most returns the largest number of requests that were answered at a time.
+// Most returns the largest number of requests that were being answered at the same time.
 func (s *Server) Most() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most
 }
 
-// Rest waits until no request is being answered. The server may still be answering requests of a
-// client that has disconnected.
+// Rest waits until no request is being answered. A test needs it because the server may still be
+// answering requests of a client that has disconnected.
 func (s *Server) Rest() {
 	for {
 		s.mu.Lock()
@@ -194,7 +197,7 @@ func sumOf(etag string) []byte {
 	return sum
 }
 
-// answerXML answers with XML. The error of a client that has disconnected is ignored.
+// answerXML answers with XML. It ignores the error, which means that the client has disconnected.
 func answerXML(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/xml")
 	_ = xml.NewEncoder(w).Encode(v)

@@ -1,4 +1,4 @@
-// Package servertext makes text from a server safe to repeat in an error.
+// Package servertext makes text that a server sent safe to show in an error message.
 package servertext
 
 import (
@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Max is the largest number of bytes of a server's text that are repeated.
+// Max is the largest number of bytes of a server's text that are shown.
 const Max = 200
 
-// Cut returns at most [Max] bytes of a text, without newlines at its end. It replaces each
-// character by a ? that is not UTF-8, controls a terminal, or changes the direction of the text
-// around it.
+// Cut returns at most the first [Max] bytes of a text, without white space at its beginning and end.
+// It replaces by a ? each byte that is not UTF-8, and each character that controls a terminal or
+// changes the direction of the text around it.
 func Cut(s string) string {
 	if len(s) > Max {
 		s = s[:Max]

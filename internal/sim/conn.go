@@ -14,23 +14,24 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A Host has addresses, and ports for sockets.
+// A Host is a machine in a Network. It has one or more addresses, and sockets.
 type Host struct {
 	net   *Network
 	addrs []netip.Addr
-	ports map[uint16][]*Conn // net.mu; several sockets if they share the port
+	ports map[uint16][]*Conn // the sockets of each port: several if they share it; guarded by net.mu
 }
 
 const (
-	firstPort = 32768 // the first of the ports that the network chooses
+	// For port 0, Listen chooses a port from this range.
+	firstPort = 32768
 	lastPort  = 60999
 
-	// maxBuffer is how many received bytes a socket buffers.
+	// maxBuffer is how many received bytes a socket buffers. Further datagrams are dropped.
 	maxBuffer = 8 << 20
 )
 
-// Listen opens a socket. The address is one of the host's; an unspecified or zero address stands
-// for all of them. For port 0 the network chooses a port.
+// Listen opens a socket. addr must be an address of the host; an unspecified or zero address stands
+// for all of them. For port 0 Listen chooses a port. Of c it uses ReusePort and Refusals.
 func (h *Host) Listen(ctx context.Context, addr netip.AddrPort, c udp.Config) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (h *Host) freePort() uint16 {
 	}
 }
 
-// Open returns how many sockets of h are open.
+// Open returns the number of open sockets of h.
 func (h *Host) Open() int {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -91,7 +92,8 @@ func (h *Host) Open() int {
 
 var sharers = maphash.MakeSeed()
 
-// at returns the socket of h that receives datagrams from a peer to an address.
+// at returns the socket of h that receives a datagram, or nil if no socket does. If several sockets
+// share the port, the peer's address decides, so that each peer always reaches the same socket.
 func (h *Host) at(from, to netip.AddrPort) *Conn {
 	var fit []*Conn
 	for _, c := range h.ports[to.Port()] {
@@ -109,29 +111,31 @@ func (h *Host) at(from, to netip.AddrPort) *Conn {
 type Conn struct {
 	host     *Host
 	local    netip.AddrPort
-	only     netip.Addr // accepts datagrams to this address only; zero means all addresses of the host
-	shares   bool
-	refusals bool
+	only     netip.Addr    // datagrams to other addresses are not accepted; zero means all addresses of the host
+	shares   bool          // other sockets may have the same port: see udp.Config.ReusePort
+	refusals bool          // Read reports that a datagram could not be delivered: see udp.Config.Refusals
 	notify   chan struct{} // has a value when a waiting Read should check again
-	timer    *time.Timer   // reader only
+	timer    *time.Timer   // used only by the reader
 
-	// These fields belong to net.mu:
-	in     []arrival // sorted by arrival time
-	bytes  int
-	woken  bool
+	// These fields are guarded by net.mu of the host.
+	in     []arrival // what was sent to this socket and is not read yet, sorted by arrival time
+	bytes  int       // total size of the datagrams in in
+	woken  bool      // the next Read that would wait returns instead
 	closed bool
 }
 
-// An arrival is a datagram before it is read, or a report that a datagram could not be delivered.
+// An arrival is a datagram on its way to a socket, or in the socket's buffer. If refused is set, it is
+// a report that a datagram to from could not be delivered.
 type arrival struct {
-	at      time.Time
+	at      time.Time // when it arrives
 	from    netip.AddrPort
 	to      netip.Addr
 	data    []byte
 	refused bool
 }
 
-// arrive queues an arrival at a Conn. The caller holds net.mu.
+// arrive queues an arrival at a Conn, or drops it if the buffer is full. The caller holds net.mu of
+// the host.
 func (c *Conn) arrive(a arrival) {
 	if c.bytes+len(a.data) > maxBuffer {
 		return
@@ -179,8 +183,9 @@ func (c *Conn) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	}
 }
 
-// look returns the messages that have arrived. If n is 0, next says how long to wait for
-// more: 0 means without limit, and a negative value not at all.
+// look puts the messages that have arrived into ms, and returns their number. If n is 0, next says
+// how long to wait for messages: 0 means without a limit, and a negative value means that Read
+// returns without any.
 func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Duration, err error) {
 	network := c.host.net
 	network.mu.Lock()
@@ -195,7 +200,7 @@ func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Dura
 	for len(c.in) > 0 && !c.in[0].at.After(now) {
 		a := c.in[0]
 		if a.refused && n > 0 || !a.refused && !c.deliver(ms, &n, a) {
-			return n, 0, nil // the next Read returns it
+			return n, 0, nil // the next Read handles this arrival
 		}
 		c.bytes -= len(a.data)
 		c.in = slices.Delete(c.in, 0, 1)
@@ -218,8 +223,8 @@ func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Dura
 	return 0, next, nil
 }
 
-// deliver puts a datagram into one of ms, of which the first n are in use. It returns false if
-// there is no room. A datagram longer than Data is dropped.
+// deliver puts a datagram into one of ms, of which the first n are in use. It returns false if all
+// are in use. It drops a datagram that is longer than the capacity of the message's Data.
 func (c *Conn) deliver(ms []udp.Message, n *int, a arrival) bool {
 	if c.host.net.Glue && *n > 0 {
 		m := &ms[*n-1]
@@ -246,8 +251,8 @@ func (c *Conn) deliver(ms []udp.Message, n *int, a arrival) bool {
 	return true
 }
 
-// swapped exchanges the content of two buffers: as with a udp.Conn, the caller must not rely on
-// which buffer holds which message.
+// swapped exchanges two messages, so that each is in the other's buffer, if they fit. So a test fails
+// if a caller relies on which buffer holds which message, which a udp.Conn does not promise.
 func swapped(a, b []byte) (x, y []byte) {
 	if len(a) > cap(b) || len(b) > cap(a) {
 		return a, b
@@ -285,7 +290,7 @@ func (c *Conn) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// Wake makes a waiting Read return. If none is waiting, the next Read that would wait returns.
+// Wake makes a waiting Read return. If no Read is waiting, the next one returns instead of waiting.
 func (c *Conn) Wake() {
 	c.host.net.mu.Lock()
 	defer c.host.net.mu.Unlock()
@@ -293,7 +298,7 @@ func (c *Conn) Wake() {
 	c.wakeReader()
 }
 
-// Limits returns how much one call can move.
+// Limits returns how much one call of Read or Write can move.
 func (c *Conn) Limits() udp.Limits {
 	n := c.host.net
 	l := udp.Limits{Messages: max(1, n.Messages), Segments: max(1, n.Segments), Datagram: 1, Buffer: maxBuffer}

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// These are the operations of a store, as a Disk names them.
+// These are the values of [Call].Op: the operations of a store, its files and its uploads.
 const (
 	Open     = "open"
 	Read     = "read"
@@ -22,22 +22,22 @@ const (
 type Call struct {
 	Op   string
 	Name string
-	N    int // how many calls of this Op there have been, including this one
+	N    int // number of calls of this Op so far, including this one
 }
 
-// A Disk is a store that a test controls: it delays calls, makes them fail, and checks whether
-// everything was closed.
+// A Disk is a store whose calls a test can delay or make fail. It also counts the files and uploads
+// that are open, so that the test can check whether all were closed.
 type Disk struct {
 	store.Store
-	NoTry bool // its files do not implement TryReader
+	NoTry bool // the files do not implement store.TryReader
 
 	// Before, if set, is called before each call of the store. It may sleep. If it returns an
 	// error, the call is not made and returns that error.
 	Before func(Call) error
 
 	mu    sync.Mutex
-	calls map[string]int
-	open  int // files and uploads not closed
+	calls map[string]int // number of calls, by Op; guarded by mu
+	open  int            // number of open files and uploads; guarded by mu
 }
 
 // Calls returns the number of calls of an Op so far.

@@ -6,9 +6,9 @@
 //	server, client := n.Host("192.0.2.1"), n.Host("192.0.2.2")
 //	conn, err := server.Listen(ctx, netip.MustParseAddrPort("192.0.2.1:69"), udp.Config{})
 //
-// A [Conn] behaves like a udp.Conn, oddities included. It waits only on channels and package
-// time, so that hours pass in an instant inside a bubble of testing/synctest. The fate of each
-// datagram is drawn from the seed.
+// A [Conn] behaves like a udp.Conn, including its oddities. It waits only for channels and for timers
+// of package time, so that hours pass in an instant inside a bubble of testing/synctest. Whether a
+// datagram is lost, duplicated or delayed depends only on random numbers from the seed.
 package sim
 
 import (
@@ -24,27 +24,27 @@ import (
 // time.
 type Link struct {
 	Latency time.Duration
-	Jitter  time.Duration // upper bound of a random addition to Latency; the order stays
+	Jitter  time.Duration // upper bound of a random addition to Latency; does not change the order
 	Rate    int           // bytes a second; 0 means no bound
 	Queue   time.Duration // the longest wait in the queue before a datagram is dropped; 0 means 100 ms
 
-	Loss      float64 // probability
-	Duplicate float64 // probability
-	Reorder   float64 // probability of being held back, so that others overtake
-	Down      bool    // loses everything
+	Loss      float64 // probability that a datagram is lost
+	Duplicate float64 // probability that a datagram is sent twice
+	Reorder   float64 // probability that a datagram is delayed, so that later ones may arrive before it
+	Down      bool    // all datagrams are lost
 }
 
 const (
 	defaultQueue = 100 * time.Millisecond
 
-	// overhead is the number of bytes that IP and Ethernet add to a datagram.
+	// overhead is the number of bytes that UDP, IP and Ethernet add to the data of a datagram.
 	overhead = 8 + 20 + 18
 
 	// spurious is the inverse of the probability that a waiting Read returns for no reason.
 	spurious = 32
 )
 
-// A Packet is a datagram on its way. Its Data must not be kept.
+// A Packet is a datagram on its way. Its Data may be used only during the call that it is passed to.
 type Packet struct {
 	From, To netip.AddrPort
 	Data     []byte
@@ -52,10 +52,10 @@ type Packet struct {
 
 // A Network connects hosts. Set its exported fields before using it.
 type Network struct {
-	Default  Link // for all paths without a call of Connect
-	Messages int  // the most messages for each Read; 0 means 1
+	Default  Link // the link of all paths for which neither Connect nor Route was called
+	Messages int  // the largest number of messages that one Read returns; 0 means 1
 	Segments int  // the preferred number of datagrams in a message to send; 0 means 1
-	Glue     bool // Read combines datagrams of the same peer and size, as UDP_GRO does
+	Glue     bool // Read combines datagrams of the same peer and size into one message, as UDP_GRO does
 
 	// Tap, if set, is called for each datagram before its link handles it, and returns whether to
 	// forward the datagram. It must not call the Network.
@@ -65,14 +65,14 @@ type Network struct {
 	rng   *rand.Rand
 	hosts map[netip.Addr]*Host
 	pipes map[[2]netip.Addr]*pipe
-	seq   uint16 // for ports
+	seq   uint16 // number of ports that freePort has tried
 }
 
-// A pipe is a Link in use.
+// A pipe is the path from one address to another. It has the properties of a Link.
 type pipe struct {
 	Link
-	free   time.Time // when it has sent all datagrams so far
-	latest time.Time // when the latest datagram arrives
+	free   time.Time // when the link can send the next datagram
+	latest time.Time // latest arrival time so far; an undelayed datagram does not arrive earlier
 }
 
 // New returns a network without hosts.
@@ -84,7 +84,8 @@ func New(seed uint64) *Network {
 	}
 }
 
-// Host returns the host with the given addresses. It creates a host for new addresses.
+// Host returns the host that has the first of the addresses. If there is no such host, it creates one
+// with all of them.
 func (n *Network) Host(addrs ...string) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,10 +114,10 @@ func (n *Network) Route(from, to string, l Link) {
 	n.pipe(netip.MustParseAddr(from), netip.MustParseAddr(to)).Link = l
 }
 
-// Cut drops everything between two addresses from now on.
+// Cut makes the network drop all datagrams between two addresses from now on.
 func (n *Network) Cut(a, b string) { n.Connect(a, b, Link{Down: true}) }
 
-// pipe returns the path between two addresses. The caller holds mu.
+// pipe returns the path from one address to another. The caller holds mu.
 func (n *Network) pipe(from, to netip.Addr) *pipe {
 	key := [2]netip.Addr{from, to}
 	p := n.pipes[key]
@@ -127,8 +128,9 @@ func (n *Network) pipe(from, to netip.Addr) *pipe {
 	return p
 }
 
-// send puts a datagram on its way. It returns the sender's error. If the destination port does not
-// exist, an error report is delivered to the sender. The caller holds mu.
+// send puts a datagram on its way. Its error is the one that the sender's Write returns. If no socket
+// receives the datagram, the network sends a report back, which the sender gets if it wants such
+// reports. The caller holds mu.
 func (n *Network) send(now time.Time, from *Conn, p Packet) error {
 	to := n.hosts[p.To.Addr()]
 	if to == nil {
@@ -191,7 +193,7 @@ func (n *Network) travel(now time.Time, p *pipe, size int) (at time.Time, ok boo
 	return at, true
 }
 
-// chance is true with the given probability. The caller holds mu.
+// chance returns true with the given probability. The caller holds mu.
 func (n *Network) chance(probability float64) bool {
 	return probability > 0 && n.rng.Float64() < probability
 }

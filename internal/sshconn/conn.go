@@ -10,22 +10,24 @@ import (
 
 const (
 	// connFirst and connMost are the smallest and largest size of a Conn's read buffer, in bytes.
-	// It begins small, because most peers that connect never log in, and doubles each time that a
-	// read fills it.
+	// The buffer is small at first, because most peers that connect never log in. It doubles each
+	// time that a read fills it.
 	connFirst = 4 << 10
 	connMost  = 128 << 10
 
-	// connGather is how many bytes may wait while a write is under way.
+	// connGather is how many bytes may wait while a write is under way. If there are more, Write
+	// waits.
 	connGather = 256 << 10
 
-	// connInline is the size up to which a write is sent at once if no other is under way. The
-	// peer may wait for such a short write, and another goroutine would only delay it.
+	// connInline is the size up to which Write itself writes to the socket, if no other write is
+	// under way. The peer may be waiting for such a short write, and passing it to another goroutine
+	// would delay it.
 	connInline = 2 << 10
 
-	// connQuick is how many reads acknowledge the received data at once. Peers that use Nagle's
-	// algorithm, as OpenSSH does, hold back a second small packet until the first is acknowledged.
-	// That matters during the handshake and the login; afterwards there is usually data to send,
-	// which carries the acknowledgement.
+	// connQuick is the number of reads, at the beginning of a connection, after which the kernel is
+	// made to acknowledge the data at once. Peers that use Nagle's algorithm, as OpenSSH does, hold
+	// back a second small packet until the first is acknowledged. That matters during the handshake
+	// and the login. Later there is usually data to send, which carries the acknowledgement.
 	connQuick = 32
 
 	// Linger is how long [Conn.Close] waits for gathered bytes to be sent.
@@ -43,24 +45,24 @@ type Conn struct {
 	net.Conn
 
 	reading sync.Mutex
-	in      []byte // reading
-	r, w    int    // reading: in[r:w] has not been returned yet
-	quick   func() // reading: acknowledges; nil once it is no longer needed
-	quicks  int    // reading: how many times it was called
+	in      []byte // the read buffer; guarded by reading
+	r, w    int    // in[r:w] has not been returned by Read yet; guarded by reading
+	quick   func() // makes the kernel acknowledge received data; nil after connQuick calls; guarded by reading
+	quicks  int    // how many times quick was called; guarded by reading
 
 	mu       sync.Mutex
-	changed  sync.Cond // a write ended; guarded by mu
+	changed  sync.Cond // wakes goroutines that wait for room in gathered, or for the end of writing; uses mu
 	gathered []byte    // bytes for the next write; guarded by mu
-	spare    []byte    // the second buffer, while no write uses it; guarded by mu
-	writing  bool      // a goroutine writes to the socket; guarded by mu
+	spare    []byte    // the buffer that gathered uses next; nil while flush writes from it; guarded by mu
+	writing  bool      // a goroutine writes to the socket, or is about to; guarded by mu
 	closed   bool      // guarded by mu
 	err      error     // the error of the first failed write; guarded by mu
 }
 
-// New returns c with buffers, for SSH to use. NetConn returns the socket itself.
+// New returns a Conn that reads from c and writes to it.
 //
-// Write may return before all bytes are sent; then a later call returns the error of a failed
-// write. Close waits until all bytes are sent, but not longer than [Linger], and then closes c.
+// Write may return before all bytes are sent. If sending them fails, a later Write returns the error.
+// Close waits until all bytes are sent, but not longer than [Linger], and then closes c.
 func New(c net.Conn) *Conn {
 	w := &Conn{Conn: c, in: make([]byte, connFirst), quick: quickAck(c)}
 	w.changed.L = &w.mu
@@ -70,7 +72,7 @@ func New(c net.Conn) *Conn {
 // NetConn returns the underlying connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Read reads the bytes that are available, as far as p has room.
+// Read reads the bytes that are available, as far as p has room. It waits for the first one.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -107,7 +109,8 @@ func (c *Conn) acknowledge() {
 	}
 }
 
-// grow enlarges the buffer if a read of n bytes filled it. The buffer is empty.
+// grow enlarges the read buffer if n bytes, the result of the last read, fill it. All bytes in the
+// buffer must have been returned.
 func (c *Conn) grow(n int) {
 	if n >= len(c.in) && len(c.in) < connMost {
 		c.in = make([]byte, 2*len(c.in))
@@ -115,7 +118,8 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Write writes p, or gathers it for the next write while one is under way.
+// Write writes p to the socket, or appends it to gathered, which flush writes on another goroutine.
+// It waits while gathered has no room.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +147,8 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// write writes p itself. The caller holds mu, and no write is under way.
+// write writes p to the socket. The caller holds mu, which write unlocks meanwhile. No other write
+// may be under way.
 func (c *Conn) write(p []byte) (int, error) {
 	c.writing = true
 	c.mu.Unlock()
@@ -161,7 +166,8 @@ func (c *Conn) write(p []byte) (int, error) {
 	return n, err
 }
 
-// flush writes until no bytes are left. While it runs, the field writing is true.
+// flush writes the gathered bytes until none are left. The field writing must be true; flush makes it
+// false.
 func (c *Conn) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,8 +184,8 @@ func (c *Conn) flush() {
 	c.changed.Broadcast()
 }
 
-// Close closes the connection. Bytes that were written before are still sent, if that takes at most
-// a second.
+// Close closes the connection. Before that, it sends the bytes that were written, for at most
+// [Linger].
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if !c.closed {

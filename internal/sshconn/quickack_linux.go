@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// quickAck returns a function that makes the kernel acknowledge received data at once, or nil if c
-// has no socket of its own. The setting does not last: the kernel returns to delayed
-// acknowledgements, which wait up to some 40 ms for data to send.
+// quickAck returns a function that makes the kernel acknowledge received data at once, or nil if c is
+// not a socket. The function has to be called again and again, because the kernel soon returns to
+// delayed acknowledgements, which wait up to some 40 ms for data to send.
 func quickAck(c net.Conn) func() {
 	s, ok := c.(syscall.Conn)
 	if !ok {

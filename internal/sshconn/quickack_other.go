@@ -4,5 +4,5 @@ package sshconn
 
 import "net"
 
-// quickAck returns nil: this system has no such option.
+// quickAck returns nil, because this system has no option like TCP_QUICKACK.
 func quickAck(net.Conn) func() { return nil }

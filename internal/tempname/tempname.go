@@ -1,6 +1,7 @@
-// Package tempname defines the names of the files that haul is writing, or leaves behind to resume
-// from, and the keys in these names. They are the same on every disk and server, so that a later
-// version of haul can resume an upload of an earlier one.
+// Package tempname defines the names of temporary files, and the keys in these names. Temporary files
+// are written by haul, and some stay behind so that an upload can be resumed. The names are the same
+// on every disk and server, and must not change, so that a later version of haul can resume an
+// upload of an earlier one.
 package tempname
 
 import (
@@ -13,59 +14,62 @@ import (
 	"unicode/utf8"
 )
 
-// A Kind is the ending of a name, which says what the file is.
+// A Kind is the ending of a temporary file's name. It says what the file contains.
 type Kind string
 
 // The kinds of files.
 const (
-	Part       Kind = ".part"   // an upload to a directory; it ends with its process
+	Part       Kind = ".part"   // an upload to a directory; it cannot be resumed after its process has exited
 	Keep       Kind = ".keep"   // an upload that can be resumed
 	Checkpoint Kind = ".mark"   // records how much of a Keep file is safe
 	Upload     Kind = ".upload" // an upload by the SFTP client
 	Record     Kind = ".record" // records how much of an Upload file is safe, or that the copy of a directory is unfinished
-	Case       Kind = ".case"   // a directory that shows whether the target ignores case
+	Case       Kind = ".case"   // a directory that is made to find out whether the target ignores case
 )
 
 // A name consists of the prefix, a key of keyBytes letters and digits, and a kind.
 const (
 	prefix   = ".haul-"
-	keyBytes = 26 // of base 32: 130 bits
+	keyBytes = 26 // digits of base 32, which hold 130 bits
 	alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
-// New returns the name for a key.
+// New returns the name with a key and a kind.
 func New(key string, k Kind) string { return prefix + key + string(k) }
 
 // Random returns a key that nobody can guess.
 func Random() string { return rand.Text()[:keyBytes] }
 
-// RunBytes is the number of characters, 65 bits, at the beginning of a key that are the ID of a
-// run, if the key has one.
+// RunBytes is the length of a run's ID in characters, which hold 65 bits. A run is one execution of
+// haul. The keys of its temporary files may begin with its ID, so that later runs can find out
+// whether the files are still in use.
 const RunBytes = 13
 
 // NewRun returns the ID of a run.
 func NewRun() string { return Random()[:RunBytes] }
 
-// RandomOf returns a key of a run that nobody can guess. If run is "", it is like [Random].
+// RandomOf returns a key that begins with the ID of a run. Nobody can guess the rest. If run is "",
+// RandomOf is like [Random].
 func RandomOf(run string) string { return run + Random()[len(run):] }
 
 // RunOf returns the run ID in a name for which [Is] reports true. If the key of the name does not
 // begin with a run ID, the result is not the ID of any run.
 func RunOf(base string) string { return base[len(prefix):][:RunBytes] }
 
-// Hash returns the key for a descriptive text.
+// Hash returns a key that is computed from a text. The same text always has the same key.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return base32.StdEncoding.EncodeToString(sum[:])[:keyBytes]
 }
 
-// Resume returns the key for resumable uploads of base, in its directory, by the user who.
+// Resume returns the key for a resumable upload: who is the user, and base is the name of the file
+// without its directory. The temporary file is in the same directory.
 func Resume(who, base string) string {
 	return Hash(fmt.Sprintf("haul upload\x00%d\x00%s\x00%s", len(who), who, base))
 }
 
-// Source returns a hash of the text that describes the content of an upload. A [Checkpoint] stores the
-// first eight bytes in little endian, and a [Record] in big endian.
+// Source returns a hash of a text that describes the source of an upload. A [Checkpoint] stores the
+// first eight bytes of the hash in little endian, and a [Record] stores them in big endian.
 func Source(source string) [sha256.Size]byte {
 	return sha256.Sum256([]byte("haul source\x00" + source))
 }
@@ -88,11 +92,12 @@ func Is(base string, kinds ...Kind) bool {
 	return false
 }
 
-// IsKey reports whether text is a key.
+// IsKey reports whether text has the form of a key.
 func IsKey(text string) bool { return len(text) == keyBytes && strings.Trim(text, alphabet) == "" }
 
-// May reports whether a file system might treat the last element of a path as a name of one of the
-// kinds. It may ignore case, or drop the characters that Windows drops from the end of a name.
+// May reports whether some file system might treat the last element of a path as a temporary name of
+// one of the kinds. Some file systems ignore case, and Windows drops spaces and dots at the end of a
+// name.
 func May(path string, kinds ...Kind) bool {
 	base := strings.Map(Plain, path[strings.LastIndexByte(path, '/')+1:])
 	base = strings.TrimRight(base, " .")
@@ -108,9 +113,10 @@ func May(path string, kinds ...Kind) bool {
 	return false
 }
 
-// Plain returns the upper-case ASCII letter that a file system might confuse r with: K for the
-// Kelvin sign, for example. It returns -1 for characters that some file systems ignore, such as
-// invisible joiners.
+// Plain returns the upper-case form of r. If r is not ASCII, it returns the upper-case ASCII letter
+// with which a file system that ignores case might confuse r, such as K for the Kelvin sign. It
+// returns -1 for characters that some file systems ignore, such as invisible joiners, and other
+// characters unchanged.
 func Plain(r rune) rune {
 	if r < utf8.RuneSelf {
 		return unicode.ToUpper(r)

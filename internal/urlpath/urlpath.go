@@ -1,4 +1,5 @@
-// Package urlpath writes file names as URL paths, and recognizes URLs that must not be shown.
+// Package urlpath writes file names as URL paths, and recognizes URLs that must not be shown because
+// they may contain a password.
 package urlpath
 
 import "strings"
@@ -19,7 +20,8 @@ func Append(b []byte, name string) []byte {
 }
 
 // MayHoldPassword reports whether a URL, with or without its scheme, may contain a password before
-// an @. In an invalid URL the password may have any characters, and the colon before it may be %3A.
+// an @. In an invalid URL the password may contain any characters, and the colon before it may be
+// written as %3A.
 func MayHoldPassword(s string) bool {
 	if _, rest, ok := strings.Cut(s, "://"); ok {
 		s = rest

@@ -1,5 +1,5 @@
-// Package webpage contains the functions that web pages of a single document share. The parts of
-// such a page are embedded, and a policy allows only these.
+// Package webpage contains functions for web pages whose styles and scripts are part of the HTML
+// document. These parts are embedded in the program, and a content security policy allows no others.
 package webpage
 
 import (
@@ -8,8 +8,8 @@ import (
 	"io/fs"
 )
 
-// Part returns an embedded file. It panics if the file is missing, because that is an error of the
-// build.
+// Part returns the content of an embedded file. It panics if the file is missing, because then the
+// program was built wrongly.
 func Part(files fs.ReadFileFS, name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {
@@ -18,8 +18,8 @@ func Part(files fs.ReadFileFS, name string) string {
 	return string(text)
 }
 
-// Source returns the source expression for a style or a script in a content security policy
-// (CSP level 3 §2.3.1).
+// Source returns the source expression that allows a style or a script with exactly this text in a
+// content security policy (CSP level 3 §2.3.1).
 func Source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
