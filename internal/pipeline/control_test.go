@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A pipe answers a control's requests, each of 100 units, in order. It has a round trip and a rate.
+// A pipe simulates a path with a round trip and a rate. It answers the requests of a control, each of
+// 100 units, in order.
 type pipe struct {
 	c       control
 	now     time.Duration
@@ -21,7 +22,7 @@ type pipeFlight struct {
 	at time.Duration // when it is answered
 }
 
-// fill sends requests until the window is full, but at most most requests.
+// fill sends requests until the window is full, but at most `most` requests.
 func (p *pipe) fill(most int) {
 	for range most {
 		if !p.c.room(100) {
@@ -84,7 +85,8 @@ func TestRamp(t *testing.T) {
 	near(t, "what is outstanding", p.c.out, 2*100_000*101/1000, 3)
 }
 
-// Answers that accumulate while the driver is busy elsewhere do not prove a rate.
+// If answers accumulate while the driver is busy elsewhere, and it then handles all at once, the
+// measured rate does not rise.
 func TestLateDriver(t *testing.T) {
 	p := newPipe(20*ms, 100_000)
 	p.run(3 * time.Second)
@@ -97,7 +99,7 @@ func TestLateDriver(t *testing.T) {
 	near(t, "the window", p.c.target(), 4200, 10)
 }
 
-// A slow reader does not look like a slow path.
+// If requests are rare because the reader is slow, the measured rate does not fall.
 func TestRateWithoutRequests(t *testing.T) {
 	p := newPipe(100*ms, 100_000)
 	p.run(3 * time.Second)
@@ -112,7 +114,7 @@ func TestRateWithoutRequests(t *testing.T) {
 	near(t, "the window", p.c.target(), 20_200, 5)
 }
 
-// Idle time is not part of a rate.
+// Idle time does not lower the measured rate.
 func TestRateAfterIdling(t *testing.T) {
 	p := newPipe(100*ms, 1_000_000)
 	for range 2 {
@@ -126,8 +128,8 @@ func TestRateAfterIdling(t *testing.T) {
 	}
 }
 
-// An answer that arrives long after those to later requests says nothing about the requests sent
-// after these.
+// If the answer to an old request arrives after the answers to many later ones, the old request's
+// sending time does not distort the rate of the requests that are sent next.
 func TestRateOutOfOrder(t *testing.T) {
 	p := newPipe(100*ms, 1_000_000)
 	p.fill(1)
@@ -144,7 +146,7 @@ func TestRateOutOfOrder(t *testing.T) {
 	for len(p.flights) > 0 {
 		p.answer()
 	}
-	near(t, "the rate", p.c.rate(), 400*1000/160, 10) // measured over the 160 ms since the youngest answered request was sent
+	near(t, "the rate", p.c.rate(), 400*1000/160, 10) // 400 units in the 160 ms since the latest of the answered requests was sent
 }
 
 // The clock never moves backwards, and a round trip that took no time does not count as 0.

@@ -20,7 +20,7 @@ func TestFirstErrorByOffset(t *testing.T) {
 	h.ok(h.p.LocalFailed(ids[8], disk))
 	h.failed(ids[4], early)
 	h.failed(ids[5], late)
-	h.reply(ids[1], 4) // the rest is not requested
+	h.reply(ids[1], 4) // the rest is not requested, because the plan has failed
 	h.want(0)
 	h.want(1)
 	for _, id := range []uint32{ids[2], ids[3], ids[6], ids[9]} {
@@ -32,7 +32,8 @@ func TestFirstErrorByOffset(t *testing.T) {
 	}
 }
 
-// Errors after the end of the file do not count: some servers fail reads there.
+// Errors of reads after the end of the file are ignored, because some servers answer such reads with
+// an error.
 func TestErrorBehindTheEnd(t *testing.T) {
 	h := newHand(t, Config{Size: -1, Chunk: 10, Link: NewLink(Limits{SessionBytes: 30})})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30})
@@ -114,7 +115,7 @@ func TestRepeat(t *testing.T) {
 		} else {
 			h.now = d
 		}
-		h.want(0) // the late range is on its own session
+		h.want(0) // the late request is on the same session, so it is not repeated
 		b := h.want(1, Range{10, 20})
 		h.want(1)
 		if !h.p.Deadline().IsZero() {

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A file is read over two sessions. A queue replaces the network, and its server answers with at most
-// 9 bytes at once. The steps are those of a driver.
+// A file is read over two sessions. A queue replaces the network, and each answer has at most 9 bytes.
+// The steps in the comments are those in the package's documentation.
 func Example() {
 	file := "The link is never idle while there is anything left to ask."
 	got := make([]byte, 64)

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// A game is a small simulation. Its events are chosen from outside: by a script that tries all
-// choices, or by the fuzzer.
+// A game is a small simulation. The function choose decides which event happens next. In
+// TestEverySmallWorld it tries all possibilities, and in FuzzPlan the fuzzer decides.
 type game struct {
-	choose func(n int) int // returns a number below n
+	choose func(n int) int // returns a number from 0 to n-1
 	now    time.Time
 	link   *Link
 	plans  []*model
-	open   []int // sessions
+	open   []int // numbers of the open sessions
 	faults int   // how many faults are still allowed
-	size   int64 // bytes that the server has
+	size   int64 // size of the server's file in bytes
 	log    []string
 }
 
-// The possible fates of a request.
+// These are the possible results of a request.
 const (
 	fateFull = iota
 	fateShort
@@ -38,7 +38,7 @@ type sentRequest struct {
 	id uint32
 }
 
-// outstanding returns all outstanding requests, always in the same order.
+// outstanding returns all outstanding requests, sorted by plan and id, so that a run can be repeated.
 func (g *game) outstanding() []sentRequest {
 	var all []sentRequest
 	for _, m := range g.plans {
@@ -74,8 +74,8 @@ func (g *game) drive() {
 	}
 }
 
-// answer lets a request have one of its possible fates. It counts faults. Once the allowed number
-// is used up, no further fault is possible.
+// answer gives a request the result fate. If that is a fault, it lowers the number of faults that are
+// still allowed.
 func (g *game) answer(s sentRequest, fate int) {
 	r := s.m.out[s.id]
 	n := int(min(max(g.size-r.off, 0), int64(r.n)))
@@ -100,7 +100,7 @@ func (g *game) answer(s sentRequest, fate int) {
 	}
 }
 
-// lose ends a session. Another session with the same number may be opened.
+// lose makes a session fail. Another session with the same number may be opened later.
 func (g *game) lose(session int) {
 	g.log = append(g.log, fmt.Sprintf("session %d lost", session))
 	for _, m := range g.plans {
@@ -119,7 +119,7 @@ func (g *game) check() string {
 	return checkLink(g.link, g.plans)
 }
 
-// step lets one event happen. It returns false when no event is possible any more.
+// step makes one event happen. It returns false if no event is possible any more.
 func (g *game) step() bool {
 	g.now = g.now.Add(time.Millisecond)
 	all := g.outstanding()
@@ -155,7 +155,7 @@ func TestEverySmallWorld(t *testing.T) {
 	for sessions := 1; sessions <= 2; sessions++ {
 		for _, test := range []struct {
 			c    Config
-			size int64 // bytes that the server has
+			size int64 // size of the server's file in bytes
 		}{
 			{Config{Size: 1}, 1},
 			{Config{Size: 4}, 9},
@@ -180,7 +180,8 @@ func TestEverySmallWorld(t *testing.T) {
 	t.Logf("%d worlds", worlds)
 }
 
-// everyOrder plays a game repeatedly until all combinations of choices were tried.
+// everyOrder plays a game again and again, until all combinations of choices were tried. It returns
+// the number of games.
 func everyOrder(t *testing.T, c Config, sessions int, size int64, faults int) (worlds int) {
 	var script []int // the choices so far
 	var widths []int // the number of possibilities for each choice

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A fuzzScript reads bytes as a list of choices. After its end it returns zeros.
+// A fuzzScript is a list of choices, one byte each. After its last byte, every choice is 0.
 type fuzzScript []byte
 
 func (f *fuzzScript) next() int {
@@ -17,23 +17,23 @@ func (f *fuzzScript) next() int {
 	return n
 }
 
-// The choices of FuzzPlan in each step.
+// These are the events among which FuzzPlan chooses in each step.
 const (
-	fuzzFull    = iota // a complete answer
-	fuzzFate           // an answer of any kind
-	fuzzNobody         // an answer without a request
+	fuzzFull    = iota // a request gets a complete answer
+	fuzzFate           // a request gets an answer of any kind
+	fuzzNobody         // an answer arrives for which there is no request
 	fuzzSession        // a session is lost
 	fuzzOpen           // a session opens
 	fuzzWait           // time passes
-	fuzzLimit          // the limit moves
-	fuzzFlush          // or is flushed
-	fuzzEndAt          // the file's end is found
+	fuzzLimit          // the driver calls Limit
+	fuzzFlush          // the driver calls Flush
+	fuzzEndAt          // the driver calls EndAt
 	fuzzRefuse         // the server allows no more sessions
 	fuzzKinds
 )
 
-// FuzzPlan runs a script with two plans on one link, and checks every byte after every event. At
-// the end, all requests get complete answers, and both plans must then be done.
+// FuzzPlan runs a script with two plans on one link, and checks every byte after every event. After
+// the last event of the script, all requests get complete answers, and both plans must then be done.
 func FuzzPlan(f *testing.F) {
 	for kind := range byte(fuzzKinds) {
 		script := []byte{3, 4, 9, 30, 200, 5, 1, 7}

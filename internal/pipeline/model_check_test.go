@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// check compares what the plan reports with the model.
+// check compares the results of the plan's methods with the model.
 func (m *model) check() {
 	p := m.p
 	m.checkPieces()
@@ -40,7 +40,7 @@ func (m *model) check() {
 	}
 }
 
-// checkDone checks which pieces are done.
+// checkDone checks that the plan and the model agree which bytes have moved.
 func (m *model) checkDone() {
 	ps := &m.p.pieces
 	pos := m.start
@@ -83,7 +83,7 @@ func (m *model) checkBusy(sessions []int) {
 	}
 	n := end - i
 	if end == int64(len(m.bytes)) && end < m.end {
-		return // the model does not see further
+		return // the model has no more bytes, and the plan may request some after these
 	}
 	if m.c.Span > 0 && end-m.contiguous() > m.c.Span {
 		return
@@ -181,7 +181,7 @@ func checkLink(k *Link, plans []*model) string {
 	return ""
 }
 
-// judge checks the result when nothing is outstanding any more.
+// judge checks the final state, when nothing is outstanding any more.
 func (m *model) judge() {
 	if !m.p.Done() || len(m.out) > 0 {
 		m.fail("not done: %d of %d moved, %d outstanding, limit %d", m.contiguous(), m.end, len(m.out), m.limit)

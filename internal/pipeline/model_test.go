@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A model represents a file for tests. It records the state of each byte, and has none of the
-// plan's optimizations. It sits between a test's driver and a plan, and checks what the plan
-// reports.
+// A model wraps a plan for tests, and checks its results. It records the state of each byte of the
+// file, so it is simple, but slow. A test's driver calls the methods of the model, which call those
+// of the plan.
 type model struct {
 	c     Config
 	k     *Link
 	p     *Plan
-	bytes []modelByte // of [0, len)
+	bytes []modelByte // state of the bytes from offset 0 on
 	out   map[uint32]modelRequest
 
 	start, expected, end int64 // end is noEnd while the end is unknown
@@ -22,7 +22,7 @@ type model struct {
 	requests             int64
 	chunk                int // the plan's chunk before the first short answer
 	empties, eofs        int
-	steps                int // how often the limit was moved
+	steps                int // how many times the limit was moved
 	checks               int
 	reached              int64 // highest value of Contiguous
 
@@ -30,9 +30,9 @@ type model struct {
 }
 
 type modelByte struct {
-	asks  uint8 // outstanding requests for it
-	fresh uint8 // how often it arrived while it was missing
-	again uint8 // how often it arrived
+	asks  uint8 // number of outstanding requests for the byte
+	fresh uint8 // how many times the byte arrived while it was missing
+	again uint8 // how many times the byte arrived
 }
 
 type modelRequest struct {
@@ -43,7 +43,7 @@ type modelRequest struct {
 
 const noEnd = int64(1<<63 - 1)
 
-// newModel makes a plan from c, for a file that never has more than most bytes.
+// newModel makes a plan from c, and its model. The file must never have more than `most` bytes.
 func newModel(c Config, most int64) *model {
 	m := &model{c: c, p: New(c), bytes: make([]modelByte, most+1), out: map[uint32]modelRequest{}}
 	m.k, m.chunk = m.p.Link(), m.p.Chunk()
@@ -66,7 +66,7 @@ func (m *model) fail(format string, args ...any) {
 
 func (m *model) done(i int64) bool { return m.bytes[i].fresh > 0 }
 
-// in returns end, or less if the model keeps fewer bytes.
+// in returns end, or the number of bytes in the model if that is smaller.
 func (m *model) in(end int64) int64 { return min(end, int64(len(m.bytes))) }
 
 func (m *model) failed() bool { return m.remote.at(m.end) != nil || m.local.at(m.end) != nil }
@@ -80,8 +80,8 @@ func (m *model) contiguous() int64 {
 	return i
 }
 
-// missing returns the first byte that is still expected from an outstanding request. It returns
-// false if all bytes of the request have arrived.
+// missing returns the offset of the first byte of a request that has not arrived. It returns false if
+// all bytes of the request have arrived.
 func (m *model) missing(r modelRequest) (int64, bool) {
 	for i := r.off; i < min(r.off+int64(r.n), m.end); i++ {
 		if i >= int64(len(m.bytes)) || !m.done(i) {
@@ -91,8 +91,8 @@ func (m *model) missing(r modelRequest) (int64, bool) {
 	return 0, false
 }
 
-// asked returns how many outstanding requests are still needed, and how many of these are beyond
-// the expected end.
+// asked returns how many outstanding requests are still needed, and how many of these begin at or
+// after the expected end of the file.
 func (m *model) asked() (all, beyond int) {
 	for _, r := range m.out {
 		if _, missing := m.missing(r); missing {
@@ -268,7 +268,7 @@ func (m *model) failure(now time.Time, id uint32, local bool) {
 	}
 }
 
-// lost removes the requests of a session. The caller must call SessionLost.
+// lost removes the requests of a session from the model. The caller must also call Link.SessionLost.
 func (m *model) lost(session int) {
 	for id, r := range m.out {
 		if r.session == session {

@@ -41,8 +41,9 @@ func opsWorld(t *testing.T, l OpsLimits, rtt, service time.Duration, requests in
 	return now.Sub(base), peak
 }
 
-// Enough small requests are outstanding to fill the round trip. 10,000 requests at 20 ms take a
-// second if the server needs half a second for them. One by one they would take minutes.
+// Enough requests without data are outstanding to keep the server busy. 10,000 requests with a round
+// trip of 20 ms take a second if the server itself needs half a second for them. One by one they would
+// take minutes.
 func TestOps(t *testing.T) {
 	for _, test := range []struct {
 		rtt, service time.Duration

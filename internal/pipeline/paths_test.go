@@ -11,7 +11,8 @@ import (
 // These tests examine the window on paths that change, and on some paths that give misleading
 // measurements.
 
-// skipUnderRace skips tests that run for long in one goroutine and in virtual time.
+// skipUnderRace skips a test if the race detector is enabled. It is for slow tests with only one
+// goroutine, in which the detector could find nothing.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
 	if race.Enabled {
@@ -19,7 +20,7 @@ func skipUnderRace(t *testing.T) {
 	}
 }
 
-// A meter counts the bytes that move between two times of a world.
+// A meter counts the bytes that move in a world between two times.
 type meter struct {
 	w        *world
 	from, to time.Duration
@@ -50,8 +51,8 @@ func (m *meter) percent(rate int64) int64 {
 
 const gigabit = 125_000_000 // bytes per second
 
-// The window follows a path that becomes longer, slower, shorter or faster: at once if more bytes
-// should be outstanding, and otherwise when the old measurements have expired.
+// The window adapts to a path that becomes longer, slower, shorter or faster. It grows at once if more
+// bytes should be outstanding. Otherwise it shrinks when the old measurements have expired.
 func TestPathChanges(t *testing.T) {
 	skipUnderRace(t)
 	type state struct {
@@ -89,7 +90,7 @@ func TestPathChanges(t *testing.T) {
 				meter *meter
 				state state
 				least int64 // percent
-				most  int64 // bandwidth-delay products in flight; 0 means any number
+				most  int64 // maximum number of bandwidth-delay products in flight; 0 means any number
 			}{
 				{"before", before, test.before, 95, 3},
 				{"soon", soon, test.after, 90, 0},
@@ -124,8 +125,9 @@ func TestSlowerAtAnyMoment(t *testing.T) {
 	}
 }
 
-// A fast network with a short round trip needs no more than the floor, however long the transfer
-// lasts, and whatever the answers wait for: other answers, a busy server, or our own disk.
+// On a fast network with a short round trip, the smallest window is enough. The window must not grow,
+// however long the transfer lasts, and whether answers wait for other answers, a busy server, or our
+// own disk.
 func TestNoBlowUp(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -168,8 +170,9 @@ func TestMeasuringCostsLittle(t *testing.T) {
 	}
 }
 
-// A session that is much slower than the others delays the end of a file, and a sink that takes bytes
-// in order all the time. Repeating its late requests on other sessions prevents that.
+// A session that is much slower than the others would delay the completion of a file. It would also
+// delay a sink that takes bytes in order, all the time. Repeating its late requests on other sessions
+// prevents that.
 func TestSlowSession(t *testing.T) {
 	for _, span := range []int64{0, 16 * mib} {
 		took := map[bool]time.Duration{}
@@ -187,7 +190,7 @@ func TestSlowSession(t *testing.T) {
 	}
 }
 
-// If ranges may be repeated, a session that dies unnoticed delays nothing.
+// If requests may be repeated, a session that dies without an error does not delay the transfer.
 func TestDeadSession(t *testing.T) {
 	w := newWorld(path{rtt: 20 * time.Millisecond, rate: gigabit, opening: 3}, Limits{Sessions: 4})
 	w.rng = rand.New(rand.NewPCG(1, 1))
@@ -211,7 +214,7 @@ func TestDeadSession(t *testing.T) {
 	}
 }
 
-// Sessions of equal speed cause no repeats.
+// If all sessions have the same speed, no request is repeated.
 func TestNoNeedlessRepeats(t *testing.T) {
 	for _, p := range []path{
 		{rtt: 20 * time.Millisecond, rate: gigabit},

@@ -12,7 +12,7 @@ import (
 
 var piecesSeed = flag.Uint64("pieces", 0, "run this one seed of TestPieces")
 
-// TestPieces makes thousands of holes in random places, and closes them again.
+// TestPieces makes thousands of holes in random places, and then fills them.
 func TestPieces(t *testing.T) {
 	seeds := []uint64{1, 2, 3}
 	if *piecesSeed != 0 {

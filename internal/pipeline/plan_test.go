@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A hand drives a plan step by step. Each step takes a millisecond.
+// A hand lets a test drive a plan step by step. Each step takes a millisecond.
 type hand struct {
 	t   *testing.T
 	p   *Plan
@@ -34,7 +34,7 @@ func (h *hand) all(session int) (rs []Request) {
 	}
 }
 
-// want checks that a session gets requests for exactly these ranges.
+// want checks that Next returns requests for exactly these ranges on a session, and returns their ids.
 func (h *hand) want(session int, want ...Range) (ids []uint32) {
 	h.t.Helper()
 	var got []Range
@@ -107,7 +107,8 @@ func TestOutOfOrder(t *testing.T) {
 	}
 }
 
-// The rest of a short answer is requested under a new id, before anything new.
+// After a short answer, the rest is requested with a new id, before bytes that were not requested
+// yet.
 func TestShort(t *testing.T) {
 	h := newHand(t, Config{Size: 60, Chunk: 10, Link: NewLink(Limits{SessionBytes: 20})})
 	ids := h.want(0, Range{0, 10}, Range{10, 20})
@@ -124,7 +125,7 @@ func TestShort(t *testing.T) {
 	h.state(3, 2, false)
 }
 
-// A server that answers all requests short gets smaller requests.
+// If the server's answers to all requests are short, further requests are smaller.
 func TestServerCap(t *testing.T) {
 	const most, size = 32 << 10, 64 << 20
 	w := newWorld(path{rtt: 10 * time.Millisecond, rate: gigabit}, Limits{Sessions: 1})
@@ -138,8 +139,8 @@ func TestServerCap(t *testing.T) {
 	if st.Requests > size/most+3*DefaultMinBytes/sshChunk || st.Duplicate > 0 {
 		t.Errorf("%+v", st)
 	}
-	// This is also the case if each third request is for the rest of another one, and is answered
-	// completely.
+	// They also become smaller if each third request is for the rest of another one, and gets a
+	// complete answer.
 	h := newHand(t, Config{Size: 1 << 20, Chunk: 10_000, Link: NewLink(Limits{SessionBytes: 20_000})})
 	sent := h.all(0)
 	for range 8 {
@@ -150,8 +151,8 @@ func TestServerCap(t *testing.T) {
 	if h.p.Chunk() != 4000 {
 		t.Errorf("chunk %d", h.p.Chunk())
 	}
-	// A server that does so only now and then gets requests of the same size, and no request
-	// becomes smaller than minChunk.
+	// If only some answers are short, the requests keep their size. No request becomes smaller than
+	// minChunk.
 	h = newHand(t, Config{Size: 1 << 20, Chunk: 10_000})
 	ids := h.all(0)
 	for i, id := range ids[:len(ids)-1] {
@@ -184,7 +185,7 @@ func TestNoProgress(t *testing.T) {
 	if remote, local := h.p.Err(); remote != ErrNoProgress || local != nil {
 		t.Errorf("%v, %v", remote, local)
 	}
-	// A single byte between them counts as progress.
+	// A single byte after empty answers counts as progress, so the plan does not fail.
 	h = newHand(t, Config{Size: 30, Chunk: 30})
 	for i := range int64(30) {
 		h.reply(h.want(0, Range{i, 30})[0], 0)
@@ -192,7 +193,7 @@ func TestNoProgress(t *testing.T) {
 		h.reply(h.want(0, Range{i, 30})[0], 1)
 	}
 	h.state(30, 0, true)
-	// And the count starts again for the part after such a range.
+	// Empty answers are counted separately for each range.
 	h = newHand(t, Config{Size: 30, Chunk: 10, Link: NewLink(Limits{SessionBytes: 10})})
 	h.reply(h.want(0, Range{0, 10})[0], 0)
 	h.reply(h.want(0, Range{0, 10})[0], 0)
@@ -228,7 +229,7 @@ func TestEndOfFile(t *testing.T) {
 	}
 }
 
-// Beyond the size that stat returned, only one request is outstanding at a time.
+// After the size that stat returned, only one request is outstanding at a time.
 func TestBehindExpectedEnd(t *testing.T) {
 	h := newHand(t, Config{Size: 25, UntilEOF: true, Chunk: 10})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 25}, Range{25, 35})
@@ -243,7 +244,7 @@ func TestBehindExpectedEnd(t *testing.T) {
 	h.state(35, 0, true)
 }
 
-// The first end of file shows that a size was too large.
+// A file may be shorter than expected: the first end of file that the server reports counts.
 func TestSmallerThanExpected(t *testing.T) {
 	h := newHand(t, Config{Size: 40, Chunk: 10})
 	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30}, Range{30, 40})
@@ -267,8 +268,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// A writer provides bytes as it gets them. Requests are whole chunks while any request is
-// outstanding. The rest is sent when none is outstanding, or by Flush.
+// A writer moves the limit as it gets bytes. While any request is outstanding, further requests have
+// the size of a chunk. A shorter request is sent when no request is outstanding, or after Flush.
 func TestLimit(t *testing.T) {
 	h := newHand(t, Config{Size: -1, Chunk: 10})
 	h.p.Limit(0)
@@ -285,7 +286,7 @@ func TestLimit(t *testing.T) {
 	last := h.want(0, Range{23, 26})
 	h.p.Limit(28)
 	h.want(0)
-	h.p.EndAt(28) // as at Close
+	h.p.EndAt(28) // as when a writer is closed
 	h.reply(h.want(0, Range{26, 28})[0], 2)
 	h.reply(more[0], 10)
 	h.reply(more[1], 10)
@@ -393,8 +394,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The worst that a server can do to the memory of a plan is to answer the last request first, and
-// each request with fewer bytes than the one before.
+// A server makes a plan use the most memory if it answers the last request first, and each request
+// with fewer bytes than the one before. The memory is bounded even then.
 func TestHostileShortAnswers(t *testing.T) {
 	k := NewLink(Limits{SessionBytes: 1 << 30, MinBytes: 1 << 30, MaxBytes: 1 << 30})
 	h := newHand(t, Config{Link: k, Size: 1 << 40, Chunk: 1 << 18})
@@ -440,8 +441,9 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// Writes that wait for their data are outstanding and use room, and so do reads whose data waits to
-// be stored. They do not prevent one other request, for whose answer they may be waiting.
+// Held requests are writes that wait for their data, and reads whose data waits to be stored. They
+// count as outstanding, and use room in the window. But they do not prevent one other request, because
+// they may be waiting for its answer.
 func TestHeldRequestsLetOneThrough(t *testing.T) {
 	const chunk = 100
 	link := NewLink(Limits{SessionBytes: 2 * chunk, MinBytes: 2 * chunk, MaxBytes: 2 * chunk})
@@ -464,7 +466,7 @@ func TestHeldRequestsLetOneThrough(t *testing.T) {
 	others := newHand(t, Config{Link: link, Size: chunk, Chunk: chunk})
 	others.want(0)
 	link.Hold(three[0])
-	reads.want(0) // otherwise a slow writer would cause the whole file to be in memory
+	reads.want(0) // no more than that: otherwise, with a slow writer, the whole file would be in memory
 	link.Hold(three[0])
 	link.Hold(12345)
 	others.want(0, Range{0, 100})
@@ -475,8 +477,8 @@ func TestHeldRequestsLetOneThrough(t *testing.T) {
 	writes.want(0, Range{100, 200}, Range{200, 300})
 }
 
-// A range is late on one session, but its answer has arrived and waits to be stored. No other session
-// requests it.
+// A late request is not repeated on another session if its answer has arrived and only waits to be
+// stored.
 func TestHeldIsNotRepeated(t *testing.T) {
 	for _, here := range []bool{false, true} {
 		k := NewLink(Limits{SessionBytes: 100})

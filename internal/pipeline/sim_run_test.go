@@ -174,7 +174,7 @@ func (w *world) addRandom(chunk int) (about string) {
 func (w *world) pace(f *simFile, chunk int) string {
 	step, every := 1+w.rng.Int64N(int64(4*chunk)), time.Duration(1+w.rng.Int64N(int64(10*time.Millisecond)))
 	flushes := w.rng.IntN(2) == 0
-	ends := f.m.c.Size < 0 && w.rng.IntN(2) == 0 // a writer's file ends with the last byte that it provided
+	ends := f.m.c.Size < 0 && w.rng.IntN(2) == 0 // finally call EndAt, as a writer does when it is closed
 	to := f.m.start
 	f.m.setLimit(to)
 	var move func()
@@ -198,7 +198,7 @@ func (w *world) pace(f *simFile, chunk int) string {
 	return fmt.Sprintf("limit moves by %d each %v, flushes %v, ends %v", step, every, flushes, ends)
 }
 
-// judge checks the result.
+// judge checks the final state of all files.
 func (w *world) judge() {
 	for _, f := range w.files {
 		m := f.m
@@ -222,7 +222,7 @@ func (w *world) judgeFile(f *simFile) {
 	if len(f.failAt) == 0 && remote != nil && remote != ErrNoProgress || len(f.refuseAt) == 0 && local != nil && local != errUnnamed {
 		m.fail("errors out of nothing: %v, %v", remote, local)
 	}
-	// Every request must have a reason: a chunk, or an event that cut a request short.
+	// Each request must be needed for another chunk, or because of an event that cut a request short.
 	needed := int64(len(m.bytes))/p.chunk + 2
 	cuts := st.Short + st.Empty + st.Lost + st.Repeats + int64(m.eofs+m.steps)
 	if st.Requests > 2*needed+2*cuts {

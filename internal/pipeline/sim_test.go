@@ -19,11 +19,11 @@ var (
 type path struct {
 	rate    int64         // bytes per second; 0 means no limit
 	rtt     time.Duration // round trip
-	jitter  time.Duration // most random delay added in each direction
+	jitter  time.Duration // upper bound of a random delay that is added in each direction
 	service time.Duration // how long the server works on a request, one at a time on each session
-	disk    time.Duration // most time that the driver takes for each answer, one at a time on each session
-	opening int           // round trips to open a session
-	refuse  int           // sessions that the server allows; 0 means any number
+	disk    time.Duration // maximum time that the driver takes for an answer, one at a time on each session
+	opening int           // number of round trips that opening a session takes
+	refuse  int           // maximum number of sessions that the server allows; 0 means any number
 }
 
 // A world is a link, its files and its server, in virtual time.
@@ -41,8 +41,8 @@ type world struct {
 	free     time.Time // when the bottleneck of the path becomes idle
 	asking   time.Time // time for which the driver's timer is set
 
-	peak      int64 // most bytes outstanding
-	most      int   // most sessions open at once
+	peak      int64 // largest number of outstanding bytes so far
+	most      int   // largest number of open sessions so far
 	reopen    bool  // sessions that were lost are opened again
 	sticky    bool  // the driver fills one session after the other, instead of all evenly
 	problem   string
@@ -51,11 +51,11 @@ type world struct {
 	maxEvents int
 }
 
-// A simSession is a channel. After its loss, no answers arrive.
+// A simSession is a session of a world. Once it is lost, its answers do not arrive any more.
 type simSession struct {
 	up, opening bool
 	dead        bool  // it looks open, but no answers arrive
-	life        int   // counts how often it was opened
+	life        int   // how many times it was opened
 	rate        int64 // its own rate in bytes per second; 0 means the rate of the path
 	served      time.Time
 	sent        time.Time
@@ -66,14 +66,14 @@ type simSession struct {
 type simFile struct {
 	p    *Plan
 	m    *model // nil in worlds too large to check every byte
-	size int64  // bytes that the server has
+	size int64  // size of the server's file in bytes
 
-	most     int     // most bytes in an answer; 0 means any number
-	short    float64 // probability of a shorter answer, down to a byte
+	most     int     // maximum number of bytes in an answer; 0 means any number
+	short    float64 // probability of an answer that is shorter than the request, by a random length
 	empty    float64 // probability of an answer without bytes
 	failAt   []int64 // requests that contain one of these offsets fail
 	refuseAt []int64 // the store refuses data that contains one of these offsets
-	sink     *ring   // takes bytes in order; nil takes them in any order
+	sink     *ring   // takes bytes in order; nil means that bytes are stored in any order
 	done     time.Time
 }
 
@@ -81,7 +81,7 @@ type event struct {
 	at     time.Time
 	seq    int
 	run    func()
-	remote bool // the event does not concern the driver
+	remote bool // the event happens outside the driver, so drive is not called after it
 }
 type eventHeap []event
 
@@ -155,7 +155,7 @@ func transmission(n int, rate int64) time.Duration {
 	return time.Duration(mulDiv(int64(n), int64(time.Second), rate))
 }
 
-// drive does the work of a driver after each event.
+// drive does what a driver does after each event.
 func (w *world) drive() {
 	var open []int
 	for i := range w.sessions {
@@ -164,8 +164,8 @@ func (w *world) drive() {
 		}
 	}
 	for w.fill(open) {
-		// A session may have had no room for a whole chunk, but may have room for the short request
-		// that follows.
+		// Repeat this: a session without room for a whole chunk may have room for the short request that
+		// follows it.
 	}
 	w.peak = max(w.peak, w.link.bytes.out)
 	want, wake := 1, time.Time{}
@@ -201,7 +201,7 @@ func (w *world) fill(open []int) (some bool) {
 		}
 		return some
 	}
-	// Begin with the emptiest session, until it has no more requests.
+	// Always take the session with the fewest bytes outstanding, until Next returns false for it.
 	for left := slices.Clone(open); len(left) > 0; {
 		i := 0
 		for n := range left {
@@ -237,7 +237,7 @@ func (f *simFile) next(now time.Time, session int) (Request, bool) {
 	return f.p.Next(now, session)
 }
 
-// openSessions opens sessions until there are want of them.
+// openSessions opens sessions until `want` of them are open.
 func (w *world) openSessions(want int) {
 	have := 0
 	for _, l := range w.sessions {
@@ -278,7 +278,7 @@ func (w *world) openSessions(want int) {
 	}
 }
 
-// loseSession ends a session. Everything that is on its way is lost.
+// loseSession makes a session fail. All requests and answers that are on their way are lost.
 func (w *world) loseSession(i int) {
 	if i >= len(w.sessions) || !w.sessions[i].up {
 		return
@@ -296,12 +296,12 @@ func (w *world) loseSession(i int) {
 			return
 		}
 	}
-	// If there is no session, a driver connects again, whatever the plan wants.
+	// A driver that has no session left connects again, even if it does not replace single sessions.
 	w.reopen = true
 	w.openSessions(1)
 }
 
-// send sends a request to the server, and returns its answer to the driver.
+// send sends a request to the server, and schedules the arrival of the answer at the driver.
 func (w *world) send(f *simFile, session int, r Request) {
 	l := w.sessions[session]
 	life := l.life
@@ -338,7 +338,7 @@ func (w *world) send(f *simFile, session int, r Request) {
 	})
 }
 
-// These are the answers of a server other than a number of bytes.
+// serve returns these values for answers without data.
 const (
 	answerEOF   = -1
 	answerError = -2
@@ -405,7 +405,7 @@ func (w *world) take(f *simFile, r Request, n int) {
 
 // A ring is a sink that takes bytes in order, and keeps those that arrive early.
 type ring struct {
-	slots []int64 // the offset of the byte in each slot; -1 for none
+	slots []int64 // the offset of the byte in each slot; -1 if the slot is empty
 	next  int64
 }
 

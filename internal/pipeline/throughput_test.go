@@ -36,12 +36,14 @@ var tablePaths = []struct {
 	{"100 ms", path{rtt: 100 * time.Millisecond}},
 }
 
-// TestThroughput maintains a table of the percentage of a link that is used in virtual time, by its
-// rate, its round trip, and the number of sessions that may be opened. The result depends only on the
-// code, so a difference means that the behaviour has changed: check it, and then use -update.
+// TestThroughput compares simulated transfers with a table. It shows which percentage of a link they
+// use, depending on the rate of the link, its round trip, and the maximum number of sessions. Because
+// time is virtual, the result depends only on the code. So a difference means that the behaviour has
+// changed: check whether that is right, and then use -update.
 //
-// Independently of the table, a long transfer must reach 95 % of what the link, its sessions and the
-// ceiling allow. It may have no more in flight than four times what that requires, or the floor.
+// Independently of the table, a long transfer must reach 95 % of the rate that the link, its sessions
+// and the ceiling allow. It must not have more in flight than four bandwidth-delay products, or than
+// the floor if that is more.
 func TestThroughput(t *testing.T) {
 	skipUnderRace(t)
 	var b strings.Builder
@@ -58,8 +60,8 @@ func TestThroughput(t *testing.T) {
 				long := measureLong(t, way, sessions)
 				peak, most := max(short.peak, long.peak), max(short.sessions, long.sessions)
 				fmt.Fprintf(&b, "%24s", fmt.Sprintf("%d %d %% %d.%d %d", short.percent(), long.filled, peak/mib, peak*10/mib%10, most))
-				// The sessions and the ceiling allow this many bytes per round trip, while one request
-				// is on the wire and one is at the server.
+				// The sessions and the ceiling allow this many bytes in each round trip. To the round
+				// trip, add the times for which one request is on the wire and one is at the server.
 				chunks := min(int64(sessions)*DefaultSessionBytes/sshChunk*sshChunk, DefaultMaxBytes)
 				trip := way.rtt + transmission(sshChunk, r.rate) + way.service
 				bound := min(mulDiv(chunks, 100*int64(time.Second), int64(trip))/r.rate, 100)
@@ -93,7 +95,7 @@ func (r result) percent() int64 {
 	return mulDiv(r.size, 100*int64(time.Second), int64(r.took)) / r.rate
 }
 
-// measure moves a file of size bytes over at most sessions sessions.
+// measure moves a file of size bytes. The number of sessions is at most `sessions`.
 func measure(t *testing.T, p path, sessions int, size int64) result {
 	t.Helper()
 	w := newWorld(p, Limits{Sessions: sessions})
@@ -101,7 +103,8 @@ func measure(t *testing.T, p path, sessions int, size int64) result {
 	return w.measure(t, Config{Size: size, Chunk: sshChunk, Repeat: true})
 }
 
-// measureLong moves as much data as six seconds take, over at most sessions sessions.
+// measureLong moves as many bytes as the link can move in six seconds. The number of sessions is at
+// most `sessions`.
 func measureLong(t *testing.T, p path, sessions int) result {
 	t.Helper()
 	w := newWorld(p, Limits{Sessions: sessions})
