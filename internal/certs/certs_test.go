@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// A certClock is a clock under the test's control. With it, every handshake looks at the files.
+// A certClock is a clock that a test controls. With it, every handshake checks the files.
 type certClock struct {
 	mu  sync.Mutex
 	off time.Duration
@@ -36,7 +36,7 @@ func (k *certClock) add(d time.Duration) {
 	k.off += d
 }
 
-// looking sets the clock of c.
+// looking makes c use the clock, and check the files at every handshake.
 func (k *certClock) looking(c *Set) {
 	c.now = func() time.Time {
 		c.next.Store(0)
@@ -55,7 +55,7 @@ func testCert(t *testing.T, hosts ...string) tls.Certificate {
 	return cert
 }
 
-// pairIn names a pair in a directory.
+// pairIn returns the names of a pair of files in a directory.
 func pairIn(dir, name string) Pair {
 	return Pair{filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")}
 }
@@ -96,7 +96,8 @@ func loadCerts(t *testing.T, pairs ...Pair) *Set {
 	return c
 }
 
-// shakeHands returns the certificate that a client sees. Its config may be nil.
+// shakeHands does a handshake, and returns the certificate that the client receives. config is the
+// client's, and may be nil.
 func shakeHands(t *testing.T, c *Set, name string, config *tls.Config) (*x509.Certificate, error) {
 	if config == nil {
 		config = &tls.Config{}
@@ -171,7 +172,7 @@ func TestSetByName(t *testing.T) {
 	}
 }
 
-// rsaCert returns a certificate with another kind of key.
+// rsaCert returns a certificate with an RSA key, unlike testCert.
 func rsaCert(t *testing.T, host string) tls.Certificate {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -212,7 +213,8 @@ func TestSetByKind(t *testing.T) {
 	}
 }
 
-// While only one of two files is new, the old pair is shown, and nothing is reported.
+// While only one of the two files has been replaced, clients receive the old certificate, and nothing
+// is reported.
 func TestSetReplaced(t *testing.T) {
 	for _, rename := range []bool{false, true} {
 		t.Run(fmt.Sprintf("rename %v", rename), func(t *testing.T) {
@@ -322,8 +324,8 @@ func writeText(t *testing.T, path string, text []byte) {
 	}
 }
 
-// Whenever files change, every handshake gets a key that fits its certificate, and finally the
-// last one.
+// While files are replaced again and again, every handshake gets a certificate with the right key.
+// After the last change, handshakes get the last certificate.
 func TestSetUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	var next [2]Pair
@@ -335,7 +337,7 @@ func TestSetUnderLoad(t *testing.T) {
 	p := pairIn(dir, "served")
 	createPair(t, p, certs[0])
 	c := loadCerts(t, p)
-	c.Report = func(err error) { t.Logf("report: %v", err) } // it may see the same half twice
+	c.Report = func(err error) { t.Logf("report: %v", err) } // not an error: two checks may find the same file without its counterpart
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -366,12 +368,13 @@ func TestSetUnderLoad(t *testing.T) {
 	for i, from := range []Pair{next[0], next[1]} {
 		replaceFile(t, from.Cert, p.Cert, false)
 		replaceFile(t, from.Key, p.Key, false)
-		// The file system's clock may not have advanced since: young files are read again.
+		// The modification times may be the same as before. But files that changed just before they
+		// were read are read again.
 		wantShown(t, c, "example.org", certs[i])
 	}
 }
 
-// Handshakes do not look at the files for a second.
+// Handshakes check the files at most once a second.
 func TestSetOnceASecond(t *testing.T) {
 	dir := t.TempDir()
 	was, is := testCert(t, "example.org"), testCert(t, "example.org")
@@ -382,7 +385,7 @@ func TestSetOnceASecond(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now().Add(time.Hour) // a look at this time makes the next one due a second later
+	now := time.Now().Add(time.Hour) // the first handshake checks the files, and the next check is a second later
 	c.now = func() time.Time { return now }
 	wantShown(t, c, "", was)
 	replaceFile(t, q.Cert, p.Cert, true)
@@ -392,11 +395,12 @@ func TestSetOnceASecond(t *testing.T) {
 	now = now.Add(1)
 	wantShown(t, c, "", is)
 
-	// If the clock is set back by an hour, the looks do not stop for that time.
+	// If the clock is set back by an hour, the next handshake checks the files, and not only after an
+	// hour.
 	os.Remove(p.Cert)
 	os.Remove(p.Key)
 	createPair(t, p, was)
-	before := time.Now().Add(-time.Minute) // the files may get the numbers of the previous ones
+	before := time.Now().Add(-time.Minute) // needed because the new files may have the inode numbers of the previous ones
 	for _, path := range []string{p.Cert, p.Key} {
 		if err := os.Chtimes(path, before, before); err != nil {
 			t.Fatal(err)
@@ -405,7 +409,7 @@ func TestSetOnceASecond(t *testing.T) {
 	now = now.Add(-time.Hour)
 	wantShown(t, c, "", was)
 
-	// Reload does not wait.
+	// Reload checks the files at once.
 	replaceFile(t, q.Cert, p.Cert, true)
 	replaceFile(t, q.Key, p.Key, true)
 	if err := c.Reload(); err != nil {
@@ -478,7 +482,7 @@ func TestSetOpenKey(t *testing.T) {
 	}
 }
 
-// Both are in one file, as with HAProxy.
+// The certificate and its key may be in the same file, as with HAProxy.
 func TestSetOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "both.pem")
 	p := Pair{path, path}
@@ -535,7 +539,7 @@ func TestSelfSigned(t *testing.T) {
 	}
 }
 
-// Create overwrites nothing that exists, and leaves no partial file.
+// Create does not overwrite a file, and does not leave a partial file behind.
 func TestPairCreate(t *testing.T) {
 	dir := t.TempDir()
 	cert := testCert(t, "example.org")
@@ -563,7 +567,7 @@ func TestPairCreate(t *testing.T) {
 	}
 }
 
-// Handshakes without a change do not allocate here.
+// GetCertificate does not allocate memory if the files have not changed.
 func TestGetCertificateAllocs(t *testing.T) {
 	p := pairIn(t.TempDir(), "served")
 	createPair(t, p, testCert(t, "*.example.org"))

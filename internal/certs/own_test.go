@@ -106,7 +106,7 @@ func TestOwnRenewedAtOnce(t *testing.T) {
 	wantOwn(t, dir)
 }
 
-// A server does not wait for ever for another one that hangs.
+// A server does not wait forever for another one that hangs.
 func TestOwnLocked(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := lockOwn(filepath.Join(dir, ownLock))
@@ -122,13 +122,13 @@ func TestOwnLocked(t *testing.T) {
 	})
 }
 
-// A process that is killed at any moment while it makes a certificate leaves nothing permanent:
-// the next one needs no help.
+// If a process is killed at any moment while it makes a certificate, the next process can make one
+// nevertheless.
 func TestOwnKilled(t *testing.T) {
 	const env = "HAUL_TEST_OWN"
 	if dir := os.Getenv(env); dir != "" {
 		fmt.Println("ready")
-		for now := time.Now(); ; now = now.AddDate(1, 0, 0) { // each one has expired
+		for now := time.Now(); ; now = now.AddDate(1, 0, 0) { // each certificate has expired when the next is made
 			if _, _, err := own(dir, now, []string{"h.example"}); err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestOwnKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(i) * 100 * time.Microsecond) // at any moment
+		time.Sleep(time.Duration(i) * 100 * time.Microsecond) // so that each process is killed at another moment
 		if err := c.Process.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -160,7 +160,7 @@ func TestOwnKilled(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, left := range []string{"", "-----BEGIN PRIVATE KEY-----\nMIGH"} { // just created, and half written
+	for _, left := range []string{"", "-----BEGIN PRIVATE KEY-----\nMIGH"} { // the file was just created, or is half written
 		if err := os.WriteFile(filepath.Join(dir, ownNew), []byte(left), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestOwnKilled(t *testing.T) {
 	}
 }
 
-// A file that is not a certificate, or that others may read, is refused and kept.
+// A file that is not a certificate, or that other users may read, causes an error, and is not changed.
 func TestOwnBad(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no such permissions")

@@ -85,7 +85,7 @@ func TestExpand(t *testing.T) {
 		{"d/**/a.gz", "d/a.gz d/e/f/a.gz"},
 		{"d/**", "d/a.gz d/e d/e/b.txt d/e/f d/e/f/a.gz"},
 		{"d/**/", "d/e d/e/f"},
-		{"todir/**/b.txt", "todir/e/b.txt"}, // a link that is named is followed
+		{"todir/**/b.txt", "todir/e/b.txt"}, // todir is a link, which is followed because the pattern names it
 		{"d/**x", ""},
 		{"d/a**", "d/a.gz"}, // not a separate element, so it means the same as *
 	} {
@@ -119,7 +119,7 @@ func TestExpandErrors(t *testing.T) {
 	}
 }
 
-// A liar returns the same listing for each directory.
+// A liar is a tree that returns the same listing for each directory.
 type liar struct {
 	store.Tree
 	list []fs.FileInfo
@@ -164,7 +164,7 @@ func newLiar(t *testing.T, names ...string) liar {
 	return l
 }
 
-// Names that no entry may have match nothing.
+// A pattern does not match names that an entry cannot have.
 func TestHostileNames(t *testing.T) {
 	l := newLiar(t, "", ".", "..", "a/b", "../x", "/etc", "nul\x00", "good")
 	for _, pattern := range []string{"*", "[.ag]*", "[a-z]*"} {
@@ -177,7 +177,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// Endless directories finally cause an error.
+// If each directory contains further directories without end, Expand returns an error.
 func TestEndlessDirectories(t *testing.T) {
 	for _, names := range [][]string{{"a"}, {"a", "b"}} {
 		if got, err := expand(t, newLiar(t, names...), "**/none"); err == nil || errors.Is(err, fs.ErrNotExist) {

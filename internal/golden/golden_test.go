@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A recorder is a test that keeps its reports.
+// A recorder is a testing.TB that records what is reported to it.
 type recorder struct {
 	testing.TB
 	reported string
@@ -15,7 +15,7 @@ type recorder struct {
 
 func (r *recorder) Errorf(format string, args ...any) { r.reported += fmt.Sprintf(format, args...) }
 
-// The first line that differs is reported, including one that only one side has.
+// Compare reports the first line that differs. That may be a line that only one side has.
 func TestCompare(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("testdata", 0o755); err != nil {

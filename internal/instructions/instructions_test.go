@@ -24,21 +24,23 @@ const (
 	countsFile = "testdata/counts.txt"
 	moduleRoot = "../.."
 
-	// tolerance is how far a count may be from the recorded one, and noise is more than the
-	// difference between two runs of the same program.
+	// tolerance is the largest relative difference from the recorded count that the test accepts.
+	// noise is a bit more than the relative difference between two runs of the same program: -update
+	// does not record smaller changes.
 	tolerance = 0.03
 	noise     = 0.01
 
-	// tries is how often a path is counted before the test fails: the Go runtime's monitor
-	// depends on the clock, and has more to do on a machine that stalls.
+	// tries is how many times a path is counted before the test fails. One count may be too high,
+	// because the Go runtime's monitor depends on the clock, and has more to do on a machine that
+	// stalls.
 	tries = 3
 
-	// warmupShare is the fraction of the operations that runs first, alone: its count is
-	// subtracted, and with it everything before the first operation.
+	// Each benchmark runs twice: once with 1/warmupShare of the operations, and once with all. The
+	// difference between the two counts does not include what happens before the first operation.
 	warmupShare = 50
 )
 
-// A hotPath is a benchmark with the cost of one operation.
+// A hotPath is a benchmark, with the recorded number of instructions of one operation.
 type hotPath struct {
 	instructions int
 	operations   int // number of operations to count
@@ -89,8 +91,8 @@ func (r record) write(t *testing.T) {
 	}
 }
 
-// toolchain returns what the counts depend on besides the code: another compiler generates other
-// instructions.
+// toolchain identifies the compiler and the platform. The counts depend on these as well as on the
+// code, because another compiler generates other instructions.
 func toolchain() string { return runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH }
 
 func TestInstructions(t *testing.T) {
@@ -125,7 +127,7 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// check compares a path with its recorded count, or records it.
+// check compares the count of a path with the recorded one. With -update it records the count instead.
 func (p *hotPath) check(t *testing.T, valgrind, program string) {
 	for try := 1; ; try++ {
 		got := p.count(t, valgrind, program)
@@ -148,7 +150,7 @@ func (p *hotPath) check(t *testing.T, valgrind, program string) {
 	}
 }
 
-// count returns the instructions of one operation.
+// count returns the number of instructions that one operation takes.
 func (p *hotPath) count(t *testing.T, valgrind, program string) float64 {
 	t.Helper()
 	few := max(p.operations/warmupShare, 1)
@@ -157,15 +159,17 @@ func (p *hotPath) count(t *testing.T, valgrind, program string) float64 {
 
 var collected = regexp.MustCompile(`Collected : ([0-9]+)`)
 
-// run returns the instructions of a program that executes the given number of operations.
+// run executes the benchmark with the given number of operations, and returns the number of
+// instructions that the whole program takes.
 func (p *hotPath) run(t *testing.T, valgrind, program string, operations int) float64 {
 	t.Helper()
 	pattern := "^" + strings.ReplaceAll(p.name, "/", "$/^") + "$"
 	cmd := exec.CommandContext(t.Context(), valgrind, "--tool=callgrind", "--callgrind-out-file="+os.DevNull,
 		program, "-test.run=^$", "-test.bench="+pattern, "-test.benchtime="+strconv.Itoa(operations)+"x")
 	cmd.Dir = filepath.Join(moduleRoot, p.pkg)
-	// There is no garbage collector, no signals, and one thread for Go code; and no instructions
-	// that some processors lack, such as those that copy 32 bytes.
+	// To get the same count on every machine, run without the garbage collector, without signals for
+	// preemption, with one thread for Go code, and without instructions that some processors lack,
+	// such as those that copy 32 bytes.
 	cmd.Env = []string{"GOGC=off", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1,cpu.all=off", "TMPDIR=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "ns/op") {
@@ -208,7 +212,8 @@ func needValgrind(t *testing.T) string {
 	return valgrind
 }
 
-// Otherwise counts of an older toolchain would not be compared with anything, without a failure.
+// The recorded counts must be those of the toolchain in go.mod. Otherwise TestInstructions would skip
+// the comparison, and nobody would notice.
 func TestCountsAreOfTheModulesToolchain(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join(moduleRoot, "go.mod"))
 	if err != nil {

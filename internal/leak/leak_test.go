@@ -10,10 +10,10 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m, "leak_test.") }
 
-// waitHere runs in a goroutine that the test has to find.
+// waitHere is the function whose name the test searches for in the stacks of goroutines.
 func waitHere(c chan struct{}) { <-c }
 
-// Open files are found, and the test waits for those that are closed soon.
+// Left finds files that stay open, and waits for files that are closed soon.
 func TestLeft(t *testing.T) {
 	before := leak.Descriptors()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A log that nobody reads blocks nobody: lines that do not fit are lost, and counted.
+// If the log blocks, Add does not: lines for which the queue has no room are lost, and counted.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -19,7 +19,7 @@ func TestStuck(t *testing.T) {
 			q.Add(i)
 		}
 		lost := q.Lost()
-		if lost < 999 || lost > 1000 { // the writer may have taken one
+		if lost < 999 || lost > 1000 { // Run may have taken one line from the queue
 			t.Errorf("%d lines are lost", lost)
 		}
 		began := time.Now()

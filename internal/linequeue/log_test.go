@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A log on a pipe that nobody reads blocks nobody, even while the handler's lock is held: lines
-// are lost, and Close gives up.
+// If the log is a pipe that nobody reads, Say does not block, even though the blocked handler holds
+// its lock: lines are lost. Close returns after Grace.
 func TestLogStuck(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const patience = time.Minute
 	r, w := io.Pipe()
-	defer r.Close() // ends the write
+	defer r.Close() // so that the blocked write returns
 	q := NewLog(slog.New(slog.NewTextHandler(w, nil)))
 	ended := make(chan struct{})
 	go func() {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// For any number of events, there is a line for each cause at once, then at most one per
-// interval, and the sums contain all events.
+// However many events there are, each cause has one line at once, and then at most one in each
+// interval. The numbers in the lines add up to the number of events.
 func TestRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is recognized; kernel-generated files and closed descriptors are unknown.
+// Of recognizes file systems in memory. It returns Unknown for files that the kernel generates, and
+// for closed descriptors.
 func TestOf(t *testing.T) {
 	ram, err := unix.MemfdCreate("x", unix.MFD_CLOEXEC)
 	if err != nil {

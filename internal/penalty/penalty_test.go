@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// start is when tests begin. Any time would work.
+// start is the time at which tests begin. Any other time would do as well.
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return start.Add(d) }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// try connects, tries a number of wrong passwords, and ends. It returns the refusal, or nil.
+// try makes a connection that sends a number of wrong passwords. It returns the refusal, or nil if the
+// connection and its passwords were not refused.
 func try(t testing.TB, g *Guard, now time.Time, from netip.Addr, fails int) *Refusal {
 	t.Helper()
 	v, err := g.Admit(now, from)
@@ -55,7 +56,7 @@ func TestThreshold(t *testing.T) {
 	if got := r.Error(); !strings.Contains(got, "192.0.2.1/32") || !strings.Contains(got, "15s") {
 		t.Errorf("the refusal reads %q", got)
 	}
-	// It lasts to the end, not only down to the threshold.
+	// The refusal lasts until nothing is owed, not only until less than the threshold is owed.
 	if r := try(t, &g, at(14*time.Second), a, 0); r == nil || r.For != time.Second {
 		t.Errorf("a second before the end: %+v", r)
 	}
@@ -67,7 +68,7 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// Failures that are far enough apart never add up.
+// Failures that are far enough apart never cause a refusal, however many there are.
 func TestDebtRunsOff(t *testing.T) {
 	var g Guard
 	for i := range 1000 {
@@ -77,7 +78,8 @@ func TestDebtRunsOff(t *testing.T) {
 	}
 }
 
-// Each refusal doubles the cost, up to a limit; time without failures lowers it.
+// Each time that a source is refused, the cost of its failures doubles, up to a limit. Time without
+// failures lowers it again.
 func TestPenaltiesGrow(t *testing.T) {
 	var g Guard
 	a := addr("192.0.2.1")
@@ -123,7 +125,7 @@ func TestPenaltiesGrow(t *testing.T) {
 func TestOffences(t *testing.T) {
 	tests := []struct {
 		o     Offence
-		until int // number of free offences
+		until int // largest number of offences that does not cause a refusal
 	}{{BadLogin, 2}, {NoLogin, 14}, {TooSlow, 1}, {Malformed, 0}}
 	for _, test := range tests {
 		for n := range test.until + 2 {
@@ -144,8 +146,8 @@ func TestOffences(t *testing.T) {
 	}
 }
 
-// A visit that ends without a login costs a little; one that logs in or has already paid does
-// not.
+// A visit that ends without a login and without an offence costs a little. A visit that has logged in
+// costs nothing.
 func TestSilentVisits(t *testing.T) {
 	var g Guard
 	for i := range 15 {
@@ -170,7 +172,7 @@ func TestSilentVisits(t *testing.T) {
 	}
 }
 
-// A login must not pay for guesses at other accounts.
+// A successful login must not reduce the debt for wrong guesses at other accounts.
 func TestSuccessPaysNothingBack(t *testing.T) {
 	var g Guard
 	a := addr("192.0.2.1")
@@ -191,7 +193,8 @@ func TestSuccessPaysNothingBack(t *testing.T) {
 	t.Error("ten failures, each followed by a login, cost nothing")
 }
 
-// Networks pay an eighth of what their sources owe, and the sites around them an eighth of that.
+// An offence costs the network around a source an eighth of what it costs the source, and the site
+// around that network an eighth of that.
 func TestNetworks(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -245,7 +248,7 @@ func TestAddressForms(t *testing.T) {
 	if r := try(t, &g, at(0), addr("fe80::2%eth1"), 0); r == nil {
 		t.Error("a zone makes another source")
 	}
-	// The address is unknown, so nothing is charged.
+	// If the address is unknown, offences have no cost.
 	for range 10 {
 		if r := try(t, &g, at(0), netip.Addr{}, 100); r != nil {
 			t.Fatal(r)
@@ -289,14 +292,14 @@ func TestLimits(t *testing.T) {
 	a, err := visits(&g, addr("192.0.2.1"), 4)
 	wantCause(t, err, TooManyHandshakesOf)
 	a[0].Succeed()
-	a[0].Succeed() // counts once
+	a[0].Succeed() // the second call changes nothing
 	_, err = visits(&g, addr("192.0.2.1"), 2)
 	wantCause(t, err, TooManyOfSource)
 	_, err = visits(&g, addr("198.51.100.1"), 3)
 	if err != nil {
 		t.Error(err)
 	}
-	_, err = visits(&g, addr("203.0.113.1"), 2) // three of a, three of the other
+	_, err = visits(&g, addr("203.0.113.1"), 2) // six handshakes are under way already, three for each of the two addresses above
 	wantCause(t, err, TooManyHandshakes)
 	if c, h := g.Live(); c != 8 || h != 7 {
 		t.Errorf("%d connections, %d handshakes; want 8 and 7", c, h)
@@ -315,7 +318,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The addresses around a source together have four times its limit.
+// All addresses of the network around a source may together have four times as many handshakes as one
+// source.
 func TestNetworkHandshakes(t *testing.T) {
 	var g Guard
 	for i := range handshakesPerNetwork {
@@ -390,7 +394,8 @@ func TestPasswordsAndVisitsAreApart(t *testing.T) {
 	wantCause(t, err, Penalized)
 }
 
-// Exempt networks may use all the connections that there may be in total.
+// A source in an exempt network may use all connections: only the limits for all sources together
+// apply to it.
 func TestExemptHaveNoLimitOfTheirOwn(t *testing.T) {
 	g := Guard{MaxConns: 20, MaxConnsPerSource: 2, MaxHandshakesPerSource: 1, Exempt: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	vs, err := visits(&g, addr("10.1.2.3"), 21)

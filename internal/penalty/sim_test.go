@@ -12,7 +12,7 @@ import (
 
 var seed = flag.Uint64("seed", 0, "the seed of one simulation to run again")
 
-// seeds returns the seeds to simulate, and prints how to repeat one.
+// seeds returns the seeds to simulate. If the test fails, it prints how to repeat it with one seed.
 func seeds(t *testing.T, n uint64) []uint64 {
 	if *seed != 0 {
 		return []uint64{*seed}
@@ -22,12 +22,12 @@ func seeds(t *testing.T, n uint64) []uint64 {
 	for i := range out {
 		out[i] = first + uint64(i)
 	}
-	repeat.OnFailure(t, "-seed=N") // each failure names its N
+	repeat.OnFailure(t, "-seed=N") // the message of each failure contains the seed, which is N
 	return out
 }
 
-// For any number of guessers, from all networks and with any behaviour, each gets only a limited
-// number of guesses, and users below the threshold can all log in.
+// Whatever the number of guessers, their networks and their behaviour, each of them gets only a
+// limited number of guesses, and all users who stay below the threshold can log in.
 func TestSimulatedGuessers(t *testing.T) {
 	for _, s := range seeds(t, 5) {
 		r := rand.New(rand.NewPCG(s, s))
@@ -55,15 +55,16 @@ func TestSimulatedGuessers(t *testing.T) {
 					t.Fatalf("seed %d: an honest user is refused: %v", s, err)
 				}
 				if r.IntN(20) == 0 {
-					v.Fail(now, BadLogin) // a typing error
+					v.Fail(now, BadLogin) // the user has made a typing error
 				}
 				v.Succeed()
 				v.End(now)
 				honest++
 			}
 		}
-		// This takes about 2,000 seconds, so there are 3 refusals of 320 s each and the steps
-		// before: without the guard there would be some 4,000 guesses for each address.
+		// The simulated time is about 2,000 s. It has room for the first refusals, which are shorter,
+		// and for 3 refusals of 320 s. Without the guard, there would be some 4,000 guesses from each
+		// address.
 		for a, n := range guesses {
 			if n > 100 {
 				t.Errorf("seed %d: %v had %d guesses in %v", s, a, n, now.Sub(start))
@@ -81,7 +82,7 @@ func TestEviction(t *testing.T) {
 	var g Guard
 	attacker := addr("203.0.113.7")
 	now := start
-	for range 3 { // three refusals deep
+	for range 3 { // let the attacker be refused three times
 		for try(t, &g, now, attacker, 1) == nil {
 		}
 		now = now.Add(20 * time.Second)
@@ -105,7 +106,7 @@ func TestEviction(t *testing.T) {
 		t.Fatal("the attacker is forgotten")
 	}
 
-	// IPv6 addresses, which cost nothing, do not affect it either.
+	// Failures from many IPv6 addresses, which are easy to get, do not clear the debt either.
 	for i := range 2 * maxSources {
 		a := netip.AddrFrom16([16]byte{0x20, 1, byte(i >> 16), byte(i >> 8), byte(i)})
 		_ = try(t, &g, now, a, 3)
@@ -114,7 +115,7 @@ func TestEviction(t *testing.T) {
 		t.Fatal("the attacker is forgotten for IPv6")
 	}
 
-	// Expired debts make room again.
+	// Debts that are forgotten are removed from the table.
 	now = now.Add(100 * time.Hour)
 	for i := range maxSources {
 		_ = try(t, &g, now.Add(time.Duration(i)*time.Minute), other(4*maxSources+i), 1)
@@ -124,7 +125,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// The table and its queue always have the same entries, in order.
+// The map and the queue of a table always have the same entries, and the queue is in order.
 func TestQueueInvariant(t *testing.T) {
 	for _, s := range seeds(t, 5) {
 		r := rand.New(rand.NewPCG(s, s))
@@ -164,7 +165,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// Anybody may call Admit, so it costs little.
+// Admit allocates little memory, because anybody can cause a call by connecting.
 func TestAdmitAllocates(t *testing.T) {
 	var g Guard
 	a := addr("192.0.2.1")

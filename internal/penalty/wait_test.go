@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// An arrival is a connection that enters on its own goroutine.
+// An arrival is a connection for which Enter is called, on its own goroutine.
 type arrival struct {
 	v   *Visit
 	err error
@@ -27,7 +27,7 @@ func enter(ctx context.Context, g *Guard, from string) *arrival {
 	return a
 }
 
-// wantIn checks which connections have been let in.
+// wantIn checks for which connections Enter has returned without an error.
 func wantIn(t *testing.T, all []*arrival, want ...bool) {
 	t.Helper()
 	synctest.Wait()
@@ -38,8 +38,8 @@ func wantIn(t *testing.T, all []*arrival, want ...bool) {
 	}
 }
 
-// More logins at once than a source may have wait for their turn, in order, and do not block
-// other sources.
+// If a source has more connections than it may have handshakes, the others wait, in order. They do not
+// block other sources.
 func TestEnterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := Guard{MaxHandshakes: 3, MaxHandshakesPerSource: 2}
@@ -49,7 +49,7 @@ func TestEnterWaits(t *testing.T) {
 			all = append(all, enter(ctx, &g, "192.0.2.1"))
 		}
 		all = append(all, enter(ctx, &g, "198.51.100.1"), enter(ctx, &g, "203.0.113.1"))
-		wantIn(t, all, true, true, false, false, true, false) // the last one because of the limit for all
+		wantIn(t, all, true, true, false, false, true, false) // the last one waits because of the limit for all sources
 		if c, h := g.Live(); c != 6 || h != 3 {
 			t.Errorf("%d connections and %d handshakes", c, h)
 		}
@@ -101,7 +101,7 @@ func TestEnterBounds(t *testing.T) {
 	})
 }
 
-// If a source is refused while its connections wait, they do not get in.
+// If a source is refused while its connections wait, Enter returns an error for them.
 func TestEnterAfterPenalty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := Guard{MaxHandshakesPerSource: 1}
@@ -116,8 +116,8 @@ func TestEnterAfterPenalty(t *testing.T) {
 	})
 }
 
-// A source that tries many passwords at once gets no more of them checked than one that tries
-// them one by one, apart from the other one that was being checked.
+// If a source sends many passwords at once, no more of them are checked than if it had sent them one
+// after the other, except for one, which was already being checked.
 func TestGuessesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Guard
@@ -139,7 +139,7 @@ func TestGuessesAtOnce(t *testing.T) {
 				}
 				checked++
 				mu.Unlock()
-				time.Sleep(time.Millisecond) // until it is being checked
+				time.Sleep(time.Millisecond) // the time for which the password is being checked
 				mu.Lock()
 				v.Fail(time.Now(), BadLogin)
 				end()
@@ -156,7 +156,8 @@ func TestGuessesAtOnce(t *testing.T) {
 	})
 }
 
-// A password that waits for its turn ends with its context, and leaves no trace.
+// If the context of a waiting password is done, BeginGuess returns an error, and the number of
+// passwords that may be checked is the same as before.
 func TestGuessWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := Guard{Exempt: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}

@@ -105,8 +105,7 @@ func (m *model) asked() (all, beyond int) {
 	return all, beyond
 }
 
-// next calls Next and checks the result. others is the number of bytes that the link's other plans
-// have outstanding.
+// next calls Plan.Next, and checks the result.
 func (m *model) next(now time.Time, session int) (Request, bool) {
 	window, chunk, contiguous := int64(m.k.Window()), m.p.Chunk(), m.contiguous()
 	total, onSession := m.k.bytes.out, m.k.Outstanding(session)
@@ -151,7 +150,7 @@ func (m *model) next(now time.Time, session int) (Request, bool) {
 	}
 	for _, o := range m.out {
 		if !m.c.Repeat {
-			break // the test has already checked that no byte is requested twice
+			break // the loop above has already checked that no byte is requested twice
 		}
 		if o.off < end && r.Offset < o.off+int64(o.n) {
 			if o.session == session {

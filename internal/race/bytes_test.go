@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Copy and Equal process each byte, including those that the race detector does not see, for data
-// shorter and longer than a step, and of different lengths.
+// Copy and Equal process each byte, including the bytes that the race detector does not check. The
+// data is shorter or longer than a step, and the two slices may have different lengths.
 func TestCopyAndEqual(t *testing.T) {
 	for _, n := range []int{0, 1, step - 1, step, step + 1, 3*step + 7} {
 		from, to := bytes.Repeat([]byte{7}, n), make([]byte, n+1)

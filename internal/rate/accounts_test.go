@@ -9,7 +9,8 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// All users of an account share its rate, and no other; the last rate applies.
+// All users of an account share its rate, which is the one that was passed last. Other accounts are
+// not affected.
 func TestAccounts(t *testing.T) {
 	var a rate.Accounts[string]
 	first, other := a.Enter("a", 1000), a.Enter("b", 1000)
@@ -34,8 +35,8 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// An account is kept until it owes nothing in either direction, and no longer: a user who leaves
-// and returns does not start afresh.
+// An account is kept until it owes nothing in either direction, and no longer. So a user who leaves
+// and returns still has to wait.
 func TestAccountsOwe(t *testing.T) {
 	for name, take := range map[string]func(*rate.Pair) time.Duration{
 		"sent":     func(p *rate.Pair) time.Duration { return p.Sent.Take(time.Now(), 1000) },
@@ -43,7 +44,7 @@ func TestAccountsOwe(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var a rate.Accounts[string]
-			for i := range 10 { // each leaves before it has waited
+			for i := range 10 { // each user leaves without having waited
 				p := a.Enter("a", 1000)
 				if wait, want := take(p), time.Duration(i+1)*time.Second-rate.Burst; wait != want {
 					t.Errorf("%s: the %dth waits %v, want %v", name, i+1, wait, want)
@@ -74,7 +75,7 @@ func TestAccountsOwe(t *testing.T) {
 	}
 }
 
-// The number of accounts that are kept because they owe is bounded; those in use do not count.
+// The number of accounts that are kept because they owe is bounded. Accounts in use do not count.
 func TestAccountsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const more = 100

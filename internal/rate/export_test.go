@@ -2,7 +2,7 @@ package rate
 
 const MaxOwing = maxOwing
 
-// Len returns how many accounts there are.
+// Len returns the number of accounts that are kept.
 func (a *Accounts[Name]) Len() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// A Bucket lets bytes through at its rate, for any number of users and pieces, and a small burst
-// at once.
+// A Bucket lets bytes through at its rate, whatever the size of the pieces, and a small burst at once.
 func TestBucket(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	for _, n := range []int{1, 100, 1000, 100_000} {
@@ -28,7 +27,7 @@ func TestBucket(t *testing.T) {
 		if d := took - want; d.Abs() > time.Millisecond {
 			t.Errorf("in pieces of %d, %d bytes took %v, want %v", n, total, took, want)
 		}
-		// Idle times do not add up.
+		// After a long idle time, the burst is not larger.
 		now = now.Add(time.Hour)
 		if wait := b.Take(now, 1000); wait != time.Second-rate.Burst {
 			t.Errorf("after a rest a second's bytes wait %v", wait)
@@ -40,8 +39,8 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// Bytes that must not wait longer than a bound are let through above the rate, and nothing is
-// owed for them later.
+// TakeWithin lets bytes through above the rate if they would otherwise wait longer than the bound.
+// Later bytes do not wait longer because of them.
 func TestTakeWithin(t *testing.T) {
 	const most = time.Second
 	var b rate.Bucket
@@ -84,7 +83,7 @@ func Example() {
 	var b rate.Bucket
 	b.Set(10 << 20) // bytes a second
 	now := time.Now()
-	fmt.Println(b.Take(now, 1<<20)) // the first tenth of a second's bytes passes at once
+	fmt.Println(b.Take(now, 1<<20)) // the bytes of the first tenth of a second need not wait
 	fmt.Println(b.Take(now, 10<<20))
 	// Output:
 	// 0s

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A failing is a test that fails, and keeps its output.
+// A failing is a testing.TB of a test that fails. It records the output.
 type failing struct {
 	testing.TB
 	cleanups []func()
@@ -17,7 +17,7 @@ func (f *failing) Failed() bool     { return true }
 func (f *failing) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func (f *failing) Log(args ...any)  { f.printed = append(f.printed, args[0].(string)) }
 
-// Each command is printed once, names this package, and matches the one test.
+// Each command is printed once, contains the path of this package, and matches only the one test.
 func TestOnFailure(t *testing.T) {
 	f := &failing{}
 	for range 2 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Cut returns text that fits into a line, and can neither move a cursor nor change the text
-// direction.
+// Cut returns a text without line breaks, and without characters that move the cursor of a terminal
+// or change the text direction.
 func TestCut(t *testing.T) {
 	for in, want := range map[string]string{
 		"no such key\r\n":              "no such key",

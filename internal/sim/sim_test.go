@@ -34,7 +34,7 @@ func send(t *testing.T, from, to *Conn, segment int, data string) {
 	}
 }
 
-// receive reads everything that arrives within a time, each datagram with its arrival time.
+// receive returns all datagrams that arrive within wait, and the arrival time of each.
 func receive(t *testing.T, c *Conn, wait time.Duration) (got []string, at []time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -118,7 +118,8 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%d sockets open", n)
 		}
 
-		// A host with two addresses knows which was used, and answers from it.
+		// A socket of a host with two addresses learns to which of them a datagram was sent, and can
+		// send the answer from that address.
 		a := listen(t, n, here+":0", udp.Config{Refusals: true})
 		asked := netip.MustParseAddrPort("192.0.2.3:69")
 		if _, err := a.Write([]udp.Message{{Peer: asked, Data: []byte("hi")}}); err != nil {
@@ -142,7 +143,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("answered from %v", ms[0].Peer)
 		}
 
-		// The port is closed.
+		// Sending to a closed port causes a report.
 		_ = all.Close()
 		if _, err := all.Write(ms); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("write after Close: %v", err)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A countingConn counts calls, and may delay writes.
+// A countingConn counts the calls of Read and Write, and delays each Write by hold.
 type countingConn struct {
 	net.Conn
 	mu     sync.Mutex
@@ -51,7 +51,7 @@ func pattern(n int) []byte {
 	return b
 }
 
-// Writes during a write are sent as one, and data that has arrived is read as one.
+// Data that is written while a write is under way is sent with a single write.
 func TestConnGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
@@ -100,7 +100,7 @@ func TestConnReads(t *testing.T) {
 		}
 		defer s.Close()
 		_, _ = New(s).Write(data)
-		_, _ = io.Copy(io.Discard, s) // until the client has everything: Close would drop the gathered data
+		_, _ = io.Copy(io.Discard, s) // wait until the client has received everything: Close would drop the gathered data
 	}()
 	a, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -134,8 +134,8 @@ func TestConnReads(t *testing.T) {
 	}
 }
 
-// If a peer does not read, its writer waits after a number of bytes; a deadline ends that, and
-// Close does not wait for ever.
+// If the peer does not read, Write waits after a limited number of bytes, until its deadline. Close
+// does not wait forever.
 func TestConnWriterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
@@ -182,7 +182,7 @@ func TestConnWriterWaits(t *testing.T) {
 	})
 }
 
-// Several goroutines may write at once, and no data is mixed or lost.
+// Several goroutines may write at the same time, and all their data arrives.
 func TestConnConcurrentWrites(t *testing.T) {
 	a, b := net.Pipe()
 	c := New(a)
@@ -193,7 +193,7 @@ func TestConnConcurrentWrites(t *testing.T) {
 			for range each {
 				n := size
 				if w%2 == 0 {
-					n = 3 * size // more than one write sends
+					n = 3 * size // too long for Write to send it itself: see connInline
 				}
 				if _, err := c.Write(bytes.Repeat([]byte{byte(w)}, n)); err != nil {
 					t.Error(err)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// The time to connect is measured without what comes before; the dialer's own hook is called.
+// The measured time does not include what the dialer does before it connects. The dialer's own hook is
+// called as well.
 func TestTimeConnect(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,8 +44,8 @@ func TestTimeConnect(t *testing.T) {
 	}
 }
 
-// With several addresses the time counts from the first: the successful one may have been tried
-// for that long.
+// If the dialer tries several addresses, the time counts from the first attempt, because the successful
+// attempt may have begun then.
 func TestTimeConnectOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d net.Dialer

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// The names must never change, so that files left by earlier versions are found.
+// The names must never change, so that haul finds temporary files that earlier versions left behind.
 func TestStable(t *testing.T) {
 	source := tempname.Source("10 bytes")
 	for what, c := range map[string][2]string{

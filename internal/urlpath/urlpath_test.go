@@ -22,7 +22,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// Whatever could be a password keeps a URL from being shown, even in an invalid URL.
+// MayHoldPassword returns true for any text that could contain a password, even if it is not a valid
+// URL.
 func TestMayHoldPassword(t *testing.T) {
 	for s, want := range map[string]bool{
 		"tftp://host/name":             false,

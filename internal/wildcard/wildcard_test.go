@@ -20,7 +20,7 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%q against %q: %v", test.pattern, test.s, got)
 		}
 	}
-	// It would take longer than the age of the universe if each * doubled the work.
+	// If each * doubled the work, this would take longer than the age of the universe.
 	if wildcard.Match(strings.Repeat("a*", 60)+"b", strings.Repeat("a", 2000)) {
 		t.Error("matches")
 	}
