@@ -54,12 +54,12 @@ type Set struct {
 	// Report.
 	Taken func(*x509.Certificate)
 
-	now     func() time.Time // for tests
+	now     func() time.Time // time.Now, except in tests
 	next    atomic.Int64     // when to check the files again, in Unix nanoseconds
 	current atomic.Pointer[certTable]
 
 	mu    sync.Mutex
-	pairs []*certPair // guarded by mu
+	pairs []*certPair // in the order of Load; the pairs are guarded by mu as well
 }
 
 // A certPair is a pair of files, and the certificate that was last loaded from them.
@@ -151,7 +151,7 @@ func (c *Set) Reload() error {
 	for _, p := range c.pairs {
 		if p.fault != nil {
 			errs = append(errs, p.faultError())
-			p.reported = true // the caller gets the error
+			p.reported = true // do not pass it to Report: the caller gets the error
 		}
 	}
 	return errors.Join(errs...)

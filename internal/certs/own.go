@@ -28,7 +28,7 @@ const (
 )
 
 const (
-	maxHosts     = 64               // the most names and addresses that HostsOf returns
+	maxHosts     = 64               // the largest number of names and addresses that HostsOf returns
 	lockPatience = 10 * time.Second // how long to wait for another server that makes a certificate
 	lockEvery    = 10 * time.Millisecond
 )
@@ -180,7 +180,7 @@ func isHostName(name string) bool {
 }
 
 func interfaceAddrs() (hosts []string) {
-	addrs, _ := net.InterfaceAddrs() // an error means no addresses
+	addrs, _ := net.InterfaceAddrs() // if this fails, the certificate has no addresses of interfaces
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok {
 			hosts = append(hosts, n.IP.String())

@@ -50,7 +50,7 @@ type Checker struct {
 	key   [sha256.Size]byte
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]*verdict // guarded by mu
+	known map[[sha256.Size]byte]*verdict // by the result of hash; guarded by mu
 }
 
 // A verdict is the result of a password check, which may still be pending.
@@ -118,8 +118,8 @@ func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name
 		if _, wrong := errors.AsType[*users.Refusal](v.err); wrong || errors.Is(v.err, users.ErrBusy) {
 			return nil, v.err
 		}
-		// The check failed for a reason that only concerns the request that started it: for example,
-		// that request was cancelled. Try again.
+		// The check failed for a reason that only concerns the request that started it: for example, that
+		// request was cancelled. So this request checks the password itself, or waits for another check.
 	}
 }
 

@@ -54,7 +54,7 @@ type debt struct {
 	until   time.Time // when nothing is owed any more
 	refused bool      // the debt has reached Threshold; stays true until nothing is owed
 	strikes int       // how many times the debt reached Threshold recently; each calm without debt lowers it by one
-	index   int       // index in the heap
+	index   int       // index of the debt in table.queue
 }
 
 // forgotten returns the time from which the debt need not be remembered: nothing is owed, and all

@@ -90,7 +90,7 @@ const (
 // live counts the current connections of a source or a network.
 type live struct {
 	conns, handshakes int
-	guesses           chan struct{} // has one element for each password that is being checked; nil before the first
+	guesses           chan struct{} // has one element for each password of the source that is being checked; nil before the first
 }
 
 // These are the lengths of the prefixes that are counted, the source first and then the networks
@@ -239,7 +239,7 @@ func (v *Visit) fail(now time.Time, o Offence) (began *Lockout) {
 		before := tables[i].refused(now, s)
 		tables[i].fail(now, s, cost)
 		if left := tables[i].refused(now, s); before == 0 && left > 0 {
-			began = &Lockout{Cause: cause, Source: s, For: left} // report the widest network
+			began = &Lockout{Cause: cause, Source: s, For: left} // a wider network replaces a narrower one
 		}
 		cost /= networkShare
 	}

@@ -46,8 +46,8 @@ type Plan struct {
 	expected int64 // expected end of the file; MaxInt64 if unknown. Bytes after it are requested one request at a time
 	limit    int64 // bytes at or after this offset are not requested: see Limit
 	pushed   int64 // value of limit at the last call of Flush
-	chunk    int64
-	span     int64
+	chunk    int64 // largest size of further requests: see Chunk
+	span     int64 // see Config.Span; MaxInt64 if there is no bound
 	repeats  bool
 	held     bool
 
@@ -92,8 +92,9 @@ func New(c Config) *Plan {
 
 // Limit prevents new requests for bytes at or after the offset to, until another call moves that
 // limit. For a reader, the limit is how far to read ahead. For a writer, it is the end of the data
-// written so far. While other requests are outstanding, a request that the limit would shorten
-// waits, until Flush is called. A reader should move its limit by whole chunks.
+// written so far. A request that the limit would shorten waits until the limit is moved, until no
+// other request is outstanding, or until Flush is called. So a reader should move its limit by whole
+// chunks.
 func (p *Plan) Limit(to int64) { p.limit = to }
 
 // Flush allows all bytes up to the limit to be requested, even by a short request.

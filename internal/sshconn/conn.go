@@ -55,7 +55,7 @@ type Conn struct {
 	gathered []byte    // bytes for the next write; guarded by mu
 	spare    []byte    // the buffer that gathered uses next; nil while flush writes from it; guarded by mu
 	writing  bool      // a goroutine writes to the socket, or is about to; guarded by mu
-	closed   bool      // guarded by mu
+	closed   bool      // Close was called; guarded by mu
 	err      error     // the error of the first failed write; guarded by mu
 }
 
@@ -174,7 +174,7 @@ func (c *Conn) flush() {
 	for len(c.gathered) > 0 && c.err == nil {
 		out := c.gathered
 		c.gathered, c.spare = c.spare[:0], nil
-		c.changed.Broadcast() // there is room again
+		c.changed.Broadcast() // gathered has room again
 		c.mu.Unlock()
 		_, err := c.Conn.Write(out)
 		c.mu.Lock()
