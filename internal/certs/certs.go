@@ -59,7 +59,7 @@ type Set struct {
 	current atomic.Pointer[certTable]
 
 	mu    sync.Mutex
-	pairs []*certPair // in the order of Load; the pairs are guarded by mu as well
+	pairs []*certPair // in the order of Load's arguments; the slice and its elements are guarded by mu
 }
 
 // A certPair is a pair of files, and the certificate that was last loaded from them.
