@@ -205,7 +205,7 @@ type queue struct {
 
 	window  int64 // the channel's window in bytes; guarded by quota.mu
 	base    int64 // value of excess when the channel was last known to be empty; guarded by quota.mu
-	mark    int64 // value of excess at a later moment; becomes base once a whole window was taken since then; guarded by quota.mu
+	mark    int64 // value of excess at a later moment, which becomes base once a whole window has been taken since; guarded by quota.mu
 	marked  int64 // value of q.taken at the moment of mark; guarded by quota.mu
 	taken   int64 // all bytes that were taken from the channel; guarded by quota.mu
 	emptied int   // number of times that the channel was found to be empty; guarded by quota.mu

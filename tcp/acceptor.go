@@ -86,7 +86,7 @@ func (a *acceptor) socket() *drive.Socket {
 // useLoop makes a loop serve the connections.
 func (a *acceptor) useLoop(l drive.Loop) {
 	a.loop = l
-	a.watch.asleep.Store(true) // the watch is never run for loops; the first accepted connection marks the socket as busy: see kernel.stop
+	a.watch.asleep.Store(true) // no connection has been accepted yet: kernel.stop asks for it; loops do not run the watch
 	a.k.onStop(l.Wake)
 }
 
@@ -348,7 +348,7 @@ func (w *watch) trim() {
 }
 
 // A sighting records which worker had the role of accepting at the last tick, and how many
-// connections it had served.
+// connections it had begun to serve.
 type sighting struct {
 	holder *worker
 	seq    uint32

@@ -24,7 +24,7 @@ type refusals struct {
 // known reports whether take would return a refusal.
 func (r *refusals) known() bool { return r != nil && r.last.Load() != nil }
 
-// take removes the latest refusal and returns it. It returns nil if there is no refusal.
+// take removes the latest refusal and returns it, or nil.
 func (r *refusals) take() error {
 	if r == nil || r.last.Load() == nil {
 		return nil

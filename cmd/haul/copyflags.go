@@ -42,8 +42,8 @@ type copyFlags struct {
 	filters   []filterSource // in the order of the command line
 }
 
-// addCopying adds the common flags of get, put and sync. add adds further flags for all protocols
-// except TFTP.
+// addCopying adds the flags that get, put and sync have in common. The function passed as `add` adds
+// those flags of the command that all protocols except TFTP support.
 func (f *copyFlags) addCopying(cmd *cobra.Command, add func(*cobra.Command)) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.parallel, "parallel", copying.DefaultParallel, "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP, HTTP/2 and S3")

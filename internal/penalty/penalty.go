@@ -145,7 +145,7 @@ func (r *Refusal) Error() string {
 // A Lockout reports that a network is refused from now on.
 type Lockout struct {
 	Cause  Cause         // Penalized or WrongPasswords
-	Source netip.Prefix  // the network: a source, or one around it
+	Source netip.Prefix  // the refused network: a source (an address, or an IPv6 /64), or a wider one that contains it
 	For    time.Duration // how long the network is refused
 }
 

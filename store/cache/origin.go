@@ -27,7 +27,7 @@ const (
 type upstream struct {
 	location string
 	source   store.Store
-	life     context.Context // context that ends when the cache is closed
+	life     context.Context // ends when the cache is closed
 	asks     *atomic.Uint64  // counter of requests to open or describe a file: counters.asks
 	times    *times
 	running  int // number of fetches in progress; guarded by state.mu

@@ -81,7 +81,8 @@ func (i info) IsDir() bool { return i.dir }
 
 func (i info) Sys() any { return nil }
 
-// Version returns the ETag. Unlike [store.Versioned] of an open file, it does not use the time.
+// Version returns the ETag, or "" if the object has none. The Version of an open file then uses the
+// time of the last change instead.
 func (i info) Version() string { return i.etag }
 
 // Mode returns default permissions, because S3 has no permissions.

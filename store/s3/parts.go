@@ -63,10 +63,10 @@ func partFor(size int64) (int64, error) {
 	return part, nil
 }
 
-// markedPart returns the size of the parts of a resumable upload. A list of uploads does not say to
-// what they belong, but it does show the size of their parts. So that size is made to depend on the
-// uploader and the content, from which an earlier upload is recognized. Each existing part is
-// compared with the data nevertheless.
+// markedPart returns the size of the parts of a resumable upload. S3 does not say who began an upload
+// or what its content is, but it lists the sizes of the parts. So the size is derived from the
+// uploader, the source and the size of the file, and an earlier upload is recognized by it. Different
+// uploads may have the same part size, so each existing part is also compared with the data.
 func markedPart(part int64, c store.Create) int64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%d", len(c.Resume), c.Resume, c.Source, c.Size))
 	return part + markUnit*(1+int64(binary.BigEndian.Uint16(sum[:]))%markRange)

@@ -61,7 +61,7 @@ type file struct {
 	from   string
 	to     string
 	info   fs.FileInfo // description of the source
-	listed bool        // info comes from a listing
+	listed bool        // info may be passed to openDescribed
 	old    fs.FileInfo // entry of this name in the target; nil if there is no such entry
 	opened fs.FileInfo // description of the source when it was opened; nil for a remote file
 

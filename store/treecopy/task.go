@@ -42,11 +42,11 @@ type task struct {
 	// it: see [store.Capabilities].
 	contained bool
 	target    fs.FileInfo // directory that everything is copied to; nil if it does not exist
-	landed    atomic.Bool // at least one entry below the target was begun
+	landed    atomic.Bool // at least one file, directory or link was created below the target; files may still be incomplete
 
 	// origin identifies the job's tree: see [Job]. If it is set, the server may be able to copy
-	// files by itself. Opening a file should then not fetch it, so all files are opened with
-	// openDescribed.
+	// files by itself. A file that was named as a source is then opened with openDescribed, too,
+	// which need not request its data.
 	origin  string
 	realTop string // real path of the target; "" if no source has the same origin
 }

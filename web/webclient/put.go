@@ -90,7 +90,7 @@ type putUpload struct {
 	resumes bool  // a later upload can resume it
 	reached int64 // the server has confirmed that it has all bytes before this offset
 	high    int64 // the largest offset sent in any try
-	vain    int   // number of tries in a row that sent data, after which the server had no more than before
+	vain    int   // number of tries in a row that sent data but did not advance reached
 	whole   bool  // everything had been sent when a connection was lost
 
 	mu      sync.Mutex

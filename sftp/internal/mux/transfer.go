@@ -402,8 +402,7 @@ func (ts *transfers) violated(s *Session) {
 	}
 }
 
-// failAll fails all transfers whose file is not open in any session. If the mux has failed, it
-// fails all transfers.
+// failAll fails the transfers whose file is open in no session, or all of them if the mux has failed.
 func (ts *transfers) failAll(err error) {
 	for t := range ts.list {
 		if len(t.file.handles) == 0 || ts.err != nil {

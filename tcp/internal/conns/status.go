@@ -35,7 +35,7 @@ const (
 	closedBit = 1 << 31
 )
 
-// begin starts the next generation, with one use.
+// begin starts the next generation. Its connection is open, and has one use until Close ends it.
 func (c *status) begin() {
 	c.state.Store(uint64(c.Gen()+1)<<genShift | 1)
 }

@@ -29,7 +29,7 @@ const (
 // a ninth of the processor time of sending a file. A Sender therefore sends pages that are in memory
 // with raw system calls.
 type Sender struct {
-	at, upTo int64 // the range of the file that look has checked; `at` moves with the file's offset
+	at, upTo int64 // the range of the file that the last call of `look` set; `at` moves with the file's offset
 	resident bool  // the whole range is in memory
 	where    where // where the file's bytes are; determined at the first check
 	size     int64 // the file's size at the first check

@@ -47,7 +47,7 @@ type pacer struct {
 	holds int64         // largest burst that arrived, in blocks; 0 for no bound
 	held  int64         // the previous value of holds while a larger one is tried; 0 otherwise
 	each  time.Duration // time that the path takes for a block; 0 while unknown
-	guess bool          // the value of each is only a guess
+	guess bool          // `each` was not measured, only guessed
 	empty time.Time     // when the queue will be empty if nothing more is sent
 
 	latest  time.Time // when a block was last sent

@@ -202,7 +202,7 @@ type interruptibleReader struct {
 	ctx context.Context
 	r   io.Reader
 
-	own  []byte // buffer that the goroutine which reads fills
+	own  []byte // buffer that the reading goroutine fills
 	came chan readResult
 }
 
