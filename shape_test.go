@@ -20,7 +20,9 @@ const (
 	maxMethods    = 40 // of a type
 	maxFields     = 25 // of a struct
 	maxParameters = 7  // of a function
-	maxBack       = 10 // percent of the arrows between the files of a package that run back up; one arrow always may
+	// maxBack is the percentage of the arrows between the files of a package that may run back up;
+	// one arrow always may.
+	maxBack = 10
 )
 
 // A package of more lines than this has probably more than one subject. The test logs it,

@@ -63,7 +63,8 @@ func TestBootDisk(t *testing.T) {
 		}
 		b, dhcp := layBootNet(t)
 		dhcp.do(t, func() { offerAddress(t, "grub/i386-pc/core.0") })
-		b.serve(t, dir, append(args, "--boot-host", "52:54:00:12:34:56=ignore")...) // this card has iPXE, which would otherwise get its menu
+		// This card has iPXE, which would otherwise get its menu.
+		b.serve(t, dir, append(args, "--boot-host", "52:54:00:12:34:56=ignore")...)
 		b.bootsDisk(t, "e1000", bootSector(t))
 		if log := logged(t, b.haul); !slices.ContainsFunc(log, regexp.MustCompile(`^done /grub/grub.cfg `).MatchString) {
 			t.Errorf("GRUB has not loaded its menu: %q", log)

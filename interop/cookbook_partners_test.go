@@ -26,7 +26,8 @@ install -m 755 bin/haul /usr/bin/haul`)
 	fill(t, partner.dir, map[string][]byte{"report.pdf": content(size)})
 	fill(t, m.path(source), map[string][]byte{"acme.pub": []byte(must[keyPair](t)(userKey()).line())})
 	m.run(t, scripts[0])
-	partner.run(t, "until haul ls acme@"+cookServer+":/ >/dev/null 2>&1; do sleep 0.1; done") // sshd restarts itself
+	// sshd restarts itself.
+	partner.run(t, "until haul ls acme@"+cookServer+":/ >/dev/null 2>&1; do sleep 0.1; done")
 	wantDialogue(t, partner.try(t), scripts[1])
 	wantFile(t, m.path("/srv/partners/acme/report.pdf"), content(size))
 
@@ -50,7 +51,8 @@ install -m 755 bin/haul /usr/bin/haul`)
 	}
 
 	sections := docScripts(t, "guide.md", "### From an empty machine")
-	m.run(t, "mkdir -p /srv/tftp; echo Hello >/srv/tftp/hello.txt\n"+sections[len(sections)-1]) // the section about users
+	// This is the section about users.
+	m.run(t, "mkdir -p /srv/tftp; echo Hello >/srv/tftp/hello.txt\n"+sections[len(sections)-1])
 	m.run(t, scripts[2])
 	m.await(t, "haul sees the user", func() bool {
 		return strings.Contains(m.run(t, "journalctl --no-pager -u haul-sftp -o cat"), "the changed file is in force")

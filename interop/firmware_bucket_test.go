@@ -22,10 +22,12 @@ func TestFirmwareGuideBucket(t *testing.T) {
 		"versitygw": find(t, "versitygw", "versitygw").path,
 		"qemu-system-x86_64": strings.Join(append(pc.env, pc.path), " ") + " -accel tcg -display none -no-reboot" +
 			" -L " + peerFile(pkg, "/usr/share/qemu") + " -L " + peerFile(pkg, "/usr/share/seabios") + " -L " + peerFile(pkg, "/usr/lib/ipxe/qemu") +
-			" -debugcon file:memory -device isa-debug-exit,iobase=0x501,iosize=1", // see kernelShower and switchOff
+			// See kernelShower and switchOff.
+			" -debugcon file:memory -device isa-debug-exit,iobase=0x501,iosize=1",
 	})
 	fill(t, filepath.Join(d.dir, "boot"), map[string][]byte{"boot.ipxe": []byte(scripts[0]), "kernel": kernelShower(), "initrd": content(size)})
-	const asPeopleType = "until haul ls s3://images/ >/dev/null 2>&1; do sleep 0.05; done\n" // after versitygw has started
+	// This runs after versitygw has started.
+	const asPeopleType = "until haul ls s3://images/ >/dev/null 2>&1; do sleep 0.05; done\n"
 	server := d.begin(t, scripts[1]+asPeopleType+scripts[2])
 	server.await(t, "http://127.0.0.1:8080")
 	machine := d.begin(t, scripts[3])

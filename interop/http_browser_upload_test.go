@@ -204,7 +204,8 @@ func TestHTTPBrowserCrossOrigin(t *testing.T) {
 	for _, options := range []string{"", ", mode: 'no-cors'", ", credentials: 'include'"} {
 		p.want("fetch('"+url+"/evil', {method: 'PUT', body: 'x'"+options+"}).then(r => r.status, e => 'refused')", "refused")
 	}
-	p.want("fetch('"+url+"/evil', {method: 'POST', body: 'x', mode: 'no-cors'}).then(r => r.type, e => 'refused')", "opaque") // the method changes nothing
+	// The method changes nothing.
+	p.want("fetch('"+url+"/evil', {method: 'POST', body: 'x', mode: 'no-cors'}).then(r => r.type, e => 'refused')", "opaque")
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("there is %v, %v", left, err)
 	}

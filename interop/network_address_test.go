@@ -130,7 +130,8 @@ func (n *node) withoutFamily(t *testing.T, family uint32) {
 	unless := func(k uint32, over uint8) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: over}
 	}
-	const number, arch, argument = 0, 4, 16 // offsets in struct seccomp_data; the low half, on little-endian machines
+	// These are offsets in struct seccomp_data; the low half, on little-endian machines.
+	const number, arch, argument = 0, 4, 16
 	native := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if native == 0 {
 		absent(t, "no system call filter for %s is written", runtime.GOARCH)

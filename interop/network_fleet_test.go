@@ -61,7 +61,8 @@ func newFleet(t *testing.T) *fleet {
 	f.store, port = countStore(t, f.hub, s.url)
 	for i := range fleetReplicas {
 		n := newNode(t)
-		n.sysctl(t, "ipv4/icmp_ratemask", "0") // all machines have one address: the kernel would refuse only one a second
+		// All machines have one address: the kernel would refuse only one a second.
+		n.sysctl(t, "ipv4/icmp_ratemask", "0")
 		join(t, n, eth, f.hub, fmt.Sprint(eth, i), 1500)
 		n.ip(t, address(eth, replicaAddress(i)+"/24"))
 		f.hub.ip(t, fmt.Sprintf("addr add %s/24 brd + dev %s%d", hubAddress(i), eth, i))

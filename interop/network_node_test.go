@@ -100,7 +100,8 @@ func lockThread() (goBack func(), err error) {
 	}
 	return func() {
 		defer home.Close()
-		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil { // otherwise no other goroutine may use the thread
+		// If this fails, no other goroutine may use the thread.
+		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
 			runtime.UnlockOSThread()
 		}
 	}, nil

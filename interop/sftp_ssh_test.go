@@ -32,7 +32,8 @@ func shared(t *testing.T) []string {
 	dir := t.TempDir()
 	ssh := findOpenSSH(t, "ssh")
 	t.Cleanup(func() {
-		_ = exec.Command(ssh.path, "-F", "none", "-o", "ControlPath="+dir+"/s", "-O", "exit", "server").Run() // it may have ended with sshd
+		// The program may have ended with sshd.
+		_ = exec.Command(ssh.path, "-F", "none", "-o", "ControlPath="+dir+"/s", "-O", "exit", "server").Run()
 	})
 	return []string{"ControlMaster auto", "ControlPath " + dir + "/s", "ControlPersist 20"}
 }

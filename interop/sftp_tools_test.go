@@ -20,10 +20,12 @@ import (
 // relative to the user's home directory. A nil function means that it lacks the feature. Failures
 // end the test, except those of try.
 type tool struct {
-	name             string
-	get, put         func(t *testing.T, remote, local string)
-	reget, reput     func(t *testing.T, remote, local string) // resume a partial file
-	getTree, putTree func(t *testing.T, remote, local string) // both directories exist, and the target gets the content of the source
+	name         string
+	get, put     func(t *testing.T, remote, local string)
+	reget, reput func(t *testing.T, remote, local string) // resume a partial file
+	// getTree and putTree copy a tree; both directories exist, and the target gets the content of
+	// the source.
+	getTree, putTree func(t *testing.T, remote, local string)
 	list             func(t *testing.T, remote string) []string
 	fails            func(t *testing.T, remote, local string) error // a get that must fail
 

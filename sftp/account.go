@@ -15,8 +15,10 @@ type Account struct {
 	// the user name of the login.
 	User string
 
-	Tree   store.Tree   // the files; the user sees the root of the tree as /
-	Dir    string       // the directory in which a login starts, slash-separated and relative to the root of Tree; "" means the root
+	Tree store.Tree // the files; the user sees the root of the tree as /
+	// Dir is the directory in which a login starts, slash-separated and relative to the root of
+	// Tree; "" means the root.
+	Dir    string
 	Access users.Access // the user's rights; the zero value means full access
 	Rate   int64        // bytes a second each way; 0 means no limit
 

@@ -46,7 +46,9 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 	c.work.Go(func() { c.discard(ch.Stderr()) })
 	started := false
 	defer func() {
-		for r := range requests { // x/crypto blocks unless all requests are received, so receive them even if a hook has panicked
+		// x/crypto blocks unless all requests are received, so receive them even if a hook has
+		// panicked.
+		for r := range requests {
 			_ = r.Reply(false, nil)
 		}
 	}()

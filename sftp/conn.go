@@ -189,7 +189,9 @@ func isFarewell(err error) bool {
 // whether the server is alive; a refusal is enough to show that.
 func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
 	defer func() {
-		for r := range requests { // x/crypto blocks unless all requests are received, so receive them even if a hook has panicked
+		// x/crypto blocks unless all requests are received, so receive them even if a hook has
+		// panicked.
+		for r := range requests {
 			_ = r.Reply(false, nil)
 		}
 	}()
@@ -225,7 +227,8 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 		}
 	}
 	banner := config.BannerCallback
-	config.BannerCallback = func(m ssh.ConnMetadata) string { // x/crypto calls it before the first attempt to log in
+	// x/crypto calls this before the first attempt to log in.
+	config.BannerCallback = func(m ssh.ConnMetadata) string {
 		if err := checkHostKey(m); err != nil {
 			c.cancel(err)
 			return ""

@@ -17,7 +17,9 @@ const handleSize = 8
 
 // A sessionHandle is an open file or directory of a session.
 type sessionHandle struct {
-	key      string        // the handle that the client receives: its index in the table, and a serial number that is never reused
+	// key is the handle that the client receives: its index in the table, and a serial number that
+	// is never reused.
+	key      string
 	conn     *userConn     // the session's connection
 	name     string        // the store's name for the path that the client opened
 	file     store.Handle  // nil for a hidden upload and a directory

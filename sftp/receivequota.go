@@ -61,14 +61,18 @@ type receiveQuota struct {
 
 	windows *wideWindows // counts the wide windows of all connections
 
-	looked, lookedWrote int64 // values of came and wrote at the last check; used only by the goroutine that reads the connection
+	// looked and lookedWrote are the values of came and wrote at the last check. Only the goroutine
+	// that reads the connection uses them.
+	looked, lookedWrote int64
 
 	mu     sync.Mutex
 	taken  int64               // bytes of data that were read from channels; guarded by mu
 	queues map[*queue]struct{} // the queues of the open channels; guarded by mu
 	wide   *queue              // the queue with a wide window; nil if no queue has one; guarded by mu
 	fixed  bool                // no channel can have a wide window; guarded by mu
-	trying chan struct{}       // closed when the test write has completed; nil if no test write is under way; guarded by mu
+	// trying is closed when the test write has completed. It is nil if no test write is under way;
+	// guarded by mu.
+	trying chan struct{}
 }
 
 // A countedConn is a connection that reports all reads and writes to a receiveQuota.
@@ -203,9 +207,11 @@ type queue struct {
 	buffered []byte     // the moved data; both reading and quota.mu are held to change it
 	err      error      // the error that ch returned after the moved data; guarded by reading
 
-	window  int64 // the channel's window in bytes; guarded by quota.mu
-	base    int64 // value of excess when the channel was last known to be empty; guarded by quota.mu
-	mark    int64 // value of excess at a later moment, which becomes base once a whole window has been taken since; guarded by quota.mu
+	window int64 // the channel's window in bytes; guarded by quota.mu
+	base   int64 // value of excess when the channel was last known to be empty; guarded by quota.mu
+	// mark is the value of excess at a later moment. It becomes base once a whole window has been
+	// taken since; guarded by quota.mu.
+	mark    int64
 	marked  int64 // value of q.taken at the moment of mark; guarded by quota.mu
 	taken   int64 // all bytes that were taken from the channel; guarded by quota.mu
 	emptied int   // number of times that the channel was found to be empty; guarded by quota.mu

@@ -171,7 +171,8 @@ func TestQuotaOthers(t *testing.T) {
 	}
 	slow.sendText("second")
 	others()
-	for !slow.isRead() { // the reader that moved the data may be slow to return; then send more until it reads again
+	// The reader that moved the data may be slow to return; then send more until it reads again.
+	for !slow.isRead() {
 		another()
 	}
 	if string(q.buffered) != "second" {

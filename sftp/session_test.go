@@ -211,7 +211,8 @@ func TestAttributes(t *testing.T) {
 	p.want(wire.OK, wire.AppendLsetstat(nil, p.n(), "link", set(func(a *wire.Attrs) { a.SetTimes(then, then) })))
 	p.want(wire.BadMessage, wire.AppendLsetstat(nil, p.n(), "link", set(func(a *wire.Attrs) { a.SetSize(1) })))
 	p.want(wire.NoSuchFile, wire.AppendSetstat(nil, p.n(), "none", set(func(a *wire.Attrs) { a.SetMode(0o600) })))
-	p.want(wire.Unsupported, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetOwner(1, 1); a.SetMode(0o640) }))) // files in memory have no owner
+	// Files in memory have no owner.
+	p.want(wire.Unsupported, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetOwner(1, 1); a.SetMode(0o640) })))
 	if a := p.stat("file"); a.Mode != wire.ModeRegular|0o640 {
 		t.Errorf("an owner keeps the mode from being set: %+v", a)
 	}

@@ -26,7 +26,9 @@ type hiddenUpload struct {
 	key  uploadKey
 	path string // path on the disk
 
-	mu     sync.RWMutex // read-locked by writes, which may run in parallel; write-locked by operations that exclude writes
+	// mu is read-locked by writes, which may run in parallel, and write-locked by operations that
+	// exclude writes.
+	mu     sync.RWMutex
 	conn   *userConn    // connection of users[0]; guarded by mu
 	hidden store.Upload // nil once the upload is published or discarded; guarded by mu
 	placed store.Handle // the published file while it is written in place; nil before; guarded by mu
@@ -331,7 +333,9 @@ func (u *hiddenUpload) early(hidden store.Upload) (late store.Attr) {
 		return late
 	}
 	late.AccessTime, late.ModTime = time.Time{}, time.Time{}
-	if late.UID == nil { // otherwise set the mode again later, because a new owner clears the setuid and setgid bits
+	// With a new owner, set the mode again later: the change of the owner clears the setuid and
+	// setgid bits.
+	if late.UID == nil {
 		late.Mode = nil
 	}
 	return late

@@ -225,7 +225,8 @@ func TestHiddenAttributes(t *testing.T) {
 			p.close(h)
 			check("closed", p.stat("file"))
 			p.wantFile("file", "01234")
-			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetTimes(testTime, testTime) }))) // rclone
+			// rclone sends this.
+			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetTimes(testTime, testTime) })))
 			if a := p.stat("file"); !a.Accessed().Equal(testTime) {
 				t.Errorf("%s, after: %+v", way, a)
 			}

@@ -206,7 +206,8 @@ func TestQuotaWide(t *testing.T) {
 	sent, moved := 0, 0
 	for ; *why == nil && sent < 1<<30; sent += 3600 {
 		p.send(100, 3600)
-		for !q.isStill() && !p.isRead() { // otherwise it seems to wait while there is data, and a whole further window is allowed
+		// Otherwise it seems to wait while there is data, and a whole further window is allowed.
+		for !q.isStill() && !p.isRead() {
 			runtime.Gosched()
 		}
 		quota.mu.Lock()

@@ -48,7 +48,8 @@ func TestFinished(t *testing.T) {
 				t.Errorf("%s describes %v, %v", view, fi, err)
 			}
 		}
-		if view == "UploadOnly" || view == "CreateOnly" { // these views have removed the file for the client that knew its name
+		// These views have removed the file for the client that knew its name.
+		if view == "UploadOnly" || view == "CreateOnly" {
 			if err := upload(t, tree, temp, "x", store.Create{}); err != nil {
 				t.Error(err)
 			}

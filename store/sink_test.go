@@ -73,7 +73,8 @@ func TestSinkHandsOver(t *testing.T) {
 			}
 			got = append(got, f)
 		})
-		for _, c := range []store.Create{{}, {Exclusive: true, Perm: 0o600}} { // no file exists, so no name is taken
+		// No file exists, so no name is taken.
+		for _, c := range []store.Create{{}, {Exclusive: true, Perm: 0o600}} {
 			if err := upload(t, s, "dir/f", string(content), c); err != nil {
 				t.Fatal(err)
 			}

@@ -28,9 +28,11 @@ type acceptor struct {
 	loop   drive.Loop // if not nil, serves the connections in place of workers
 
 	holder atomic.Pointer[worker] // the worker that has the role of accepting
-	eager  atomic.Int64           // a time, in nanoseconds of Unix time: until then, a worker passes the role on before it serves
-	spare  *conns.Conn            // memory for the next connection; only the accepting worker uses it
-	slab   []Conn                 // unused handles; only the accepting worker uses them
+	// eager is a time, in nanoseconds of Unix time. Until then, a worker passes the role on before
+	// it serves.
+	eager atomic.Int64
+	spare *conns.Conn // memory for the next connection; only the accepting worker uses it
+	slab  []Conn      // unused handles; only the accepting worker uses them
 
 	mu   sync.Mutex
 	idle []*worker // idle workers; the worker that became idle last is the last one. Guarded by mu
@@ -86,7 +88,8 @@ func (a *acceptor) socket() *drive.Socket {
 // useLoop makes a loop serve the connections.
 func (a *acceptor) useLoop(l drive.Loop) {
 	a.loop = l
-	a.watch.asleep.Store(true) // no connection has been accepted yet: kernel.stop asks for it; loops do not run the watch
+	// No connection has been accepted yet: kernel.stop asks for that. Loops do not run the watch.
+	a.watch.asleep.Store(true)
 	a.k.onStop(l.Wake)
 }
 
@@ -126,7 +129,9 @@ func (w *worker) loop() {
 		a.g.awaitAccept()
 		w.seq.Add(1)
 		w.state.Store(serving)
-		if a.watch.asleep.Load() { // checked only after serving is stored, because the watch reads the two in the opposite order
+		// asleep is checked only after serving is stored, because the watch reads the two in the
+		// opposite order.
+		if a.watch.asleep.Load() {
 			a.watch.rouse()
 		}
 		if until := a.eager.Load(); until != 0 && time.Now().UnixNano() < until {

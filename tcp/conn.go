@@ -18,10 +18,12 @@ import (
 // [net.ErrClosed]. Only the addresses remain available: see [Conn.RemoteAddr]. A Conn must not be
 // copied.
 type Conn struct {
-	c    *conns.Conn
-	gen  uint32
-	tls  atomic.Pointer[tls.Conn] // the TLS connection that uses this one; nil before the TLS handshake
-	kept atomic.Pointer[addrs]    // the addresses that RemoteAddr and LocalAddr have returned; nil before the first call
+	c   *conns.Conn
+	gen uint32
+	tls atomic.Pointer[tls.Conn] // the TLS connection that uses this one; nil before the TLS handshake
+	// kept holds the addresses that RemoteAddr and LocalAddr have returned; nil before the first
+	// call.
+	kept atomic.Pointer[addrs]
 }
 
 // addrs are the addresses that a handle still returns after its connection has ended, if the
@@ -54,7 +56,9 @@ func (h *Conn) close() bool {
 		return false
 	}
 	if h.tls.Load() != nil {
-		h.tls.Store(nil) // handles are allocated in groups, and the others of the group may keep this one in memory for long
+		// Handles are allocated in groups, and the others of the group may keep this one in memory
+		// for long.
+		h.tls.Store(nil)
 	}
 	return true
 }

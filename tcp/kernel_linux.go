@@ -27,8 +27,12 @@ type kernel struct {
 	fd   int
 	unix bool
 
-	shared      bool                   // another process may have the same socket open, because it was handed over to this process
-	acceptUntil time.Time              // after stop, accept still accepts until this time; written before stopped is set
+	// shared means that another process may have the same socket open, because it was handed over
+	// to this process.
+	shared bool
+	// acceptUntil is the time until which accept still accepts after stop; written before stopped
+	// is set.
+	acceptUntil time.Time
 	stopped     atomic.Bool            // accept must return net.ErrClosed soon
 	handed      atomic.Bool            // duplicate handed the socket to another process, which accepts too
 	wakeLoop    atomic.Pointer[func()] // makes a loop notice that the socket is stopped; nil without a loop
@@ -143,7 +147,8 @@ func (k *kernel) set(o Options) error {
 		errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, rawsock.WholeSeconds(o.ClientFirst)))
 	}
 	if o.FastOpen > 0 {
-		_ = set(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, o.FastOpen) // only speeds things up, so its failure does not matter
+		// This only speeds things up, so its failure does not matter.
+		_ = set(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, o.FastOpen)
 	}
 	if o.Congestion != "" {
 		if has, err := rawsock.SetCongestion(k.fd, o.Congestion); err != nil {

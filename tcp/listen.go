@@ -18,9 +18,11 @@ type Socket struct {
 	kernels []*kernel // the kernel sockets that share the address
 	path    string    // path of a unix socket that Listen created; close removes it. Guarded by mu
 
-	mu     sync.Mutex
-	served *watch // the watch of the run that serves the socket, whose acceptors close the kernel sockets; nil if no run does. Guarded by mu
-	closed bool   // Close was called. Guarded by mu
+	mu sync.Mutex
+	// served is the watch of the run that serves the socket, whose acceptors close the kernel
+	// sockets; nil if no run does. Guarded by mu.
+	served *watch
+	closed bool // Close was called. Guarded by mu
 }
 
 // Listen opens a socket. The address is "host:port", or "unix:" followed by a path. An empty host
@@ -162,7 +164,9 @@ func (s *Socket) close() error {
 	}
 	s.closed = true
 	if s.path != "" {
-		_ = os.Remove(s.path) // so that clients no longer find the socket; on failure, they find one on which nobody listens
+		// Remove the file, so that clients no longer find the socket. On failure, they find one on
+		// which nobody listens.
+		_ = os.Remove(s.path)
 	}
 	var errs []error
 	for _, k := range s.kernels {

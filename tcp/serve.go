@@ -79,7 +79,9 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	}
 	driver := s.Driver
 	if s.TLS != nil {
-		driver = nil // with TLS, each connection has a goroutine for its handshake, and that goroutine calls the Driver
+		// With TLS, each connection has a goroutine for its handshake, and that goroutine calls the
+		// Driver.
+		driver = nil
 	}
 	r, err := s.newRun(ctx, sockets, driver)
 	if err != nil {

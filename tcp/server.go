@@ -58,13 +58,17 @@ type Server struct {
 	// reset. A source is an IPv4 address, or an IPv6 network of 64 bits.
 	MaxConns          int // 0 means no limit
 	MaxConnsPerSource int // 0 means no limit
-	MaxHandshakes     int // concurrent TLS handshakes, not counting those that wait for their client; further ones wait. 0 means 512
-	Refuse            bool
+	// MaxHandshakes limits concurrent TLS handshakes, not counting those that wait for their
+	// client; further ones wait. 0 means 512.
+	MaxHandshakes int
+	Refuse        bool
 
 	// Timeouts. They are accurate to a sixteenth of the shortest one, but not to less than a
 	// millisecond.
 	HandshakeTimeout time.Duration // for the PROXY header, and for TLS; 0 means 10 s
-	FirstByteTimeout time.Duration // how long the client may take to send its first byte; not used after a TLS handshake. 0 means no limit
+	// FirstByteTimeout is how long the client may take to send its first byte. It is not used after
+	// a TLS handshake; 0 means no limit.
+	FirstByteTimeout time.Duration
 	IdleTimeout      time.Duration // how long a call may wait while no byte is received or sent; 0 means no limit
 
 	// Proxies are the networks of proxies whose connections begin with a PROXY header (version 1 or

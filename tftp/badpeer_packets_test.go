@@ -151,7 +151,8 @@ func (tb *testbed) mid(f func(), read, write byte) {
 		return
 	}
 	got := p.Next(tftptest.Patience)
-	for ; bytes.Equal(got, tftptest.ACK(1)); got = p.Next(tftptest.Patience) { // repeated blocks may be acknowledged again
+	// Repeated blocks may be acknowledged again.
+	for ; bytes.Equal(got, tftptest.ACK(1)); got = p.Next(tftptest.Patience) {
 	}
 	if !bytes.Equal(got, tftptest.ACK(2)) {
 		tb.Fatalf("got %.60q, want ACK 2", got)

@@ -40,9 +40,11 @@ func (b *bandwidth) set(c *Config) {
 
 // A throttle makes one transfer keep to the rates.
 type throttle struct {
-	limited   bool          // a rate applies to the transfer: all has a rate, or own is not nil
-	all       *rate.Bucket  // counts the bytes of all transfers
-	own       *rate.Bucket  // counts the bytes of all transfers with the peer's address; nil if there is no rate for each address
+	limited bool         // a rate applies to the transfer: all has a rate, or own is not nil
+	all     *rate.Bucket // counts the bytes of all transfers
+	// own counts the bytes of all transfers with the peer's address; nil if there is no rate for
+	// each address.
+	own       *rate.Bucket
 	users     *rate.Pair    // the pair of buckets to which own belongs; it knows how many transfers use it
 	transfers *atomic.Int64 // number of transfers under way, which share the bucket all
 }

@@ -42,5 +42,6 @@ func (c *Config) rolloverOf(client netip.Addr) transfer.Rollover {
 
 // isFor reports whether a rule with these networks applies to a client.
 func isFor(networks []netip.Prefix, client netip.Addr) bool {
-	return len(networks) == 0 || inAny(networks, client.Unmap().WithZone("")) // Contains requires an address without a zone
+	// Contains requires an address without a zone.
+	return len(networks) == 0 || inAny(networks, client.Unmap().WithZone(""))
 }

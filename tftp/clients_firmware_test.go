@@ -220,7 +220,8 @@ func TestClientBarebox(t *testing.T) {
 		r := w.raw(otherIP)
 		defer r.Close()
 		r.Ask(tftptest.RRQ("missing", "timeout", "5", "blksize", "512", "tsize", "0"))
-		r.WantError("a file that is not there", transfer.FileNotFound) // barebox reports ENOENT for this code, and EINVAL for other codes
+		// barebox reports ENOENT for this code, and EINVAL for other codes.
+		r.WantError("a file that is not there", transfer.FileNotFound)
 	},
 		"probe read image: octet blksize=512 tsize=100000 timeout=5",
 		"done read image: octet blksize=1432 windowsize=64 tsize=100000 timeout=5",
@@ -430,7 +431,8 @@ func TestClientRaspberryPis(t *testing.T) {
 				defer p.Close()
 				p.Ask(tftptest.RRQ("start.elf", "tsize", "0", "blksize", "1024"))
 				p.Ask(tftptest.RRQ("start.elf", "tsize", "0", "blksize", "1024"))
-				time.Sleep(time.Millisecond) // simulated time passes only when the server has received both requests
+				// Simulated time passes only when the server has received both requests.
+				time.Sleep(time.Millisecond)
 				p.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "5000"))
 				p.Send(tftptest.ACK(0))
 				p.Read(b, 1024, 1)

@@ -279,7 +279,8 @@ func TestClockJumpsUncoverSuspects(t *testing.T) {
 // package keeps such times, with the reason why that is correct.
 func TestWallClockIsSeldomRead(t *testing.T) {
 	known := map[string]int{
-		"internal/packetio/batch.go": 1, // a RateLimit starts again with any other second, whether later or earlier
+		// A RateLimit starts again with any other second, whether later or earlier.
+		"internal/packetio/batch.go": 1,
 	}
 	var files []string
 	for _, pattern := range []string{"*.go", "tftpclient/*.go", "internal/*/*.go"} {

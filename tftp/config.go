@@ -47,8 +47,9 @@ func Defaults() Config {
 		MaxPerClient: defaultMaxTransfers,
 		Rate:         defaultRate,
 		Memory:       defaultMemory,
-		Loops:        (runtime.GOMAXPROCS(0) + 1) / 2, // the other CPUs are left to the kernel's receive path and the workers
-		Grace:        defaultGrace,
+		// The other CPUs are left to the kernel's receive path and the workers.
+		Loops: (runtime.GOMAXPROCS(0) + 1) / 2,
+		Grace: defaultGrace,
 	}
 }
 
@@ -95,15 +96,19 @@ type Config struct {
 	FirstPort  uint16 // first of the ports from which transfers are answered
 	LastPort   uint16 // last of these ports; 0 means that the kernel chooses ports
 
-	MaxUpload    int64          // largest upload in bytes; 0 means 16 GiB
-	MaxTransfers int            // most transfers under way at a time; 0 means 16,384
-	MaxPerClient int            // most transfers under way at a time with one address; 0 means MaxTransfers
-	MaxFiles     int            // most files and uploads open at a time; a file with several readers counts once; 0 means no limit
-	Rate         int            // requests per second from one address; 0 means 1000, and no limit for loopback; negative means no limit
-	Bandwidth    int64          // bytes of data per second in each direction, for all transfers; 0 means no limit
-	Memory       int64          // most memory for the buffers of all transfers, in bytes; 0 means 128 MiB
-	Allow        []netip.Prefix // networks of clients that may send requests; empty means all
-	Deny         []netip.Prefix // networks of clients that may not send requests, even if Allow contains them
+	MaxUpload    int64 // largest upload in bytes; 0 means 16 GiB
+	MaxTransfers int   // most transfers under way at a time; 0 means 16,384
+	MaxPerClient int   // most transfers under way at a time with one address; 0 means MaxTransfers
+	// MaxFiles is how many files and uploads may be open at a time. A file with several readers
+	// counts once; 0 means no limit.
+	MaxFiles int
+	// Rate is the number of requests per second from one address. 0 means 1000, and no limit for
+	// loopback; negative means no limit.
+	Rate      int
+	Bandwidth int64          // bytes of data per second in each direction, for all transfers; 0 means no limit
+	Memory    int64          // most memory for the buffers of all transfers, in bytes; 0 means 128 MiB
+	Allow     []netip.Prefix // networks of clients that may send requests; empty means all
+	Deny      []netip.Prefix // networks of clients that may not send requests, even if Allow contains them
 
 	// BandwidthPerClient limits the transfers with one address, as Bandwidth limits all transfers.
 	// Both limits delay packets by up to half a second, and drop no packets. If longer delays would

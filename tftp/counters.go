@@ -51,7 +51,9 @@ type totals struct {
 	strays, unsent                           atomic.Int64
 	turnedAway                               [reasons]atomic.Int64
 
-	_ [128 - (6+reasons)*8]byte // keeps the counters of two loops out of one cache line, and out of a pair of lines that the processor fetches together
+	// This padding keeps the counters of two loops out of one cache line, and out of a pair of
+	// lines that the processor fetches together.
+	_ [128 - (6+reasons)*8]byte
 }
 
 // shardCounters holds the counts of one loop since the last flush.

@@ -30,12 +30,14 @@ func TestFloods(t *testing.T) {
 		configure func(*Config)
 		to        func(*testbed) net.Addr
 		packet    func(i int) []byte
-		ports     int   // number of source ports
-		live      int64 // transfers that the flood may have at a time, including removed ones that are not closed yet
-		begun     int64 // transfers that it may begin per second, in addition to those in live
-		out       int64 // datagrams that it may cause, in addition to those allowed per second
-		aSecond   int64
-		counted   func(Counters) int64
+		ports     int // number of source ports
+		// live is how many transfers the flood may have at a time, including removed ones that are
+		// not closed yet.
+		live    int64
+		begun   int64 // transfers that it may begin per second, in addition to those in live
+		out     int64 // datagrams that it may cause, in addition to those allowed per second
+		aSecond int64
+		counted func(Counters) int64
 	}{
 		{
 			"requests beyond the rate", func(s *Config) { s.Rate = 100 }, port,

@@ -94,7 +94,8 @@ func TestHandlerErrors(t *testing.T) {
 				t.Errorf("%v became %v", test.err, err)
 			}
 			want := Refused
-			if test.err == store.ErrNoSpace || test.err == store.ErrUnavailable { // an administrator must fix the causes of these errors
+			// An administrator must fix the causes of these errors.
+			if test.err == store.ErrNoSpace || test.err == store.ErrUnavailable {
 				want = Failed
 			}
 			w.wantResults(map[Outcome]int{want: 1})

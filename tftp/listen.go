@@ -92,7 +92,8 @@ func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	srv.bandwidth.set(&srv.config)
 	srv.files.Max = srv.config.MaxFiles
 	srv.ctx, srv.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), srv.workers.Lend))
-	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops) // for transfers under way, displaced transfers and dallying ones
+	// The size is for transfers under way, displaced transfers and dallying ones.
+	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops)
 	srv.scans = make(chan fileio.JobOwner, 2*srv.config.MaxTransfers)
 	srv.lines = linequeue.New(srv.writeLine, func(lost int64) { srv.config.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
 	return srv, nil

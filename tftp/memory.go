@@ -6,8 +6,10 @@ import "sync/atomic"
 // size depends on the transfer. It does not count the few hundred bytes that each transfer always
 // needs. Loops lease the memory in pieces (docs/decisions/023).
 type pool struct {
-	limit    int64        // Config.Memory, in bytes
-	piece    int64        // how many bytes a loop leases beyond what it needs; a loop keeps at most two pieces unused
+	limit int64 // Config.Memory, in bytes
+	// piece is how many bytes a loop leases beyond what it needs; a loop keeps at most two pieces
+	// unused.
+	piece    int64
 	free     atomic.Int64 // bytes that no loop has leased
 	promised atomic.Int64 // bytes that uploads will need once their first data arrives: see reserve
 }
@@ -20,8 +22,10 @@ type memory struct {
 }
 
 const (
-	minRing  = 8 << 10  // smallest buffer of an upload, in bytes
-	fairRing = 64 << 10 // smallest buffer of an upload while more than half of the memory is available; it makes writes fewer and larger
+	minRing = 8 << 10 // smallest buffer of an upload, in bytes
+	// fairRing is the smallest buffer of an upload while more than half of the memory is available.
+	// It makes writes fewer and larger.
+	fairRing = 64 << 10
 
 	// maxWindowBytes limits the window of one transfer, in bytes. A larger window does not help on
 	// any link that TFTP is used on, but it helps senders of forged requests.

@@ -14,10 +14,12 @@ import (
 // A reading is a transfer that a read request (RRQ) began: the server sends a file to the peer.
 type reading struct {
 	session
-	sender    protocol.Sender
-	shared    *sharedCache // holds data for the readings of the same file in this shard; nil if the reading does not share
-	joined    int64        // number of the shard's turn in which the reading joined shared
-	fetchCost int64        // bytes of memory taken for the buffer of fetch
+	sender protocol.Sender
+	// shared holds data for the readings of the same file in this shard; nil if the reading does
+	// not share.
+	shared    *sharedCache
+	joined    int64 // number of the shard's turn in which the reading joined shared
+	fetchCost int64 // bytes of memory taken for the buffer of fetch
 
 	// While a job is out, a worker owns these fields.
 	file     store.File
@@ -66,7 +68,8 @@ func (p *spareReadings) take() *reading {
 func (r *reading) prepare(now time.Time, q Request) {
 	r.begin(now, q, sentBucket)
 	if m := &r.shard.memory; !m.isScarce() {
-		m.take(&r.fetchCost, int64(r.aheadSize())) // so that the worker that opens the file also reads it, if it fits
+		// Take the memory first, so that the worker that opens the file also reads it, if it fits.
+		m.take(&r.fetchCost, int64(r.aheadSize()))
 	}
 }
 
@@ -267,7 +270,9 @@ func (r *reading) readAhead(off int64, size int) int {
 		m.release(&r.fetchCost)
 	}
 	if left := max(r.length-off, minAhead); r.fetch.Capacity() == 0 && left < int64(size) {
-		size = int(left) // many small files must not need a large buffer each, because a new buffer has to be cleared
+		// Many small files must not need a large buffer each, because a new buffer has to be
+		// cleared.
+		size = int(left)
 	}
 	if r.fetchCost < int64(size) && (m.isScarce() || !m.take(&r.fetchCost, int64(size))) {
 		return 0

@@ -18,7 +18,8 @@ func TestNoReorder(t *testing.T) {
 		w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.02}
 	}, func(w *simWorld) {
 		want := w.put("image", 8_000_000)
-		var blocks atomic.Int64 // counted by the client, because the server may send more after the client has everything
+		// The client counts them, because the server may send more after the client has everything.
+		var blocks atomic.Int64
 		w.net.Tap = func(p sim.Packet) bool {
 			if transfer.OpcodeOf(p.Data) == transfer.Data {
 				blocks.Add(1)

@@ -21,9 +21,11 @@ const windowShare = 10
 
 // A binding holds the sockets and shards that serve one listening address.
 type binding struct {
-	server         *Server
-	requestSockets []packetio.Socket // sockets for requests, which share a port; empty if the shards receive requests themselves
-	counts         []shardCounters   // counters for each of requestSockets
+	server *Server
+	// requestSockets are the sockets for requests, which share a port; empty if the shards receive
+	// requests themselves.
+	requestSockets []packetio.Socket
+	counts         []shardCounters // counters for each of requestSockets
 	shards         []*shard
 	routes         routes // the shards to which requests from requestSockets are passed
 

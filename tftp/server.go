@@ -39,7 +39,8 @@ type Server struct {
 
 // testHooks are set only by tests of this package.
 type testHooks struct {
-	open   packetio.Opener               // replaces packetio.Open; the path MTU is then looked up only if mtu is set
+	// open replaces packetio.Open; the path MTU is then looked up only if mtu is set.
+	open   packetio.Opener
 	mtu    func(netip.Addr) (int, error) // replaces udp.PathMTU
 	spread bool                          // all loops count as busy, so each gets its share of transfers
 }

@@ -58,11 +58,12 @@ type side interface {
 	checkTimers(now time.Time)                 // handles the deadlines that have passed
 	send(now time.Time)                        // adds the data that is due to the send batch
 	continueAfter(now time.Time, j fileio.Job) // handles the result of a job that succeeded
-	delivered() bool                           // reports whether the peer has all the data, and only its last ACK is missing
-	leave()                                    // stops sharing data with other transfers
-	shrink()                                   // frees memory that is not needed for answering repeats
-	settle(now time.Time, err error)           // frees all memory after the end of the transfer
-	recycle()                                  // resets the side for another transfer, once its file is closed
+	// delivered reports whether the peer has all the data, and only its last ACK is missing.
+	delivered() bool
+	leave()                          // stops sharing data with other transfers
+	shrink()                         // frees memory that is not needed for answering repeats
+	settle(now time.Time, err error) // frees all memory after the end of the transfer
+	recycle()                        // resets the side for another transfer, once its file is closed
 
 	size() int64          // bytes of the file, as reported by its store or client; -1 if unknown
 	moved() int64         // bytes that the peer has acknowledged or sent

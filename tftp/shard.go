@@ -26,12 +26,14 @@ const (
 // A shard is one loop with its transfers. It has one socket for all of them, and distinguishes them
 // by the peer's address.
 type shard struct {
-	server            *Server
-	routes            *routes // the routes of the binding
-	conn              packetio.Socket
-	takesRequests     bool   // its port also receives requests
-	broadcastShard    *shard // answers broadcast requests; nil for that shard itself
-	forwardsBroadcast bool   // this is the one shard that passes broadcast requests to the broadcastShard; each shard receives a copy
+	server         *Server
+	routes         *routes // the routes of the binding
+	conn           packetio.Socket
+	takesRequests  bool   // its port also receives requests
+	broadcastShard *shard // answers broadcast requests; nil for that shard itself
+	// forwardsBroadcast marks the one shard that passes broadcast requests to the broadcastShard;
+	// each shard receives a copy.
+	forwardsBroadcast bool
 	memory            memory
 	count             shardCounters
 	load
@@ -64,12 +66,14 @@ type pulse struct {
 
 // A turnState is the state of a loop in one turn.
 type turnState struct {
-	scheduled []*session  // sessions to advance at the end of the turn
-	advanced  int         // how many of scheduled have been advanced
-	current   *session    // the session being handled
-	drained   time.Time   // when the socket was last read until it was empty; timers that expire later do not count yet
-	endings   []*Transfer // ended transfers to report
-	inTurn    inbox       // what the inbox contained at the beginning of the turn
+	scheduled []*session // sessions to advance at the end of the turn
+	advanced  int        // how many of scheduled have been advanced
+	current   *session   // the session being handled
+	// drained is when the socket was last read until it was empty; timers that expire later do not
+	// count yet.
+	drained time.Time
+	endings []*Transfer // ended transfers to report
+	inTurn  inbox       // what the inbox contained at the beginning of the turn
 }
 
 // A spare holds the unused readings and writings of a shard.
@@ -89,11 +93,13 @@ type inbox struct {
 type ending uint8
 
 const (
-	serving    ending = iota
-	retiring          // another process takes new requests; stop when all transfers have ended and no repeat may need an answer
-	draining          // take no new requests; stop when all transfers have ended
-	halting           // abort all transfers, and stop when all files are closed
-	abandoning        // abort all transfers, and stop without waiting for jobs
+	serving ending = iota
+	// retiring means that another process takes new requests: stop when all transfers have ended
+	// and no repeat may need an answer.
+	retiring
+	draining   // take no new requests; stop when all transfers have ended
+	halting    // abort all transfers, and stop when all files are closed
+	abandoning // abort all transfers, and stop without waiting for jobs
 )
 
 func newShard(b *binding, conn packetio.Socket, front bool) *shard {

@@ -112,8 +112,9 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 		c.cost, k.buf = cost, make([]byte, chunkSize)
 	}
 	c.one[0] = k.buf
-	k.n = 0                                             // in case reading panics
-	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize) // on an error, k.n is too small, and the caller reads the file without sharing
+	k.n = 0 // in case reading panics
+	// On an error, k.n is too small, and the caller reads the file without sharing.
+	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize)
 	k.index, k.turn = index, r.shard.turns.Load()
 	c.countFill()
 	if k.n < at+want {

@@ -130,7 +130,8 @@ func TestSharedReplaced(t *testing.T) {
 		var readers []*lockstepReader
 		var want [][]byte
 		for i := range versions {
-			b := tftptest.Content(fmt.Sprint("image", i), 40_000+rng.IntN(2)*rng.IntN(30_000)) // with equal or different sizes
+			// The sizes may be equal or different.
+			b := tftptest.Content(fmt.Sprint("image", i), 40_000+rng.IntN(2)*rng.IntN(30_000))
 			lib.put("image", b)
 			for range 2 {
 				readers, want = append(readers, d.reads("image", 1428)), append(want, b)

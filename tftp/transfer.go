@@ -13,7 +13,9 @@ import (
 type Request struct {
 	transfer.Request                // Name as the client sent it, Write, Mode and the options on offer
 	Peer             netip.AddrPort // the client
-	Local            netip.AddrPort // the address and port to which the client sent it; some systems do not report the address
+	// Local is the address and port to which the client sent the request; some systems do not
+	// report the address.
+	Local netip.AddrPort
 
 	published *store.Published // argument for Create; nil for a read
 }
@@ -42,8 +44,10 @@ func (r *Request) Direction() string {
 // fields after Value are set when the transfer is over.
 type Transfer struct {
 	Request
-	Path   string           // path of the file on disk, once it is open; "" if unknown
-	Size   int64            // size of the file that is read, or size announced for an upload, in bytes; -1 if unknown
+	Path string // path of the file on disk, once it is open; "" if unknown
+	// Size is the size of the file that is read, or the size announced for an upload, in bytes; -1
+	// if unknown.
+	Size   int64
 	Agreed transfer.Options // options that both sides have agreed on; zero before that
 	Began  time.Time        // when the request was received
 

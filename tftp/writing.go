@@ -40,7 +40,8 @@ func (p *spareWritings) take() *writing {
 
 // prepare initializes a writing for a request.
 func (w *writing) prepare(now time.Time, q Request) {
-	q.published = new(store.Published) // not set by a worker, because the loop may describe the request while the worker runs
+	// No worker sets this, because the loop may describe the request while the worker runs.
+	q.published = new(store.Published)
 	w.begin(now, q, receivedBucket)
 }
 

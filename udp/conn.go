@@ -33,7 +33,8 @@ func Listen(ctx context.Context, addr netip.AddrPort, c Config) (*Conn, error) {
 		return nil, fmt.Errorf("listen on %v: sharing a port: %w", addr, errors.ErrUnsupported)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("listen on %v: %w", addr, err) // checked here, because package net checks ctx only when it looks up a name
+		// ctx is checked here, because package net checks it only when it looks up a name.
+		return nil, fmt.Errorf("listen on %v: %w", addr, err)
 	}
 	lc := net.ListenConfig{Control: func(network, _ string, raw syscall.RawConn) error {
 		return control(network, raw, addr.Addr(), c)

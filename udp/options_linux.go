@@ -96,7 +96,8 @@ func fixes(at netip.Addr) bool {
 // silently reduces size to that maximum.
 func setBuffer(fd, name, force, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size) // an error does not matter, because Limits reports the actual size
+		// An error does not matter, because Limits reports the actual size.
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size)
 	}
 }
 

@@ -35,7 +35,9 @@ type ownPoll struct {
 	ticking atomic.Bool        // the timerfd is set
 	events  [4]unix.EpollEvent // memory for epoll_pwait; only the reader uses it
 
-	mu     sync.RWMutex // guards the descriptors: held for reading while one is in use, and for writing to close them
+	// mu guards the descriptors: it is held for reading while one is in use, and for writing to
+	// close them.
+	mu     sync.RWMutex
 	closed atomic.Bool
 }
 
@@ -231,8 +233,9 @@ func (p *ownPoll) instant(t time.Time) int64 {
 
 // interrupt makes a waiting reader return. The caller holds mu.
 func (p *ownPoll) interrupt() {
-	one := [8]byte{1}                  // any number but 0 works, so the byte order does not matter
-	_, _ = unix.Write(p.event, one[:]) // fails only if the counter is full, and a full counter wakes the reader too
+	one := [8]byte{1} // any number but 0 works, so the byte order does not matter
+	// This fails only if the counter is full, and a full counter wakes the reader too.
+	_, _ = unix.Write(p.event, one[:])
 }
 
 // Close interrupts the reader, waits until no call uses the socket, and closes it.

@@ -52,7 +52,8 @@ func (p *pause) expired(deadline time.Time) bool {
 // wake ends the current wait. If the reader does not wait, it prevents the next wait.
 func (p *pause) wake() {
 	if p.state.Swap(woken) == waiting {
-		p.socket.SetReadDeadline(longAgo) // an error means that the socket is closed, and then the reader does not wait
+		// An error means that the socket is closed, and then the reader does not wait.
+		p.socket.SetReadDeadline(longAgo)
 	}
 }
 

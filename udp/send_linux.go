@@ -30,7 +30,8 @@ type sender struct {
 	v6       bool       // the socket is an IPv6 socket, which may have IPv4 peers as well
 	segments atomic.Int32
 	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
-	ready    func(fd uintptr) bool                                   // the method value s.try, stored so that a call does not allocate it
+	// ready is the method value s.try, stored so that a call does not allocate it.
+	ready func(fd uintptr) bool
 
 	mu          sync.Mutex // guards the fields below, and the order of datagrams
 	out         batch
@@ -52,7 +53,9 @@ type part struct {
 type cursor struct {
 	message int // index of the message
 	offset  int // position in the message's Data, in bytes
-	apart   int // index of a message that must be sent one datagram at a time, because the kernel cannot cut it up; or -1
+	// apart is the index of a message that must be sent one datagram at a time, because the kernel
+	// cannot cut it up; or -1.
+	apart int
 }
 
 func (s *sender) send(ms []Message) (int, error) {

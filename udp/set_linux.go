@@ -129,7 +129,8 @@ func (s *Set) prepare(fd, family int) error {
 		setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, buffer)
 	}
 	if s.config.Bulk {
-		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) // an error does not matter: datagrams then arrive one by one
+		// An error does not matter: datagrams then arrive one by one.
+		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
 	}
 	return nil
 }

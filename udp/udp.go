@@ -42,10 +42,14 @@ import (
 
 // A Message is one datagram, or several datagrams of the same size with the same peer.
 type Message struct {
-	Peer    netip.AddrPort // the source of a received message, or the destination of a sent one; never an IPv4-mapped address
-	Local   netip.Addr     // this host's address, to which a message was sent or from which it is to be sent; if zero, the kernel chooses
-	Data    []byte         // the content; Read fills it up to its capacity and sets its length
-	Segment int            // if above 0, Data holds several datagrams of this many bytes; the last may be shorter
+	// Peer is the source of a received message, or the destination of a sent one; never an
+	// IPv4-mapped address.
+	Peer netip.AddrPort
+	// Local is this host's address, to which a message was sent or from which it is to be sent; if
+	// zero, the kernel chooses.
+	Local   netip.Addr
+	Data    []byte // the content; Read fills it up to its capacity and sets its length
+	Segment int    // if above 0, Data holds several datagrams of this many bytes; the last may be shorter
 
 	// Broadcast says that the received datagram was sent to all hosts of a network. If several
 	// sockets share a port, each of them receives a copy. It is only set on Linux (not with
@@ -73,8 +77,12 @@ func (m *Message) Datagrams() iter.Seq[[]byte] {
 // Config describes the socket that [Listen] opens. With the zero value, the socket does not share
 // its port, and uses all offloads of the kernel.
 type Config struct {
-	Buffer    int  // size of the kernel's send buffer and of its receive buffer, in bytes; 0 means 4 MiB. The kernel may provide less
-	ReusePort bool // share the port with other sockets; the kernel distributes the peers among them. Needs [CanSharePort]
+	// Buffer is the size of the kernel's send buffer and of its receive buffer, in bytes; 0 means 4
+	// MiB. The kernel may provide less.
+	Buffer int
+	// ReusePort shares the port with other sockets; the kernel distributes the peers among them. It
+	// needs [CanSharePort].
+	ReusePort bool
 	Plain     bool // use no offloads, as if the kernel had none
 	Refusals  bool // only on Linux: Read returns an error when a host answers that its port is closed
 
@@ -92,7 +100,9 @@ func (c Config) buffer() int { return cmp.Or(c.Buffer, defaultBuffer) }
 // path.
 type Limits struct {
 	Messages int // the largest number of messages that one Read returns; Write takes any number
-	Segments int // the largest number of datagrams that a message to be sent should hold; falls to 1 if the device refuses to cut messages up
+	// Segments is the largest number of datagrams that a message to be sent should hold. It falls
+	// to 1 if the device refuses to cut messages up.
+	Segments int
 
 	// Datagram is how many bytes the Data of a message for Read must at least have. It is 64 KiB if
 	// datagrams may arrive glued together. If it is 1, Data only needs room for the longest

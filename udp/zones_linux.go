@@ -21,7 +21,9 @@ type zoneTable struct {
 	read    time.Time
 	names   map[uint32]string
 	indexes map[string]uint32
-	kept    []netip.Addr // keeps one address for each zone in memory, because netip forgets the names of zones that no address uses
+	// kept keeps one address for each zone in memory, because netip forgets the names of zones that
+	// no address uses.
+	kept []netip.Addr
 }
 
 const zoneLife = time.Minute // for how long the table may miss that an interface was renamed

@@ -42,7 +42,9 @@ func parseCommand(s, user string) (c command, err error) {
 				continue
 			case 'e': // log to stderr; ignored
 				continue
-			case 'd', 'f', 'l': // directory; or facility and level, ignored, because the log is configured elsewhere
+			case 'd', 'f', 'l':
+				// These are the directory, or the facility and level, which are ignored because the
+				// log is configured elsewhere.
 			default:
 				return c, fmt.Errorf("the forced command %q has the option -%c; -R, -d, -e, -f and -l are known", s, flag)
 			}

@@ -43,7 +43,8 @@ func adding(u User) change {
 		}
 		more := u.statement()
 		for _, l := range more {
-			if strings.ContainsAny(l[:len(l)-1], "\r\n") { // text after a line break would become another statement
+			// Text after a line break would become another statement.
+			if strings.ContainsAny(l[:len(l)-1], "\r\n") {
 				return nil, errors.New("a value has a line break in it")
 			}
 		}

@@ -102,7 +102,8 @@ func (l *loader) read(path string, max int64, forbidden fs.FileMode) (string, er
 		return "", err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // check the open file, because the name may belong to another file by now
+	// Check the open file, because the name may belong to another file by now.
+	if info, err = f.Stat(); err != nil {
 		return "", err
 	}
 	if err := checkInfo(path, info, max, forbidden); err != nil {

@@ -170,7 +170,8 @@ func createHostKey(dir string) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // if this fails, the file that stays contains a key that nobody uses
+	// If this fails, the file that stays contains a key that nobody uses.
+	defer func() { _ = os.Remove(temp.Name()) }()
 	err = pem.Encode(temp, block)
 	err = errors.Join(err, temp.Sync(), temp.Close())
 	if err != nil {

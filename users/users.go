@@ -19,7 +19,7 @@
 // The [Login] holds everything that the server must enforce: the root, the access, the bandwidth.
 // [HostKeys] loads the keys by which the server identifies itself.
 //
-// This package does not limit how often a peer may try to log in; the program that accepts
+// This package does not limit how many times a peer may try to log in; the program that accepts
 // connections must do that. But it does limit the work for one attempt, and the number of passwords
 // that are checked at the same time.
 //

@@ -48,7 +48,8 @@ func CheckName(name string) error {
 	case strings.Contains(name, ".."), strings.HasSuffix(name, "."):
 		return fmt.Errorf("the user's name %q has two dots in a row, or one at the end", name)
 	case !filepath.IsLocal(name):
-		return fmt.Errorf("the user's name %q cannot be a file's here", name) // for example, NUL and COM1 on Windows
+		// NUL and COM1 are such names on Windows.
+		return fmt.Errorf("the user's name %q cannot be a file's here", name)
 	}
 	return nil
 }

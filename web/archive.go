@@ -158,7 +158,8 @@ func (a *archiving) directory(name, as string, dir entry, list []entry, depth in
 		}
 	}
 	all := len(list)
-	dirs := slices.Clone(slices.DeleteFunc(list, func(e entry) bool { return !e.dir })) // frees the entries of files
+	// This frees the entries of files.
+	dirs := slices.Clone(slices.DeleteFunc(list, func(e entry) bool { return !e.dir }))
 	a.release(all - len(dirs))
 	for _, e := range dirs {
 		below := path.Join(name, e.name)

@@ -346,7 +346,8 @@ func TestArchiveOfLargeDirectory(t *testing.T) {
 // A client that receives nothing of an archive is disconnected.
 func TestArchiveStalled(t *testing.T) {
 	for _, kind := range []string{"tar", "zip"} {
-		h := &web.Handler{Store: flat{crowd{n: 200_000}}, Listing: true, Stall: 50 * time.Millisecond} // more data than fits into the socket buffers
+		// This is more data than fits into the socket buffers.
+		h := &web.Handler{Store: flat{crowd{n: 200_000}}, Listing: true, Stall: 50 * time.Millisecond}
 		all := ended(h)
 		c, err := net.Dial("tcp", serve(t, h).Listener.Addr().String())
 		if err != nil {

@@ -101,12 +101,20 @@ type Handler struct {
 	// then change the content that a name yields.
 	Precompressed bool
 
-	Types map[string]string // media types by extension, such as ".efi", in lower case; they take precedence over the built-in ones
+	// Types maps extensions, such as ".efi", in lower case, to media types. They take precedence
+	// over the built-in ones.
+	Types map[string]string
 
-	MaxUpload int64         // the most bytes of one upload; 0 means no limit if its size is known, and 1 GiB otherwise
-	Rate      int64         // bytes a second in each direction, for all requests together; 0 means no limit
-	Stall     time.Duration // how long a peer may neither receive nor send anything before its request ends; 0 means DefaultStall
-	MaxOpen   int           // requests that may have files open at a time, at most seven eighths of them from one source; further requests get 503. 0 means DefaultMaxOpen
+	// MaxUpload is the most bytes of one upload; 0 means no limit if its size is known, and 1 GiB
+	// otherwise.
+	MaxUpload int64
+	Rate      int64 // bytes a second in each direction, for all requests together; 0 means no limit
+	// Stall is how long a peer may neither receive nor send anything before its request ends; 0
+	// means DefaultStall.
+	Stall time.Duration
+	// MaxOpen is how many requests may have files open at a time, at most seven eighths of them
+	// from one source; further requests get 503. 0 means DefaultMaxOpen.
+	MaxOpen int
 
 	// RatePerSource limits the bytes a second in each direction of one source, an address or an
 	// IPv6 network of 64 bits. It applies to requests without a login whose Account has no Rate; 0
@@ -181,10 +189,12 @@ type Exchange struct {
 	Proto  string // such as "HTTP/1.1"
 	TLS    bool
 	Method string
-	Name   string // the cleaned path, beginning with a slash; if the target is not a valid name, the beginning of the target as received
-	Path   string // the file's path on the disk, once it is open; "" if unknown
-	User   string // the user who has logged in
-	Agent  string // the User-Agent, cut to a bound; it may contain anything
+	// Name is the cleaned path, beginning with a slash. If the target is not a valid name, it is
+	// the beginning of the target as received.
+	Name  string
+	Path  string // the file's path on the disk, once it is open; "" if unknown
+	User  string // the user who has logged in
+	Agent string // the User-Agent, cut to a bound; it may contain anything
 
 	Value any // free for use by the hooks
 
@@ -213,7 +223,9 @@ type Counters struct {
 	Active   int64 // requests under way
 	Requests int64 // requests that have ended
 	Refused  int64 // requests that were answered by 4xx
-	Failed   int64 // requests answered by 5xx or cut off, except those that the client gave up before there was an answer
+	// Failed is the number of requests answered by 5xx or cut off, except those that the client
+	// gave up before there was an answer.
+	Failed   int64
 	Logins   int64 // right passwords, except remembered ones that were not hashed again
 	Failures int64 // wrong passwords
 	Sent     int64 // bytes of files and listings

@@ -76,7 +76,8 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 		// about where the next request begins.
 		x.set("Connection", "close")
 	}
-	x.set("X-Content-Type-Options", "nosniff") // users may have uploaded the file, so only its name decides its type
+	// Users may have uploaded the file, so only its name decides its type.
+	x.set("X-Content-Type-Options", "nosniff")
 	return x
 }
 
@@ -298,7 +299,8 @@ func (x *exchange) reply(status int, text string) {
 	x.set("Content-Length", itoa(int64(len(text)+1)))
 	x.writeHeader(status)
 	if !x.bodiless() {
-		_, _ = io.WriteString(x.w, text+"\n") // if this fails, the connection is lost, and the client does not get the text
+		// If this fails, the connection is lost, and the client does not get the text.
+		_, _ = io.WriteString(x.w, text+"\n")
 	}
 }
 

@@ -30,7 +30,8 @@ func quality(fields []string, name string) (q int, named bool) {
 			token, params, _ := strings.Cut(item, ";")
 			token = strings.Trim(token, " \t")
 			switch {
-			case strings.EqualFold(token, name), name == "gzip" && strings.EqualFold(token, "x-gzip"): // RFC 9110 §8.4.1.3
+			case strings.EqualFold(token, name), name == "gzip" && strings.EqualFold(token, "x-gzip"):
+				// See RFC 9110 §8.4.1.3.
 				q, named = max(q, weight(params)), true
 			case token == "*", token == "*/*":
 				wildcard = max(wildcard, weight(params))

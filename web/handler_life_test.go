@@ -20,7 +20,8 @@ func TestAccountLife(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := silentHandler(t)
-			st := mem(t, map[string]string{"large": string(pattern(8 << 20))}) // more than an HTTP/2 server sends to a client that does not read
+			// This is more than an HTTP/2 server sends to a client that does not read.
+			st := mem(t, map[string]string{"large": string(pattern(8 << 20))})
 			life, end := context.WithCancelCause(t.Context())
 			h.Account = func(_ context.Context, v web.Visitor) (*web.Account, error) {
 				return &web.Account{Store: st, Access: web.AccessFull, Life: life}, nil

@@ -172,7 +172,8 @@ func (x delivery) inSteps(n int64, move func(n int64) (int64, error)) error {
 		}
 		switch took := time.Since(began); {
 		case took < quickStep:
-			step = min(2*step, most, sent) // a step begins at a multiple of its size, so that chunks of the cache are sent whole
+			// A step begins at a multiple of its size, so that chunks of the cache are sent whole.
+			step = min(2*step, most, sent)
 		case took > slowStep:
 			step = max(step/2, minStep)
 		}

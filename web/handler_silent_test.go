@@ -229,7 +229,8 @@ func streamRequest(target string) []byte {
 		return append([]byte{0, 0, byte(len(content)), kind, flags, 0, 0, 0, stream}, content...)
 	}
 	const settings, headers, endOfBoth = 4, 1, 0x5
-	fields := append([]byte{0x82, 0x86, 0x41, 1, 'x', 0x44, byte(len(target))}, target...) // GET, http, authority, path
+	// The fields are GET, http, authority and path.
+	fields := append([]byte{0x82, 0x86, 0x41, 1, 'x', 0x44, byte(len(target))}, target...)
 	b := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(settings, 0, 0, []byte{0, 4, 0, 0, 0, 0})...)
 	return append(b, frame(headers, endOfBoth, 1, fields)...)
 }

@@ -396,7 +396,8 @@ func TestDirectories(t *testing.T) {
 	a := ask(t, h, "GET /sub/", "")
 	a.want(t, 200, "<p>index")
 	a.wantField(t, "Content-Type", "text/html; charset=utf-8")
-	for _, target := range []string{"/bare/", "/none/"} { // the answer does not reveal whether the directory exists
+	// The answer does not reveal whether the directory exists.
+	for _, target := range []string{"/bare/", "/none/"} {
 		ask(t, h, "GET "+target, "").want(t, 404, "there is no such page, and directories are not listed here\n")
 	}
 	for _, target := range []string{"/bare", "/none"} {

@@ -27,8 +27,10 @@ type emulator struct {
 	since   time.Time     // start of the statistics
 	before  time.Duration // processor time used before since
 	dropped [2]uint64     // by the devices before since
-	lead    int64         // ns: how long a packet takes through the emulator, apart from the profile's delay, if it has to be woken
-	early   int64         // ns: how late the kernel wakes the thread, so how much earlier to request the wake-up
+	// lead is how long a packet takes through the emulator, in ns and apart from the profile's
+	// delay, if the thread has to be woken.
+	lead    int64
+	early   int64 // ns: how late the kernel wakes the thread, so how much earlier to request the wake-up
 	late    histogram
 	room    [prefixLen + maxHeaders]byte
 	control int // stdin: commands; it ends when the owner ends
@@ -37,8 +39,10 @@ type emulator struct {
 
 const (
 	maxEarly = 10 * time.Microsecond // which is also the longest time of busy waiting
-	turn     = 64                    // packets read, and pieces handed over, before it is the other direction's turn
-	maxLine  = 256                   // bytes of a command
+	// turn is the number of packets read, and of pieces handed over, before it is the other
+	// direction's turn.
+	turn    = 64
+	maxLine = 256 // bytes of a command
 
 	maxGarbage = 64 << 20 // bytes of the Go heap
 )

@@ -10,12 +10,14 @@ import (
 
 // A Way is one direction of a link. The zero value carries everything at once.
 type Way struct {
-	Delay     time.Duration // from the last bit sent to the last bit received; at least 0
-	Rate      int64         // bit/s of frames, including [Profile.Overhead]; 0 is unlimited
-	Queue     int           // bytes of frames that may wait because of the rate; further ones are dropped; 0 means [DefaultQueue]
-	Loss      float64       // fraction of packets that never arrive, 0 to 1
-	Duplicate float64       // fraction that arrive twice, 0 to 1
-	Reorder   float64       // fraction held back until others have overtaken it, 0 to 1
+	Delay time.Duration // from the last bit sent to the last bit received; at least 0
+	Rate  int64         // bit/s of frames, including [Profile.Overhead]; 0 is unlimited
+	// Queue is how many bytes of frames may wait because of the rate; further frames are dropped. 0
+	// means [DefaultQueue].
+	Queue     int
+	Loss      float64 // fraction of packets that never arrive, 0 to 1
+	Duplicate float64 // fraction that arrive twice, 0 to 1
+	Reorder   float64 // fraction held back until others have overtaken it, 0 to 1
 }
 
 // DefaultQueue is the default of [Way.Queue], in bytes: the 1,000 full frames that a Linux device

@@ -176,7 +176,8 @@ var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)+[-\w.]*`)
 func (p program) output(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
 	defer cancel()
-	out, _ := command(ctx, nil, p.env, p.path, args...).CombinedOutput() // several programs exit with 1 after printing their version
+	// Several programs exit with 1 after printing their version.
+	out, _ := command(ctx, nil, p.env, p.path, args...).CombinedOutput()
 	return string(out)
 }
 

@@ -76,7 +76,8 @@ func build() error {
 	// These use libraries that cannot be fetched everywhere, if they were built.
 	others, _ := os.ReadDir(filepath.Join(installed, "tcp"))
 	for _, e := range others {
-		_ = os.Symlink(filepath.Join(installed, "tcp", e.Name()), filepath.Join(peers, "tcp", e.Name())) // our own exist already
+		// An error means that our own exists already.
+		_ = os.Symlink(filepath.Join(installed, "tcp", e.Name()), filepath.Join(peers, "tcp", e.Name()))
 	}
 	return nil
 }

@@ -48,9 +48,11 @@ type Server struct {
 	Path    string // path of the program
 	Build   string // beginning of the program's SHA-256, in hexadecimal; "" if it cannot be read
 
-	SinglePort  bool   // all transfers use the port of the request
-	Windows     bool   // accepts windowsize
-	OnlyUploads bool   // takes part in uploads only: it serves only uploaded files, or differs from another one only in uploads
+	SinglePort bool // all transfers use the port of the request
+	Windows    bool // accepts windowsize
+	// OnlyUploads means that the program takes part in uploads only, because it serves only
+	// uploaded files or differs from another one only in uploads.
+	OnlyUploads bool
 	MinBlock    int    // bytes: the smallest block that it accepts; 0 means 8
 	Uploads     Stores // what happens to uploads, unless Options.KeepUploads is set
 	Floor       bool   // a yardstick, not a server

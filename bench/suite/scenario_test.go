@@ -75,7 +75,8 @@ func TestTakePart(t *testing.T) {
 		{Scenario{Scenario: record.Scenario{Load: record.Load{Write: true}}}, "haul haul-single-port haul-before tftpd-hpa r-tftpd", ""},
 		{Scenario{Scenario: record.Scenario{Load: record.Load{Concurrency: 10_000}}}, "haul haul-single-port haul-before r-tftpd reader", "tftpd-hpa"},
 		{Scenario{Who: who{names: []string{"reader"}, clients: []string{"tftp-hpa"}}}, "reader", ""},
-		{Scenario{Who: who{names: []string{"haul", "r-tftpd", "reader"}, own: true}}, "haul haul-before", ""}, // the other's client is absent
+		// The other's client is absent.
+		{Scenario{Who: who{names: []string{"haul", "r-tftpd", "reader"}, own: true}}, "haul haul-before", ""},
 		{Scenario{Who: who{names: []string{"reader"}, clients: []string{"tftp-hpa", "atftp", "curl"}}}, "tftp-hpa curl", ""},
 	} {
 		turns, refused := takePart(tt.scenario, someSet())

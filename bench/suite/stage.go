@@ -347,7 +347,8 @@ func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]flo
 	}
 	f[record.LinkCPU] = e.link.Seconds() / t.seconds
 	f[record.LinkDrops] = float64(e.failures)
-	if st.sc.Window > 0 && st.client == nil { // other clients may not request the options on which the bound depends
+	// Other clients may not request the options on which the bound depends.
+	if st.sc.Window > 0 && st.client == nil {
 		p := st.link.Profile()
 		f[record.Bound] = p.Bound(st.sc.BlockSize, st.sc.Window) / 1e6
 		f[record.ShareOfBound] = f[record.Rate] / f[record.Bound]

@@ -100,7 +100,7 @@ func (y *typist) awaitSecret() {
 	}
 }
 
-// wantScreen checks how often texts have been shown, and that typed text is shown again.
+// wantScreen checks how many times texts have been shown, and that typed text is shown again.
 func (y *typist) wantScreen(times map[string]int) {
 	y.t.Helper()
 	screen := y.screen.String()

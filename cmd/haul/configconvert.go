@@ -85,7 +85,8 @@ func convertWords(cmd *cobra.Command, words []string) error {
 	}
 	_, err = f.settings.Resolve(config.Sources{
 		Dirs: serve.Flags().Args(), Given: serve.Flags().Changed, File: f.file,
-		Lookup: func(string) (string, bool) { return "", false }, // ignore this process's variables: the server's may differ
+		// Ignore this process's variables: the server's may differ.
+		Lookup: func(string) (string, bool) { return "", false },
 	})
 	if err != nil {
 		return mistakes(err)

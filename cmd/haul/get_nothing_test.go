@@ -41,7 +41,8 @@ func TestGetOfNothingLeavesNothing(t *testing.T) {
 		{[]string{"get", "-r", "--continue", deadURL + "/", "HERE"}, exitNoAnswer},
 		{[]string{"get", "-r", deadURL + "/", "."}, exitNoAnswer},
 		{[]string{"get", "-r", answering(http.StatusNotFound, "") + "/", "HERE"}, exitNotFound},
-		{[]string{"get", answering(http.StatusNotFound, "") + "/zz%5B1", "HERE"}, exitNotFound}, // it is not a pattern
+		// The name is not a pattern.
+		{[]string{"get", answering(http.StatusNotFound, "") + "/zz%5B1", "HERE"}, exitNotFound},
 		{[]string{"get", answering(http.StatusNotFound, "") + "/zz%5B1", "-"}, exitNotFound},
 		{[]string{"get", "-r", answering(http.StatusUnauthorized, "") + "/", "HERE"}, exitRefused},
 		{[]string{"get", "-r", answering(http.StatusForbidden, "") + "/", "HERE/"}, exitRefused},

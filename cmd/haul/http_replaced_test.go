@@ -95,7 +95,8 @@ func TestHTTPGetReplaced(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, flags := range []string{"", "--continue", "-p --in-place", "--recursive"} {
 		for _, changes := range []int{1, 2, 1000} {
-			if race.Enabled && flags != "" && changes < 1000 { // covered by the cases without flags and with more changes
+			// The cases without flags and with more changes cover this.
+			if race.Enabled && flags != "" && changes < 1000 {
 				continue
 			}
 			l := startWeb(t, map[string]string{"dir/big": ""})

@@ -88,7 +88,8 @@ func (c *throng) wantSecond(n int, from, host string, trust *tls.Config) {
 	c.t.Helper()
 	tr := &http.Transport{
 		DialContext: c.dialer(from).DialContext, TLSClientConfig: trust, ForceAttemptHTTP2: true,
-		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}, // so that little of the file is buffered here
+		// The window is small, so that little of the file is buffered here.
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10},
 	}
 	for range n {
 		r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "https://"+host+"/large", nil)

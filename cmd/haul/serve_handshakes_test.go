@@ -121,7 +121,8 @@ func TestServeHTTPBadBeginnings(t *testing.T) {
 			t.Errorf("of %s it says %q", cause, line)
 		}
 	}
-	if n := strings.Count(said, "handshakes failed"); n > 3 { // the second of the PROXY headers may have a line of its own
+	// The second of the PROXY headers may have a line of its own.
+	if n := strings.Count(said, "handshakes failed"); n > 3 {
 		t.Errorf("there are %d lines:\n%s", n, said)
 	}
 }

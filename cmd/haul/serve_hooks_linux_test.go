@@ -369,7 +369,8 @@ func TestServeAuditLogins(t *testing.T) {
 	awaitAudit(t, audit, "changed", map[string]any{"operation": "remove", "file": "/new\nline"})
 	awaitAudit(t, audit, "changed", map[string]any{"operation": "open", "file": "/none", "result": "failed"})
 	awaitAudit(t, audit, "uploaded", map[string]any{"file": "/web", "protocol": "http", "sha256": hashOf("by http"), "status": 201.0})
-	awaitAudit(t, audit, "changed", map[string]any{"operation": "remove", "file": "/web", "protocol": "http", "result": "refused"}) // nobody has logged in
+	// Nobody has logged in.
+	awaitAudit(t, audit, "changed", map[string]any{"operation": "remove", "file": "/web", "protocol": "http", "result": "refused"})
 	s.wantSettled()
 	s.stop()
 }

@@ -41,7 +41,8 @@ func TestServeHTTPUnixProxy(t *testing.T) {
 	s.await("serving " + dir + " on the unix socket " + path + ", by http\n")
 	const guesser, other = "PROXY TCP4 192.0.2.9 127.0.0.1 4321 80\r\n", "PROXY TCP6 2001:db8::9 ::1 4321 80\r\n"
 	const versionTwo = "\r\n\r\n\x00\r\nQUIT\n"
-	const second = versionTwo + "\x21\x11\x00\x0c" + "\xc0\x00\x02\x0b" + "\x7f\x00\x00\x01" + "\x10\xe1\x00\x50" // 192.0.2.11:4321 to 127.0.0.1:80
+	// This is 192.0.2.11:4321 to 127.0.0.1:80.
+	const second = versionTwo + "\x21\x11\x00\x0c" + "\xc0\x00\x02\x0b" + "\x7f\x00\x00\x01" + "\x10\xe1\x00\x50"
 	const itself = versionTwo + "\x20\x00\x00\x00"
 	for range enoughToOwe {
 		s.askBehind(guesser, "wrong")

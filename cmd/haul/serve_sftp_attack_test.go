@@ -160,7 +160,8 @@ func TestServeSFTPRate(t *testing.T) {
 	f := s.files(s.once())
 	began := time.Now()
 	f.wantRead("file", strings.Repeat("x", 1<<20))
-	if took := time.Since(began); took < 500*time.Millisecond { // the burst at the beginning, and the last bytes, do not wait
+	// The burst at the beginning, and the last bytes, do not wait.
+	if took := time.Since(began); took < 500*time.Millisecond {
 		t.Errorf("a second's bytes took %v", took)
 	}
 	s.stop()

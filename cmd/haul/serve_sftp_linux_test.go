@@ -57,7 +57,8 @@ func TestServeSFTPConfined(t *testing.T) {
 	f.want("chmod", f.Chmod(ctx, "soft", 0o600))
 	when := time.Unix(1_000_000_000, 0)
 	f.want("chtimes", f.SetAttr(ctx, "dir/new", store.Attr{AccessTime: when, ModTime: when}, true))
-	if err := f.SetAttr(ctx, "soft", store.Attr{ModTime: when}, false); !errors.Is(err, errors.ErrUnsupported) { // not supported on the portable path
+	// The portable path does not support this.
+	if err := f.SetAttr(ctx, "soft", store.Attr{ModTime: when}, false); !errors.Is(err, errors.ErrUnsupported) {
 		f.want("lsetstat", err)
 	}
 	if fi, err := f.Stat(ctx, "soft"); err != nil || fi.Mode().Perm() != 0o600 || !fi.ModTime().Equal(when) {
@@ -101,7 +102,8 @@ func TestServeSFTPConfined(t *testing.T) {
 func TestServeSFTPConfinedUsers(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir, other, late := servedDir(t, nil), servedDir(t, map[string]string{"b": "other"}), servedDir(t, nil)
-	for _, d := range []string{other, late} { // the server's user must be able to pass the parents of roots elsewhere
+	// The server's user must be able to pass the parents of roots elsewhere.
+	for _, d := range []string{other, late} {
 		if err := os.Chmod(filepath.Dir(d), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,8 @@ func TestSumAsCoreutils(t *testing.T) {
 					continue // logging in takes time
 				}
 				gotCode, gotOut, gotMsg := printed(t, l.args(append(args, where...)...))
-				if len(where) > 0 || strings.Contains(msg, "No such file") { // the messages differ after the system's words
+				// The messages differ after the system's words.
+				if len(where) > 0 || strings.Contains(msg, "No such file") {
 					gotMsg, msg = withoutMissing(gotMsg), withoutMissing(msg)
 				}
 				if gotOut != out || gotMsg != msg || (gotCode == 0) != (code == 0) {

@@ -86,9 +86,10 @@ const (
 
 // A certTable maps names to certificates. It never changes.
 type certTable struct {
-	exact    map[string][]*tls.Certificate // by host name, such as "www.example.org", or IP address
-	wildcard map[string][]*tls.Certificate // by domain with a leading dot: the key of "*.example.org" is ".example.org"
-	first    []*tls.Certificate            // for all other names, and for clients that send no name
+	exact map[string][]*tls.Certificate // by host name, such as "www.example.org", or IP address
+	// wildcard is by domain with a leading dot: the key of "*.example.org" is ".example.org".
+	wildcard map[string][]*tls.Certificate
+	first    []*tls.Certificate // for all other names, and for clients that send no name
 }
 
 // Load loads certificates. All pairs must be valid at that time; later problems are reported by
@@ -222,7 +223,9 @@ func (p *certPair) load(now time.Time) bool {
 	if files.content == p.files.content && files.fault == p.files.fault {
 		files.forget()
 		p.files = files
-		return false // the content is the same: only the times changed, or the last read was too soon after a change
+		// The content is the same: only the times changed, or the last read was too soon after a
+		// change.
+		return false
 	}
 	var cert *tls.Certificate
 	if err == nil {

@@ -337,7 +337,8 @@ func TestSetUnderLoad(t *testing.T) {
 	p := pairIn(dir, "served")
 	createPair(t, p, certs[0])
 	c := loadCerts(t, p)
-	c.Report = func(err error) { t.Logf("report: %v", err) } // not an error: two checks may find the same file without its counterpart
+	// This is not an error: two checks may find the same file without its counterpart.
+	c.Report = func(err error) { t.Logf("report: %v", err) }
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -400,7 +401,8 @@ func TestSetOnceASecond(t *testing.T) {
 	os.Remove(p.Cert)
 	os.Remove(p.Key)
 	createPair(t, p, was)
-	before := time.Now().Add(-time.Minute) // needed because the new files may have the inode numbers of the previous ones
+	// This is needed because the new files may have the inode numbers of the previous ones.
+	before := time.Now().Add(-time.Minute)
 	for _, path := range []string{p.Cert, p.Key} {
 		if err := os.Chtimes(path, before, before); err != nil {
 			t.Fatal(err)

@@ -160,7 +160,8 @@ func TestOwnKilled(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, left := range []string{"", "-----BEGIN PRIVATE KEY-----\nMIGH"} { // the file was just created, or is half written
+	// The file was just created, or is half written.
+	for _, left := range []string{"", "-----BEGIN PRIVATE KEY-----\nMIGH"} {
 		if err := os.WriteFile(filepath.Join(dir, ownNew), []byte(left), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@ type Log struct {
 // closes the queue.
 func NewLog(log *slog.Logger) *Log {
 	q := New(
-		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // an error could not be logged anywhere
+		// An error could not be logged anywhere.
+		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) },
 		func(lost int64) { log.Warn("the log was too slow", "lines lost", lost) })
 	go q.Run()
 	return &Log{q, log}

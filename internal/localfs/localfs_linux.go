@@ -23,7 +23,8 @@ func Of(fd int) Kind {
 	switch uint32(at.Type) { // the type of this field differs between architectures
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
 		return RAM
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC: // ext2 and ext3 have the number of ext4
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
+		// ext2 and ext3 have the number of ext4.
 		return Disk
 	}
 	return Unknown

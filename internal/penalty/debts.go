@@ -53,8 +53,10 @@ type debt struct {
 	net     netip.Prefix
 	until   time.Time // when nothing is owed any more
 	refused bool      // the debt has reached Threshold; stays true until nothing is owed
-	strikes int       // how many times the debt reached Threshold recently; each calm without debt lowers it by one
-	index   int       // index of the debt in table.queue
+	// strikes is how many times the debt reached Threshold recently; each calm without debt lowers
+	// it by one.
+	strikes int
+	index   int // index of the debt in table.queue
 }
 
 // forgotten returns the time from which the debt need not be remembered: nothing is owed, and all

@@ -57,9 +57,11 @@ const (
 // A Guard decides which sources may connect. The zero value has the default limits. Do not change
 // the exported fields once the Guard is in use. Any goroutine may call its methods.
 type Guard struct {
-	MaxConns               int // maximum number of connections; 0 means DefaultMaxConns
-	MaxConnsPerSource      int // maximum number of connections of one source; 0 means DefaultMaxConnsPerSource
-	MaxHandshakes          int // maximum number of connections that have not logged in yet; 0 means DefaultMaxHandshakes
+	MaxConns          int // maximum number of connections; 0 means DefaultMaxConns
+	MaxConnsPerSource int // maximum number of connections of one source; 0 means DefaultMaxConnsPerSource
+	// MaxHandshakes is the maximum number of connections that have not logged in yet; 0 means
+	// DefaultMaxHandshakes.
+	MaxHandshakes          int
 	MaxHandshakesPerSource int // maximum number of these of one source; 0 means DefaultMaxHandshakesPerSource
 
 	// Exempt lists networks whose addresses never owe anything, and to which the limits for one
@@ -67,11 +69,13 @@ type Guard struct {
 	Exempt []netip.Prefix
 
 	mu         sync.Mutex
-	conns      int                      // number of connections; guarded by mu
-	handshakes int                      // number of these that have not logged in yet; guarded by mu
-	live       map[netip.Prefix]*live   // counts for each connected source, and for its networks; guarded by mu
-	queue      []*Visit                 // visits that wait to begin their handshakes, longest wait first; guarded by mu
-	debts      [kinds][families][]table // one table for each size of network, narrow to wide; guarded by mu
+	conns      int                    // number of connections; guarded by mu
+	handshakes int                    // number of these that have not logged in yet; guarded by mu
+	live       map[netip.Prefix]*live // counts for each connected source, and for its networks; guarded by mu
+	// queue holds the visits that wait to begin their handshakes, longest wait first; guarded by
+	// mu.
+	queue []*Visit
+	debts [kinds][families][]table // one table for each size of network, narrow to wide; guarded by mu
 }
 
 // These are the kinds of debts, and the families of addresses that owe them.
@@ -90,7 +94,9 @@ const (
 // live counts the current connections of a source or a network.
 type live struct {
 	conns, handshakes int
-	guesses           chan struct{} // has one element for each password of the source that is being checked; nil before the first
+	// guesses has one element for each password of the source that is being checked; nil before the
+	// first.
+	guesses chan struct{}
 }
 
 // These are the lengths of the prefixes that are counted, the source first and then the networks
@@ -151,13 +157,15 @@ type Lockout struct {
 
 // A Visit is one connection that was admitted, or that waits in [Guard.Enter].
 type Visit struct {
-	g        *Guard
-	sources  []netip.Prefix // the source and the networks around it, narrow to wide; nil if the address is unknown or exempt
-	place    chan struct{}  // closed when the visit may begin its handshake; nil if it did not have to wait
-	waiting  bool           // in g.queue, waiting to begin its handshake; guarded by g.mu
-	done     bool           // the visitor has logged in; guarded by g.mu
-	offended bool           // Fail was called; guarded by g.mu
-	ended    bool           // the connection is no longer counted; guarded by g.mu
+	g *Guard
+	// sources holds the source and the networks around it, narrow to wide; nil if the address is
+	// unknown or exempt.
+	sources  []netip.Prefix
+	place    chan struct{} // closed when the visit may begin its handshake; nil if it did not have to wait
+	waiting  bool          // in g.queue, waiting to begin its handshake; guarded by g.mu
+	done     bool          // the visitor has logged in; guarded by g.mu
+	offended bool          // Fail was called; guarded by g.mu
+	ended    bool          // the connection is no longer counted; guarded by g.mu
 }
 
 // Admit counts a connection from an address, or returns a [*Refusal]. The caller must call [Visit.End]

@@ -299,7 +299,8 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	_, err = visits(&g, addr("203.0.113.1"), 2) // six handshakes are under way already, three for each of the two addresses above
+	// Six handshakes are under way already, three for each of the two addresses above.
+	_, err = visits(&g, addr("203.0.113.1"), 2)
 	wantCause(t, err, TooManyHandshakes)
 	if c, h := g.Live(); c != 8 || h != 7 {
 		t.Errorf("%d connections, %d handshakes; want 8 and 7", c, h)

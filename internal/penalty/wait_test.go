@@ -49,7 +49,8 @@ func TestEnterWaits(t *testing.T) {
 			all = append(all, enter(ctx, &g, "192.0.2.1"))
 		}
 		all = append(all, enter(ctx, &g, "198.51.100.1"), enter(ctx, &g, "203.0.113.1"))
-		wantIn(t, all, true, true, false, false, true, false) // the last one waits because of the limit for all sources
+		// The last one waits because of the limit for all sources.
+		wantIn(t, all, true, true, false, false, true, false)
 		if c, h := g.Live(); c != 6 || h != 3 {
 			t.Errorf("%d connections and %d handshakes", c, h)
 		}

@@ -146,7 +146,8 @@ func TestRateOutOfOrder(t *testing.T) {
 	for len(p.flights) > 0 {
 		p.answer()
 	}
-	near(t, "the rate", p.c.rate(), 400*1000/160, 10) // 400 units in the 160 ms since the latest of the answered requests was sent
+	// 400 units in the 160 ms since the latest of the answered requests was sent.
+	near(t, "the rate", p.c.rate(), 400*1000/160, 10)
 }
 
 // The clock never moves backwards, and a round trip that took no time does not count as 0.

@@ -9,9 +9,11 @@ import (
 type Limits struct {
 	SessionBytes int // maximum number of bytes outstanding on one session
 	MinBytes     int // the smallest window, in bytes, and the first one
-	MaxBytes     int // the largest window, in bytes. It bounds the memory, except for one request of each plan: see Plan.room
-	Sessions     int // maximum number of sessions; values above MaxSessions mean MaxSessions
-	Requests     int // maximum number of outstanding requests, from 1 to MaxOutstanding, which is the default
+	// MaxBytes is the largest window, in bytes. It bounds the memory, except for one request of
+	// each plan: see Plan.room.
+	MaxBytes int
+	Sessions int // maximum number of sessions; values above MaxSessions mean MaxSessions
+	Requests int // maximum number of outstanding requests, from 1 to MaxOutstanding, which is the default
 }
 
 // A Link represents the path to one server. The plans that use it share it.

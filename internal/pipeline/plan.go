@@ -41,9 +41,11 @@ type Plan struct {
 	link   *Link
 	pieces pieces
 
-	start    int64
-	end      int64 // end of the file; MaxInt64 while it is unknown
-	expected int64 // expected end of the file; MaxInt64 if unknown. Bytes after it are requested one request at a time
+	start int64
+	end   int64 // end of the file; MaxInt64 while it is unknown
+	// expected is the expected end of the file; MaxInt64 if unknown. Bytes after it are requested
+	// one request at a time.
+	expected int64
 	limit    int64 // bytes at or after this offset are not requested: see Limit
 	pushed   int64 // value of limit at the last call of Flush
 	chunk    int64 // largest size of further requests: see Chunk

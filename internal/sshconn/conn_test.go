@@ -100,7 +100,8 @@ func TestConnReads(t *testing.T) {
 		}
 		defer s.Close()
 		_, _ = New(s).Write(data)
-		_, _ = io.Copy(io.Discard, s) // wait until the client has received everything: Close would drop the gathered data
+		// Wait until the client has received everything: Close would drop the gathered data.
+		_, _ = io.Copy(io.Discard, s)
 	}()
 	a, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {

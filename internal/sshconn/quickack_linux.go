@@ -18,7 +18,8 @@ func quickAck(c net.Conn) func() {
 		return nil
 	}
 	set := func(fd uintptr) {
-		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) // if this fails, the connection is only slower
+		// If this fails, the connection is only slower.
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1)
 	}
 	return func() { _ = raw.Control(set) }
 }

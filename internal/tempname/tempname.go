@@ -23,8 +23,10 @@ const (
 	Keep       Kind = ".keep"   // an upload that can be resumed
 	Checkpoint Kind = ".mark"   // records how much of a Keep file is safe
 	Upload     Kind = ".upload" // an upload by the SFTP client
-	Record     Kind = ".record" // records how much of an Upload file is safe, or that the copy of a directory is unfinished
-	Case       Kind = ".case"   // a directory that is made to find out whether the target ignores case
+	// Record says how much of an Upload file is safe, or that the copy of a directory is
+	// unfinished.
+	Record Kind = ".record"
+	Case   Kind = ".case" // a directory that is made to find out whether the target ignores case
 )
 
 // A name consists of the prefix, a key of keyBytes letters and digits, and a kind.

@@ -116,10 +116,12 @@ func TestConnectionsBeginEarly(t *testing.T) {
 						}
 						_ = f.Close()
 					}
-					if got := d.trips(t, begin, 8); got > test.want+0.15 { // the data itself takes an eighth of a round trip
+					// The data itself takes an eighth of a round trip.
+					if got := d.trips(t, begin, 8); got > test.want+0.15 {
 						t.Errorf("eight connections were asked for data after %.2f round trips, want %.2f", got, test.want)
 					}
-					for conn, asked := range d.bytes { // the first connection has left enough of the window for the others
+					// The first connection has left enough of the window for the others.
+					for conn, asked := range d.bytes {
 						if conn != p.first && !test.put && asked < 1<<20 {
 							t.Errorf("a connection was asked for %d bytes at first", asked)
 						}

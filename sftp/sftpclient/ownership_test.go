@@ -47,7 +47,8 @@ func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done 
 		}
 		r.k.pending.Wait()
 	default:
-		r.k.exclusiveFrom = r.k.exclusiveFrom.AddDate(-1, 0, 0) // do not wait for the other upload, which may be slow
+		// Do not wait for the other upload, which may be slow.
+		r.k.exclusiveFrom = r.k.exclusiveFrom.AddDate(-1, 0, 0)
 		r.err = r.k.Commit()
 		_ = r.k.Close()
 		return true

@@ -92,7 +92,8 @@ func (s *front) unwritten(n *entry) {
 // openToRead opens a cached file for reading only.
 func (t treeFront) openToRead(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	if err := a.Check(); err != nil {
-		return t.tree.OpenFile(ctx, name, a) // fails, and returns the error that the tree uses for an invalid Access
+		// OpenFile fails, and returns the error that the tree uses for an invalid Access.
+		return t.tree.OpenFile(ctx, name, a)
 	}
 	f, err := t.Open(ctx, name)
 	if err != nil {

@@ -29,10 +29,12 @@ type entry struct {
 	object  *object     // the current version of the file, if it is cached
 	info    fs.FileInfo // the source's description of the file
 	checked time.Time   // when the source last confirmed object and info; zero if it must be asked again
-	known   time.Time   // like checked, but not reset to zero when the source must be asked again; for Config.Stale
-	failed  time.Time   // when a request to the source last failed
-	absent  time.Time   // until then, the cache takes it that the name does not exist
-	writers int         // how many handles are writing to the file in place
+	// known is like checked, but not reset to zero when the source must be asked again; for
+	// Config.Stale.
+	known   time.Time
+	failed  time.Time // when a request to the source last failed
+	absent  time.Time // until then, the cache takes it that the name does not exist
+	writers int       // how many handles are writing to the file in place
 	open    *ask
 	stat    *ask
 }

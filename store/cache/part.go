@@ -32,7 +32,8 @@ func (f *file) OpenPart(off, n int64) (part *os.File, length int64, end func(), 
 	}
 	parts, ok := store.As[store.PartOpener](opened)
 	if ok {
-		part, length, _, ok = parts.OpenPart(from, min(n, int64(b.size)-from)) // for files on the disk, end does nothing
+		// For files on the disk, end does nothing.
+		part, length, _, ok = parts.OpenPart(from, min(n, int64(b.size)-from))
 	}
 	if !ok {
 		end()

@@ -84,18 +84,22 @@ type block struct {
 	sum   uint32
 	size  int
 
-	refs    atomic.Int32 // how many readers use it, including a goroutine that opens it; increased only with mu held
-	dropped atomic.Bool  // it was removed from all lists; set with mu held
+	// refs is how many readers use it, including a goroutine that opens it; increased only with mu
+	// held.
+	refs    atomic.Int32
+	dropped atomic.Bool // it was removed from all lists; set with mu held
 	deleted atomic.Bool
 
 	// All fields below are guarded by state.mu.
 
 	file    store.File // nil if the file is not open
 	try     store.TryReader
-	lent    bool           // a reader is using the offset of file
-	checked bool           // the checksum was verified, or this process has written the block
-	seen    store.Identity // identity of the block's file when it was verified or written; zero if the system provides none
-	opening chan struct{}  // closed when file is open, or the block turns out to be unusable
+	lent    bool // a reader is using the offset of file
+	checked bool // the checksum was verified, or this process has written the block
+	// seen is the identity of the block's file when it was verified or written; zero if the system
+	// provides none.
+	seen    store.Identity
+	opening chan struct{} // closed when file is open, or the block turns out to be unusable
 	used    time.Time
 	place   *list.Element // this block's element in state.blocks
 	opened  *list.Element // this block's element in state.open
@@ -203,8 +207,10 @@ func (t *fetch) advance() {
 
 // A stream is a goroutine that fetches blocks of an object, one after the other.
 type stream struct {
-	at    int64     // index of the block that it fetches; before the first, the index before it; guarded by mu
-	src   *origin   // open file of the source; only the stream itself sets it; other goroutines read it with mu held
+	at int64 // index of the block that it fetches; before the first, the index before it; guarded by mu
+	// src is the open file of the source. Only the stream itself sets it; other goroutines read it
+	// with mu held.
+	src   *origin
 	piece int       // number of bytes to read at once
 	asked time.Time // when it last began to read from, or open, the source
 }

@@ -25,8 +25,10 @@ type checkpoint struct {
 const (
 	checkpointMagic = "haulkep2"
 	recordBytes     = 8 + 6*8 + 2*4 // magic, six numbers, two checksums
-	slotBytes       = 512           // distance between the slots in bytes, so that no disk sector holds parts of both
-	tailBytes       = 64 << 10      // largest number of bytes that tail covers
+	// slotBytes is the distance between the slots, so large that no disk sector holds parts of
+	// both.
+	slotBytes = 512
+	tailBytes = 64 << 10 // largest number of bytes that tail covers
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -149,8 +149,10 @@ type dirUpload struct {
 	// taken before mu.
 	writing sync.RWMutex
 
-	mu    sync.Mutex
-	end   int64      // the size that Commit gives the file; a failed write may have left data beyond it; guarded by mu
+	mu sync.Mutex
+	// end is the size that Commit gives the file; guarded by mu. A failed write may have left data
+	// beyond it.
+	end   int64
 	data  int64      // from here on, only zeros were written, see writeSparse; guarded by mu
 	dirty int64      // bytes written since writeback was last started; guarded by mu
 	attr  store.Attr // mode and times for Commit to set; guarded by mu

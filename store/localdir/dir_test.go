@@ -350,7 +350,8 @@ func failKth(t *testing.T, k int, errno syscall.Errno, c store.Create) bool {
 	err := upload(t, d, "f", "new", c)
 	got, _ := os.ReadFile(filepath.Join(dir, "f"))
 	switch failed {
-	case "", "link", "remove": // if the link is refused, the file is renamed; a file that is not removed is swept later
+	case "", "link", "remove":
+		// If the link is refused, the file is renamed; a file that is not removed is swept later.
 		if err != nil || string(got) != "new" {
 			t.Errorf("with %q failing: %v, content %q", failed, err, got)
 		}

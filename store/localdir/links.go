@@ -229,7 +229,8 @@ func (p *pathCalls) renameError(err error, from, to string) error {
 		return rules.WithKind(err, fs.ErrInvalid)
 	case errors.Is(err, syscall.EISDIR): // a file cannot replace a directory
 		return rules.WithKind(err, fs.ErrExist)
-	case errors.Is(err, syscall.ENOTDIR): // a directory cannot replace a file, or one of the names leads through a file
+	case errors.Is(err, syscall.ENOTDIR):
+		// A directory cannot replace a file, or one of the names leads through a file.
 		_, fromErr := p.root.Lstat(from)
 		_, toErr := p.root.Lstat(to)
 		if fromErr == nil && toErr == nil {
@@ -245,7 +246,8 @@ func (d *Dir) mkdir(name string, perm fs.FileMode) error {
 		return err
 	}
 	fi, err := d.root.Lstat(name)
-	if err == nil && fi.Mode().Perm() != perm && !d.Native && runtime.GOOS != "windows" { // the umask has removed some bits
+	// Here the umask has removed some bits.
+	if err == nil && fi.Mode().Perm() != perm && !d.Native && runtime.GOOS != "windows" {
 		err = d.call("chmod", func() error { return d.root.Chmod(name, newMode(fi, perm, d.SpecialBits)) })
 	}
 	if err != nil {

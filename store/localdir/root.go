@@ -34,7 +34,8 @@ type root interface {
 	Chtimes(name string, atime, mtime time.Time) error
 
 	directory(name string) (directory, error) // opens a directory to look up names in it
-	bare() directory                          // returns the same directory, which then does not follow absolute links
+	// bare returns the same directory, which then does not follow absolute links.
+	bare() directory
 }
 
 // A dirRoot is a directory that no name leads out of. If the store's LinksFromRoot is set, it

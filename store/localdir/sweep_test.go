@@ -18,7 +18,8 @@ func TestSweep(t *testing.T) {
 	for _, p := range []string{name, "a/" + name, "a/b/" + name, "f", "a/.haul-mine.part", "a/x" + name} {
 		writeFile(t, dir, p, "x")
 	}
-	if err := os.Chmod(filepath.Join(dir, "a", name), 0o444); err != nil { // as if the upload had died before its rename
+	// This is as if the upload had died before its rename.
+	if err := os.Chmod(filepath.Join(dir, "a", name), 0o444); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, outer, "outside/"+name, "x")

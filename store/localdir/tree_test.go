@@ -223,7 +223,8 @@ func failTreeOp(t *testing.T, op storetest.Operation, k int, errno syscall.Errno
 		}
 	case exclusive && (failed == "link" || failed == "remove"): // see TestDirFailures
 		return true
-	case failed == "link" && strings.HasPrefix(op.Name, "rename"): // the portable implementation uses another call then
+	case failed == "link" && strings.HasPrefix(op.Name, "rename"):
+		// The portable implementation uses another call then.
 		return true
 	default:
 		wantError(t, what, err, errno)

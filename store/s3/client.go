@@ -62,7 +62,8 @@ func (c *client) connect(e *environment) error {
 	o := &minio.Options{Secure: c.secure, Transport: c.http, Region: region, MaxRetries: 1, BucketLookup: minio.BucketLookupAuto}
 	switch {
 	case c.config.Anonymous:
-		c.signer = &signer{creds: credentials.NewStaticV4("", "", "")} // empty keys, so that requests are not signed
+		// The keys are empty, so that requests are not signed.
+		c.signer = &signer{creds: credentials.NewStaticV4("", "", "")}
 	case c.config.Keys != nil:
 		c.signer = newSigner(c.config.Keys, nil)
 	default:

@@ -141,9 +141,11 @@ func (s *Store) openDir(ctx context.Context, name string) (*entries, error) {
 
 // An entries is an open directory.
 type entries struct {
-	name  string
-	l     *listing
-	first *minio.ObjectInfo // an entry that was already received, but not returned yet; nil if there is no such entry
+	name string
+	l    *listing
+	// first is an entry that was already received, but not returned yet; nil if there is no such
+	// entry.
+	first *minio.ObjectInfo
 	over  bool
 	ended bool // Close was called
 }

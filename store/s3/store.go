@@ -131,7 +131,8 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 func (s *Store) dirInstead(ctx context.Context, name string, err error) (info, error) {
 	there, e := s.hasAny(ctx, s.prefix+name+"/")
 	switch {
-	case e != nil && errors.Is(e, fs.ErrPermission) && !errors.Is(e, ErrLogin): // the keys permit reading, but not listing
+	case e != nil && errors.Is(e, fs.ErrPermission) && !errors.Is(e, ErrLogin):
+		// The keys permit reading, but not listing.
 		return info{}, s.why(ctx, s.prefix+name, err)
 	case e != nil:
 		return info{}, e

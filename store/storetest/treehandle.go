@@ -176,7 +176,8 @@ func testInPlace(t *testing.T, tr store.Tree) {
 // testInPlaceAtRandom applies the same random operations to a file and to a slice, and compares the
 // results. The seed is fixed, so each run makes the same operations.
 func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
-	const rounds, ops, most = 4, 80, 600_000 // with `most` bytes, a store may keep a file in a different way than a small one
+	// With `most` bytes, a store may keep a file in a different way than a small one.
+	const rounds, ops, most = 4, 80, 600_000
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for round := range rounds {
 		name := fmt.Sprint("f", round%2) // the file exists already from the third round on

@@ -190,7 +190,8 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 		defer dst.Close()
 		same, err = how(src, dst, f.info.Size())
 	}
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) { // the file was removed since it was listed
+	// Either error means that the file was removed since it was listed.
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
 		return false, false, nil
 	}
 	return same, same, err

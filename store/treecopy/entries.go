@@ -95,7 +95,9 @@ type dir struct {
 	unmade  error     // error from making a lazy directory
 	held    bool      // its attributes are set only after the deletions
 
-	there map[string]fs.FileInfo // the entries that it had in the target at first, by name; nil if they were not listed
+	// there holds the entries that the directory had in the target at first, by name; nil if they
+	// were not listed.
+	there map[string]fs.FileInfo
 
 	pending atomic.Int64 // number of entries that are not finished, plus one for its listing
 	links   []*file      // symbolic links to make at the end; added while the directory is listed

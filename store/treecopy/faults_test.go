@@ -203,7 +203,9 @@ func TestDiskFull(t *testing.T) {
 				o.Recursive = true
 				from := store.Mem(0)
 				small := 20
-				if remote { // the server does not know the size in advance, so a file takes all the room for a while
+				// The server does not know the size in advance, so a file takes all the room for a
+				// while.
+				if remote {
 					small = 0
 				}
 				for i := range small {

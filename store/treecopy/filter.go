@@ -23,9 +23,11 @@ const (
 type verdict int
 
 const (
-	included verdict = iota // the file is copied; the directory is copied, with those of its contents that the rules include
-	entered                 // the directory is excluded, but files below it may be included
-	excluded                // neither the file nor the directory, nor anything in the directory, is copied
+	// included means that the file is copied, or the directory with those of its contents that the
+	// rules include.
+	included verdict = iota
+	entered          // the directory is excluded, but files below it may be included
+	excluded         // neither the file nor the directory, nor anything in the directory, is copied
 )
 
 // A Filter decides which files of a tree are copied. Its rules have the syntax of rclone's filter

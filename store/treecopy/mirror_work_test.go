@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A counted tree counts how often files are opened and directories listed.
+// A counted tree counts how many times files are opened and directories listed.
 type counted struct {
 	store.Tree
 	opened, listed atomic.Int64

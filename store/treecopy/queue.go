@@ -23,7 +23,9 @@ type queue struct {
 
 	small, large chan *file
 	smallLimit   smallLimit
-	slots        chan struct{} // each file that is being copied takes a slot; nil if only the number of workers limits them
+	// slots has a slot for each file that is being copied; nil if only the number of workers limits
+	// them.
+	slots chan struct{}
 }
 
 func newQueue(t *task, files *fileCopier, closer *closer) *queue {

@@ -28,8 +28,11 @@ type listings struct {
 	held atomic.Int64 // number of entries in dir.there of all directories
 
 	// The next fields are for Options.Delete, which requires all listings.
-	must     bool // list every directory of the target, because the types of its entries decide which are in the way
-	one      int  // largest number of entries of a directory that are kept
+
+	// must means to list every directory of the target, because the types of its entries decide
+	// which are in the way.
+	must     bool
+	one      int // largest number of entries of a directory that are kept
 	all      int64
 	unlisted func(*dir, error) // called if a directory that must be listed cannot be listed
 }

@@ -282,9 +282,11 @@ type Links int
 
 // The ways to treat symbolic links.
 const (
-	SkipLinks   Links = iota // leave them out, and count them
-	KeepLinks                // make symbolic links with the same text
-	FollowLinks              // copy the files and directories that they lead to, except for a directory that contains the link
+	SkipLinks Links = iota // leave them out, and count them
+	KeepLinks              // make symbolic links with the same text
+	// FollowLinks copies the files and directories that links lead to, except for a directory that
+	// contains the link.
+	FollowLinks
 )
 
 // Hooks are functions that a copy calls as it proceeds. Each may be nil. Several goroutines may

@@ -23,7 +23,9 @@ type walker struct {
 	mirror    mirroring
 
 	kinds kinds
-	slots chan struct{} // a slot for each directory that is listed, except one: the goroutine that starts the walk needs none
+	// slots has a slot for each directory that is listed, except one: the goroutine that starts the
+	// walk needs none.
+	slots chan struct{}
 	walks sync.WaitGroup
 }
 
@@ -34,7 +36,8 @@ func newWalker(t *task, l *listings, o *leftovers, m *dirMaker, c *closer, q *qu
 	if q.slots != nil {
 		lists = min(lists, t.opts.Parallel)
 	}
-	w.slots = make(chan struct{}, lists-1) // minus one, because the goroutine that starts the walk lists a directory itself
+	// Subtract one, because the goroutine that starts the walk lists a directory itself.
+	w.slots = make(chan struct{}, lists-1)
 	return w
 }
 

@@ -33,7 +33,9 @@ func (l *loop) listen(on bool) error {
 	if l.listens == on {
 		return nil
 	}
-	op := unix.EPOLL_CTL_DEL // closing it would not remove it from the epoll, because another process may have the socket open too
+	// Closing the socket would not remove it from the epoll, because another process may have the
+	// socket open too.
+	op := unix.EPOLL_CTL_DEL
 	if on {
 		op = unix.EPOLL_CTL_ADD
 	}
@@ -84,7 +86,9 @@ func (l *loop) takePlace() bool {
 			l.full.Store(false)
 			return true
 		default:
-			l.full.Store(true) // from now on a place that becomes free wakes the loop; try once more, because one may have become free just before
+			// From now on a place that becomes free wakes the loop; try once more, because one may
+			// have become free just before.
+			l.full.Store(true)
 		}
 	}
 	_ = l.listen(false)

@@ -85,7 +85,8 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	b := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(b)
 	n, err := k.read(b[:], isTLS)
-	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() { // the deadline was moved to end the wait, and TLS holds no part of a request
+	// The deadline was moved to end the wait, and TLS holds no part of a request.
+	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() {
 		if err = k.h.WaitReadable(); err == nil {
 			n, err = k.read(b[:], false)
 		}
@@ -101,7 +102,9 @@ func (k *caller) turnReceived() (flow.Next, error) {
 func (k *caller) read(b []byte, idle bool) (int, error) {
 	c := k.e.c
 	c.SetIdle(idle)
-	drains := idle && k.e.Draining() // the server may have begun to end before the call of SetIdle, and then has not ended the wait of this read
+	// The server may have begun to end before the call of SetIdle, and then has not ended the wait
+	// of this read.
+	drains := idle && k.e.Draining()
 	if drains {
 		_ = k.h.SetReadDeadline(time.Unix(1, 0))
 	}

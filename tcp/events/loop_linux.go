@@ -130,7 +130,8 @@ func (l *loop) drain() {
 		return
 	}
 	for _, e := range l.table {
-		if e != nil && e.next == flow.Idle && !e.queued { // queued, because the kernel may already have received a request
+		// Queue such elements, because the kernel may already have received a request.
+		if e != nil && e.next == flow.Idle && !e.queued {
 			e.ready = true
 			l.queue(e)
 		}

@@ -10,12 +10,16 @@ import (
 
 // A loopState is the state that a loop keeps for a connection.
 type loopState struct {
-	next   flow.Next // what the connection waits for
-	slot   uint32    // index in the loop's table
-	ready  bool      // a receive may find bytes
-	closed bool      // the kernel has reported that the peer closed, an error, or urgent data: receive until nothing is left
-	queued bool      // the connection is in the loop's list for the next round
-	header bool      // the connection begins with a PROXY header, which is not complete yet
+	next  flow.Next // what the connection waits for
+	slot  uint32    // index in the loop's table
+	ready bool      // a receive may find bytes
+	// closed means that the kernel has reported that the peer closed, an error, or urgent data:
+	// receive until nothing is left.
+	closed bool
+	queued bool // the connection is in the loop's list for the next round
+	header bool // the connection begins with a PROXY header, which is not complete yet
 
-	late *time.Timer // the handler is done with the connection and further bytes from the client are discarded; this timer closes it. Otherwise nil
+	// late is the timer that closes the connection once the handler is done with it and further
+	// bytes from the client are discarded. Otherwise it is nil.
+	late *time.Timer
 }

@@ -248,7 +248,8 @@ func (l *loop) finish(e *Conn, err error) {
 		l.remove(e)
 		return
 	}
-	if why := e.c.Ended(); why != nil { // the server has ended the connection, and err is only a consequence of that
+	// If the server has ended the connection, err is only a consequence of that.
+	if why := e.c.Ended(); why != nil {
 		err = why
 	}
 	if e.header {

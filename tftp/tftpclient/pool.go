@@ -307,9 +307,11 @@ func (p *Pool) Close() error {
 
 // PoolStats holds the counts of a [Pool].
 type PoolStats struct {
-	Answered int64           // transfers that a server has answered
-	Bytes    int64           // bytes of file content moved, without repeats
-	Idle     []time.Duration // how long each loop has waited for packets, except while only dallying downloads were left
+	Answered int64 // transfers that a server has answered
+	Bytes    int64 // bytes of file content moved, without repeats
+	// Idle is how long each loop has waited for packets, except while only dallying downloads were
+	// left.
+	Idle []time.Duration
 }
 
 // Stats returns the current counts of p.

@@ -36,7 +36,8 @@ func (lp *poolLoop) run() {
 		lp.inbox.woke()
 		if err != nil {
 			lp.stop(now, fmt.Errorf("wait for packets: %w", err))
-			time.Sleep(time.Millisecond) // the loop runs until workers have handed back their transfers, but must not spin
+			// The loop runs until workers have handed back their transfers, but must not spin.
+			time.Sleep(time.Millisecond)
 		}
 		for i, m := range members {
 			if i%freshClock == freshClock-1 {

@@ -51,7 +51,8 @@ func TestPoolEndsBeforeRequest(t *testing.T) {
 		if p.common.pending.size() != 1 {
 			t.Errorf("%s: the transfer is over before the worker returns", test.name)
 		}
-		time.Sleep(20 * time.Millisecond) // usually enough for the loop to see the end first; both orders are right
+		// This is usually enough for the loop to see the end first; both orders are right.
+		time.Sleep(20 * time.Millisecond)
 		close(g.open)
 		if err := p.wait()["file"]; !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)

@@ -36,11 +36,13 @@ type poolSockets struct {
 	list      []*poolSocket // indexed by the member's tag; nil if unused
 	tags      []int         // free indices of list
 	servers   map[netip.Addr]*poolServer
-	ready     fifo[*poolServer]     // servers with waiting requests, for which next will look for a socket
-	stuck     []*poolServer         // servers with waiting requests, for which next has found no socket
-	lingering fifo[lingeringID]     // transfer IDs and requests to forget, ordered by the time to forget them
-	dallied   fifo[poolTransferUse] // transfers that dally, in the order in which they began to; some of them no longer dally
-	free      []*poolSocket         // closed sockets for reuse; only if each transfer has its own socket
+	ready     fifo[*poolServer] // servers with waiting requests, for which next will look for a socket
+	stuck     []*poolServer     // servers with waiting requests, for which next has found no socket
+	lingering fifo[lingeringID] // transfer IDs and requests to forget, ordered by the time to forget them
+	// dallied holds the transfers that dally, in the order in which they began to; some of them no
+	// longer dally.
+	dallied fifo[poolTransferUse]
+	free    []*poolSocket // closed sockets for reuse; only if each transfer has its own socket
 }
 
 // A socketSettings holds the settings of a poolSockets.

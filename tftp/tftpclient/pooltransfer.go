@@ -37,7 +37,9 @@ type poolState struct {
 	server  netip.AddrPort // destination of the request
 	peer    netip.AddrPort // the server's address and port, once it has answered
 	machine clientMachine  // the receiver or the sender
-	stop    func() bool    // cancels the context.AfterFunc that ends the transfer with its context; nil if there is no such function
+	// stop cancels the context.AfterFunc that ends the transfer with its context; nil if there is
+	// no such function.
+	stop func() bool
 
 	requested   time.Time // when the machine was started; zero before
 	answered    bool      // the server has sent a packet

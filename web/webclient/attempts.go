@@ -56,7 +56,8 @@ func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration
 	if err != nil {
 		return c.againAfterLoss(e, err)
 	}
-	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked { // the lock may be that of a lost upload, if the server has not noticed the loss yet
+	// The lock may be that of a lost upload, if the server has not noticed the loss yet.
+	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked {
 		return 0, false
 	}
 	after, said := parseRetryAfter(a.Header.Get("Retry-After"), time.Now())

@@ -90,7 +90,8 @@ type Client struct {
 func New(root string, c Config) (*Client, error) {
 	base, err := url.Parse(root)
 	if err != nil {
-		return nil, fmt.Errorf("webclient: %w", errors.Unwrap(err)) // the error's text has the URL, which may hold a secret
+		// The error's text has the URL, which may hold a secret.
+		return nil, fmt.Errorf("webclient: %w", errors.Unwrap(err))
 	}
 	switch {
 	case base.Scheme != "http" && base.Scheme != "https":

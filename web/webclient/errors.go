@@ -171,7 +171,8 @@ func isTLS(err error) bool {
 	_, record := errors.AsType[tls.RecordHeaderError](err)
 	alert, ok := errors.AsType[*net.OpError](err)
 	return record || errors.Is(err, http.ErrSchemeMismatch) || ok && alert.Op == "remote error" && isDecision(alert.Err) ||
-		err != nil && strings.HasPrefix(err.Error(), "tls: server ") // the server chose something that was not offered
+		// The server chose something that was not offered.
+		err != nil && strings.HasPrefix(err.Error(), "tls: server ")
 }
 
 // decisions are phrases in package tls's texts of the alerts (RFC 8446 §6.2) by which a server

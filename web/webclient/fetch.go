@@ -54,21 +54,27 @@ type download struct {
 	work    sync.WaitGroup
 
 	mu        sync.Mutex
-	streaming bool           // the stream is being read; guarded by mu
-	streamAt  int64          // all bytes from off to streamAt are written; guarded by mu
-	streamEnd int64          // the offset at which the stream stops; MaxInt64 if the size is unknown; guarded by mu
+	streaming bool  // the stream is being read; guarded by mu
+	streamAt  int64 // all bytes from off to streamAt are written; guarded by mu
+	// streamEnd is the offset at which the stream stops; MaxInt64 if the size is unknown; guarded
+	// by mu.
+	streamEnd int64
 	link      *pipeline.Link // shared by the plans; nil until there is a part; guarded by mu
 	parts     []*fetchPart   // the parts after streamEnd, in order; guarded by mu
 	parallel  bool           // several requests at a time are allowed; guarded by mu
 	busy      int            // how many requests of plans are under way; guarded by mu
-	shared    bool           // plans' requests share an HTTP/2 connection, because separate connections fail; guarded by mu
-	brought   bool           // data has arrived for a request of a plan; guarded by mu
-	attempts  attempts       // counts failures in a row; guarded by mu
-	losses    int            // number of losses; requests that are lost together count as one; guarded by mu
-	probing   bool           // a request was sent after the last loss, and nothing has arrived for it yet; guarded by mu
-	notBefore time.Time      // the earliest time of the next request; guarded by mu
-	err       error          // why the download failed; guarded by mu
-	local     bool           // err comes from w; guarded by mu
+	// shared means that plans' requests share an HTTP/2 connection, because separate connections
+	// fail; guarded by mu.
+	shared   bool
+	brought  bool     // data has arrived for a request of a plan; guarded by mu
+	attempts attempts // counts failures in a row; guarded by mu
+	losses   int      // number of losses; requests that are lost together count as one; guarded by mu
+	// probing means that a request was sent after the last loss, and nothing has arrived for it
+	// yet; guarded by mu.
+	probing   bool
+	notBefore time.Time // the earliest time of the next request; guarded by mu
+	err       error     // why the download failed; guarded by mu
+	local     bool      // err comes from w; guarded by mu
 }
 
 // A fetchPart is a part of the file that a plan requests.

@@ -102,7 +102,8 @@ func TestLost(t *testing.T) {
 	wantIs(t, "fetch", err, ErrLost)
 	mu.Lock()
 	defer mu.Unlock()
-	if n != 1000 || ranges == 0 || ranges > 2*maxTries { // the transport repeats a request if the connection was idle
+	// The transport repeats a request if the connection was idle.
+	if n != 1000 || ranges == 0 || ranges > 2*maxTries {
 		t.Errorf("%d bytes came, after %d requests for the rest", n, ranges)
 	}
 }

@@ -33,11 +33,12 @@ type Line struct {
 	Contender Contender `json:"contender"`
 	Round     int       `json:"round"` // from 0; -1 if the contender took no part
 
-	Figures  map[Metric]float64 `json:"figures,omitempty"`
-	Series   []float64          `json:"series,omitempty"` // MB that crossed the wire in each SeriesStep from the first data on
-	Warnings []string           `json:"warnings,omitempty"`
-	Error    string             `json:"error,omitempty"`  // why the measurement failed
-	Absent   string             `json:"absent,omitempty"` // why it was not tried
+	Figures map[Metric]float64 `json:"figures,omitempty"`
+	// Series holds the MB that crossed the wire in each SeriesStep from the first data on.
+	Series   []float64 `json:"series,omitempty"`
+	Warnings []string  `json:"warnings,omitempty"`
+	Error    string    `json:"error,omitempty"`  // why the measurement failed
+	Absent   string    `json:"absent,omitempty"` // why it was not tried
 }
 
 // Environment is what the figures depend on, apart from the programs.
@@ -63,12 +64,14 @@ type Scenario struct {
 	Protocol  string  `json:"protocol,omitempty"`      // empty means TFTP
 	RoundTrip float64 `json:"round_trip_ms,omitempty"` // of the link, if scenarios are ordered by it
 
-	Link    string  `json:"link,omitempty"`              // profile of the emulated link; empty means loopback
-	Beside  string  `json:"beside,omitempty"`            // the other work of the server
-	Share   float64 `json:"server_core_share,omitempty"` // limit of the server, as a share of one core; 0 means no limit
-	Untuned bool    `json:"untuned,omitempty"`           // haul get without any flag, instead of the load generator
-	Fresh   bool    `json:"fresh"`                       // the server was started anew for each measurement
-	Warmups int     `json:"warmups"`                     // transfers made before, which do not count
+	Link   string `json:"link,omitempty"`   // profile of the emulated link; empty means loopback
+	Beside string `json:"beside,omitempty"` // the other work of the server
+	// Share is the limit of the server, as a share of one core; 0 means no limit.
+	Share float64 `json:"server_core_share,omitempty"`
+	// Untuned means haul get without any flag, instead of the load generator.
+	Untuned bool `json:"untuned,omitempty"`
+	Fresh   bool `json:"fresh"`   // the server was started anew for each measurement
+	Warmups int  `json:"warmups"` // transfers made before, which do not count
 }
 
 // Load is what the clients do. The zero value of a field means that the clients do not request an
@@ -98,7 +101,8 @@ type Requests struct {
 	Length    float64 `json:"length_seconds,omitempty"` // of the load
 	Idle      bool    `json:"idle,omitempty"`           // after one request each, connections only stay open
 	Pinned    bool    `json:"pinned,omitempty"`         // the server has one core, and its clients another
-	Control   string  `json:"tcp_congestion,omitempty"` // congestion control of both sides, set for their network namespace
+	// Control is the congestion control of both sides, set for their network namespace.
+	Control string `json:"tcp_congestion,omitempty"`
 }
 
 // A Contender is what was measured.

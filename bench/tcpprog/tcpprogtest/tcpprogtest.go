@@ -85,7 +85,8 @@ func start(t *testing.T, serve Serve, args []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String() // free in a moment; servers do not get :0, because nothing could ask them for the port
+	// The port is free in a moment; servers do not get :0, because nothing could ask them for the port.
+	addr := l.Addr().String()
 	l.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -106,7 +106,8 @@ func (x *fill) load(r io.ReaderAt, size int64) {
 		}
 		g.withdraw(t)
 		b.Free()
-		t.plan.LocalFailed(g.Request.ID, errAbandoned) // not a failure of the transfer: the range is beyond the end of r
+		// This is not a failure of the transfer: the range is beyond the end of r.
+		t.plan.LocalFailed(g.Request.ID, errAbandoned)
 	default:
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF

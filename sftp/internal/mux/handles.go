@@ -52,7 +52,9 @@ type handleSet struct {
 	guesses []*guess
 	opening []*Session // an element for each OPEN under way: its session, or nil for any session
 	users   []fileUser
-	tries   int           // number of times in a row that the only session of the file, or of an OPEN, was lost
+	// tries is the number of times in a row that the only session of the file, or of an OPEN, was
+	// lost.
+	tries   int
 	narrow  bool          // the server has refused to open the file in a further session
 	closed  bool          // the file was closed, so handles from OPENs under way are closed too
 	err     error         // why the file cannot be used any more; nil while it can

@@ -47,7 +47,8 @@ func (s *Session) exchange(how greeting) (g announcement, err error) {
 	}
 	sent := s.send(b)
 	err = s.awaitPacket()
-	if sent != nil && !errors.Is(err, ErrProtocol) { // an ErrProtocol already quotes what the server sent, which explains more
+	// An ErrProtocol already quotes what the server sent, which explains more.
+	if sent != nil && !errors.Is(err, ErrProtocol) {
 		err = lost("write", sent)
 	}
 	if err != nil {
@@ -63,7 +64,8 @@ func (s *Session) exchange(how greeting) (g announcement, err error) {
 	if p.Version < wire.ProtocolVersion {
 		return g, fmt.Errorf("the server speaks version %d of SFTP, and the client version %d", p.Version, wire.ProtocolVersion)
 	}
-	if s.conn.isStream() { // the time limit starts only now: before VERSION, a login may have asked a user for a password
+	// The time limit starts only now: before VERSION, a login may have asked a user for a password.
+	if s.conn.isStream() {
 		late := time.AfterFunc(s.core.config.Timeout, func() { _ = s.stream.Close() })
 		defer func() {
 			if !late.Stop() {

@@ -55,7 +55,8 @@ type opener struct {
 // whether its sessions need sequential handshakes. It locks mu.
 func (o *opener) openFirst(ctx context.Context, conn *connection) (*Session, announcement, error) {
 	if conn.isStream() {
-		return o.open(ctx, conn, false, o.config.First) // a stream allows only one handshake, so there is no second attempt
+		// A stream allows only one handshake, so there is no second attempt.
+		return o.open(ctx, conn, false, o.config.First)
 	}
 	eager, cancel := context.WithTimeoutCause(ctx, eagerTime, ErrHandshakeTime)
 	defer cancel()

@@ -31,8 +31,10 @@ type WriteBehind struct {
 	runs     []*run        // oldest first
 	notified chan struct{} // shared by the transfers of all runs
 	err      error         // the first error, which is a *Failure
-	whole    int64         // no byte before this offset is missing because of a failure; MaxInt64 without a failure
-	use      segmentUse    // guarded by mu
+	// whole is the offset before which no byte is missing because of a failure; MaxInt64 without a
+	// failure.
+	whole int64
+	use   segmentUse // guarded by mu
 }
 
 // Begin prepares b for writing to the file f. Before, b must be the zero value.

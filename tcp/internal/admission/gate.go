@@ -27,7 +27,9 @@ var (
 type Gate struct {
 	conns.Group
 
-	Places  chan struct{}  // holds an element for each connection, and its capacity is the limit; nil without a limit
+	// Places holds an element for each connection, and its capacity is the limit; nil without a
+	// limit.
+	Places  chan struct{}
 	Sources *sources.Table // counts the connections of each source; nil without a limit
 	Refuse  bool           // without a place, connections are reset; if false, they wait
 

@@ -15,8 +15,10 @@ import (
 type Conn struct {
 	sock // the system's connection
 
-	leave      func(*Conn) // returns the Conn to its roster for reuse
-	next, prev *Conn       // in the roster: the neighbours in the ring of live connections; in the list of free Conns, only next
+	leave func(*Conn) // returns the Conn to its roster for reuse
+	// next and prev are the neighbours in the roster's ring of live connections. The list of free
+	// Conns uses only next.
+	next, prev *Conn
 
 	prefix []byte // bytes that were received but not yet read by the handler; guarded by reading
 

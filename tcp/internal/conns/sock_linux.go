@@ -30,12 +30,19 @@ type sock struct {
 	FD   int
 	From unix.RawSockaddrAny
 
-	in, out  transfer                     // state of the current receive and send; in is guarded by reading, and out by writing
+	// in and out are the state of the current receive and send; in is guarded by reading, and out
+	// by writing.
+	in, out  transfer
 	waitStep func(fd uintptr) (done bool) // the method value of readyToRead, created once; guarded by reading
-	looked   bool                         // readyToRead has already looked, and there was nothing to read; guarded by reading
-	yields   bool                         // waitReadable returns when the server begins to end; guarded by reading
-	wait     error                        // the error for which waitReadable returns without a byte; guarded by reading
-	likely   bool                         // a receive probably finds bytes, so try it before the poller; guarded by reading
+	// looked means that readyToRead has already looked, and there was nothing to read; guarded by
+	// reading.
+	looked bool
+	yields bool // waitReadable returns when the server begins to end; guarded by reading
+	// wait is the error for which waitReadable returns without a byte; guarded by reading.
+	wait error
+	// likely means that a receive probably finds bytes, so try it before the poller; guarded by
+	// reading.
+	likely bool
 
 	// The deadlines, in nanoseconds of Unix time; 0 means no deadline.
 	readBy, writeBy atomic.Int64

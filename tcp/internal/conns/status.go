@@ -73,7 +73,8 @@ func (c *status) Heard() {
 
 // Moved records that bytes were moved in either direction.
 func (c *status) Moved() {
-	if now := c.group.clock.Load(); c.moved.Load() != now { // comparing first avoids most stores, which cost more than a load
+	// Comparing first avoids most stores, which cost more than a load.
+	if now := c.group.clock.Load(); c.moved.Load() != now {
 		c.moved.Store(now)
 	}
 }

@@ -45,9 +45,11 @@ type Socket struct {
 	// queued connections.
 	Stopped func() (stopped bool, until time.Time)
 
-	Accepted  func()                                   // the loop calls it after it has accepted a connection
-	End       func(err error)                          // the loop calls it once, when it accepts no more; it closes the socket
-	Go        func(f func())                           // starts a goroutine; the server waits for it before it returns
+	Accepted func() // the loop calls it after it has accepted a connection
+	// End closes the socket. The loop calls it once, when it accepts no more.
+	End func(err error)
+	// Go starts a goroutine; the server waits for it before it returns.
+	Go        func(f func())
 	NewHandle func(c *conns.Conn) Handle               // creates the program's handle of a connection
 	Reject    func(c *conns.Conn, h Handle, err error) // counts and reports why a connection is not served
 }

@@ -248,7 +248,9 @@ const proxyCRC = 3
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	noSum      = make([]byte, crc32.Size) // zeros in place of the checksum; a local variable would be allocated for each header
+	// noSum holds zeros in place of the checksum. A local variable would be allocated for each
+	// header.
+	noSum = make([]byte, crc32.Size)
 )
 
 // checkTLVs checks that the fields (TLVs) from offset `at` fill the header exactly. If one is a

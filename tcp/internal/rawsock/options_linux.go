@@ -59,6 +59,7 @@ func SetCongestion(fd int, name string) (has []string, err error) {
 	if errors.Is(err, fs.ErrPermission) { // the algorithm exists, but only root may choose it
 		list = "allowed"
 	}
-	names, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control") // on failure the names remain unknown
+	// On failure the names remain unknown.
+	names, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control")
 	return strings.Fields(string(names)), err
 }

@@ -69,7 +69,8 @@ func (f *FetchBuffer) ReadAhead(file store.TryReader, off int64, size int) int {
 		f.buf = make([]byte, size)
 	}
 	f.one[0] = f.buf[:size]
-	n, _ := file.TryReadAt(f.one[:], off) // an error does not matter: the caller reads the missing bytes in another way
+	// An error does not matter: the caller reads the missing bytes in another way.
+	n, _ := file.TryReadAt(f.one[:], off)
 	f.off, f.n = off, n
 	return n
 }

@@ -114,7 +114,9 @@ func (p *Workers) Hired() int { return int(p.extra.Load()) }
 // workers, so that a long queue soon becomes short. Jobs begin in order, so all waiting jobs were
 // added after the one that was begun last.
 func (p *Workers) addWorkers() {
-	p.checking.Store(false) // cleared before the check, so that either this check finds a new job, or Add schedules another check
+	// checking is cleared before the check, so that either this check finds a new job, or Add
+	// schedules another check.
+	p.checking.Store(false)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || len(p.jobs) == 0 {

@@ -32,7 +32,8 @@ func TestCautionCostsARoundTrip(t *testing.T) {
 			if cautious > most {
 				t.Errorf("%s, window %d: %v, want %v at most (%v without caution)", l.name, window, cautious, most, plain)
 			}
-			if stats.Timeouts != 0 || stats.Resent > 1 { // only the last block of the first window may be sent again
+			// Only the last block of the first window may be sent again.
+			if stats.Timeouts != 0 || stats.Resent > 1 {
 				t.Errorf("%s, window %d: %+v", l.name, window, stats)
 			}
 		}

@@ -124,7 +124,8 @@ func TestClockJumps(t *testing.T) {
 		s, now := answered(transfer.Options{BlockSize: 8, Window: 4}, 1<<20)
 		sendAll(s, now)
 		now = now.Add(jump)
-		s.Handle(now, appendAck(nil, 4, transfer.RolloverZero)) // this ACK ends a round trip during which the clock has jumped
+		// This ACK ends a round trip during which the clock has jumped.
+		s.Handle(now, appendAck(nil, 4, transfer.RolloverZero))
 		sendAll(s, now)
 		packets := 0
 		for {

@@ -243,7 +243,8 @@ func FuzzSenderHandle(f *testing.F) {
 				t.Fatal("never gives up")
 			}
 			now = s.Deadline()
-			if s.deadline.IsZero() || now.Before(s.deadline) { // this is not a timeout, but the time of the next burst
+			// This is not a timeout, but the time of the next burst.
+			if s.deadline.IsZero() || now.Before(s.deadline) {
 				n--
 				if bursts++; bursts > s.window {
 					t.Fatal("bursts without end")

@@ -142,7 +142,8 @@ func parseOffer(b []byte, refused transfer.OptionSet) transfer.Options {
 			return o
 		}
 		if refused == 0 || !refused.Has(name) {
-			_, _ = setOption(&o, name, value) // a server does not reject a bad option; it just leaves it unconfirmed
+			// A server does not reject a bad option; it just leaves it unconfirmed.
+			_, _ = setOption(&o, name, value)
 		}
 		b = rest
 	}

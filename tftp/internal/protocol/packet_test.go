@@ -13,10 +13,11 @@ import (
 func TestParseRequest(t *testing.T) {
 	long := strings.Repeat("x", transfer.MaxRequest-len("\x00\x01\x00octet\x00"))
 	for packet, want := range map[string]transfer.Request{
-		"\x00\x01f\x00octet\x00":                             {Name: "f"},
-		"\x00\x02f\x00OCTET\x00":                             {Name: "f", Write: true},
-		"\x00\x02f\x00NetASCII\x00":                          {Name: "f", Write: true, Mode: transfer.Netascii},
-		"\x00\x01/../\x1b[2J\xff\x00octet\x00":               {Name: "/../\x1b[2J\xff"}, // the store judges the name
+		"\x00\x01f\x00octet\x00":    {Name: "f"},
+		"\x00\x02f\x00OCTET\x00":    {Name: "f", Write: true},
+		"\x00\x02f\x00NetASCII\x00": {Name: "f", Write: true, Mode: transfer.Netascii},
+		// The store judges the name.
+		"\x00\x01/../\x1b[2J\xff\x00octet\x00":               {Name: "/../\x1b[2J\xff"},
 		"\x00\x01f\x00octet\x00junk":                         {Name: "f"},
 		"\x00\x01f\x00octet\x00\x00\x00\x00":                 {Name: "f"},
 		"\x00\x01" + long + "\x00octet\x00":                  {Name: long},

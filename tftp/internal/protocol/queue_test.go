@@ -30,16 +30,18 @@ type ubootWorld struct {
 	whole                  bool
 
 	now, base time.Time
-	free      time.Time                            // when the queue is empty
-	leaves    []time.Time                          // when each packet of the queue leaves it
-	pauses    func() (after, length time.Duration) // the peer's next pause, counted from the end of the latest one; nil for no pauses
-	pause     time.Time                            // when the next pause begins
-	paused    time.Duration                        // how long the next pause is
-	evs       eventHeap
-	seq       int
-	sent      int64
-	wake      time.Time
-	timer     int
+	free      time.Time   // when the queue is empty
+	leaves    []time.Time // when each packet of the queue leaves it
+	// pauses returns the peer's next pause, counted from the end of the latest one; nil for no
+	// pauses.
+	pauses func() (after, length time.Duration)
+	pause  time.Time     // when the next pause begins
+	paused time.Duration // how long the next pause is
+	evs    eventHeap
+	seq    int
+	sent   int64
+	wake   time.Time
+	timer  int
 }
 
 // The constants of U-Boot: the time after which it repeats its last ACK, and how many times it does

@@ -28,8 +28,10 @@ type Receiver struct {
 	ackDue    bool
 	nacked    int64 // the block before the last reported gap; -1 if no gap was reported
 
-	ackedAt      time.Time // when the latest ACK was sent
-	timing       bool      // the latest ACK opens a window and was sent only once, so we measure the time until its answer
+	ackedAt time.Time // when the latest ACK was sent
+	// timing means that the latest ACK opens a window and was sent only once, so we measure the
+	// time until its answer.
+	timing       bool
 	heardAt      time.Time // when the latest DATA arrived
 	storingSince time.Time // when storing became true
 }

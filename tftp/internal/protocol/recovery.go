@@ -36,7 +36,9 @@ type recovery struct {
 	asksNew bool      // block ask was not sent before
 	ask     int64     // block still to send; 0 for none
 	askedAt time.Time // when block ask was sent
-	rest    int64     // a trial showed that this block and all after it are lost, so all of them are sent again; 0 for none
+	// rest is the block that a trial showed to be lost together with all after it, so all of them
+	// are sent again; 0 for none.
+	rest int64
 
 	kind      peerKind
 	misses    int       // signs in a row against the assumed kind

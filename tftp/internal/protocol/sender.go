@@ -31,7 +31,9 @@ type Sender struct {
 	timed    int64     // block whose round trip is measured; 0 for none
 	timedAt  time.Time // when that block was sent
 	timedRun int64     // how many blocks were sent at once with it
-	suspect  int64     // how many blocks of a burst arrived, if a trial must show whether the path holds more than that; 0 otherwise
+	// suspect is how many blocks of a burst arrived, if a trial must show whether the path holds
+	// more than that; 0 otherwise.
+	suspect  int64
 	measured bool      // a full window has been measured
 	moved    time.Time // when the peer last acknowledged something new
 	echo     int64     // block acknowledged after a timeout; a second ACK of it is an echo

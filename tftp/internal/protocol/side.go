@@ -85,7 +85,9 @@ type outcome struct {
 	err          error
 	pendingError transfer.Error
 	hasError     bool
-	misdirected  int // which copy of the request an ERROR about another transfer has followed, counted from 1; 0 if no such ERROR has arrived
+	// misdirected is the copy of the request that an ERROR about another transfer has followed,
+	// counted from 1; 0 if no such ERROR has arrived.
+	misdirected int
 }
 
 // fail ends the machine without a packet to the peer.

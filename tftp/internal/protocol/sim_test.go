@@ -26,9 +26,11 @@ type faults struct {
 	slowStore          time.Duration // the longest time to store a chunk
 	vanish             time.Duration // when the receiver (or the sender) stops responding; 0 for never
 	senderVanishes     bool
-	bandwidth          int64         // bytes per second; 0 means no limit
-	queue              int           // how many packets may wait for the bandwidth, including the one that is being sent; 0 means no limit
-	tick               time.Duration // tick of the drivers' clocks: a wait lasts whole ticks; 0 means exact waits
+	bandwidth          int64 // bytes per second; 0 means no limit
+	// queue is how many packets may wait for the bandwidth, including the one that is being sent; 0
+	// means no limit.
+	queue int
+	tick  time.Duration // tick of the drivers' clocks: a wait lasts whole ticks; 0 means exact waits
 }
 
 // A world holds a Sender and a Receiver, the path between them, and the time.

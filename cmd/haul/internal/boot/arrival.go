@@ -12,7 +12,9 @@ import (
 // all at once.
 type Arrival struct {
 	Over time.Duration // the machines are spread evenly over this time
-	Rate float64       // alternatively, the average number of machines that arrive per second, independently of each other
+	// Rate is the alternative: the average number of machines that arrive per second, independently
+	// of each other.
+	Rate float64
 }
 
 // maxArrival is the longest time over which machines may arrive.

@@ -50,8 +50,10 @@ func Firmwares() []Firmware { return []Firmware{EDK2, IPXE} }
 // a SAN device needs (httpblock.c), so it can resume after a lost connection. Its command imgfetch,
 // however, starts again from the beginning; Plan.NoResume models that.
 const (
-	busyPause  = 5 * time.Second
-	firstPause = 250 * time.Millisecond // first wait of iPXE's timer, which is doubled after each further loss in a row
+	busyPause = 5 * time.Second
+	// firstPause is the first wait of iPXE's timer, which is doubled after each further loss in a
+	// row.
+	firstPause = 250 * time.Millisecond
 	longPause  = 8 * time.Second
 
 	// DefaultStall is how long a machine waits for more data of its image before it gives up.
@@ -67,8 +69,10 @@ const (
 // A Plan holds the settings that all machines of a fleet share.
 type Plan struct {
 	Firmware Firmware
-	Loaders  int // number of servers with the loader, of which a machine chooses one; 0 means that there is no loader
-	Images   int // number of servers with the image
+	// Loaders is the number of servers with the loader, of which a machine chooses one; 0 means
+	// that there is no loader.
+	Loaders int
+	Images  int // number of servers with the image
 
 	Lost     float64       // the part of the machines, 0 to 1, that lose power during the boot
 	Away     time.Duration // how long these machines are off

@@ -300,7 +300,8 @@ func fair(n, limit, each [2]float64, have float64) float64 {
 	if x := have / (n[0]*each[0] + n[1]*each[1]); x <= limit[low] {
 		return x
 	}
-	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high]) // +Inf if there are no transfers of that kind
+	// The result is +Inf if there are no transfers of that kind.
+	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high])
 }
 
 // lose takes the first replica out of service. Its machines receive no more data.

@@ -58,7 +58,8 @@ func kea(a *advice) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	_ = e.Encode(map[string]any{"Dhcp4": map[string]any{"client-classes": classes}}) // writing to a buffer cannot fail
+	// Writing to a buffer cannot fail.
+	_ = e.Encode(map[string]any{"Dhcp4": map[string]any{"client-classes": classes}})
 	return b.String()
 }
 

@@ -83,7 +83,9 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server net
 	packet := k.appendRequest(nil, dhcp.Request, mac, xid, own.As4())
 	d := departure{from: own, to: netip.AddrPortFrom(server, dhcp.PortPXE)}
 	if by.contains(server) {
-		d.index = by.Index // otherwise, a packet to a server on this computer would go through the loopback interface
+		// Without the index, a packet to a server on this computer would go through the loopback
+		// interface.
+		d.index = by.Index
 	}
 	send := func() error { return s.sendOne(packet, d) }
 	return collect(ctx, s, wait, 1, send, func(p *dhcp.Packet, _ arrival) bool {

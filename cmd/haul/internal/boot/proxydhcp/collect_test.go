@@ -104,7 +104,8 @@ func TestSendBatch(t *testing.T) {
 	from, to := netip.MustParseAddr("127.0.0.1"), s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	out, errs := newOutbox(3), make([]error, 3)
 	s.add(out, []byte("first"), departure{from: from, to: to}, &errs[0])
-	s.add(out, []byte("lost"), departure{from: netip.MustParseAddr("192.0.2.9"), to: to}, &errs[1]) // not an address of this machine
+	// This is not an address of this machine.
+	s.add(out, []byte("lost"), departure{from: netip.MustParseAddr("192.0.2.9"), to: to}, &errs[1])
 	s.add(out, []byte("last"), departure{from: from, to: to}, &errs[2])
 	s.send(out)
 	if errs[0] != nil || errs[1] == nil || !strings.Contains(errs[1].Error(), "send to "+to.String()) || errs[2] != nil {

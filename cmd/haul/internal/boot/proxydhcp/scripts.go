@@ -73,7 +73,8 @@ func (b *scripts) menu(ctx context.Context, name string) []byte {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), menuTime)
 		defer cancel()
 		menu := readMenu(ctx, b.files)
-		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // otherwise the files could not be read, and the old menus are kept
+		// If the files could not be read, keep the old menus.
+		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 {
 			menu.Default, menu.Timeout = b.standard, b.timeout
 			b.menus = map[string][]byte{pxe.ScriptName: menu.AppendScript(nil), bootmenu.GRUBName: menu.AppendGRUB(nil)}
 		}

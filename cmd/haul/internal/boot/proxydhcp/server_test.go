@@ -57,24 +57,25 @@ func TestSources(t *testing.T) {
 		sentTo, sentFrom string
 		index            int
 	}{
-		"broadcast":                       {port: 67, from: "0.0.0.0:68", to: "255.255.255.255", sentTo: "255.255.255.255:68", index: 2},
-		"broadcast to the network":        {port: 67, from: "0.0.0.0:68", to: "192.0.2.255", sentTo: "255.255.255.255:68", index: 2},
-		"broadcast from an old address":   {port: 67, from: "203.0.113.5:68", to: "255.255.255.255", sentTo: "255.255.255.255:68", index: 2},
-		"to this server":                  {port: 67, from: "192.0.2.77:68", to: "192.0.2.9", sentTo: "255.255.255.255:68", index: 2},
-		"to this server, from afar":       {port: 67, from: "203.0.113.5:68", to: "192.0.2.9", want: pxe.OffLink},
-		"to an unknown address":           {port: 67, from: "203.0.113.5:68", want: pxe.OffLink},
-		"relay":                           {port: 67, from: "198.51.100.1:67", to: "192.0.2.9", giaddr: "198.51.100.1", sentTo: "198.51.100.1:67"},
-		"relay on the link":               {port: 67, from: "192.0.2.1:67", to: "192.0.2.9", giaddr: "192.0.2.1", sentTo: "192.0.2.1:67", index: 2},
-		"relay that is all machines":      {port: 67, from: "192.0.2.66:67", to: "192.0.2.9", giaddr: "192.0.2.255", err: errToBroadcast},
-		"relay that is all of eth1":       {port: 67, from: "192.0.2.66:67", to: "192.0.2.9", giaddr: "198.51.100.255", err: errToBroadcast},
-		"broadcast to eth1's network":     {port: 67, from: "0.0.0.0:68", to: "198.51.100.255", sentTo: "255.255.255.255:68", index: 2},
-		"PXE, to all of eth1":             {port: 4011, from: "192.0.2.77:4011", to: "198.51.100.255", sentTo: "192.0.2.77:4011", index: 2},
-		"PXE":                             {port: 4011, from: "192.0.2.77:4011", to: "192.0.2.9", sentTo: "192.0.2.77:4011", index: 2},
-		"PXE, asked at another address":   {port: 4011, from: "192.0.2.77:4011", to: "192.0.2.100", sentTo: "192.0.2.77:4011", sentFrom: "192.0.2.100", index: 2},
-		"multicast":                       {port: 67, from: "192.0.2.77:68", to: "224.0.0.1", sentTo: "255.255.255.255:68", index: 2},
-		"PXE from a broadcast address":    {port: 4011, from: "192.0.2.255:7", to: "192.0.2.9", err: errToBroadcast},
-		"PXE from the network's address":  {port: 4011, from: "192.0.2.0:7", to: "192.0.2.9", err: errToBroadcast},
-		"PXE from an address that is far": {port: 4011, from: "203.0.113.5:4011", to: "192.0.2.9", sentTo: "203.0.113.5:4011"}, // relays may have any address
+		"broadcast":                      {port: 67, from: "0.0.0.0:68", to: "255.255.255.255", sentTo: "255.255.255.255:68", index: 2},
+		"broadcast to the network":       {port: 67, from: "0.0.0.0:68", to: "192.0.2.255", sentTo: "255.255.255.255:68", index: 2},
+		"broadcast from an old address":  {port: 67, from: "203.0.113.5:68", to: "255.255.255.255", sentTo: "255.255.255.255:68", index: 2},
+		"to this server":                 {port: 67, from: "192.0.2.77:68", to: "192.0.2.9", sentTo: "255.255.255.255:68", index: 2},
+		"to this server, from afar":      {port: 67, from: "203.0.113.5:68", to: "192.0.2.9", want: pxe.OffLink},
+		"to an unknown address":          {port: 67, from: "203.0.113.5:68", want: pxe.OffLink},
+		"relay":                          {port: 67, from: "198.51.100.1:67", to: "192.0.2.9", giaddr: "198.51.100.1", sentTo: "198.51.100.1:67"},
+		"relay on the link":              {port: 67, from: "192.0.2.1:67", to: "192.0.2.9", giaddr: "192.0.2.1", sentTo: "192.0.2.1:67", index: 2},
+		"relay that is all machines":     {port: 67, from: "192.0.2.66:67", to: "192.0.2.9", giaddr: "192.0.2.255", err: errToBroadcast},
+		"relay that is all of eth1":      {port: 67, from: "192.0.2.66:67", to: "192.0.2.9", giaddr: "198.51.100.255", err: errToBroadcast},
+		"broadcast to eth1's network":    {port: 67, from: "0.0.0.0:68", to: "198.51.100.255", sentTo: "255.255.255.255:68", index: 2},
+		"PXE, to all of eth1":            {port: 4011, from: "192.0.2.77:4011", to: "198.51.100.255", sentTo: "192.0.2.77:4011", index: 2},
+		"PXE":                            {port: 4011, from: "192.0.2.77:4011", to: "192.0.2.9", sentTo: "192.0.2.77:4011", index: 2},
+		"PXE, asked at another address":  {port: 4011, from: "192.0.2.77:4011", to: "192.0.2.100", sentTo: "192.0.2.77:4011", sentFrom: "192.0.2.100", index: 2},
+		"multicast":                      {port: 67, from: "192.0.2.77:68", to: "224.0.0.1", sentTo: "255.255.255.255:68", index: 2},
+		"PXE from a broadcast address":   {port: 4011, from: "192.0.2.255:7", to: "192.0.2.9", err: errToBroadcast},
+		"PXE from the network's address": {port: 4011, from: "192.0.2.0:7", to: "192.0.2.9", err: errToBroadcast},
+		// Relays may have any address.
+		"PXE from an address that is far": {port: 4011, from: "203.0.113.5:4011", to: "192.0.2.9", sentTo: "203.0.113.5:4011"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var giaddr dhcp.Addr

@@ -112,7 +112,8 @@ func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.R
 	}
 	for _, at := range slices.Backward(http) { // backward, so that the first of several addresses wins
 		switch addr := at.Addr().Unmap(); {
-		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // clients cannot reach this address
+		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified():
+			// Clients cannot reach this address.
 		case addr.Is4() && !addr.IsUnspecified() && (addr == s.Address || !s.Address.IsValid()):
 			r.HTTPPorts[addr.As4()] = at.Port()
 		default: // all addresses, or one to which a router may forward requests for s.Address

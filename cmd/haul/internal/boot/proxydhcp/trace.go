@@ -61,7 +61,8 @@ func messageType(t uint8) string {
 // bytes in hexadecimal.
 func optionText(code uint8, value []byte) string {
 	switch code {
-	case 12, dhcp.OptionVendorClass, dhcp.OptionTFTPServer, dhcp.OptionBootFile, dhcp.OptionUserClass: // option 12 is the client's name
+	case 12, dhcp.OptionVendorClass, dhcp.OptionTFTPServer, dhcp.OptionBootFile, dhcp.OptionUserClass:
+		// Option 12 is the client's name.
 		return string(value)
 	case dhcp.OptionAddress, dhcp.OptionServer:
 		if len(value) == 4 {

@@ -85,7 +85,9 @@ func stageOf(name, loader string, before Stage) Stage {
 		}
 	}
 	switch {
-	case strings.HasPrefix(ending, "cfg-"): // such as grub.cfg-0A450002: GRUB first tries names that contain this machine's address
+	case strings.HasPrefix(ending, "cfg-"):
+		// For example grub.cfg-0A450002: GRUB first tries names that contain this machine's
+		// address.
 		return Script
 	case name == loader && before < Script:
 		return Loader

@@ -29,7 +29,9 @@ func (p *Program) addCompletion(root *cobra.Command) {
 		for _, shell := range cmd.Commands() {
 			shell.Short, shell.Example = "Print completions for "+shell.Name(), completionExamples[shell.Name()]
 			shell.Long = shell.Short + "."
-			shell.RunE = printCompletion // cobra's own function would print to the output as it was set when the command was created
+			// Cobra's own function would print to the output as it was set when the command was
+			// created.
+			shell.RunE = printCompletion
 		}
 	}
 }

@@ -36,7 +36,8 @@ func addHelp(cmd *cobra.Command) {
 		if _, err := strconv.ParseBool(value); err != nil {
 			return err
 		}
-		return cmd.Flags().Set("help", value) // sets --help too, because cobra checks no other flag before it checks the arguments
+		// This sets --help too, because cobra checks no other flag before it checks the arguments.
+		return cmd.Flags().Set("help", value)
 	})
 	for _, c := range cmd.Commands() {
 		addHelp(c)

@@ -24,7 +24,8 @@ func BarLabel(name string, columns int) string {
 		return label
 	}
 	half := columns / 2
-	return runewidth.Truncate(label, columns-half, "…") + strings.TrimLeft(runewidth.TruncateLeft(label, runewidth.StringWidth(label)-half, ""), " ") // half of a wide character becomes a space
+	// Half of a wide character becomes a space.
+	return runewidth.Truncate(label, columns-half, "…") + strings.TrimLeft(runewidth.TruncateLeft(label, runewidth.StringWidth(label)-half, ""), " ")
 }
 
 const (

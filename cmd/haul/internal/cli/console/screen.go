@@ -15,9 +15,10 @@ import (
 type screenMode int
 
 const (
-	plain   screenMode = iota // nothing is redrawn: the output is not a terminal, or the terminal cannot move its cursor
-	oneLine                   // one line is redrawn after a carriage return, without escape sequences
-	full                      // several lines are redrawn, with colour
+	// plain redraws nothing: the output is not a terminal, or the terminal cannot move its cursor.
+	plain   screenMode = iota
+	oneLine            // one line is redrawn after a carriage return, without escape sequences
+	full               // several lines are redrawn, with colour
 )
 
 // A descriptor is a file, or a writer that writes to a file.
@@ -88,7 +89,8 @@ func (s *Screen) Draw(lines func(Canvas) []string) {
 		return
 	}
 	columns, rows := s.size()
-	c := Canvas{Columns: max(columns-1, 1), Rows: max(rows-1, 1), Color: s.mode == full} // some terminals wrap a line that fills the last column
+	// Some terminals wrap a line that fills the last column.
+	c := Canvas{Columns: max(columns-1, 1), Rows: max(rows-1, 1), Color: s.mode == full}
 	if s.mode == oneLine {
 		c.Rows = 1
 	}
@@ -145,7 +147,8 @@ func (s *Screen) replace(lines []string, columns int) {
 	if s.mode == oneLine {
 		frame = nextLine
 	}
-	_, _ = io.WriteString(s.out, frame(s.shown, lines, columns)) // after an error, the reader has left, or the next frame follows
+	// After an error, the reader has left, or the next frame follows.
+	_, _ = io.WriteString(s.out, frame(s.shown, lines, columns))
 	s.shown = lines
 }
 

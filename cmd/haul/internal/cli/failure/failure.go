@@ -19,7 +19,9 @@ const (
 	Remote Kind = "remote failure" // a server cannot or will not do something
 	Dial   Kind = "no connection"  // no server answers, or it refuses the login
 	Listen Kind = "cannot listen"  // a server cannot open its sockets
-	Said   Kind = "printed before" // the user has read the message already, so the error only decides the exit code
+	// Said means that the user has read the message already, so the error only decides the exit
+	// code.
+	Said Kind = "printed before"
 )
 
 // Error implements error, for [errors.Is].

@@ -66,7 +66,8 @@ func newSpool(w io.Writer) (*spool, error) {
 	if err != nil {
 		return nil, failure.Local.Wrap(err)
 	}
-	_ = os.Remove(f.Name()) // the file exists until it is closed; if the system cannot remove open files, wait removes it
+	// The file exists until it is closed; if the system cannot remove open files, wait removes it.
+	_ = os.Remove(f.Name())
 	s := &spool{file: f, grown: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan error, 1)}
 	s.w = f
 	go func() { s.done <- s.copy(w) }()

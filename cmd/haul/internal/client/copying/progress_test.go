@@ -18,14 +18,16 @@ func TestCopyState(t *testing.T) {
 		"33 %, 1.0 MB of 3.0 MB, 1 of 3 files, 1.0 MB/s, 3s left": {found: treecopy.Totals{Files: 3, Bytes: 3e6, All: true}, moved: 1e6, files: 1, rate: 1e6},
 		"33 %, 1.0 MB of 3.0 MB, 1.0 MB/s, 3s left":               {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 1e6, rate: 1e6},
 		"100 %, 3.0 MB of 3.0 MB, 1.0 MB/s":                       {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 3e6, rate: 1e6},
-		"100 %, 4.0 MB of 4.0 MB, 1.0 MB/s":                       {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 4e6, rate: 1e6}, // it has grown
-		"33 %, 1.0 MB of 3.0 MB, 0 B/s":                           {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 1e6},
-		"0 %, 0 B of 1000000.00 GB, 1 B/s":                        {found: treecopy.Totals{Files: 1, Bytes: 1e15, All: true}, rate: 1},
-		"0 %, 1.00 GB of 3601.00 GB, 1.00 GB/s, 1h0m1s left":      {found: treecopy.Totals{Files: 1, Bytes: 3601e9, All: true}, moved: 1e9, rate: 1e9},
-		"0 B of 10 B or more, 10000 of 10000 files, 1.0 kB/s":     {found: treecopy.Totals{Files: 9999, Bytes: 10}, files: 10000, rate: 1000},
-		"100 %, 1.0 MB of 1.0 MB, 2 of 2 files, 1.0 kB/s":         {found: treecopy.Totals{Files: 2, Bytes: 1e6, All: true}, moved: 1e6, files: 2, rate: 1000},
-		"99 %, 999 B of 1.0 kB, 0 of 2 files, 1 B/s, 2s left":     {found: treecopy.Totals{Files: 2, Bytes: 1000, All: true}, moved: 999, rate: 1},
-		"2.0 MB, 1.0 MB/s":                                        {found: treecopy.Totals{Files: 1}, moved: 2e6, rate: 1e6}, // of unknown size
+		// The file has grown.
+		"100 %, 4.0 MB of 4.0 MB, 1.0 MB/s":                   {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 4e6, rate: 1e6},
+		"33 %, 1.0 MB of 3.0 MB, 0 B/s":                       {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 1e6},
+		"0 %, 0 B of 1000000.00 GB, 1 B/s":                    {found: treecopy.Totals{Files: 1, Bytes: 1e15, All: true}, rate: 1},
+		"0 %, 1.00 GB of 3601.00 GB, 1.00 GB/s, 1h0m1s left":  {found: treecopy.Totals{Files: 1, Bytes: 3601e9, All: true}, moved: 1e9, rate: 1e9},
+		"0 B of 10 B or more, 10000 of 10000 files, 1.0 kB/s": {found: treecopy.Totals{Files: 9999, Bytes: 10}, files: 10000, rate: 1000},
+		"100 %, 1.0 MB of 1.0 MB, 2 of 2 files, 1.0 kB/s":     {found: treecopy.Totals{Files: 2, Bytes: 1e6, All: true}, moved: 1e6, files: 2, rate: 1000},
+		"99 %, 999 B of 1.0 kB, 0 of 2 files, 1 B/s, 2s left": {found: treecopy.Totals{Files: 2, Bytes: 1000, All: true}, moved: 999, rate: 1},
+		// The file is of unknown size.
+		"2.0 MB, 1.0 MB/s": {found: treecopy.Totals{Files: 1}, moved: 2e6, rate: 1e6},
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%+v is %q, want %q", s, got, want)

@@ -34,7 +34,9 @@ type run struct {
 	refused  []error                  // errors about sources that are not copied at all
 	progress atomic.Pointer[progress] // nil until the copy starts
 	saidWhy  sync.Map                 // the reasons, already printed, why --continue cannot resume files
-	empty    atomic.Int64             // number of directories left out because the server does not support empty directories
+	// empty is the number of directories left out because the server does not support empty
+	// directories.
+	empty atomic.Int64
 }
 
 func newRun(cfg *Config, verb Verb, over remote.Protocol, fromServer bool) *run {
@@ -84,7 +86,8 @@ func (r *run) options() treecopy.Options {
 	o := r.Options
 	o.Umask = store.Umask()
 	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // otherwise all files would look changed
-	if r.servers.Len() == 1 {                                        // with more servers, copies from the others may continue
+	// With more servers, copies from the others may continue.
+	if r.servers.Len() == 1 {
 		o.Fatal = isFatal
 	}
 	if r.fromServer && r.over != remote.SFTP {
@@ -154,7 +157,8 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 			switch {
 			case r.Events != nil:
 				r.emit(p, i, o, took)
-			case r.DryRun && r.verb == Sync && o.What == treecopy.Same: // not listed, because most files are unchanged; the summary counts them
+			case r.DryRun && r.verb == Sync && o.What == treecopy.Same:
+				// These are not listed, because most files are unchanged; the summary counts them.
 			case r.DryRun:
 				plan.add(i, o, r.from(i, o), r.names.targetAt(i.To))
 			case r.Verbose && !r.Quiet:

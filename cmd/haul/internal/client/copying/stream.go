@@ -123,7 +123,8 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	if err != nil {
 		return err
 	}
-	if to.Protocol != remote.HTTP { // a web server refuses such a PUT itself, and may not say before that the name is a directory
+	// A web server refuses such a PUT itself, and may not say before that the name is a directory.
+	if to.Protocol != remote.HTTP {
 		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}

@@ -145,7 +145,8 @@ func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) er
 		return err
 	}
 	defer t.Close()
-	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName) // redrawn lines would mix with the trace
+	// Redrawn lines would mix with the trace.
+	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName)
 	defer show.end()
 	show.expect(len(jobs))
 	var wg sync.WaitGroup

@@ -17,11 +17,13 @@ const unknownSize = -1
 // trees, the hooks of a treecopy.Job do that. Its methods allocate no memory for a file that is
 // already active.
 type tracker struct {
-	mu      sync.Mutex
-	found   treecopy.Totals              // guarded by mu
-	moved   int64                        // guarded by mu: bytes, including those that existed before
-	files   int64                        // guarded by mu: completed files
-	unsized int                          // guarded by mu: number of files of unknown size; only movedTo and ended change it
+	mu    sync.Mutex
+	found treecopy.Totals // guarded by mu
+	moved int64           // guarded by mu: bytes, including those that existed before
+	files int64           // guarded by mu: completed files
+	// unsized is the number of files of unknown size; guarded by mu. Only movedTo and ended change
+	// it.
+	unsized int
 	active  map[*treecopy.Item]*underWay // guarded by mu
 	rate    console.RateMeter            // guarded by mu
 }
@@ -103,7 +105,9 @@ func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 		if a.size == 0 && t.unsized > 0 {
 			t.sized(a.moved)
 		}
-		t.moved += max(a.size-a.moved, 0) // count bytes that were skipped or failed as moved, because they do not remain to be copied
+		// Count bytes that were skipped or failed as moved, because they do not remain to be
+		// copied.
+		t.moved += max(a.size-a.moved, 0)
 	} else if i.Type == 0 {
 		t.moved += max(i.Size, 0)
 	}

@@ -153,7 +153,8 @@ func (l *lister) print(ctx context.Context, c remote.Server, list []entry) {
 	owners := ownersOf(ctx, c, list)
 	if l.JSON {
 		for _, e := range list {
-			_ = console.WriteJSON(l.out, describe(e, owners)) // this cannot fail; write reports errors of the output
+			// This cannot fail; write reports errors of the output.
+			_ = console.WriteJSON(l.out, describe(e, owners))
 		}
 		return
 	}

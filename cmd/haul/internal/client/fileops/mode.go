@@ -28,8 +28,10 @@ type Mode struct {
 
 // A modeStep is one part of a Mode, such as go=rX.
 type modeStep struct {
-	op        byte   // '+', '-' or '='
-	affected  uint32 // bits selected by u, g, o and a before the operator; 0 without letters, and then the umask applies
+	op byte // '+', '-' or '='
+	// affected holds the bits selected by u, g, o and a before the operator. It is 0 without
+	// letters, and then the umask applies.
+	affected  uint32
 	value     uint32
 	mentioned uint32 // bits that the text names explicitly; a directory keeps bits that it does not name
 	copied    bool   // the permissions are copied from those of u, g or o, which value selects

@@ -82,7 +82,8 @@ func spaceRow(l remote.Location, s store.Space, human bool, name func(string) st
 	used := s.Total - s.Free
 	share := "-"
 	if most := used + s.Available; most > 0 {
-		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most)))) // as in df, a share of the space that users may have
+		// As in df, this is a share of the space that users may have.
+		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most))))
 	}
 	return []string{size(s.Total), size(used), size(s.Available), share, name(l.Text)}
 }

@@ -21,11 +21,13 @@ const maxSums = 8
 
 // A SumConfig says which sums haul sum computes, and how it prints or checks them.
 type SumConfig struct {
-	Algorithm string // name of the algorithm, such as "sha256"; "" means sha256 or, for Check, the algorithm of each line
-	Recursive bool   // hash directories with everything in them
-	Read      bool   // compute each sum here instead of asking the server
-	Tag       bool   // print lines in the BSD format
-	Zero      bool   // end lines with a NUL, and do not escape names
+	// Algorithm is the name of the algorithm, such as "sha256". "" means sha256 or, for Check, the
+	// algorithm of each line.
+	Algorithm string
+	Recursive bool // hash directories with everything in them
+	Read      bool // compute each sum here instead of asking the server
+	Tag       bool // print lines in the BSD format
+	Zero      bool // end lines with a NUL, and do not escape names
 
 	Quiet         bool // for Check: do not print files that match
 	Status        bool // for Check: print nothing, so that only the exit code shows the result
@@ -225,7 +227,8 @@ func sideOf(place dirLister) failure.Kind {
 type serverFiles struct{ remote.Server }
 
 func (p serverFiles) open(ctx context.Context, name string, fi fs.FileInfo) (_ store.File, err error) {
-	if open := p.Capabilities().OpenListed; open != nil { // Open may make the server send the file, which a sum does not need
+	// Prefer OpenListed: Open may make the server send the file, which a sum does not need.
+	if open := p.Capabilities().OpenListed; open != nil {
 		if fi == nil {
 			fi, err = p.Stat(ctx, name)
 		}

@@ -105,7 +105,9 @@ func (r *reader) readText(text []byte, at place, depth int) error {
 			continue
 		}
 		if _, included := errors.AsType[*ConfigError](err); included {
-			return err // do not add the position of each Include, of which a file that includes itself has too many
+			// Do not add the position of each Include, of which a file that includes itself has too
+			// many.
+			return err
 		}
 		if faults = append(faults, at.fault(err)); len(faults) == maxFaults {
 			break

@@ -147,7 +147,8 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 	}
 	if err == nil {
 		_ = sshConn.Close()
-		ssh.NewClient(sshConn, channels, requests) // drains its channels and requests, so that no goroutine stays blocked
+		// NewClient drains the channels and requests, so that no goroutine stays blocked.
+		ssh.NewClient(sshConn, channels, requests)
 	}
 	if words := conn.said.words(); words != "" && ctx.Err() == nil && !fired && l.proxy == nil {
 		if !refuses(words) {

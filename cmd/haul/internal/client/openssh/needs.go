@@ -5,7 +5,9 @@ import "slices"
 // Needs lists the system resources that [Dialer.Dial] uses. A process that gives up all other
 // rights needs this list.
 type Needs struct {
-	Files   []string // files that are read for each connection: keys, certificates and lists of host keys; they need not exist
+	// Files lists the files that are read for each connection: keys, certificates and lists of host
+	// keys. They need not exist.
+	Files   []string
 	Sockets []string // sockets of agents to connect to
 	Ports   []int    // TCP ports to connect to; with jump hosts, only the port of the first one
 

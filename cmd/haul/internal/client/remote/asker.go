@@ -77,7 +77,8 @@ func (a *asker) Confirm(ctx context.Context, text string) (bool, error) {
 
 // KeyboardInteractive implements [openssh.Prompter].
 func (a *asker) KeyboardInteractive(ctx context.Context, c openssh.Challenge) ([]string, error) {
-	head := fmt.Sprintf("%s@%s asks:\n", c.User, c.Host) // without this line, the server's words could claim to come from somebody else
+	// Without this line, the server's words could claim to come from somebody else.
+	head := fmt.Sprintf("%s@%s asks:\n", c.User, c.Host)
 	for _, text := range []string{c.Name, c.Instruction} {
 		if text = strings.TrimSpace(text); text != "" {
 			head += text + "\n"

@@ -70,7 +70,8 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 		return nil, err
 	}
 	for _, setting := range dest.Ignored {
-		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // settings in files are meant for ssh, and users probably know about them
+		// Settings in files are meant for ssh, and users probably know about them.
+		if name, ok := strings.CutSuffix(setting, " (command line)"); ok {
 			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
 	}

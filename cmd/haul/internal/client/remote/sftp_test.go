@@ -60,7 +60,7 @@ func startSFTP(t *testing.T, password string) (config string) {
 	return config
 }
 
-// A counting is a Prompter that knows the password, and counts how often it is asked.
+// A counting is a Prompter that knows the password, and counts how many times it is asked.
 type counting struct {
 	openssh.Batch
 	asked int

@@ -59,7 +59,8 @@ func (d *sshDialer) connectBy(ctx context.Context, l Location, to Intent) (*sftp
 	defer cancel()
 	config := d.clientConfig(to)
 	config.ConnectStream = func(context.Context) (io.ReadWriteCloser, error) {
-		p, err := d.start(l.server, new(commandText), true) // like the connections of sshDialer.further, it asks no questions
+		// This connection asks no questions, like those of sshDialer.further.
+		p, err := d.start(l.server, new(commandText), true)
 		if err != nil {
 			return nil, err
 		}
@@ -216,7 +217,9 @@ type commandError struct {
 
 // A commandEnd describes one cause for which ssh exits.
 type commandEnd struct {
-	says  string // a part of its standard error, in lower case; not all, because versions differ, and some texts contain the server's words
+	// says is a part of its standard error, in lower case. It is not all of it, because versions
+	// differ, and some texts contain the server's words.
+	says  string
 	means string
 	kind  error
 }

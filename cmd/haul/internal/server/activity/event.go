@@ -21,9 +21,11 @@ type Kind string
 
 // The kinds. A hook can choose any of the first six.
 const (
-	Uploaded    Kind = "uploaded"     // a file was received and has its name
-	Downloaded  Kind = "downloaded"   // a file, or the requested part of it, was sent completely
-	Failed      Kind = "failed"       // a transfer failed after it began, or could not begin because of a fault on our side
+	Uploaded   Kind = "uploaded"   // a file was received and has its name
+	Downloaded Kind = "downloaded" // a file, or the requested part of it, was sent completely
+	// Failed means that a transfer failed after it began, or could not begin because of a fault on
+	// our side.
+	Failed      Kind = "failed"
 	Login       Kind = "login"        // a user has logged in
 	LoginFailed Kind = "login_failed" // a user could not log in
 	Boot        Kind = "boot"         // a booting machine has reached another stage

@@ -116,13 +116,15 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 	if err != nil {
 		return err
 	}
-	if at := l.Addr().String(); s.users == nil && !status.Loopback(at) { // for example, /etc/hosts gives localhost another address
+	// This happens, for example, if /etc/hosts gives localhost another address.
+	if at := l.Addr().String(); s.users == nil && !status.Loopback(at) {
 		return failure.Mistake("status", "%s %s: that is %s, which others can reach; add %s FILE and %s FILE, or listen at 127.0.0.1:PORT", failure.Flag("status"), s.cfg.Status.Listen, at, failure.Flag("status-users"), failure.Flag("status-cert"))
 	}
 	c, scheme := status.Config{Hosts: s.cfg.Status.Hosts, TLS: s.tls, Profiles: s.cfg.Status.Profiles, Log: s.env.Log}, "http"
 	if s.users != nil {
 		c.Login, scheme = status.NewLogin(s.users.Users, s.env.Log), "https"
-		go s.users.Watch(ctx, "status", service.SayTo(s.env.Log), func() {}) // long requests check their login themselves
+		// Long requests check their login themselves.
+		go s.users.Watch(ctx, "status", service.SayTo(s.env.Log), func() {})
 	}
 	page := status.Serve(ctx, l, s.board, c)
 	p.close = page.Close

@@ -125,7 +125,8 @@ func (p *Predecessor) read(r *Requests) {
 			p.History(history)
 			p.History, history = nil, nil
 		case len(history) <= MaxHistory:
-			history, _ = base64.StdEncoding.AppendDecode(history, []byte(text)) // the reader of the history checks it
+			// The reader of the history checks it.
+			history, _ = base64.StdEncoding.AppendDecode(history, []byte(text))
 		}
 	}
 	p.mu.Lock()

@@ -74,7 +74,8 @@ func (r *Restarter) Run(ctx context.Context) {
 			}
 		}
 	}
-	r.Predecessor.Hangup() // no request can be passed on after this point, so the predecessor logs later ones as lost
+	// No request can be passed on after this point, so the predecessor logs later ones as lost.
+	r.Predecessor.Hangup()
 	select {
 	case <-r.Requests.c:
 		if r.Retired() {

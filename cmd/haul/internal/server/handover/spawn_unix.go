@@ -37,11 +37,13 @@ type spawnState struct {
 	mu       sync.Mutex
 	children map[int]*spawned // by process ID; guarded by mu
 	started  int              // number of children started so far; guarded by mu
-	current  *spawned         // the child that reported most recently that it serves; nil before the first; guarded by mu
-	pending  os.Signal        // a signal that waits for the first child that serves; guarded by mu
-	code     int              // the exit code of this process; guarded by mu
-	served   bool             // a child has served; guarded by mu
-	ending   bool             // a signal asked all children to exit; guarded by mu
+	// current is the child that reported most recently that it serves, or nil before the first;
+	// guarded by mu.
+	current *spawned
+	pending os.Signal // a signal that waits for the first child that serves; guarded by mu
+	code    int       // the exit code of this process; guarded by mu
+	served  bool      // a child has served; guarded by mu
+	ending  bool      // a signal asked all children to exit; guarded by mu
 }
 
 // A spawned is a process that a spawner has started.

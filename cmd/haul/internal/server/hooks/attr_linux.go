@@ -13,6 +13,6 @@ func programAttr() *syscall.SysProcAttr {
 }
 
 // adoptOrphans makes this process the parent of orphans, which are processes that hook programs
-// leave running. Without it, process 1 would be their parent. In a container that may be the
-// server, which does not wait for orphans.
-func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } // if this fails, process 1 becomes their parent
+// leave running. Without it, or if it fails, process 1 is their parent. In a container that may be
+// the server, which does not wait for orphans.
+func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }

@@ -81,7 +81,8 @@ func startHelper(s setup, env []string) (*helper, error) {
 	if err := cmd.Start(); err != nil {
 		return h, err
 	}
-	go func() { _ = cmd.Wait() }() // ignore the exit status; the server notices the death because the line is closed
+	// Ignore the exit status; the server notices the death because the line is closed.
+	go func() { _ = cmd.Wait() }()
 	return h, nil
 }
 

@@ -21,7 +21,9 @@ const (
 	headerTime  = 10 * time.Second // limit until the header of a request is complete
 	idleTime    = 2 * time.Minute  // limit for the time between two requests
 	headerBytes = 16 << 10
-	clientFirst = 30 * time.Second // limit until the client sends its first byte; before that the connection is not accepted
+	// clientFirst limits the time until the client sends its first byte; before that the connection
+	// is not accepted.
+	clientFirst = 30 * time.Second
 	maxConns    = 1 << 14
 	streams     = 64 // limits the requests under way on one HTTP/2 connection
 

@@ -34,7 +34,8 @@ func TestHTTPBounds(t *testing.T) {
 		{settings.Config{HTTP: settings.HTTP{Listen: some}}, 1024, 5, 261, 112, 104},
 		{settings.Config{HTTP: settings.HTTP{Listen: some, ListenTLS: some}}, 1024, 4, 130, 112, 131},
 		{settings.Config{HTTP: settings.HTTP{Listen: some}, TFTP: settings.TFTP{Listen: some}}, 1024, 4, 112, 48, 56},
-		{settings.Config{HTTP: settings.HTTP{Listen: some, ListenTLS: some}, TFTP: settings.TFTP{Listen: some}}, 400, 4, 14, 12, 15}, // as in cmd/haul, TestServeDescriptors
+		// This is as in cmd/haul, TestServeDescriptors.
+		{settings.Config{HTTP: settings.HTTP{Listen: some, ListenTLS: some}, TFTP: settings.TFTP{Listen: some}}, 400, 4, 14, 12, 15},
 		{settings.Config{HTTP: settings.HTTP{Listen: some}}, 8, 4, 1, 0, 1},
 	} {
 		conns, small, open := bounds(&test.cfg, test.limit, test.each)

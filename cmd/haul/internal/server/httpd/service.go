@@ -55,7 +55,9 @@ type Service struct {
 	expires       func() time.Time // when the certificate expires; nil without HTTPS
 
 	retired chan time.Duration
-	limit   time.Duration // how long requests may continue once there is a successor; set before requests notice the shutdown
+	// limit is how long requests may continue once there is a successor. It is set before requests
+	// notice the shutdown.
+	limit time.Duration
 }
 
 // socketOptions are the options of the sockets.

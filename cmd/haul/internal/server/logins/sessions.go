@@ -112,7 +112,8 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 		say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
-	was := service.Unreadable(p.Users.Files()...) // check now, because Reload opens a file only after it has changed
+	// Check now, because Reload opens a file only after it has changed.
+	was := service.Unreadable(p.Users.Files()...)
 	if was != nil {
 		blind(was)
 	}

@@ -19,8 +19,10 @@ type Conn struct {
 // A Peer is the other side of a connection.
 type Peer struct {
 	Remote, Local net.Addr
-	Since         time.Duration // how long the connection has been open, to about a second; 0 if the server does not record that
-	Waits         bool          // the connection is idle, and waits for another request
+	// Since is how long the connection has been open, to about a second; 0 if the server does not
+	// record that.
+	Since time.Duration
+	Waits bool // the connection is idle, and waits for another request
 }
 
 // ConnCounters holds the counters that a server keeps of its connections.
@@ -46,8 +48,10 @@ type ConnServer struct {
 
 // conns holds the servers of connections. Each scrape asks them for their counters.
 type conns struct {
-	mu      sync.Mutex
-	servers [][]ConnServer // one list for each entry of protocols, and one for other protocols; mu guards the lists
+	mu sync.Mutex
+	// servers has one list for each entry of protocols, and one for other protocols. mu guards the
+	// lists.
+	servers [][]ConnServer
 }
 
 // of returns the servers of the protocol with this index.

@@ -111,9 +111,10 @@ haul_timeouts_total{direction="read",protocol="tftp"} 3
 haul_timeouts_total{direction="write",protocol="tftp"} 0
 `, "haul_bytes_total", "haul_packets_sent_total", "haul_packets_received_total", "haul_resends_total", "haul_duplicates_total", "haul_timeouts_total")
 	for series, want := range map[string]float64{
-		`haul_round_trip_seconds_count{direction="read",protocol="tftp"}`:        1, // one transfer measured none
-		`haul_round_trip_seconds_sum{direction="read",protocol="tftp"}`:          .0003,
-		`haul_transfer_duration_seconds_count{direction="read",protocol="tftp"}`: 1, // one transfer did not move the whole file
+		`haul_round_trip_seconds_count{direction="read",protocol="tftp"}`: 1, // one transfer measured none
+		`haul_round_trip_seconds_sum{direction="read",protocol="tftp"}`:   .0003,
+		// One transfer did not move the whole file.
+		`haul_transfer_duration_seconds_count{direction="read",protocol="tftp"}`: 1,
 		`haul_transfer_duration_seconds_sum{direction="read",protocol="tftp"}`:   .02,
 		`haul_transfer_size_bytes_sum{direction="read",protocol="tftp"}`:         1000,
 		`haul_transfer_size_bytes_sum{direction="write",protocol="tftp"}`:        5 << 20,

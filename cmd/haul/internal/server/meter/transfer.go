@@ -99,8 +99,10 @@ func (t *Transfer) progress() int64 {
 
 // End describes a transfer that has ended. Negative numbers count as 0.
 type End struct {
-	Result   Result
-	Bytes    int64         // bytes of the file that were moved; ignored if it is less than Add and Reached have counted
+	Result Result
+	// Bytes is the number of bytes of the file that were moved. It is ignored if it is less than
+	// Add and Reached have counted.
+	Bytes    int64
 	Duration time.Duration // 0 means the time since Began
 	RTT      time.Duration // the smoothed round trip; 0 if it was never measured
 

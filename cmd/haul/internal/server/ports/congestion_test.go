@@ -16,7 +16,8 @@ import (
 // available ones. A system without a choice refuses all.
 func TestCongestion(t *testing.T) {
 	cfg := settings.Default()
-	cfg.Dirs, cfg.SFTP.Listen, cfg.Congestion = []string{"."}, []string{"127.0.0.1:0"}, "reno" // every Linux kernel has it
+	// Every Linux kernel has reno.
+	cfg.Dirs, cfg.SFTP.Listen, cfg.Congestion = []string{"."}, []string{"127.0.0.1:0"}, "reno"
 	err := cfg.Check()
 	if !tcp.CanChooseCongestion {
 		if mistake, ok := errors.AsType[*failure.Error](err); !ok || mistake.Setting != "tcp-congestion" {

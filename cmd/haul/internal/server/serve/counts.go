@@ -22,7 +22,8 @@ func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry
 	}
 	for _, name := range services(cfg) {
 		if name != handover.Boot { // the boot service does not transfer files
-			c.Protocols = append(c.Protocols, meter.Protocol(name)) // packages handover and meter use the same names
+			// Packages handover and meter use the same names.
+			c.Protocols = append(c.Protocols, meter.Protocol(name))
 		}
 	}
 	if cfg.Status.Listen == "" {

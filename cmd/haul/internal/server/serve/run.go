@@ -37,19 +37,33 @@ import (
 
 // A protocol is one service of a server. Its methods are called in this order.
 type protocol interface {
-	Secrets() []userroots.Secret                                  // files of the service that no client may access
-	KeepSecret(all []userroots.Secret) error                      // refuses to serve a file that is secret for any service
-	Listen(ctx context.Context, passed *handover.Inherited) error // opens the sockets, or takes over those passed to the process
-	RegisterMetrics(counts *meter.Registry)                       // registers the counters of the service
-	Announce()                                                    // prints the addresses, and how to use them
-	SandboxPaths(c *privilege.Confinement)                        // adds the parts of the file system that the service needs
-	StartBackground(ctx context.Context)                          // starts background work, once privileges are dropped
-	Serve(ctx context.Context) error                              // serves until ctx has ended and the transfers are done
-	Sockets() ([]handover.Socket, error)                          // returns duplicates of the sockets, for a successor
-	Retire(limit time.Duration)                                   // a successor has the sockets: makes Serve return once the transfers are done, or after limit
-	Alive() bool                                                  // reports whether the service works, for the watchdog
-	Name() string                                                 // returns the name of the service in a handover
-	String() string                                               // returns a description such as "TFTP on [127.0.0.1:69]"
+	// Secrets returns the files of the service that no client may access.
+	Secrets() []userroots.Secret
+	// KeepSecret returns an error if the service would serve a file that is secret for any service.
+	KeepSecret(all []userroots.Secret) error
+	// Listen opens the sockets, or takes over those passed to the process.
+	Listen(ctx context.Context, passed *handover.Inherited) error
+	// RegisterMetrics registers the counters of the service.
+	RegisterMetrics(counts *meter.Registry)
+	// Announce prints the addresses, and how to use them.
+	Announce()
+	// SandboxPaths adds the parts of the file system that the service needs.
+	SandboxPaths(c *privilege.Confinement)
+	// StartBackground starts background work, once privileges are dropped.
+	StartBackground(ctx context.Context)
+	// Serve serves until ctx has ended and the transfers are done.
+	Serve(ctx context.Context) error
+	// Sockets returns duplicates of the sockets, for a successor.
+	Sockets() ([]handover.Socket, error)
+	// Retire is called once a successor has the sockets. It makes Serve return once the transfers
+	// are done, or after limit.
+	Retire(limit time.Duration)
+	// Alive reports whether the service works, for the watchdog.
+	Alive() bool
+	// Name returns the name of the service in a handover.
+	Name() string
+	// String returns a description such as "TFTP on [127.0.0.1:69]".
+	String() string
 	Close()
 }
 
@@ -59,9 +73,11 @@ type server struct {
 	env      service.Env
 	user     *privilege.User // the user that the process becomes; nil means no change
 	services []protocol
-	boot     *bootd.Service // the boot service, which is also in services; nil if the server does not answer boot clients
-	admin    *admin.Server
-	board    *status.Board // nil without a status page
+	// boot is the boot service, which is also in services; nil if the server does not answer boot
+	// clients.
+	boot  *bootd.Service
+	admin *admin.Server
+	board *status.Board // nil without a status page
 }
 
 // newServer returns a server that writes its messages and the log to out.
@@ -84,7 +100,8 @@ func Run(ctx context.Context, cfg settings.Config, out io.Writer) error {
 }
 
 func (s *server) run(ctx context.Context) error {
-	requests := handover.NewRequests(s.cfg.Reload) // collects requests from now on; they are handled once the server serves
+	// Collect requests from now on; they are handled once the server serves.
+	requests := handover.NewRequests(s.cfg.Reload)
 	defer requests.Close()
 	before, err := handover.FindPredecessor()
 	if err != nil {
@@ -107,7 +124,9 @@ func (s *server) start(ctx context.Context, requests *handover.Requests) error {
 	if err := cfg.Notify.HideProcess(); err != nil {
 		return err
 	}
-	environ := os.Environ() // a copy, because the calls below remove variables that are meant for this process only
+	// This is a copy, because the calls below remove variables that are meant for this process
+	// only.
+	environ := os.Environ()
 	env.Notifier = cfg.Notify.New()
 	env.Counts, s.board = newCounts(cfg, env.Notifier.Report)
 	err = s.open()
@@ -311,7 +330,8 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 		p.StartBackground(running)
 	}
 	s.admin.WarnUnreadable()
-	watched, unwatch := context.WithCancel(running) // cancelled when the service manager no longer watches this process
+	// watched is cancelled when the service manager no longer watches this process.
+	watched, unwatch := context.WithCancel(running)
 	defer unwatch()
 	restart.Sockets = func() ([]handover.Socket, error) { return s.sockets() }
 	restart.HandOver = func(pid int) {
@@ -339,7 +359,8 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 		}
 		<-running.Done()
 		if !restart.Retired() {
-			_ = m.Stopping("waiting for transfers to finish") // if this fails, the manager still notices that the process exits
+			// If this fails, the manager still notices that the process exits.
+			_ = m.Stopping("waiting for transfers to finish")
 		}
 	})
 	errs := make([]error, len(s.services))

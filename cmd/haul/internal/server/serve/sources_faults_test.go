@@ -30,7 +30,8 @@ import (
 // fetchers return functions that get a whole file by one protocol, or return the part before an
 // error. An SFTP connection handles one call at a time.
 func (s *sourceServer) fetchers() map[string]func(name string) (string, error) {
-	once := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // it would ask again if a connection that it had were lost
+	// With keep-alives, it would ask again if a connection that it had were lost.
+	once := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	all := map[string]func(string) (string, error){
 		"http": func(name string) (string, error) {
 			a, err := once.Get(s.http + "/" + url.PathEscape(name))

@@ -95,11 +95,13 @@ type Config struct {
 type Files struct {
 	Roots     []Root         // directories for some clients; the first match applies
 	PerClient site.PerClient // says whether each client gets its own directory below the others
-	Shared    bool           // with PerClient: a file that is missing in a client's own directory is read from the directory above it
-	Map       string         // the file of rules that rewrite names
-	FoldCase  bool           // names match files in any case
-	Hidden    bool           // also serves and accepts names that begin with a dot
-	Access    []site.Rule    // which clients may read or write which files; the first match applies
+	// Shared, with PerClient, means that a file missing in a client's own directory is read from
+	// the directory above it.
+	Shared   bool
+	Map      string      // the file of rules that rewrite names
+	FoldCase bool        // names match files in any case
+	Hidden   bool        // also serves and accepts names that begin with a dot
+	Access   []site.Rule // which clients may read or write which files; the first match applies
 
 	// Upload lets clients write files; by default they may not. UploadDir is the directory for
 	// uploads, which is not served; "" means the first of Dirs. If only SFTP is served, without a
@@ -175,9 +177,11 @@ type SFTP struct {
 	// server uses a new key for this run, and keeps it in memory only.
 	HostKeys string
 
-	Rate              int64 // limits all users together, in each direction; 0 means no limit
-	MaxConns          int   // maximum number of connections, 1 to 65,536; the default is 1024
-	MaxConnsPerSource int   // maximum for one address (IPv6: one /64), 1 to 65,536; the default is penalty.DefaultMaxConnsPerSource
+	Rate     int64 // limits all users together, in each direction; 0 means no limit
+	MaxConns int   // maximum number of connections, 1 to 65,536; the default is 1024
+	// MaxConnsPerSource is the maximum for one address (IPv6: one /64), 1 to 65,536; the default is
+	// penalty.DefaultMaxConnsPerSource.
+	MaxConnsPerSource int
 
 	// Connections from the networks of Proxies begin with a PROXY header. With UnixProxies, so do
 	// all connections by a unix socket.
@@ -195,17 +199,21 @@ const NoHostKeys = "none"
 
 // HTTP holds the settings of HTTP and HTTPS.
 type HTTP struct {
-	Listen    []string // the addresses of HTTP; the default is ":80"
-	Fallback  string   // the address to use if the process may not use those of Listen; "" means that there is no fallback
+	Listen []string // the addresses of HTTP; the default is ":80"
+	// Fallback is the address to use if the process may not use those of Listen; "" means that
+	// there is no fallback.
+	Fallback  string
 	ListenTLS []string // the addresses of HTTPS; none by default
 
 	// Cert and Key are PEM files: the certificate with its intermediates, and its private key. Key
 	// is Cert by default. Without Cert, HTTPS uses a self-signed certificate.
 	Cert, Key string
 
-	Listing       bool   // a directory is answered with a list of its entries
-	Index         string // the file that is served for a directory, if it exists; "" means no file; the default is index.html
-	Precompressed bool   // sends NAME.br, NAME.zst or NAME.gz in place of NAME to clients that accept it
+	Listing bool // a directory is answered with a list of its entries
+	// Index is the file that is served for a directory, if it exists. The default is index.html; ""
+	// means no file.
+	Index         string
+	Precompressed bool // sends NAME.br, NAME.zst or NAME.gz in place of NAME to clients that accept it
 
 	// Users is the users file; "" means that nobody has to log in. Without HTTPS, Users requires
 	// PlainPasswords, and a proxy in front of the server that provides TLS.
@@ -213,9 +221,13 @@ type HTTP struct {
 	PlainPasswords bool
 	Exempt         []netip.Prefix // networks that are never locked out for wrong passwords
 
-	Rate              int64 // limits all of HTTP together, in each direction; 0 means no limit
-	RatePerSource     int64 // limits one address (IPv6: one /64), in each direction; only without Users; 0 means no limit
-	MaxConnsPerSource int   // connections to a port from one address (IPv6: one /64), up to 65,536; 0 means half of the connections that the port may have
+	Rate int64 // limits all of HTTP together, in each direction; 0 means no limit
+	// RatePerSource limits one address (IPv6: one /64), in each direction. It applies only without
+	// Users; 0 means no limit.
+	RatePerSource int64
+	// MaxConnsPerSource limits the connections to a port from one address (IPv6: one /64), up to
+	// 65,536. 0 means half of the connections that the port may have.
+	MaxConnsPerSource int
 
 	// Connections from the networks of Proxies begin with a PROXY header. With UnixProxies, so do
 	// all connections by a unix socket.

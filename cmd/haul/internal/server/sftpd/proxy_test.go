@@ -136,7 +136,8 @@ func TestSFTPProxy(t *testing.T) {
 		cfg.Deny = []netip.Prefix{netip.MustParsePrefix("192.0.2.13/32")}
 	})
 	// Version 2: a signature, "PROXY", TCP over IPv4, 12 bytes of addresses and ports.
-	const second = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x0b\x7f\x00\x00\x01\x10\xe1\x00\x16" // 192.0.2.11:4321
+	// The address is 192.0.2.11:4321.
+	const second = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x0b\x7f\x00\x00\x01\x10\xe1\x00\x16"
 	for _, test := range []struct {
 		header, user string
 		ok           bool

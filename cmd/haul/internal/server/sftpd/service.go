@@ -48,11 +48,13 @@ type Service struct {
 	keys     []users.HostKey
 	hostKeys string // the directory of the host keys, or settings.NoHostKeys
 	log      *log
-	config   ssh.ServerConfig // the part of the configuration that is the same for all connections, without the authentication
-	accept   tcp.Server
-	at       []*tcp.Socket
-	asked    []string // the configured addresses
-	retired  chan time.Duration
+	// config is the part of the configuration that is the same for all connections, without the
+	// authentication.
+	config  ssh.ServerConfig
+	accept  tcp.Server
+	at      []*tcp.Socket
+	asked   []string // the configured addresses
+	retired chan time.Duration
 }
 
 // New opens everything that SFTP needs except its sockets.
@@ -83,7 +85,8 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 	s.srv = &sftp.Server{
 		SSH: s.configure, Login: s.login,
 		Grace: cfg.Grace, Rate: cfg.SFTP.Rate, MaxConns: cfg.SFTP.MaxConns, MaxConnsPerSource: cfg.SFTP.MaxConnsPerSource,
-		Exempt: slices.Concat(cfg.SFTP.Exempt, cfg.SFTP.Proxies), // a proxy's own connections are health checks, so they are exempt too
+		// A proxy's own connections are health checks, so they are exempt too.
+		Exempt: slices.Concat(cfg.SFTP.Exempt, cfg.SFTP.Proxies),
 	}
 	s.srv.Prepare() // reads system settings, which a confined process cannot read
 	s.log.observe(s.srv)
@@ -286,7 +289,8 @@ func (s *Service) warn() {
 // SandboxPaths adds the directories of users, and the files that authentication depends on.
 func (s *Service) SandboxPaths(c *privilege.Confinement) {
 	c.Trees = append(c.Trees, s.roots.MainDir()...)
-	c.Trees = append(c.Trees, service.Existing(s.roots.Outside(s.sessions.Users))...) // checkRoots logs those that do not exist
+	// checkRoots logs those that do not exist.
+	c.Trees = append(c.Trees, service.Existing(s.roots.Outside(s.sessions.Users))...)
 	c.Read = append(c.Read, s.sessions.Reads()...)
 }
 

@@ -28,7 +28,8 @@ func newLog(level Level, to Facility, socket string, stderr io.Writer) *log {
 	switch {
 	case level == levelQuiet:
 	case stderr != nil:
-		l.write = func(_ Level, text string) { fmt.Fprintf(stderr, "%s\r\n", text) } // \r\n, because sshd's standard error may be a terminal
+		// Lines end in \r\n, because sshd's standard error may be a terminal.
+		l.write = func(_ Level, text string) { fmt.Fprintf(stderr, "%s\r\n", text) }
 	default:
 		if w, closeLog, err := openSyslog(to, socket); err == nil {
 			l.write, l.close = w, closeLog

@@ -25,8 +25,12 @@ import (
 
 // A Config holds the options of the command.
 type Config struct {
-	Root     string   // the directory that the client sees as /; may contain the tokens of expand; "" means the whole machine
-	Start    string   // the initial directory, with the same tokens; "" means the working directory or, if it is set, Root
+	// Root is the directory that the client sees as /. It may contain the tokens of expand; ""
+	// means the whole machine.
+	Root string
+	// Start is the initial directory, with the same tokens. "" means the working directory or, if
+	// Root is set, Root.
+	Start    string
 	ReadOnly bool     // refuse all changes
 	Allow    []string // the only requests to accept; nil means all requests
 	Deny     []string // requests to refuse
@@ -69,7 +73,8 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 		return err
 	}
 	defer closeFiles()
-	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // -1 keeps the umask of the process, which is set already
+	// An Umask of -1 keeps the umask of the process, which is set already.
+	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName}
 	log.observe(s, self.Username)
 	in, out, err = openStdio(in, out)
 	if err != nil {

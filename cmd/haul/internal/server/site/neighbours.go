@@ -61,10 +61,12 @@ type neighbours struct {
 	now   func() time.Time
 	sleep func(time.Duration)
 
-	mu     sync.Mutex
-	table  map[netip.Addr]MAC       // guarded by mu
-	begun  time.Time                // when the latest reading of the table began; guarded by mu
-	missed map[netip.Addr]time.Time // addresses that were not in the table, with the time of the lookup; guarded by mu
+	mu    sync.Mutex
+	table map[netip.Addr]MAC // guarded by mu
+	begun time.Time          // when the latest reading of the table began; guarded by mu
+	// missed holds addresses that were not in the table, with the time of the lookup; guarded by
+	// mu.
+	missed map[netip.Addr]time.Time
 }
 
 func newNeighbours(load func(int) (map[netip.Addr]MAC, error), now func() time.Time, sleep func(time.Duration)) *neighbours {

@@ -71,7 +71,8 @@ func parseClass(s string) (p part, rest string) {
 			continue
 		}
 		up, s = cutCharacter(s[1:])
-		p.low = append(p.low, rune(fold(low)[0])) // takes one byte, because plainRanges has checked that low and up are ASCII
+		// This takes one byte, because plainRanges has checked that low and up are ASCII.
+		p.low = append(p.low, rune(fold(low)[0]))
 		p.up = append(p.up, rune(fold(up)[0]))
 	}
 	return p, s[1:]

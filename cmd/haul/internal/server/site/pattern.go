@@ -166,7 +166,9 @@ func (p Pattern) matches(n *subject, last form) bool {
 // the number of elements of the name.
 func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 	i, j, length := 0, 0, len(of.in(exact))
-	star, taken := -1, 0 // the index of the latest **, and the element at which the elements after it were last tried
+	// star is the index of the latest **, and taken the element at which the elements after it were
+	// last tried.
+	star, taken := -1, 0
 	for j < length {
 		switch {
 		case i < len(p.elements) && p.elements[i] == "**":

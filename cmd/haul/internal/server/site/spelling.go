@@ -16,9 +16,11 @@ import (
 type form int
 
 const (
-	exact   form = iota
-	folded       // ignores case, as NTFS does
-	spelled      // also ignores the composition of accents and invisible characters, and treats ß as ss: HFS+, APFS, ext4 with casefold
+	exact  form = iota
+	folded      // ignores case, as NTFS does
+	// spelled also ignores the composition of accents and invisible characters, and treats ß as ss:
+	// HFS+, APFS, ext4 with casefold.
+	spelled
 	forms
 )
 
@@ -31,7 +33,8 @@ func (f form) of(s string) string {
 		return fold(s)
 	}
 	s = fold(norm.NFD.String(expansions.Replace(strings.Map(visible, s))))
-	return strings.ReplaceAll(s, "\u0345", "\u0399") // here the iota subscript is a letter, not a mark that could change places
+	// Here the iota subscript is a letter, not a mark that could change places.
+	return strings.ReplaceAll(s, "\u0345", "\u0399")
 }
 
 // fold maps all strings that are equal to s by strings.EqualFold to the same string.

@@ -68,7 +68,9 @@ type link struct {
 	dialing *dialing  // nil if nothing is connecting; guarded by mu
 	tries   int       // number of failed tries to connect since the last success; guarded by mu
 	away    time.Time // since when the upstream has been unreachable; zero if it is reachable; guarded by mu
-	probe   time.Time // when the next try may begin, if the upstream has been unreachable for a long time; guarded by mu
+	// probe is when the next try may begin, if the upstream has been unreachable for a long time;
+	// guarded by mu.
+	probe   time.Time
 	err     error     // why the upstream is unreachable; guarded by mu
 	logged  time.Time // when it was last logged that the upstream is unreachable; guarded by mu
 	faulty  time.Time // when a failed request was last logged; guarded by mu
@@ -139,7 +141,9 @@ func (l *link) stats() Stats {
 
 // A span is the time from the beginning of a call until the file that it has opened is closed.
 type span struct {
-	ctx    context.Context // cancelled with the caller's context, by the close of the link, by end, or when the call takes too long
+	// ctx is cancelled with the caller's context, by the close of the link, by end, or when the
+	// call takes too long.
+	ctx    context.Context
 	end    func()
 	conn   *conn
 	tree   store.Tree // the tree of conn
@@ -272,7 +276,8 @@ func (l *link) dial(d *dialing, tries int) {
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // short enough that a try begins during each call
+		// The pause is short enough that a try begins during each call.
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3)
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():

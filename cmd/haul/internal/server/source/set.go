@@ -21,9 +21,11 @@ import (
 
 // Caching says how data that was read from upstreams is kept on disk.
 type Caching struct {
-	Dir   string        // the directory of the cache; "" means no cache
-	Size  int64         // the maximum size of the cache, in bytes
-	Fresh time.Duration // how long cached data is used without asking the upstream; 0 means that the upstream is asked each time
+	Dir  string // the directory of the cache; "" means no cache
+	Size int64  // the maximum size of the cache, in bytes
+	// Fresh is how long cached data is used without asking the upstream; 0 means that the upstream
+	// is asked each time.
+	Fresh time.Duration
 	Stale time.Duration // how much longer cached data is used while the upstream cannot be reached
 }
 

@@ -24,7 +24,8 @@ func isLoopback(host string) bool {
 // admit passes on the requests that may be answered, and limits the time of each.
 func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.answer)) // the connection has deadlines
+		// This cannot fail: the connection has deadlines.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.answer))
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")

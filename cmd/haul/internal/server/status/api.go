@@ -34,7 +34,8 @@ type Totals struct {
 	Ended    int64  `json:"ended"` // transfers that have ended
 	Failed   int64  `json:"failed"`
 
-	TurnedAway map[meter.Reason]int64 `json:"turned_away"` // number of requests refused because of a limit, by reason
+	// TurnedAway is the number of requests refused because of a limit, by reason.
+	TurnedAway map[meter.Reason]int64 `json:"turned_away"`
 }
 
 // Transfers is the answer to /api/v1/transfers.

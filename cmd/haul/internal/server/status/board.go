@@ -38,9 +38,11 @@ const (
 // may call its methods.
 type Board struct {
 	Version   string
-	Protocols []meter.Protocol     // the protocols served, in the order in which they are shown
-	Transfers *meter.Registry      // its Config.Ended calls [Board.Ended]
-	Machines  func() []pxe.Machine // returns the machines that boot; nil if the server does not answer boot clients
+	Protocols []meter.Protocol // the protocols served, in the order in which they are shown
+	Transfers *meter.Registry  // its Config.Ended calls [Board.Ended]
+	// Machines returns the machines that boot; it is nil if the server does not answer boot
+	// clients.
+	Machines func() []pxe.Machine
 
 	once     sync.Once
 	began    time.Time
@@ -58,7 +60,8 @@ type Board struct {
 // counts holds the counts of one protocol since the start.
 type counts struct {
 	ended, failed, bytes, sent, resent atomic.Int64
-	most                               int64 // largest number of bytes so far, with transfers under way; guarded by Board.mu
+	// most is the largest number of bytes so far, with transfers under way; guarded by Board.mu.
+	most int64
 }
 
 // A marks records how many bytes each transfer had moved at one point in time, by the transfer's

@@ -23,8 +23,10 @@ const (
 
 // failures keeps the latest failures.
 type failures struct {
-	mu   sync.Mutex
-	n    uint64               // number of failures since the start, including those of earlier processes; guarded by mu
+	mu sync.Mutex
+	// n is the number of failures since the start, including those of earlier processes; guarded by
+	// mu.
+	n    uint64
 	last [maxFailures]Failure // guarded by mu
 }
 

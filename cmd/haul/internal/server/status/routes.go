@@ -50,7 +50,8 @@ func (s *Server) addProfiles(mux *http.ServeMux) {
 				return
 			}
 			control := http.NewResponseController(w)
-			_ = control.SetReadDeadline(time.Time{}) // otherwise the read deadline would cancel the request's context
+			// Clear the read deadline, which would cancel the request's context.
+			_ = control.SetReadDeadline(time.Time{})
 			_ = control.SetWriteDeadline(time.Now().Add(s.limits.profile + s.limits.answer))
 			serve(w, r)
 		})

@@ -25,9 +25,10 @@ func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c 
 		IdleTimeout:                  l.idle,
 		MaxHeaderBytes:               l.headerBytes,
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // strangers cause most of these errors
-		ConnState:                    s.count,
-		Protocols:                    new(http.Protocols),
+		// Strangers cause most of these errors.
+		ErrorLog:  slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		ConnState: s.count,
+		Protocols: new(http.Protocols),
 	}
 	s.http.Protocols.SetHTTP1(true)
 	listen := socket

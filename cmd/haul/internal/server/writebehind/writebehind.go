@@ -88,8 +88,10 @@ type Conn struct {
 	reading  sync.Mutex // held while reading
 	heads    heads      // guarded by reading
 	headTime time.Duration
-	headEnd  *time.Timer // ends the connection if a header takes too long; nil before the first header; guarded by reading
-	timed    bool        // headEnd is running; guarded by reading
+	// headEnd ends the connection if a header takes too long. It is nil before the first header;
+	// guarded by reading.
+	headEnd *time.Timer
+	timed   bool // headEnd is running; guarded by reading
 
 	mu      sync.Mutex
 	changed sync.Cond // signals a change of any of the fields below

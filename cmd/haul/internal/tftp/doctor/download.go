@@ -21,9 +21,9 @@ type download struct {
 	trustsSize bool                                     // reads as many bytes as tsize says; others only show it
 	repeats    bool                                     // sends each request twice
 	everyAck   bool                                     // acknowledges each DATA, even repeated ones
-	noNACK     bool                                     // keeps blocks that arrive out of order, and reports no gap
-	noLastAck  bool                                     // starts the fetched program instead of sending the last ACK
-	loses      int64                                    // number of the block that the client drops once; 0 for none
+	noNACK     bool                                     // keeps blocks that arrive out of order, reports no gap
+	noLastAck  bool                                     // starts the file instead of sending the last ACK
+	loses      int64                                    // block that the client drops once; 0 for none
 	most       int64                                    // bytes to fetch; 0 means all
 
 	failed bool // set by run: the client did not receive the file

@@ -86,7 +86,8 @@ func TestRunIsBounded(t *testing.T) {
 	}
 	timeout := 100 * time.Millisecond
 	d, err := examine(timeout)
-	for errors.Is(err, transfer.ErrSilent) && timeout < patience { // on a slow machine the first answer may take longer
+	// On a slow machine the first answer may take longer.
+	for errors.Is(err, transfer.ErrSilent) && timeout < patience {
 		timeout *= 2
 		d, err = examine(timeout)
 	}

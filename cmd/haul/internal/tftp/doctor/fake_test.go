@@ -32,8 +32,9 @@ type lie struct {
 	request func(f *flow, q *ask) bool       // returns false to drop the request
 	reply   func(f *flow, p []byte) [][]byte // changes a packet of the server
 	client  func(f *flow, p []byte) [][]byte // changes a packet of the client, except requests
-	stray   func(f *flow, p []byte) bool     // receives a packet from another address; returns true if it handles the packet
-	from    string                           // address from which the fake answers
+	// stray receives a packet from another address; it returns true if it handles the packet.
+	stray func(f *flow, p []byte) bool
+	from  string // address from which the fake answers
 }
 
 // A flow is the transfer of one client through the fake.

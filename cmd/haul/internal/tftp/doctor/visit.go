@@ -94,10 +94,11 @@ type visit struct {
 	buf      []byte
 	strange  int
 
-	peer     netip.AddrPort         // the server's address for the transfer; zero until it has answered
-	homeOnly bool                   // drop packets from all addresses except the server's, as NIC ROMs do
-	foreign  int                    // number of packets that were dropped because of homeOnly
-	others   map[netip.AddrPort]int // number of packets from each address except the peer's; ERRORs are not counted
+	peer     netip.AddrPort // the server's address for the transfer; zero until it has answered
+	homeOnly bool           // drop packets from all addresses except the server's, as NIC ROMs do
+	foreign  int            // number of packets that were dropped because of homeOnly
+	// others is the number of packets from each address except the peer's; ERRORs are not counted.
+	others map[netip.AddrPort]int
 
 	report  *Report
 	content []byte // content of the file; nil if the file was not fetched

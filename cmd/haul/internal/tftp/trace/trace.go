@@ -45,8 +45,12 @@ type Config struct {
 }
 
 const (
-	defaultQueue = 4 << 20 // bytes: 34 ms of traffic at 1 Gb/s, or thousands of packets unless they are of the largest sizes
-	packetCost   = 128     // bytes that a queued packet counts in addition to its data: about the memory that it needs
+	// defaultQueue is in bytes: 34 ms of traffic at 1 Gb/s, or thousands of packets unless they are
+	// of the largest sizes.
+	defaultQueue = 4 << 20
+	// packetCost is the number of bytes that a queued packet counts in addition to its data: about
+	// the memory that it needs.
+	packetCost = 128
 
 	// flushBytes is how many bytes a sink buffers while the queue is not empty. It is a large part
 	// of the bytes that a pipe takes at once.

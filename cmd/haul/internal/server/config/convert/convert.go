@@ -158,7 +158,9 @@ func (d *draft) settings() (s *config.Settings, refused bool) {
 		whole = append(whole, err)
 	}
 	for _, err := range whole {
-		if !refused { // after a refusal, err may be a mere consequence of it; if not, the next round finds it again
+		// After a refusal, err may be a mere consequence of it; if not, the next round finds it
+		// again.
+		if !refused {
 			d.note(0, "", err.Error())
 		}
 	}

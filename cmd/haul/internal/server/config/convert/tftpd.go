@@ -81,7 +81,8 @@ func takesValue(letter byte) bool {
 
 // options reads TFTP_OPTIONS as getopt_long does.
 func (t *tftpd) options(v variable) {
-	words := strings.Fields(v.value) // fields are enough: the shell does not interpret quotes in the value of a variable
+	// Fields is enough: the shell does not interpret quotes in the value of a variable.
+	words := strings.Fields(v.value)
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		o := option{words: word, line: v.line}
