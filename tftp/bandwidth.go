@@ -16,12 +16,12 @@ import (
 
 const (
 	// maxHold is the longest time for which a packet waits to keep to a rate. Timeouts of peers are
-	// a second or more (RFC 2349), so they do not give up meanwhile. If a longer wait would be
-	// needed, the rate is exceeded.
+	// a second or more (RFC 2349), so they do not give up meanwhile. A packet that would have to
+	// wait longer is sent after maxHold, so the rate is exceeded.
 	maxHold = 500 * time.Millisecond
 
-	// turnTime is the time whose share of the rate a read may send at once. After that, others get
-	// their turn.
+	// turnTime limits how much a read sends at once: as many bytes as the rate allows in this time.
+	// Then other transfers get their turn.
 	turnTime = 5 * time.Millisecond
 )
 
@@ -45,7 +45,7 @@ type throttle struct {
 	// own counts the bytes of all transfers with the peer's address; nil if there is no rate for
 	// each address.
 	own       *rate.Bucket
-	users     *rate.Pair    // the pair of buckets to which own belongs; it knows how many transfers use it
+	users     *rate.Pair    // the pair of buckets that contains own; it counts the transfers that use it
 	transfers *atomic.Int64 // number of transfers under way, which share the bucket all
 }
 
@@ -74,7 +74,8 @@ func (b *bandwidth) leave(from netip.Addr, t *throttle) {
 	t.own, t.users, t.limited = nil, nil, t.all.Rate() > 0
 }
 
-// charge counts n bytes of the transfer, and returns how long its next packet must wait for that.
+// charge counts n bytes of the transfer, and returns how long its next packet must wait because of
+// them.
 func (t *throttle) charge(now time.Time, n int) time.Duration {
 	wait := t.all.TakeWithin(now, n, maxHold)
 	if t.own != nil {
@@ -84,7 +85,7 @@ func (t *throttle) charge(now time.Time, n int) time.Duration {
 }
 
 // share returns how many bytes the transfer may move in maxHold if `transfers` transfers share its
-// rates. If currently more share them, it divides by that number.
+// rates. If more transfers share them at the moment, share divides by their number instead.
 func (t *throttle) share(transfers int64) int64 {
 	n := shareOf(t.all, max(transfers, t.transfers.Load()))
 	if t.own != nil {

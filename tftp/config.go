@@ -24,7 +24,7 @@ const (
 	OverwriteUploads                // clients may create files and replace existing ones
 )
 
-// Zero fields of a Config have these values.
+// These are the defaults for zero fields of a Config.
 const (
 	defaultMaxTransfers = 16384
 	defaultMaxUpload    = 16 << 30  // bytes
@@ -38,7 +38,7 @@ const (
 	defaultWindow = 256
 )
 
-// Defaults returns a Config that holds the numbers which zero fields of a Config stand for.
+// Defaults returns a Config whose fields hold the defaults that apply to zero fields.
 func Defaults() Config {
 	return Config{
 		Limits:       transfer.Limits{Window: defaultWindow},
@@ -140,8 +140,8 @@ type Hooks struct {
 	// became transfers. Ended is called for only some of these requests, to keep the log short.
 	TurnedAway func(why Reason, n int64)
 
-	// Trace is called with each datagram that is received or sent. All loops call it, also
-	// concurrently. It must not keep data.
+	// Trace is called with each datagram that is received or sent. Several loops may call it at the
+	// same time. It must not keep data.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 }
 

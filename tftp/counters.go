@@ -17,7 +17,7 @@ const (
 	Rate                    // the address has exceeded Config.Rate
 	PerClient               // the address has Config.MaxPerClient transfers
 	Busy                    // Config.MaxTransfers transfers are under way
-	Stopping                // the server is ending
+	Stopping                // the server is shutting down
 	reasons
 )
 

@@ -54,10 +54,10 @@ type guard struct {
 type source struct {
 	transfers int
 	unproven  int
-	credit    int64     // bytes of data that its unproven transfers may send in all
+	credit    int64     // bytes of data granted to its unproven transfers in all
 	proven    time.Time // when a transfer of the address was last proven
 
-	tokens float64 // number of requests that the address may send at once; valid at the time filled
+	tokens float64 // number of requests that the address could send at once at the time filled
 	filled time.Time
 
 	refused packetio.RateLimit
@@ -90,8 +90,8 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	defer g.mu.Unlock()
 	v := g.source(now, from)
 	// The token bucket holds the requests of two seconds. The time of one loop may be a little
-	// behind that of another, so the elapsed time may be negative. It is at least -1 s, so that a
-	// step of the clock costs at most one second's requests.
+	// behind that of another, so the elapsed time may be negative. It is limited to -1 s, so that
+	// an address loses at most the requests of one second when the clock is set back.
 	elapsed := max(now.Sub(v.filled), -time.Second)
 	v.tokens = min(v.tokens+elapsed.Seconds()*float64(rate), 2*float64(rate))
 	v.filled = now

@@ -6,8 +6,8 @@ import (
 )
 
 // A lifeContext is the context of one transfer, which Read and Write of a [Config] get. It creates
-// a cancellable context only when Done is called first. Few stores call Done, and each cancellable
-// context has to be registered with the server's context, which all loops share.
+// a cancellable context only when Done is called for the first time. Few stores call Done, and each
+// cancellable context has to be registered with the server's context, which all loops share.
 type lifeContext struct {
 	context.Context // the server's context
 

@@ -92,7 +92,7 @@ func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	srv.bandwidth.set(&srv.config)
 	srv.files.Max = srv.config.MaxFiles
 	srv.ctx, srv.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), srv.workers.Lend))
-	// The size is for transfers under way, displaced transfers and dallying ones.
+	// Each loop, and each transfer that is under way, displaced or dallying, may have one job.
 	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops)
 	srv.scans = make(chan fileio.JobOwner, 2*srv.config.MaxTransfers)
 	srv.lines = linequeue.New(srv.writeLine, func(lost int64) { srv.config.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
@@ -284,7 +284,7 @@ func (b *binding) discardEarly() error {
 	return nil
 }
 
-const maxDrained = 1024 // how many times a newly opened socket is read
+const maxDrained = 1024 // the most reads from a newly opened socket
 
 // resolveListen turns "host:port" into an address. Without a host, the result has the zero
 // netip.Addr.

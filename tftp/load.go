@@ -26,7 +26,7 @@ const (
 	newFor        = 2 * shareSpan
 )
 
-// A load measures how busy a loop is. The loop for a new transfer is chosen by it.
+// A load measures how busy a loop is. The server uses it to choose the loop for a new transfer.
 type load struct {
 	began  time.Time // the server's start; occupied.until counts from it
 	spread bool      // see testHooks

@@ -2,9 +2,9 @@ package tftp
 
 import "sync/atomic"
 
-// A pool manages the memory that [Config].Memory limits: the buffers of transfers, as far as their
-// size depends on the transfer. It does not count the few hundred bytes that each transfer always
-// needs. Loops lease the memory in pieces (docs/decisions/023).
+// A pool manages the memory that [Config].Memory limits: the buffers whose size depends on the
+// transfer. It does not count the few hundred bytes that each transfer always needs. Loops lease
+// the memory in pieces (docs/decisions/023).
 type pool struct {
 	limit int64 // Config.Memory, in bytes
 	// piece is how many bytes a loop leases beyond what it needs; a loop keeps at most two pieces
@@ -37,8 +37,8 @@ const (
 	// gets one.
 	spareShare = 8
 
-	// For a fetch, a reading may get more memory than it needs at the moment, up to 1/fetchShare of
-	// what is available.
+	// For a fetch, a reading may get more memory than it needs at the moment, but at most
+	// 1/fetchShare of the available memory.
 	fetchShare = 64
 
 	// A piece has at most maxPiece bytes. All loops together have at most 1/unusedShare of the
@@ -55,8 +55,8 @@ func (p *pool) set(n int64, loops int) {
 	p.promised.Store(0)
 }
 
-// lease takes between least and most bytes of those that are free, and returns their number. It
-// takes 0 if fewer than least are free.
+// lease takes free bytes, at least `least` and at most `most`, and returns their number. If fewer
+// than `least` bytes are free, it takes none and returns 0.
 func (p *pool) lease(least, most int64) int64 {
 	for {
 		free := p.free.Load()
@@ -70,8 +70,8 @@ func (p *pool) lease(least, most int64) int64 {
 	}
 }
 
-// take raises the cost of a transfer to n bytes. It returns false if too little memory is
-// available.
+// take raises the cost of a transfer, which is the memory that it holds, to n bytes. It returns
+// false if too little memory is available.
 func (m *memory) take(cost *int64, n int64) bool {
 	more := n - *cost
 	if more <= 0 {

@@ -73,8 +73,8 @@ func (r *reading) prepare(now time.Time, q Request) {
 	}
 }
 
-// ready first submits a scan of a text file, because the OACK needs the size that the scan finds.
-// It then returns false.
+// ready reports whether the sender may begin. For a text file, it first submits a scan and returns
+// false, because the OACK contains the size that the scan determines.
 func (r *reading) ready() bool {
 	if r.request.Mode == transfer.Netascii && r.reader == r.file {
 		r.submit(fileio.ScanJob)
@@ -160,7 +160,7 @@ func (r *reading) conclude(t *Transfer) {
 	}
 }
 
-// hold makes the sender wait for the rates, after it has sent the given number of bytes.
+// hold makes the sender wait, as the rates require after it has sent the given number of bytes.
 func (r *reading) hold(now time.Time, sent int64) {
 	if r.throttle.limited {
 		r.sender.Hold(now.Add(r.throttle.charge(now, int(sent))))

@@ -32,11 +32,11 @@ func (srv *Server) call(hook func(*Transfer), t *Transfer) {
 	hook(t)
 }
 
-// reportsEnds reports whether a hook or the log gets the ends of transfers.
+// reportsEnds reports whether reportEnd passes transfers to a hook or to the log.
 func (srv *Server) reportsEnds() bool { return srv.config.Hooks.Ended != nil || srv.config.Log != nil }
 
-// reportsEnd reports whether a hook or the log gets the end of a transfer with the error err, which
-// is nil for success. A log that shows only failures does not need successes.
+// reportsEnd reports whether a hook or the log has a use for a transfer that ended with the error
+// err, which is nil for success. A log that shows only failures does not need successes.
 func (srv *Server) reportsEnd(err error) bool {
 	return srv.config.Hooks.Ended != nil || srv.config.Log != nil && (err != nil || srv.config.Log.Enabled(context.Background(), slog.LevelInfo))
 }

@@ -46,11 +46,11 @@ func (srv *Server) Files() (files [][]*os.File, err error) {
 	return files, nil
 }
 
-// Retire lets another process take over, which receives requests on the sockets that [Server.Files]
-// has duplicated. Serve then takes no more requests, and returns when the last transfer under way
-// has ended. Transfers that have not ended after limit are ended without the Grace. If the context
-// of Serve is cancelled before limit, they get the Grace. New requests are not refused: clients
-// repeat them, and the other process answers.
+// Retire lets another process take over. That process receives requests on the duplicates of the
+// sockets that [Server.Files] returned. Serve then takes no more requests, and returns when the
+// last transfer under way has ended. Transfers that have not ended after limit are ended without
+// the Grace. If the context of Serve is cancelled before limit, they get the Grace. New requests
+// are not refused: clients repeat them, and the other process answers.
 func (srv *Server) Retire(limit time.Duration) {
 	select {
 	case srv.retired <- limit:

@@ -150,8 +150,10 @@ func (r *Refusal) Error() string {
 
 // A Lockout reports that a network is refused from now on.
 type Lockout struct {
-	Cause  Cause         // Penalized or WrongPasswords
-	Source netip.Prefix  // the refused network: a source (an address, or an IPv6 /64), or a wider one that contains it
+	Cause Cause // Penalized or WrongPasswords
+	// Source is the refused network: a source (an address, or an IPv6 /64), or a wider network that
+	// contains it.
+	Source netip.Prefix
 	For    time.Duration // how long the network is refused
 }
 

@@ -42,7 +42,9 @@ type task struct {
 	// it: see [store.Capabilities].
 	contained bool
 	target    fs.FileInfo // directory that everything is copied to; nil if it does not exist
-	landed    atomic.Bool // at least one file, directory or link was created below the target; files may still be incomplete
+	// landed is true once a file, directory or link was created below the target; files may still
+	// be incomplete.
+	landed atomic.Bool
 
 	// origin identifies the job's tree: see [Job]. If it is set, the server may be able to copy
 	// files by itself. A file that was named as a source is then opened with openDescribed, too,
