@@ -38,7 +38,8 @@ type closer struct {
 	waiting     waiting
 }
 
-// finish records that an entry of d, or the listing of d, is done. The last of these closes d.
+// finish records that an entry of d, or the listing of d, is done. When all of them are done, finish
+// closes d, and records in the directory above that d is done.
 func (c *closer) finish(d *dir) {
 	for d != nil && d.pending.Add(-1) == 0 {
 		c.close(d)
@@ -87,8 +88,8 @@ func (c *closer) setAttrs(d *dir) {
 	}
 	err := error(nil)
 	if d.parent == nil && a.Mode != nil {
-		// A tree cannot change the mode of its own root, so ask the tree of the job, which contains
-		// it.
+		// A tree cannot change the mode of its own root, so use the job's tree, which contains the
+		// directory.
 		err = c.whole.SetAttr(c.ctx, c.outside(d.to), store.Attr{Mode: a.Mode}, true)
 		a.Mode = nil
 	}
@@ -97,7 +98,7 @@ func (c *closer) setAttrs(d *dir) {
 	}
 	switch {
 	case err == nil:
-	// Another user owns the directory. Its contents are copied nevertheless.
+	// Another user owns the directory. That is only counted, because its contents could be copied.
 	case !d.fresh && errors.Is(err, fs.ErrPermission):
 		c.report.kept()
 	default:
@@ -112,14 +113,14 @@ func (c *closer) endImplied(d *dir) {
 	case d.item == nil || !d.made || !d.fresh:
 	case d.filled.Load():
 		c.report.ended(d.item, Outcome{What: Made})
-	case d.holds.Load(): // only the outcomes of its files are reported
+	case d.holds.Load(): // no file in it was copied; the outcomes of these files were reported
 	default:
 		c.report.ended(d.item, Outcome{What: Skipped, Err: ErrEmpty})
 	}
 }
 
-// reopen makes a directory, and its parents if they were done already, wait for one more call of
-// finish.
+// reopen makes a directory wait for one more call of finish. If the directory was done already, so
+// do its parents.
 func (c *closer) reopen(d *dir) {
 	if d.pending.Add(1) == 1 && d.parent != nil {
 		c.reopen(d.parent)

@@ -8,7 +8,7 @@ import (
 )
 
 // maxNames is the largest number of names of one listing that are remembered to find duplicates.
-// They need some 16 MiB.
+// That many take some 16 MiB.
 const maxNames = 1 << 18
 
 // maxTwice is the largest number of duplicates in one listing. Without this limit, a server could

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// copyBuffer is the number of bytes that are read at once if neither side has a faster method.
+// copyBuffer is the number of bytes that one read requests if neither side has a faster method.
 const copyBuffer = 256 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}

@@ -13,13 +13,13 @@ import (
 type start struct {
 	tree     *tree
 	name     string
-	as       string // name of its copy, if the target is a directory
+	as       string // name of the copy, if the target is a directory
 	origin   string
 	info     fs.FileInfo
-	contents bool // only its contents are copied, not the directory itself
+	contents bool // the start is a directory, of which only the contents are copied
 	shown    string
 	index    int   // index of its Source in Job.Sources
-	err      error // reason why it cannot be copied; nil if it can
+	err      error // reason why the start cannot be copied; nil if it can
 }
 
 // showAs returns the name for messages of an entry that is s or below s. It returns "" if messages
@@ -55,19 +55,23 @@ func (s start) isDir() bool { return s.info.IsDir() }
 // A file is a file or a symbolic link that is to be copied.
 type file struct {
 	item   *Item
-	source *start // the start at or below which it was found
-	dir    *dir   // its directory; nil if the file becomes the target itself
+	source *start // the start at or below which the file was found
+	// dir is the directory that the file is copied into; nil if the file is the only one, and is
+	// copied to the target's own name.
+	dir    *dir
 	tree   *tree
 	from   string
 	to     string
 	info   fs.FileInfo // description of the source
-	listed bool        // info may be passed to openDescribed
-	old    fs.FileInfo // entry of this name in the target; nil if there is no such entry
+	listed bool        // info comes from the tree itself, so it may be passed to openDescribed
+	old    fs.FileInfo // entry in the target that has the name `to`; nil if there is no such entry
 	opened fs.FileInfo // description of the source when it was opened; nil for a remote file
 
-	cleared bool // the target had an entry of another kind with this name, which is or will be deleted
+	// cleared says that the target had an entry of another kind with the name `to`, which is or
+	// will be deleted.
+	cleared bool
 	started bool // the hook Hooks.Started was called for this file
-	created bool // this copy created the file in place; a further attempt starts over
+	created bool // an earlier attempt of this copy created the file in place; the next one starts over
 }
 
 // A dir is a directory that is to be copied. It is finished when everything in it is finished.
@@ -82,30 +86,32 @@ type dir struct {
 	origin dirIdentity
 
 	depth    int
-	followed int  // number of symbolic links that were followed on the way to it
+	followed int  // number of symbolic links that were followed on the way to the directory
 	made     bool // the directory exists in the target
-	fresh    bool // this copy made it in the target, so it contains only files of this copy
+	fresh    bool // this copy makes or made it in the target, so it contains only files of this copy
 	// checkpoint is the name of the checkpoint in the target, if the target is an unfinished copy
 	// of the only source; otherwise "".
 	checkpoint string
 
-	cleared bool      // the target had an entry of another kind with this name, which is or will be deleted
-	lazy    bool      // it is made only when the first file is about to be copied into it
+	// cleared says that the target had an entry of another kind with the name `to`, which is or
+	// will be deleted.
+	cleared bool
+	lazy    bool      // the directory is made only when the first file is about to be copied into it
 	making  sync.Once // ensures that a lazy directory is made only once
 	unmade  error     // error from making a lazy directory
-	held    bool      // its attributes are set only after the deletions
+	held    bool      // the directory's attributes are set only after the deletions
 
-	// there holds the entries that the directory had in the target at first, by name; nil if they
-	// were not listed.
+	// there holds the entries that the directory had in the target before anything was copied into
+	// it, by name; nil if they were not listed.
 	there map[string]fs.FileInfo
 
-	pending atomic.Int64 // number of entries that are not finished, plus one for its listing
-	links   []*file      // symbolic links to make at the end; added while the directory is listed
-	holds   atomic.Bool  // it contains files, directly or further below
-	filled  atomic.Bool  // at least one of these files was copied
+	pending atomic.Int64 // number of entries that are not finished, plus one until the listing is done
+	links   []*file      // symbolic links to make after all other entries; added during the listing
+	holds   atomic.Bool  // the source of the directory contains files, directly or further below
+	filled  atomic.Bool  // at least one of the files that holds means was copied
 }
 
-// hold records that d, and so each directory above, contains files.
+// hold records that d, and so each directory above it, contains files.
 func (d *dir) hold() {
 	for d != nil && !d.holds.Swap(true) {
 		d = d.parent

@@ -28,8 +28,8 @@ const (
 	// files.
 	othersOpen = 2 * listsAtOnce
 
-	// fewAtOnce is the number of files that every server is expected to allow to be open. If a
-	// server refuses to open a file although no more are open, their number is not the reason.
+	// fewAtOnce is the number of open files that every server is expected to allow. If a server
+	// refuses to open a file although at most fewAtOnce are open, their number is not the reason.
 	fewAtOnce = 8
 
 	// maxOtherReasons is how many times a refusal may turn out to have another reason than the
@@ -45,19 +45,21 @@ type smallLimit struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	trip    time.Duration // the shortest round trip; 0 if no tree knows one; guarded by mu
+	trip    time.Duration // shortest round trip of both trees; 0 if none was measured; guarded by mu
 	handles int           // how many small files may be open, as the servers announced; guarded by mu
-	most    int           // how many small files may be open, as learned from refusals; guarded by mu
-	workers int           // number of workers for small files; guarded by mu
-	running int           // number of small files that are being copied; guarded by mu
-	peak    int           // largest value of running since most was lowered; guarded by mu
-	lowered int           // how many times most was lowered; guarded by mu
-	others  int           // number of refusals for other reasons; guarded by mu
+	// most is how many small files may be open, apart from handles: first a constant, which is
+	// smaller if files are written in place, and then what refusals have shown. Guarded by mu.
+	most    int
+	workers int // number of workers for small files; guarded by mu
+	running int // number of small files that are being copied; guarded by mu
+	peak    int // largest value of running since `most` was last lowered; guarded by mu
+	lowered int // how many times a refusal lowered `most`; guarded by mu
+	others  int // number of refusals whose reason was not the number of open files; guarded by mu
 }
 
-// init sets the limit for a target. If files are written in place and the copy fails, all files
-// that were being copied stay incomplete under their own names. So with inPlace, the limit is never
-// more than for a short round trip.
+// init sets the limit for a target. With inPlace, it is never more than smallAtOnce, however long
+// the round trip is: if a copy that writes in place fails, all files that were being copied stay
+// incomplete under their own names.
 func (l *smallLimit) init(target *tree, inPlace bool) {
 	l.target = target
 	l.handles, l.most = maxSmall, maxSmall
@@ -75,9 +77,9 @@ func (l *smallLimit) restart() {
 	l.workers = 1
 }
 
-// measure reads what a tree has measured of its server. It keeps the shortest round trip so far,
-// because in longer ones the server may have been waiting for a file. The caller holds mu, or no
-// other goroutine uses l yet.
+// measure updates l with the round trip and the number of open files that a tree knows of its
+// server. It keeps the shortest round trip so far, because a longer one may include time in which
+// the server waited for a file. The caller holds mu, or no other goroutine uses l yet.
 func (l *smallLimit) measure(t *tree) {
 	d := t.can.Distance
 	if d == nil {
@@ -98,7 +100,7 @@ func (l *smallLimit) limit() int {
 }
 
 // startAnother reports whether to start another worker for small files, and counts it. A worker
-// calls it when it gets a file of tree from.
+// calls it when it gets a file of the tree `from`.
 func (l *smallLimit) startAnother(from *tree) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,9 +115,9 @@ func (l *smallLimit) startAnother(from *tree) bool {
 
 // An attempt is a call of open by smallLimit.try.
 type attempt struct {
-	counts  bool // it is for a small file, so it counts in running
+	counts  bool // the attempt is for a small file, so smallLimit.running counts it
 	lowered int  // value of smallLimit.lowered when the attempt began
-	before  int  // value of smallLimit.most before this attempt lowered it; 0 if it did not
+	before  int  // value of smallLimit.most before this attempt lowered it; 0 if it has not done so
 }
 
 // try calls open as soon as the limit allows. open opens a directory, or opens and copies a file;
@@ -145,9 +147,10 @@ func (l *smallLimit) begin(a *attempt) {
 	}
 }
 
-// end ends an attempt, and reports whether to repeat it. If so, begin first waits until the limit,
-// which has been lowered, allows it. If a file is refused even though only a few are open, their
-// number is not the reason, and end may restore the old limit.
+// end records that an attempt returned err, and reports whether to repeat it. If so, the limit has
+// been lowered, and begin waits until the limit allows the attempt. If a server refuses a file even
+// though only a few are open, their number is not the reason. Then end returns false, and restores
+// the limit that was valid before this attempt lowered it.
 func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
