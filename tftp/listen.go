@@ -92,7 +92,7 @@ func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	srv.bandwidth.set(&srv.config)
 	srv.files.Max = srv.config.MaxFiles
 	srv.ctx, srv.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), srv.workers.Lend))
-	// Each loop, and each transfer that is under way, displaced or dallying, may have one job.
+	// The jobs are those of transfers under way, displaced transfers and dallying ones.
 	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops)
 	srv.scans = make(chan fileio.JobOwner, 2*srv.config.MaxTransfers)
 	srv.lines = linequeue.New(srv.writeLine, func(lost int64) { srv.config.Log.Warn("tftp: the log was too slow", "lines lost", lost) })

@@ -87,7 +87,8 @@ const (
 // A certTable maps names to certificates. It never changes.
 type certTable struct {
 	exact map[string][]*tls.Certificate // by host name, such as "www.example.org", or IP address
-	// wildcard is by domain with a leading dot: the key of "*.example.org" is ".example.org".
+	// wildcard holds certificates by domain with a leading dot: the key of "*.example.org" is
+	// ".example.org".
 	wildcard map[string][]*tls.Certificate
 	first    []*tls.Certificate // for all other names, and for clients that send no name
 }

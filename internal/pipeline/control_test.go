@@ -146,7 +146,7 @@ func TestRateOutOfOrder(t *testing.T) {
 	for len(p.flights) > 0 {
 		p.answer()
 	}
-	// 400 units in the 160 ms since the latest of the answered requests was sent.
+	// The rate is 400 units in the 160 ms since the latest of the answered requests was sent.
 	near(t, "the rate", p.c.rate(), 400*1000/160, 10)
 }
 

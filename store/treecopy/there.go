@@ -29,8 +29,8 @@ type listings struct {
 
 	// The next fields are for Options.Delete, which requires all listings.
 
-	// must means to list every directory of the target, because the types of its entries decide
-	// which are in the way.
+	// must means that every directory of the target has to be listed, because the types of its
+	// entries decide which are in the way.
 	must     bool
 	one      int // largest number of entries of a directory that are kept
 	all      int64

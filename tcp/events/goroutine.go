@@ -85,7 +85,7 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	b := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(b)
 	n, err := k.read(b[:], isTLS)
-	// The deadline was moved to end the wait, and TLS holds no part of a request.
+	// In this case the deadline was moved to end the wait, and TLS holds no part of a request.
 	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() {
 		if err = k.h.WaitReadable(); err == nil {
 			n, err = k.read(b[:], false)

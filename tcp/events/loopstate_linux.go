@@ -13,8 +13,8 @@ type loopState struct {
 	next  flow.Next // what the connection waits for
 	slot  uint32    // index in the loop's table
 	ready bool      // a receive may find bytes
-	// closed means that the kernel has reported that the peer closed, an error, or urgent data:
-	// receive until nothing is left.
+	// closed means that the kernel has reported an error, urgent data, or that the peer closed the
+	// connection: receive until nothing is left.
 	closed bool
 	queued bool // the connection is in the loop's list for the next round
 	header bool // the connection begins with a PROXY header, which is not complete yet

@@ -68,7 +68,7 @@ type Scenario struct {
 	Beside string `json:"beside,omitempty"` // the other work of the server
 	// Share is the limit of the server, as a share of one core; 0 means no limit.
 	Share float64 `json:"server_core_share,omitempty"`
-	// Untuned means haul get without any flag, instead of the load generator.
+	// Untuned means that haul get, without any flag, is measured instead of the load generator.
 	Untuned bool `json:"untuned,omitempty"`
 	Fresh   bool `json:"fresh"`   // the server was started anew for each measurement
 	Warmups int  `json:"warmups"` // transfers made before, which do not count
