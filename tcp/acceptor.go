@@ -173,7 +173,7 @@ func (a *acceptor) next() (*conns.Conn, error) {
 			return c, nil
 		}
 		switch {
-		case err == nil: // the gate has refused it
+		case err == nil: // the gate has refused the connection
 			a.spare.Discard()
 			continue
 		case errors.Is(err, net.ErrClosed):

@@ -102,7 +102,8 @@ func FromFiles(files []*os.File, o Options) (sockets []*Socket, err error) {
 	return sockets, nil
 }
 
-// fromListener makes a Socket of a listener of package net, which it closes: see newKernel.
+// fromListener makes a Socket of a listener of package net, and takes the listener over. On Linux it
+// closes the listener, because the Socket uses a duplicate of its descriptor: see newKernel.
 func fromListener(l net.Listener, o Options) (*Socket, error) {
 	addr := l.Addr()
 	k, err := newKernel(l, o)

@@ -19,8 +19,8 @@ type Options struct {
 	// the system allows (net.core.somaxconn).
 	Backlog int
 
-	// KeepAlive sets how the kernel probes silent peers. nil means that it does. The zero values of
-	// Idle, Interval and Count mean 15 s, 15 s and 9.
+	// KeepAlive sets how the kernel probes silent peers. nil means that it probes them with the
+	// defaults: the zero values of Idle, Interval and Count mean 15 s, 15 s and 9.
 	KeepAlive *net.KeepAliveConfig
 
 	// Nagle leaves Nagle's algorithm on (RFC 896): bytes that do not fill a packet wait while

@@ -36,8 +36,8 @@ const defaultDrainTime = time.Second
 type Server struct {
 	// Handle serves one connection, which is closed when Handle returns. c is a *Conn, or with TLS
 	// a *tls.Conn that uses one. ctx is cancelled when the server ends and the Grace is over;
-	// [Draining] reports the begin of the end. If Handle panics, the panic is logged and counted,
-	// and only that connection ends.
+	// [Draining] reports earlier that the server begins to end. If Handle panics, the panic is
+	// logged and counted, and only that connection ends.
 	Handle func(ctx context.Context, c net.Conn)
 
 	// Driver, if set, serves the connections in place of Handle. It is an events.Handler of
@@ -89,9 +89,9 @@ type Server struct {
 	// network. Refused connections are reset.
 	Allow, Deny []netip.Prefix
 
-	// Refused, if set, is called for each connection that is refused by Allow, Deny or a limit; why
-	// is ErrDenied, ErrSourceFull or ErrFull. It must return at once, because no other connection
-	// is accepted meanwhile. A panic is logged and counted.
+	// Refused, if set, is called for each connection that is refused by Allow, Deny or a limit. The
+	// reason is ErrDenied, ErrSourceFull or ErrFull. Refused must return at once, because no other
+	// connection is accepted meanwhile. A panic is logged and counted.
 	Refused func(from net.Addr, why error)
 
 	// SplitALPN names a protocol that the TLS handshake may agree on (RFC 7301), such as

@@ -20,8 +20,8 @@ const (
 	maxSend = 4 << 20
 )
 
-// joins says that kernelReadFrom never waits for its source: it returns a kernelCopy.join that
-// does. So it may be called with sources that wait.
+// joins says that kernelReadFrom never waits for its source. Instead it returns a kernelCopy.join,
+// which waits. So kernelReadFrom may be called with sources that wait.
 const joins = true
 
 // kernelReadFrom sends at most `most` bytes of r without a copy in this process, if the kernel can

@@ -53,7 +53,7 @@ func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
 		binary.NativeEndian.PutUint32(info[16:], zones.index(local.Zone()))
 	case local.Unmap().Is4():
 		// struct in_pktinfo holds the index of the interface, the local address, and the
-		// destination address of a received header.
+		// destination address in the header of a received datagram.
 		info := w.add(unix.SOL_IP, unix.IP_PKTINFO, unix.SizeofInet4Pktinfo)
 		addr := local.As4()
 		copy(info[4:], addr[:])

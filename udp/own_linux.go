@@ -28,8 +28,8 @@ type ownPoll struct {
 	fd, epoll    int
 	event, timer int // event is an eventfd that ends a wait, and timer is a timerfd for the read deadline
 
-	readBy  atomic.Int64 // the read and the write deadline, as the method instant returns them
-	writeBy atomic.Int64
+	readBy  atomic.Int64       // the read deadline, encoded by the method instant
+	writeBy atomic.Int64       // the write deadline, encoded in the same way
 	base    time.Time          // the zero of the deadlines
 	waiting atomic.Bool        // the reader waits, or is about to
 	ticking atomic.Bool        // the timerfd is set

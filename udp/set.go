@@ -31,7 +31,8 @@ func (c SetConfig) datagram() int {
 	return c.Datagram
 }
 
-// later reports whether deadline is in the future. The zero deadline never passes, so it is.
+// later reports whether deadline is in the future. That includes the zero deadline, which never
+// passes.
 func later(deadline time.Time) bool {
 	return deadline.IsZero() || time.Until(deadline) > 0
 }

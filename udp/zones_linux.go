@@ -29,7 +29,7 @@ type zoneTable struct {
 const zoneLife = time.Minute // for how long the table may miss that an interface was renamed
 
 // name returns the name of the interface with an index, as in "fe80::1%eth0". If no interface has
-// it, the name is the index.
+// that index, name returns the index in decimal.
 func (t *zoneTable) name(index uint32) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,7 +42,7 @@ type archiving struct {
 	out   archiver
 	buf   *[copyBytes]byte
 	n     int // entries so far
-	held  int // how many of the entries in handlerState.listed are counted for this archive
+	held  int // how many entries handlerState.listed counts for this archive
 	asZip bool
 }
 

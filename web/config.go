@@ -152,7 +152,7 @@ type payer struct {
 type Visitor struct {
 	Peer  netip.Addr   // not valid if unknown
 	Local net.Addr     // the address that received the request; nil if unknown
-	Login *users.Login // the verified login; nil if none is needed
+	Login *users.Login // the verified login; nil if no login is needed
 }
 
 // An Account says which files a request may use, and with which rights.

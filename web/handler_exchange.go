@@ -43,7 +43,7 @@ type exchange struct {
 	r *http.Request
 
 	acct     *Account
-	endLife  func()     // undoes endWith; nil if that was not called
+	endLife  func()     // undoes endWith; nil if endWith was not called
 	payer    payer      // the key of throttle in handlerState.payers
 	throttle *rate.Pair // nil if neither the account nor the source has a rate
 	opened   bool       // the request is counted in handlerState.open, under source

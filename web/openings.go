@@ -13,8 +13,8 @@ const DefaultMaxOpen = 8192
 // connections would not do, as one HTTP/2 connection carries many requests at a time.
 type openings struct {
 	mu       sync.Mutex
-	n        int                // guarded by mu
-	bySource map[netip.Addr]int // no value is 0, so there are at most n sources; guarded by mu
+	n        int                // number of counted requests; guarded by mu
+	bySource map[netip.Addr]int // number of counted requests of each source; no value is 0, so there are at most n sources; guarded by mu
 }
 
 // forOthers is the divisor for the share of requests, an eighth, that no single source can have.

@@ -27,8 +27,8 @@ type Queue[T any] struct {
 	done     chan struct{} // closed when Run has returned
 }
 
-// New returns a queue. Run, which the caller starts on a goroutine, passes its lines to write. After
-// lines were lost, Run calls writeGap with their number, following the next line.
+// New returns a queue. Run, which the caller starts on a goroutine, passes its lines to write. If
+// lines were lost, Run writes the next line, and then calls writeGap with the number of lost lines.
 func New[T any](write func(line T), writeGap func(lost int64)) *Queue[T] {
 	return &Queue[T]{
 		write: write, writeGap: writeGap,

@@ -287,7 +287,8 @@ func (g *Guard) Live() (conns, handshakes int) {
 }
 
 // penalty returns a refusal if one of the networks is refused because of its debt, or nil. If several
-// are, it returns the one that lasts longest. The caller sets the cause, and holds mu.
+// networks are refused, it returns the refusal that lasts longest. The caller sets the cause, and
+// holds mu.
 func (g *Guard) penalty(now time.Time, kind int, nets []netip.Prefix) (worst *Refusal) {
 	tables := g.tables(kind, nets)
 	for i, s := range nets {

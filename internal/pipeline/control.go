@@ -57,13 +57,13 @@ type control struct {
 
 	smooth  time.Duration // mean round trip, including the time in queues
 	least   time.Duration // shortest recent round trip; 0 before the first
-	leastAt time.Duration // when least was last measured or confirmed
+	leastAt time.Duration // when `least` was last measured or confirmed
 
 	shortest time.Duration // shortest round trip ever; 0 before the first
 
-	probe  uint32        // number of the latest measurement of least
+	probe  uint32        // number of the latest measurement of `least`
 	probes bool          // that measurement is under way
-	stale  time.Duration // value of least when that measurement began
+	stale  time.Duration // value of `least` when that measurement began
 }
 
 // A flight holds the data that a control keeps about an outstanding request.

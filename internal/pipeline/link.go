@@ -63,9 +63,9 @@ func orDefault(n, otherwise int) int {
 	return n
 }
 
-// Widen adds n bytes to the window that the rule gives. It is for new sessions that use another
-// path, whose rate is not known yet. Until that rate is measured, the bytes outstanding on the new
-// sessions would take up the room of the others.
+// Widen adds n bytes to the window that the rule of [control] yields. It is for new sessions that use
+// another path, whose rate is not known yet. Without Widen, the bytes outstanding on the new sessions
+// would take up the room of the other sessions until that rate is measured.
 func (k *Link) Widen(n int) { k.bytes.extra = int64(max(n, 0)) }
 
 // SetFloor sets the smallest window, which is [Limits].MinBytes at first.

@@ -25,7 +25,7 @@ type piece struct {
 	off, end   int64
 	prev, next int32
 	place      int32    // index in the heap; used only for a hole
-	asks       [2]int32 // indexes of the requests for it; none if there is no request
+	asks       [2]int32 // indexes of the requests for the piece; none if there is no request
 	state      pieceState
 	empties    uint8 // number of empty answers to requests that begin at off
 }
@@ -39,7 +39,7 @@ func (ps *pieces) reset(off, end int64) {
 	}
 }
 
-// before inserts a new piece in front of the piece at, or at the end of the list if at is none.
+// before inserts a new piece in front of the piece `at`, or at the end of the list if `at` is none.
 func (ps *pieces) before(at int32, off, end int64) int32 {
 	i := ps.free
 	if i == none {
@@ -139,8 +139,8 @@ func (ps *pieces) finish(i int32) {
 	}
 }
 
-// cut marks the part of a piece before the offset at as done. That offset must be inside the piece.
-// cut returns false if there would be too many pieces.
+// cut marks the part of a piece before the offset `at` as done. That offset must be inside the
+// piece. cut returns false if there would be too many pieces.
 func (ps *pieces) cut(i int32, at int64) bool {
 	s := &ps.all[i]
 	off := s.off
@@ -180,8 +180,8 @@ func (ps *pieces) pop(i int32) {
 	}
 }
 
-// up and down put a hole into the heap. They begin at the free position at, and move the hole up or
-// down from there as far as its offset requires.
+// up and down put a hole into the heap. They begin at the free position `at`, and move the hole up
+// or down from there as far as its offset requires.
 func (ps *pieces) up(at int, i int32) {
 	for at > 0 {
 		parent := (at - 1) / 2

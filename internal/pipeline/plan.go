@@ -55,7 +55,7 @@ type Plan struct {
 
 	out    int // number of outstanding requests, on all sessions
 	asked  int // number of pieces with the state asked
-	beyond int // number of these pieces after expected
+	beyond int // number of these pieces that lie after `expected`
 
 	ages ages // requests that may be repeated
 
@@ -92,7 +92,7 @@ func New(c Config) *Plan {
 	return p
 }
 
-// Limit prevents new requests for bytes at or after the offset to, until another call moves that
+// Limit prevents new requests for bytes at or after the offset `to`, until another call moves that
 // limit. For a reader, the limit is how far to read ahead. For a writer, it is the end of the data
 // written so far. A request that the limit would shorten waits until the limit is moved, until no
 // other request is outstanding, or until Flush is called. So a reader should move its limit by whole

@@ -20,7 +20,8 @@ func newTable[T any]() table[T] { return table[T]{free: none} }
 
 func (t *table[T]) full() bool { return t.used == MaxOutstanding }
 
-// add takes a free slot. The table must not be full.
+// add stores v in a free slot, and returns the slot's index and the request's id. The table must not
+// be full.
 func (t *table[T]) add(v T) (index int32, id uint32) {
 	index = t.free
 	if index == none {

@@ -10,7 +10,8 @@ const (
 	// maxOwing bounds the number of accounts that have no users but are kept because they owe.
 	maxOwing = 4096
 
-	// lookEvery is the shortest time between two searches for accounts that no longer owe.
+	// lookEvery is the shortest time between two searches for accounts to forget: those without
+	// users that no longer owe anything (see [Accounts]).
 	lookEvery = time.Second
 )
 

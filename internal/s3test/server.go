@@ -28,7 +28,7 @@ type Server struct {
 	sorted   []string              // the sorted keys of objects; nil if out of date; guarded by mu
 	uploads  map[string]*multipart // unfinished uploads, by ID; guarded by mu
 	hook     Hook                  // called for each request; may be nil; guarded by mu
-	requests []string              // what Asked will return; guarded by mu
+	requests []string              // the requests that Asked will return; guarded by mu
 	auth     []string              // the Authorization header of each request; guarded by mu
 	sent     map[string]int64      // number of bytes of each object that were sent, by key; guarded by mu
 	serial   int                   // number of the latest upload; guarded by mu

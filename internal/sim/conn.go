@@ -118,14 +118,14 @@ type Conn struct {
 	timer    *time.Timer   // used only by the reader
 
 	// These fields are guarded by net.mu of the host.
-	in     []arrival // what was sent to this socket and is not read yet, sorted by arrival time
-	bytes  int       // total size of the datagrams in in
+	in     []arrival // datagrams and reports that this socket has not read yet, sorted by arrival time
+	bytes  int       // total size of the datagrams in the field in
 	woken  bool      // the next Read that would wait returns instead
 	closed bool
 }
 
 // An arrival is a datagram on its way to a socket, or in the socket's buffer. If refused is set, it is
-// a report that a datagram to from could not be delivered.
+// a report that a datagram to the address `from` could not be delivered.
 type arrival struct {
 	at      time.Time // when it arrives
 	from    netip.AddrPort

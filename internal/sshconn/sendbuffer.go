@@ -16,9 +16,9 @@ func WidenSend(c any) {
 }
 
 // sendBufferFor returns the size to request for a send buffer, or 0 if none should be requested. Linux
-// lowers a requested size to net.core.wmem_max, which is the parameter most, then doubles it, and
+// lowers a requested size to net.core.wmem_max, which is the parameter `most`, then doubles it, and
 // from then on does not change the size. Without a request, the buffer grows up to the last value of
-// net.ipv4.tcp_wmem, which is the parameter tuned. On many machines wmem_max is far below that.
+// net.ipv4.tcp_wmem, which is the parameter `tuned`. On many machines wmem_max is far below that.
 func sendBufferFor(most, tuned int) int {
 	if n := min(sendBuffer, most); 2*n > tuned {
 		return n

@@ -64,8 +64,8 @@ func Hash(text string) string {
 	return base32.StdEncoding.EncodeToString(sum[:])[:keyBytes]
 }
 
-// Resume returns the key for a resumable upload: who is the user, and base is the name of the file
-// without its directory. The temporary file is in the same directory.
+// Resume returns the key for a resumable upload. The argument who is the user, and base is the name
+// of the uploaded file without its directory. The temporary file is in the same directory.
 func Resume(who, base string) string {
 	return Hash(fmt.Sprintf("haul upload\x00%d\x00%s\x00%s", len(who), who, base))
 }

@@ -199,8 +199,8 @@ func (l *loop) readHeader(e *Conn, data []byte) (flow.Next, error) {
 	return l.turn(e, rest)
 }
 
-// schedule records what a connection waits for. It ends the connection if that is over, or if it is
-// idle while the server is ending.
+// schedule records in e.next what a connection waits for. It ends the connection if there was an
+// error, if next is flow.Over, or if the connection is idle while the server is ending.
 func (l *loop) schedule(e *Conn, next flow.Next, err error) {
 	e.next = next
 	idle := next == flow.Idle

@@ -6,7 +6,7 @@ import "sync"
 // wait.
 type group struct {
 	mu   sync.Mutex
-	n    int           // guarded by mu
+	n    int           // the current count; guarded by mu
 	idle chan struct{} // guarded by mu; closed when n falls to zero; nil while n is zero
 }
 

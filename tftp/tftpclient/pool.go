@@ -82,8 +82,8 @@ type Pool struct {
 	// restart of the first. The server of this module does treat it as a restart.
 	ManyPerServer bool
 
-	// Limit is how long one transfer may take once it has begun; 0 means no limit for a transfer
-	// that makes progress.
+	// Limit is how long one transfer may take once it has begun. 0 means no limit; a transfer that
+	// makes no progress still fails.
 	Limit time.Duration
 
 	// MinTimer is the shortest wait for an answer before a packet is sent again. 0 means that the

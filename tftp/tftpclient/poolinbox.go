@@ -11,7 +11,7 @@ import (
 type poolInbox struct {
 	set  *udp.Set     // the set in whose Wait the loop sleeps
 	load atomic.Int64 // number of transfers that wait or are under way
-	turn poolWork     // the work that take returned last; the loop owns it
+	turn poolWork     // the work that the method take returned last; only the loop uses it
 
 	mu      sync.Mutex
 	queued  poolWork // guarded by mu

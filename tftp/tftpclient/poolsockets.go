@@ -58,10 +58,10 @@ type socketSettings struct {
 type poolServer struct {
 	addr   netip.Addr
 	queue  fifo[*poolRequest]
-	listed bool // it is in ready or in stuck
+	listed bool // the server is in poolSockets.ready or poolSockets.stuck
 	stuck  int  // its position in the list stuck, from 1; 0 if it is not in the list
 	single bool // it answers from the port to which requests are sent, so each of its transfers needs a socket
-	uses   int  // number of sockets that have it in their hosts
+	uses   int  // number of sockets whose field hosts contains the server
 }
 
 // A poolSocket is one socket with the transfers that use it.
@@ -125,7 +125,7 @@ func (ss *poolSockets) enqueueFirst(q *poolRequest) {
 	ss.makeReady(s)
 }
 
-// makeReady puts a server with requests into the queue that next checks.
+// makeReady puts a server with requests into ready, the queue that the method next checks.
 func (ss *poolSockets) makeReady(s *poolServer) {
 	if !s.listed && s.queue.len() > 0 {
 		s.listed = true
@@ -133,10 +133,10 @@ func (ss *poolSockets) makeReady(s *poolServer) {
 	}
 }
 
-// startable reports whether next may return a request.
+// startable reports whether the method next may return a request.
 func (ss *poolSockets) startable() bool { return ss.ready.len() > 0 }
 
-// unstick makes next look again for sockets for all servers in stuck.
+// unstick makes the method next look again for sockets for all servers in stuck.
 func (ss *poolSockets) unstick() {
 	for _, s := range ss.stuck {
 		s.stuck = 0
@@ -189,7 +189,7 @@ func (ss *poolSockets) next() (*poolRequest, *poolSocket, error) {
 		q := s.queue.pop()
 		ss.makeReady(s)
 		if ss.private {
-			ss.drop(s) // a private socket has no hosts, so none refers to s
+			ss.drop(s) // a private socket has no hosts, so no socket refers to s
 		}
 		return q, socket, err
 	}
@@ -359,7 +359,7 @@ func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
 	k.sockets.lingering.push(lingeringID{k, u, peer, now.Add(lingerFor)})
 }
 
-// retry makes next look again for a socket for s, if s is in stuck.
+// retry makes the method next look again for a socket for s, if s is in stuck.
 func (ss *poolSockets) retry(s *poolServer) {
 	if s.stuck == 0 {
 		return

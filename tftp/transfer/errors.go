@@ -53,7 +53,7 @@ func (c ErrorCode) String() string {
 type Error struct {
 	Code    ErrorCode
 	Message string
-	Remote  bool // the peer sent it
+	Remote  bool // the peer sent the packet; if false, this side did
 }
 
 // Error returns the code's meaning and the message, and says whether the peer sent the error.

@@ -44,8 +44,8 @@ func (e *attempts) count() {
 	}
 }
 
-// late reports whether at least maxTries tries have failed, the first of them at least patience
-// ago.
+// late reports whether at least maxTries tries have failed, and the time `patience` has passed since
+// the first of them.
 func (e *attempts) late(patience time.Duration) bool {
 	return e.tries >= maxTries && time.Since(e.since) >= patience
 }
@@ -120,9 +120,9 @@ func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration,
 	return pause, true
 }
 
-// backOff returns the pause after the given number of tries. Its mean doubles with each try, up to
-// the duration most. It varies by up to half of that at random, so that clients that were cut off
-// together do not return together.
+// backOff returns the pause after the given number of tries. The mean pause doubles with each try, up
+// to `most`. The pause differs from its mean by up to a half at random, so that clients that were cut
+// off together do not return together.
 func (c *Client) backOff(tries int, most time.Duration) time.Duration {
 	d := min(c.pause<<min(tries-1, 10), most)
 	return d/2 + rand.N(d)

@@ -31,8 +31,8 @@ type putBody struct {
 	first int64 // offset at which the request begins
 	at    int64 // offset of the next byte to send
 
-	chunk     []byte      // the data of write that is not sent yet
-	src       io.ReaderAt // the source set by begins; it provides the bytes from srcStart to srcEnd
+	chunk     []byte      // the data of the current call of write that is not sent yet
+	src       io.ReaderAt // the source that the method begins has set; it provides the bytes from srcStart to srcEnd
 	srcStart  int64
 	srcEnd    int64
 	reading   int  // number of transport reads of src under way
@@ -227,8 +227,8 @@ func (b *putBody) begins(src io.ReaderAt, start, end int64) {
 	b.moved.Broadcast()
 }
 
-// fill waits until the bytes announced by begins are sent, except for a last byte that is held
-// back. It returns how many were sent.
+// fill waits until the bytes of the source that the method begins has set are sent, except for a
+// last byte that is held back. It returns how many were sent.
 func (b *putBody) fill() (n int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -299,7 +299,7 @@ func (b *putBody) reaches(off int64) bool {
 	return b.at == off || b.src != nil && off >= b.srcStart && b.err == nil
 }
 
-// restarts reports whether restart is possible.
+// restarts reports whether the method restart would succeed.
 func (b *putBody) restarts(off int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -269,7 +269,7 @@ type request struct {
 	header   http.Header
 	body     *putBody      // the content of a PUT, or nil
 	own      bool          // the request needs its own connection
-	conn     *connSlot     // the connection slot for it; nil to wait for one
+	conn     *connSlot     // the connection slot that the request uses; nil to wait for one
 	patience time.Duration // the timeout for the answer's headers; 0 means the configuration's
 }
 

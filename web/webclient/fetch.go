@@ -223,7 +223,7 @@ func (x *download) split() {
 	x.addPart(x.streamEnd, end)
 }
 
-// chunk returns how many bytes to request at a time if left bytes of the file remain.
+// chunk returns how many bytes to request at a time if `left` bytes of the file remain.
 func (x *download) chunk(left int64) int64 {
 	most := min(max(left/clientParts, minChunk), maxChunk)
 	took := max(time.Since(x.began), time.Millisecond)

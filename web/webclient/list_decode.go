@@ -238,7 +238,7 @@ func findEntries(d *json.Decoder) (json.Token, error) {
 	return nil, errors.New("it has no entries")
 }
 
-// A boundedReader returns an error after left bytes.
+// A boundedReader reads at most `left` bytes, and then returns an error.
 type boundedReader struct {
 	r    io.Reader
 	left int64

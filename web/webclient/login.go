@@ -14,9 +14,9 @@ type account struct {
 	mu       sync.Mutex
 	config   *Config
 	asked    bool   // Password was called; guarded by mu
-	user     string // guarded by mu
-	password string // guarded by mu
-	logged   bool   // user and password can be sent; guarded by mu
+	user     string // the user to send, if logged is set; guarded by mu
+	password string // the password to send, if logged is set; guarded by mu
+	logged   bool   // user and password are set, and can be sent; guarded by mu
 	err      error  // why the client has no login; guarded by mu
 }
 

@@ -87,7 +87,7 @@ type putUpload struct {
 	// The next fields are used by Create, then by the goroutine that runs send, and after its end
 	// by finish.
 	kept    bool  // the server keeps what it received of an upload that is cut off
-	resumes bool  // a later upload can resume it
+	resumes bool  // a later upload can resume this one
 	reached int64 // the server has confirmed that it has all bytes before this offset
 	high    int64 // the largest offset sent in any try
 	vain    int   // number of tries in a row that sent data but did not advance reached

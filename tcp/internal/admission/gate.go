@@ -108,7 +108,8 @@ func (g *Gate) Reject(c *conns.Conn, from net.Addr, err error) bool {
 	return true
 }
 
-// Left releases the place of a connection, and its count for source if that is valid.
+// Left releases the place of a connection that has ended. If source is valid, Left also subtracts
+// the connection from the count of that source.
 func (g *Gate) Left(source netip.Addr) {
 	if g.Places != nil {
 		<-g.Places

@@ -25,7 +25,7 @@ type Conn struct {
 	ended         atomic.Pointer[ender] // why the server ended the connection; nil if it did not
 	remote, local atomic.Pointer[Addr]
 
-	Source netip.Addr // the address whose count includes the connection; invalid if none does
+	Source netip.Addr // the address under which the connection is counted; invalid if it is not counted
 }
 
 // An ender holds the reason why the server ended a connection.
@@ -112,8 +112,8 @@ func (c *Conn) Ended() error {
 	return nil
 }
 
-// Cause returns the error to report for a call that failed with err. If the server ended the
-// connection, that is the reason, and if the connection was closed, net.ErrClosed.
+// Cause returns the error to report for a call that failed with err: if the server ended the
+// connection, its reason; if the connection was closed, net.ErrClosed; and otherwise err.
 func (c *Conn) Cause(err error) error {
 	if ended := c.Ended(); ended != nil {
 		return ended
@@ -216,7 +216,7 @@ func (c *Conn) WaitReadable(yields bool) error {
 // NotIdle records that the connection no longer waits for a request.
 func (c *Conn) NotIdle() {
 	c.idle.Store(false)
-	c.unnudge() // a nudge may have come after the wait had ended
+	c.unnudge() // Nudge may have been called after the wait had ended
 }
 
 // TakeAddrs sets the connection's addresses to those in a PROXY header. It returns the client's

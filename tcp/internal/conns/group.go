@@ -33,7 +33,7 @@ type Group struct {
 	tick       time.Duration
 	limits     limits
 	firstPhase int32
-	clock      atomic.Int64 // ticks since began, plus one
+	clock      atomic.Int64 // number of ticks since `began`, plus one
 	drains     atomic.Bool  // the server is ending
 }
 

@@ -35,7 +35,8 @@ const (
 	closedBit = 1 << 31
 )
 
-// begin starts the next generation. Its connection is open, and has one use until Close ends it.
+// begin starts the next generation. Its connection is open, and is counted as used once, until Close
+// ends that use.
 func (c *status) begin() {
 	c.state.Store(uint64(c.Gen()+1)<<genShift | 1)
 }
@@ -122,7 +123,7 @@ func (c *status) WaitsToRead() bool { return c.readWait.Load() != 0 }
 // WaitsToWrite reports whether a call waits for room in the send buffer.
 func (c *status) WaitsToWrite() bool { return c.writeWait.Load() != 0 }
 
-// waits records in since that a call starts to wait. The caller sets since to 0 when the wait is
+// waits records in `since` that a call starts to wait. The caller sets since to 0 when the wait is
 // over. A TLS handshake gives up its place while it waits for the client.
 func (c *status) waits(since *atomic.Int64) {
 	if c.onWait != nil {

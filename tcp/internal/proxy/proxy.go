@@ -253,8 +253,8 @@ var (
 	noSum = make([]byte, crc32.Size)
 )
 
-// checkTLVs checks that the fields (TLVs) from offset `at` fill the header exactly. If one is a
-// checksum, it verifies it. It ignores all other fields.
+// checkTLVs checks that the fields (TLVs) from offset `at` fill the header exactly. It verifies the
+// checksum, if there is one, and ignores all other fields.
 func checkTLVs(header []byte, at int) error {
 	const head = 3 // length of a field's type and length, in bytes
 	sum := 0       // offset of the checksum's value; 0 without a checksum

@@ -21,8 +21,8 @@ type SharedFiles struct {
 	Max int
 
 	mu    sync.Mutex
-	files map[store.Identity]*sharedFile // guarded by mu
-	open  int                            // guarded by mu
+	files map[store.Identity]*sharedFile // the open files that further readers may share; guarded by mu
+	open  int                            // number of open files, including those that Acquire counts; guarded by mu
 }
 
 // A sharedFile is an open file with all its readers.
@@ -31,7 +31,7 @@ type sharedFile struct {
 	try     store.TryReader // nil if File is not a TryReader
 	id      store.Identity
 	known   bool // the file has an Identity
-	readers int  // guarded by SharedFiles.mu
+	readers int  // number of readers that have not closed the file; guarded by SharedFiles.mu
 }
 
 // Share returns a File to use in place of f, and takes ownership of f. If a file with the same
@@ -44,7 +44,7 @@ type sharedFile struct {
 // exceed Max, Share closes it and returns ErrManyFiles.
 func (s *SharedFiles) Share(f store.File) (store.File, error) {
 	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
-	fresh := &r.own // a single allocation for both
+	fresh := &r.own // so that the reader and its file are a single allocation
 	fresh.try, _ = store.As[store.TryReader](f)
 	if i, ok := store.As[store.Identifier](f); ok {
 		fresh.id, fresh.known = i.Identity()

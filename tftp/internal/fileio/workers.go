@@ -56,7 +56,7 @@ type Workers struct {
 	checking atomic.Bool  // addWorkers is scheduled
 
 	mu    sync.Mutex
-	ended bool // guarded by mu
+	ended bool // End was called; guarded by mu
 }
 
 // A Waiter is a transfer whose job waits for a worker.

@@ -21,7 +21,7 @@ type WriteBuffer struct {
 	received int64 // all bytes before this offset were received
 	flushed  int64 // all bytes before this offset are in the store
 	marked   int64 // Flush writes up to this offset
-	limit    int64 // largest file accepted; 0 for no limit
+	limit    int64 // size of the largest file that is accepted, in bytes; 0 for no limit
 
 	text    bool // the file is in netascii: blocks arrive in order, and are translated on arrival
 	decoder protocol.NetasciiDecoder

@@ -40,10 +40,11 @@ type sender interface {
 	Limits() udp.Limits
 }
 
-// Counts says how much a Batch has sent since its owner last reset the counts.
+// Counts says how much a Batch has sent since its owner last reset the counts. Datagrams are counted
+// when they are queued, so Packets and Bytes include those that the kernel later refused.
 type Counts struct {
 	Packets, Bytes int64
-	Unsent         int64 // datagrams that the kernel refused
+	Unsent         int64 // messages that the kernel refused, each of which may hold several datagrams
 }
 
 // NewBatch returns a batch with room for the given number of messages and for the given number of

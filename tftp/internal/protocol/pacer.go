@@ -57,11 +57,11 @@ type pacer struct {
 	from    int64 // first and last block of the latest such run that was long enough for a measurement
 	to      int64
 	strikes int
-	best    int64 // the most blocks that arrived of one burst, among those that added strikes
+	best    int64 // largest number of blocks that arrived of one burst, among the bursts that added strikes
 	passed  int64 // blocks that arrived since the latest clean window was counted
 	clean   int   // windows in a row whose ends were not lost
 	trust   int   // how many such windows are needed before a larger burst is tried
-	wary    bool  // each was too short, so measurements must not replace it
+	wary    bool  // `each` was too short and was increased, so measurements must not replace it
 }
 
 // arrived returns how many blocks of the latest burst arrived, if k is the highest block that did.

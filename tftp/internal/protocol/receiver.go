@@ -21,9 +21,9 @@ type Receiver struct {
 	acked int64 // highest block acknowledged; the window begins after it
 	last  int64 // number of the file's last block; 0 while unknown
 	tail  int64 // bytes in that block
-	ahead marks // blocks received beyond got
+	ahead marks // blocks received beyond `got`
 
-	confirmed bool // acked has been sent
+	confirmed bool // an ACK of block `acked` was sent
 	storing   bool // the driver has not yet stored the data that Handle returned
 	ackDue    bool
 	nacked    int64 // the block before the last reported gap; -1 if no gap was reported

@@ -103,9 +103,9 @@ func (s *Sender) tried(now time.Time) {
 const promptPart = 8
 
 // timedOut decides whether a timeout was right. It handles an acknowledgement of k, the first one
-// since the timeout; after is the time between the two. An acknowledgement that arrives within less
-// than a round trip was already on its way. One that arrives soon after a long wait answers the
-// repeated packets, so the timeout was right.
+// since the timeout; the argument after is the time since the timeout. An acknowledgement that
+// arrives within less than a round trip was already on its way. One that arrives soon after a long
+// wait answers the repeated packets, so the timeout was right.
 func (s *Sender) timedOut(k int64, after time.Duration) {
 	if k < s.recovery.end {
 		s.timer.eased() // something was lost

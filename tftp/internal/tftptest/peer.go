@@ -16,18 +16,19 @@ import (
 // machines may be slow; only a failing test waits that long.
 const Patience = 20 * time.Second
 
-// A Peer is a peer whose packets a test sends one by one, on any kind of socket.
+// A Peer plays one end of a TFTP transfer in a test: the test sends its packets one by one, over any
+// kind of socket.
 type Peer struct {
 	T    testing.TB
 	Conn packetio.Socket
 	in   []udp.Message
 	door netip.AddrPort // destination of requests
 	To   netip.AddrPort // destination of Send
-	Last []byte         // the packet that Want received
+	Last []byte         // the packet that News, Want or WantError received last
 }
 
-// NewPeer returns a peer that sends from conn. Its first destination is to, the server's port for
-// requests.
+// NewPeer returns a peer that sends from conn. The argument to is the server's address and port for
+// requests, to which the peer sends at first.
 func NewPeer(t testing.TB, conn packetio.Socket, to netip.AddrPort) *Peer {
 	p := &Peer{T: t, Conn: conn, door: to, To: to}
 	p.in = []udp.Message{{Data: make([]byte, 1<<16)}}
@@ -37,7 +38,8 @@ func NewPeer(t testing.TB, conn packetio.Socket, to netip.AddrPort) *Peer {
 // Close closes the socket.
 func (p *Peer) Close() { _ = p.Conn.Close() }
 
-// Send sends a datagram to the source of the latest one received.
+// Send sends a datagram to the source of the latest datagram received, or to the server's port for
+// requests if none was received since NewPeer or Ask.
 func (p *Peer) Send(b []byte) {
 	p.T.Helper()
 	if _, err := p.Conn.Write([]udp.Message{{Peer: p.To, Data: b}}); err != nil {
@@ -45,7 +47,8 @@ func (p *Peer) Send(b []byte) {
 	}
 }
 
-// Next returns the next datagram, or nil if no datagram arrives in time. Send then answers it.
+// Next returns the next datagram, or nil if no datagram arrives in time. Send then sends to the
+// source of that datagram.
 func (p *Peer) Next(wait time.Duration) []byte {
 	p.T.Helper()
 	deadline := time.Now().Add(wait)
