@@ -47,7 +47,7 @@ type Account struct {
 	// closes it, and discarded if the connection is lost before. Until then the same user can stat
 	// and change it by its name, and can open it again to write to it from several channels and
 	// connections. Any other use of the name, such as a rename, publishes the file at once, and so
-	// does a copy-data of a whole file.
+	// does a copy-data request that copies a whole file to it.
 	Hidden bool
 
 	// Life, if set, closes the connection when it is cancelled. Its cause becomes the error of the

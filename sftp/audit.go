@@ -52,7 +52,7 @@ func (c *userConn) looked(what, name string, err error) error {
 	return err
 }
 
-// audit reports an operation. It returns err.
+// audit calls the Audit hook for an operation that ended with err. It returns err.
 func (c *userConn) audit(what, name, to string, err error) error {
 	if c.server.Audit != nil {
 		c.server.Audit(&Operation{Conn: c.info, What: what, Name: shown(name), To: to, Err: err})

@@ -89,7 +89,8 @@ func (c *serverConn) fail(o penalty.Offence) {
 // run performs the handshake and the login, and serves channels until the connection is closed.
 func (c *serverConn) run(soft context.Context) (err error) {
 	defer c.recover(&err)
-	// Before the login the connection has no work to finish, so the end of soft closes it at once.
+	// Before the login the connection has no work to finish, so it is closed at once when the context
+	// soft ends.
 	loggedIn := context.AfterFunc(soft, func() { c.cancel(errEnding) })
 	defer loggedIn()
 	sc, channels, requests, err := c.handshake()
@@ -253,7 +254,7 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 // tried records an attempt to log in. A wrong password counts against the peer at once. An unknown
 // key does not: clients offer every key that they have, and nobody can guess a key.
 func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
-	defer c.passwords.endGuess() // run last: this result must count before the next password is checked
+	defer c.passwords.endGuess() // runs after c.fail: this result must count before the next password is checked
 	c.info.User, c.info.Client = m.User(), string(m.ClientVersion())
 	_, partial := errors.AsType[*ssh.PartialSuccessError](err)
 	switch {

@@ -22,7 +22,7 @@ type Conn struct {
 
 	Value any // free for use by the program's hooks
 
-	Err      error // why the connection ended; nil if the client ended it
+	Err      error // why the connection was closed; nil if the client closed it
 	Duration time.Duration
 
 	traffic
@@ -109,7 +109,7 @@ type Refusal struct {
 // A Lockout reports that a network is refused for a time, because of too many failures.
 type Lockout struct {
 	Network   netip.Prefix
-	For       time.Duration // from now on; further failures prolong it
+	For       time.Duration // how long the network is refused, from now on; further failures prolong it
 	Passwords bool          // true if only password logins are refused; false if all connections are
 }
 

@@ -28,8 +28,8 @@ type sessionHandle struct {
 	transfer *Transfer     // nil for a directory
 	readAt   int64         // value of session.flushes at the last read of this handle
 	ended    bool          // a read was answered with EOF
-	away     error         // the error of the last read, if the files were unavailable
-	awayAt   time.Time     // time of the read that set away
+	away     error         // error of the last read that failed because the files were unavailable; nil if none did
+	awayAt   time.Time     // time of the read that failed with the error `away`
 }
 
 // path returns the file's path on the disk, or "" if it is unknown.
@@ -94,7 +94,7 @@ func (h *sessionHandle) close(why error) (err error) {
 // handle of a closed file does not match a later file with the same index.
 type handleTable struct {
 	open   []*sessionHandle
-	free   []uint32 // free indexes: those elements of open are nil
+	free   []uint32 // indexes of nil elements of the slice `open`, for new handles
 	serial uint32   // serial number of the next handle
 }
 

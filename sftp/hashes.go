@@ -75,7 +75,7 @@ func splitWords(text string) (words []string, ok bool) {
 			i += len(quoted) + 1
 		case c == '\\':
 			i++
-			if i == len(text) || text[i] == '\n' { // a shell drops a backslash at the end or before a newline
+			if i == len(text) || text[i] == '\n' { // a shell drops a backslash at the end of the command or before a newline
 				return nil, false
 			}
 			word = append(word, text[i])

@@ -98,8 +98,8 @@ func (g *passwordGuard) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.Keybo
 	}
 }
 
-// beginGuess waits for its turn to have a password checked. endGuess finishes the turn. beginGuess
-// returns nil, or the reason why the password is not checked now.
+// beginGuess waits until it is this connection's turn to have a password checked; endGuess finishes
+// the turn. beginGuess returns nil, or the reason why the password is not checked now.
 func (g *passwordGuard) beginGuess() error {
 	end, err := g.visit.BeginGuess(g.ctx, time.Now)
 	if err != nil {
@@ -109,7 +109,7 @@ func (g *passwordGuard) beginGuess() error {
 	return nil
 }
 
-// endGuess ends the turn of a password, if there is one.
+// endGuess finishes the turn that beginGuess began, if there is one.
 func (g *passwordGuard) endGuess() {
 	if end := g.end; end != nil {
 		g.end = nil

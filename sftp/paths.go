@@ -11,7 +11,7 @@ import (
 // A paths converts the paths that a client sends to names of its store.
 type paths struct {
 	account *Account
-	user    string // the account's user
+	user    string // name of the account's user, for paths that begin with "~"
 	home    string // the directory in which relative paths begin, as a name of the store
 }
 
@@ -20,8 +20,8 @@ type paths struct {
 //
 // A path is cleaned as text, unless [Account].Resolve is set. A relative path begins in the home
 // directory. The parent of the root is the root itself. The directories of the path need not exist,
-// so the result does not reveal which ones do. Symbolic links are left to the store, which follows
-// none out of its root.
+// so the result does not reveal which ones do. Symbolic links are left to the store, which
+// follows no link that leads out of its root.
 func (p *paths) resolve(path []byte) (string, error) {
 	if bytes.IndexByte(path, 0) >= 0 {
 		return "", fs.ErrInvalid
@@ -35,7 +35,7 @@ func (p *paths) resolve(path []byte) (string, error) {
 	return p.join(string(path)), nil
 }
 
-// lastParent returns the index after the last element ".." of a path, or 0 without such an element.
+// lastParent returns the index after the last element ".." of a path, or 0 if the path has no such element.
 func lastParent(p []byte) int {
 	for at := len(p); ; {
 		at = bytes.LastIndex(p[:at], []byte(".."))

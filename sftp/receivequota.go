@@ -27,9 +27,9 @@ const (
 	// read from the connection meanwhile.
 	tryTime = 10 * time.Second
 
-	// maxMoved is how many bytes of a channel may be moved to the queue's own memory. Moving them
-	// widens the client's window by the same number, so a channel holds at most its window plus
-	// maxMoved.
+	// maxMoved is how many bytes of a channel may be moved to the memory of its queue: see queue.
+	// Moving them widens the client's window by the same number, so at most the bytes of a window
+	// and maxMoved more wait for a channel.
 	maxMoved = channelWindow
 
 	// maxBeforeLogin is how many bytes a peer may send before it has logged in: enough for some
@@ -46,10 +46,11 @@ var (
 // readers have taken. It closes the connection when the difference grows too large.
 //
 // x/crypto does not report how many bytes wait for one channel, so the quota estimates that number.
-// If the channel was empty at some moment, at most those bytes wait for it that have since arrived
-// on the whole connection and were not taken. Two signs reveal such a moment. If a read returned
-// fewer bytes than it had room for, the channel was empty then. And if a whole window has been read
-// since some moment, all data that waited at that moment has been read.
+// If the channel was empty at some moment, all data that waits for it has arrived since. So it is at
+// most the data that has arrived since then on the whole connection and was not taken. Two signs
+// reveal such a moment. If a read returned fewer bytes than it had room for, the channel was empty
+// then. And if a whole window has been read from a channel since some moment, all data that waited
+// at that moment has been read.
 type receiveQuota struct {
 	came  atomic.Int64 // bytes that have arrived on the wire
 	known atomic.Bool  // set once the login has succeeded
@@ -61,8 +62,8 @@ type receiveQuota struct {
 
 	windows *wideWindows // counts the wide windows of all connections
 
-	// looked and lookedWrote are the values of came and wrote at the last check. Only the goroutine
-	// that reads the connection uses them.
+	// looked and lookedWrote are the values of the fields came and wrote at the last check. Only the
+	// goroutine that reads the connection uses them.
 	looked, lookedWrote int64
 
 	mu     sync.Mutex
@@ -123,9 +124,9 @@ func (r *receiveQuota) take(n int) {
 }
 
 // look checks whether too much data waits for a channel. If so, it closes the connection and
-// returns the reason. A reader that waits for data suggests that the channel is empty, and that
-// only a write is late, as on a busy machine. In this case look first makes a test write, and reads
-// nothing from the connection until that write has completed.
+// returns the reason. If a reader waits for data, the channel is probably empty, and judge could not
+// see that only because no write has completed lately, as on a busy machine. In this case look first
+// makes a test write, and reads nothing from the connection until that write has completed.
 func (r *receiveQuota) look() error {
 	tried, err := r.judge()
 	if tried == nil {
@@ -186,8 +187,8 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	return tried, nil
 }
 
-// tryWrite sends a message, and then closes trying. The write itself shows that writes still
-// complete.
+// tryWrite sends a message that has no effect on the peer, and then closes the channel trying. If
+// the write completes, the peer still receives.
 func (r *receiveQuota) tryWrite() {
 	r.poke()
 	r.mu.Lock()

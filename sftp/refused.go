@@ -9,7 +9,7 @@ import (
 
 // A requestSet is a set of request types and extensions.
 type requestSet struct {
-	types      uint32 // bit n stands for the request type n, except EXTENDED
+	types      uint32 // bit n is set if the set contains the requests of type n; EXTENDED has no bit
 	extensions wire.Extensions
 }
 
@@ -49,7 +49,8 @@ func extensionName(name string) string {
 	return name
 }
 
-// requestsNamed returns the set of requests with these names.
+// requestsNamed returns the set of the requests with the given names. Extensions go by their name
+// without the domain, as in [Requests]. An unknown name is an error.
 func requestsNamed(names []string) (r requestSet, err error) {
 	for _, name := range names {
 		found := false

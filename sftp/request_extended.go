@@ -60,7 +60,7 @@ func (s *session) extended(q *wire.Request) error {
 	return errors.ErrUnsupported
 }
 
-// errNoUser is the answer if the home directory of a user is unknown.
+// errNoUser is the error of a home-directory request for a user whose home directory is unknown.
 var errNoUser = errors.New("no such user")
 
 // answerPath answers with the real path of p, or with err if it is set.
@@ -170,8 +170,8 @@ func (s *session) copyData(q *wire.Request) error {
 		err = io.EOF
 	}
 	if err == nil && q.Length == 0 && to.upload != nil && s.conn.account.Access == users.Full {
-		// A copy of the whole file is complete, and asyncssh's remote_copy forgets to close the
-		// file.
+		// Publish the file without waiting for CLOSE: the copy of a whole file is complete, and
+		// asyncssh's remote_copy never closes the target.
 		err = to.upload.publishInPlace()
 	}
 	from.transfer.fail(err)
@@ -209,7 +209,7 @@ func copyLength(from, to *sessionHandle, q *wire.Request) (int64, error) {
 }
 
 // copyRange copies `length` bytes, or fewer if the source is truncated meanwhile. It reads even if
-// there is nothing to copy, so that it fails for a file that may not be read.
+// there is nothing to copy, so that it fails if the source was not opened for reading.
 func copyRange(ctx context.Context, from, to *sessionHandle, q *wire.Request, length int64) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)

@@ -20,7 +20,7 @@ var (
 	errNotOpen  = fmt.Errorf("%w: %w", fs.ErrNotExist, errNoHandle)
 )
 
-// usualPerm is the permission bits of a new file if the client sends none.
+// usualPerm holds the permission bits of a new file for which the client sends none.
 const usualPerm = 0o666
 
 // open opens or creates a file.
@@ -44,7 +44,8 @@ func (s *session) open(q *wire.Request) error {
 	return errAnswered
 }
 
-// These flags of OPEN decide whether an upload is hidden, or may join a hidden one.
+// flagsKnown holds the flags of OPEN that the server knows. flagsAnew holds those with which a file
+// begins empty: only with them can a hidden upload begin, and without them an OPEN can join one.
 const (
 	flagsKnown = wire.OpenRead | wire.OpenWrite | wire.OpenAppend | wire.OpenCreate | wire.OpenTruncate | wire.OpenExclusive
 	flagsAnew  = wire.OpenTruncate | wire.OpenExclusive

@@ -36,8 +36,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	// A connection is closed in two steps: the end of soft lets it finish its work, and the end of
-	// hard closes it at once.
+	// Connections are closed in two steps. When the context soft ends, they may only finish their
+	// work. When the context hard ends, they are closed at once.
 	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(errEnding)
 	soft, end := context.WithCancel(ctx)

@@ -101,8 +101,8 @@ type Server struct {
 	TurnedAway   func(from net.Addr, why error) // a limit refused a connection before a byte was read from it
 	LockedOut    func(from net.Addr, l Lockout) // a network is refused for a time, after too many failures
 
-	// Owner returns the name of a user or group, for users-groups-by-id@openssh.com; "" if it is
-	// unknown.
+	// Owner returns the name of the user with an ID or, if group is set, of the group with that ID.
+	// It returns "" for an unknown ID. It is used for users-groups-by-id@openssh.com.
 	Owner func(id uint32, group bool) string
 
 	LoginGrace time.Duration // time limit for the whole handshake; 0 means one minute
@@ -110,7 +110,7 @@ type Server struct {
 	// IdleTimeout is the time without requests and replies after which a connection is closed. 0
 	// means 15 minutes, and a negative value means never.
 	IdleTimeout time.Duration
-	Grace       time.Duration // time for which open files remain usable after ctx has ended; 0 means 10 s
+	Grace       time.Duration // how long open files remain usable after the context of Serve has ended; 0 means 10 s
 	MaxChannels int           // sessions of one connection at a time; 0 means DefaultMaxChannels
 	MaxHandles  int           // open files and directories of one connection; 0 means DefaultMaxHandles
 
@@ -214,7 +214,8 @@ func (s *Server) grace() time.Duration      { return orDefault(s.Grace, defaultG
 func (s *Server) maxChannels() int          { return orDefault(s.MaxChannels, DefaultMaxChannels) }
 func (s *Server) maxHandles() int           { return orDefault(s.MaxHandles, DefaultMaxHandles) }
 
-// idleTimeout returns the timeout of a connection without requests. It returns 0 if connections have no timeout.
+// idleTimeout returns the time without requests and replies after which a connection is closed, or 0
+// if there is no such limit.
 func (s *Server) idleTimeout() time.Duration {
 	return max(0, orDefault(s.IdleTimeout, defaultIdleTimeout))
 }

@@ -29,15 +29,15 @@ type hiddenUpload struct {
 	// mu is read-locked by writes, which may run in parallel, and write-locked by operations that
 	// exclude writes.
 	mu     sync.RWMutex
-	conn   *userConn    // connection of users[0]; guarded by mu
+	conn   *userConn    // connection of the first handle, users[0]; guarded by mu
 	hidden store.Upload // nil once the upload is published or discarded; guarded by mu
-	placed store.Handle // the published file while it is written in place; nil before; guarded by mu
+	placed store.Handle // the published file while it is written in place, otherwise nil; guarded by mu
 
-	published *store.Published // set by the Commit of hidden
+	published *store.Published // describes the published file; hidden.Commit fills it in
 	failed    error            // why hidden and placed are nil; fs.ErrClosed if nothing failed; guarded by mu
 	users     []*sessionHandle // the open handles; closing the first one publishes the upload; guarded by mu
 
-	end   atomic.Int64          // the file's size
+	end   atomic.Int64          // size of the file while it is hidden
 	broke atomic.Pointer[error] // the first error of a write while the upload was hidden
 	perm  fs.FileMode
 	attr  store.Attr // attributes to set when the upload is published; guarded by mu
@@ -205,7 +205,7 @@ func (u *hiddenUpload) setAttr(a store.Attr) error {
 	return err
 }
 
-// attrs returns the attributes that the file will have.
+// attrs returns the attributes that the file will have when it is published, or has already.
 func (u *hiddenUpload) attrs() (a wire.Attrs, err error) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()

@@ -31,7 +31,7 @@ const (
 
 var bigBuffers = sync.Pool{New: func() any { return new([bigBuffer]byte) }}
 
-// A sessionBuffer is a small buffer of its own, or a big one from the pool.
+// A sessionBuffer stores bytes in its own small array, or in a big one from the pool.
 type sessionBuffer struct {
 	b     []byte
 	small [smallBuffer]byte
@@ -128,8 +128,8 @@ func (s *stream) fill(n int) error {
 }
 
 // flush sends the replies. It reads no more requests until the peer has taken them. If the peer has
-// left, replies are discarded, and only those of its remaining requests are executed that complete
-// its uploads: many clients send CLOSE and leave.
+// left, replies are discarded. Of its remaining requests, only WRITE, FSETSTAT and CLOSE are
+// executed, because they complete uploads: many clients send CLOSE and leave.
 func (s *stream) flush() {
 	if len(s.out.b) == 0 {
 		return
@@ -148,8 +148,8 @@ func (s *stream) flush() {
 	s.conn.touch()
 }
 
-// room makes room for n more bytes of replies; n is at most bigBuffer. It may send the replies to
-// do so.
+// room makes room for n more bytes of replies; n is at most bigBuffer. It may send the collected
+// replies to do so.
 func (s *stream) room(n int) {
 	if cap(s.out.b)-len(s.out.b) < n && len(s.out.b)+n <= bigBuffer {
 		s.out.grow()

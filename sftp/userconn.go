@@ -34,12 +34,12 @@ type userConn struct {
 	refuses   *requestSet // nil if no request is refused
 	draft     bool        // the client sends the two paths of SYMLINK in the order of the draft
 
-	handles  atomic.Int64
+	handles  atomic.Int64 // number of open handles, and of those about to be opened
 	unclosed atomic.Bool  // a session ended with handles that the client had not closed
 	commands atomic.Int64 // hash commands whose exit status is not sent yet
 	refusals atomic.Int64 // number of refusals, which maxRefusals bounds
 	active   atomic.Int64 // time of the last request or reply, in nanoseconds since Began
-	ending   atomic.Bool  // close the connection as soon as no file is open
+	ending   atomic.Bool  // finish was called: close the connection as soon as nothing is open on it
 }
 
 // begin initializes c for a connection between two addresses, which may be nil.
@@ -59,7 +59,7 @@ func (c *userConn) reportEnd(err error) {
 }
 
 // recover is deferred where a panic must close this connection, but not stop the program. It sets
-// err, unless err is nil.
+// *err to a *panicError, unless the pointer is nil.
 func (c *userConn) recover(err *error) {
 	v := recover()
 	if v == nil {

@@ -78,7 +78,7 @@ func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
 
 // RemoveKeys removes the keys of a user in a users file for which the function `which` returns
 // true. If there is no such key, it returns an error. It does not look into the files that the
-// statement keys names.
+// statement `keys` names.
 func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) error {
 	return changeUser(ctx, "remove a key in", file, name, func(u *userLines) error {
 		if !u.remove(func(word, rest string) bool {
@@ -91,13 +91,13 @@ func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) er
 	})
 }
 
-// changeUser lets do edit the lines of one user, and writes the file. what says what is done, for
-// errors.
+// changeUser calls the function `do` to edit the lines of one user, and writes the file. The string
+// `what` names the operation in errors.
 func changeUser(ctx context.Context, what, file, name string, do func(*userLines) error) error {
 	return wrap(what, file, edit(ctx, file, false, changing(name, do)))
 }
 
-// changing returns the change that edits the lines of one user.
+// changing returns the change that calls the function `do` to edit the lines of one user.
 func changing(name string, do func(*userLines) error) change {
 	return func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
@@ -112,10 +112,10 @@ func changing(name string, do func(*userLines) error) change {
 	}
 }
 
-// userLines holds the lines about one user, of which the first contains the name.
+// userLines holds the lines about one user. The first line contains the user's name.
 type userLines struct {
 	lines []string
-	err   error // the first error of a change
+	err   error // set if an inserted line was invalid
 }
 
 // remove removes the statements for which the function `which` returns true, and reports whether
@@ -153,7 +153,7 @@ func (u *userLines) replace(keyword, value string) {
 	}
 }
 
-// insert adds a statement at index at, with the same indentation as the user's first statement.
+// insert adds a statement at the index `at`, with the same indentation as the user's first statement.
 func (u *userLines) insert(at int, statement string) {
 	indent := "  "
 	if len(u.lines) > 1 && strings.TrimSpace(u.lines[1]) != "" {

@@ -29,7 +29,7 @@ func Remove(ctx context.Context, file, name string) error {
 	return wrap("remove user from", file, edit(ctx, file, false, removing(name)))
 }
 
-// A change returns the new lines of a users file, and may overwrite the old ones.
+// A change returns the new lines of a users file whose lines it receives. It may overwrite the slice.
 type change func(lines []string) ([]string, error)
 
 // adding returns the change that adds a user, whose name is valid.
@@ -270,8 +270,8 @@ func openNew(ctx context.Context, temp, file string) (*os.File, error) {
 }
 
 // openLeft opens a file that another change has left, if it may be taken over: it must belong to
-// this process's user, or to the owner of the users file, because a change sets that owner near its
-// end.
+// this process's user, or to the owner of the users file, because shortly before a change is
+// complete, it gives the new file the owner of the users file.
 func openLeft(temp, file string) (*os.File, error) {
 	info, err := os.Lstat(temp)
 	if err != nil {

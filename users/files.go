@@ -15,7 +15,7 @@ import (
 
 // These are permissions that certain files must not have.
 const (
-	openToOthers = 0o007
+	openToOthers = 0o007 // any access by others
 	writable     = 0o022 // by the group or others
 )
 

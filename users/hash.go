@@ -163,9 +163,10 @@ func (h Hash) matches(password []byte) bool {
 		tag := argon2.IDKey(password, h.salt, h.passes, h.memory, h.threads, uint32(len(h.tag)))
 		return subtle.ConstantTimeCompare(tag, h.tag) == 1
 	}
-	// bcrypt repeats the password, with a NUL after each copy. So a password that contains a NUL
-	// could match the hash of another password. It is refused, but only after the check, so that
-	// this takes the same time.
+	// bcrypt repeats the password, with a NUL after each copy, so a password with a NUL in it could
+	// match the hash of another one. bcrypt also ignores all bytes after the 72nd. Both kinds of
+	// password are refused, but only after the comparison, so that refusing them takes as long as
+	// refusing any wrong password.
 	odd := len(password) > maxBcryptPassword || strings.Contains(string(password), "\x00")
 	return bcrypt.CompareHashAndPassword([]byte(h.text), password) == nil && !odd
 }

@@ -257,8 +257,8 @@ var errRevoked = errors.New("the line is neither a public key nor a SHA256: fing
 
 // parseRevoked parses a line of a list of revoked keys: a fingerprint as ssh-keygen -l shows it, or
 // a key or certificate as in a .pub file. A certificate stands for the certified key, which is then
-// revoked in every other certificate too. The list may contain keys that are not accepted in any
-// case.
+// revoked in every other certificate too. The list may also contain keys of types that are
+// never accepted.
 func parseRevoked(line string) (sum [sha256.Size]byte, err error) {
 	first, rest := cutSpace(line)
 	if encoded, ok := strings.CutPrefix(first, "SHA256:"); ok {

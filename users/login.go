@@ -30,7 +30,7 @@ type Login struct {
 	KeyID     string // key ID in the certificate
 	Serial    uint64 // serial number of the certificate
 
-	at       time.Time
+	at       time.Time     // time of the login
 	proof    ssh.PublicKey // key or certificate that was used; nil if none was used
 	password bool          // the peer gave the right password
 }
@@ -55,7 +55,7 @@ func reason(err error) string {
 }
 
 // Password checks a name and a password. If the login is not accepted, the error is a [*Refusal] or
-// [ErrBusy]. If ctx ends before the check, the error is the cause of that.
+// [ErrBusy]. If ctx ends before the check, the error is the cause of its end.
 //
 // The check takes as long for a user who does not exist or has no password as for a user with a
 // password.
@@ -97,8 +97,8 @@ func (d *Directory) password(ctx context.Context, a Attempt, name string, passwo
 	return &Login{User: *u, Access: u.Access, Dir: "/", Method: "password", Peer: plain(a.Peer), at: a.Now, password: true}, nil
 }
 
-// admits returns the reason why a user may not log in with any proof, or nil. u is nil if the user
-// does not exist.
+// admits returns an error if the user u may not log in at all, whatever key or password is used. u
+// is nil if the user does not exist.
 func admits(u *User, a Attempt) error {
 	switch {
 	case u == nil:
@@ -144,7 +144,7 @@ type Event struct {
 	User    string // as received from the peer, but truncated to 64 bytes; may contain any bytes
 	Peer    netip.Addr
 	Method  string
-	Offered bool // the peer only offered a key, and was refused before it proved to own it
+	Offered bool // the peer only offered a key, and was refused before it proved that it owns the key
 
 	Key, Authority, KeyID string // the same values as in Login
 	Serial                uint64

@@ -9,9 +9,9 @@ import (
 
 // These are limits for checking passwords.
 const (
-	// maxChecks is the largest number of passwords that are checked at the same time; it is less if
-	// they would use more than half of the cores. Together with the limits for hashes, it limits
-	// the memory to 512 MiB, or to 76 MiB if haul has made the hashes.
+	// maxChecks is the largest number of passwords that are checked at the same time; fewer are
+	// checked if they would use more than half of the cores. Together with the limits for hashes,
+	// it limits the memory to 512 MiB, or to 76 MiB if haul has made the hashes.
 	maxChecks = 4
 
 	// maxWaiting is the largest number of further passwords that may wait. Beyond that, a password
@@ -24,9 +24,9 @@ var ErrBusy = errors.New("too many passwords are waiting to be checked")
 
 // A verifyLimiter limits the number of passwords that are checked at the same time.
 type verifyLimiter struct {
-	places  chan struct{}
-	waiting atomic.Int64
-	checked atomic.Int64 // total number of checks, for tests
+	places  chan struct{} // holds an element for each password that is being checked
+	waiting atomic.Int64  // number of passwords that wait to be checked
+	checked atomic.Int64  // total number of checks, for tests
 }
 
 // parallelChecks returns the number of passwords that may be checked at the same time.
