@@ -35,7 +35,8 @@ func (p *paths) resolve(path []byte) (string, error) {
 	return p.join(string(path)), nil
 }
 
-// lastParent returns the index after the last element ".." of a path, or 0 if the path has no such element.
+// lastParent returns the index after the last element ".." of a path, or 0 if the path has no such
+// element.
 func lastParent(p []byte) int {
 	for at := len(p); ; {
 		at = bytes.LastIndex(p[:at], []byte(".."))

@@ -123,7 +123,7 @@ func (c *Config) setDefaults() {
 // FirstSize, as the Expect of a [Config], stands for the size of the file First.
 const FirstSize = mux.ExpectFirst
 
-// set sets v to the default value, to, if v is zero or negative.
+// set sets *v to the default value `to` if *v is zero or negative.
 func set[T int | time.Duration](v *T, to T) {
 	if *v <= 0 {
 		*v = to
@@ -158,7 +158,7 @@ type Client struct {
 	run    run
 	disk   disk
 
-	recordEvery int64 // the constant recordEvery; smaller in tests
+	recordEvery int64 // value of the constant recordEvery, or a smaller one in tests
 }
 
 // Close ends all sessions, and closes the connections that the Client made. Calls under way

@@ -19,7 +19,7 @@ type StatusError struct {
 	Code    uint32 // SSH_FX_...; see draft-ietf-secsh-filexfer-02, section 7, and -13, section 9.1
 	Message string // the server's text, unchanged
 
-	kind error // nil if the code does not identify one
+	kind error // error that errors.Is recognizes; nil if the refusal does not identify one
 }
 
 // refused converts a server's refusal into a *StatusError, and returns other errors unchanged.
@@ -71,7 +71,7 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: onServer(err)}
 }
 
-// linkError is pathError for two names.
+// linkError is like pathError for an operation on two names.
 func linkError(op, from, to string, err error) error {
 	return &os.LinkError{Op: op, Old: from, New: to, Err: onServer(err)}
 }
@@ -106,7 +106,7 @@ func isFailure(err error) bool {
 	return ok && s.Code == uint32(wire.Failure)
 }
 
-// exists returns err as an fs.ErrExist: the reason for err is that the name is in use.
+// exists wraps err in an fs.ErrExist. The caller knows that err occurred because the name is in use.
 func exists(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return err

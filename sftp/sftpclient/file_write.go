@@ -78,8 +78,8 @@ func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 	return n, f.behindError(err)
 }
 
-// behindError returns the error of a method of f.behind, which comes from the file or from the
-// reader, as callers see it. The caller holds mu.
+// behindError converts the error of a method of f.behind for callers of the File. The error comes
+// from writing to the file, or from the reader whose data was written. The caller holds mu.
 func (f *File) behindError(err error) error {
 	if f.behind.Err() != nil {
 		return f.writeError(err)

@@ -27,7 +27,7 @@ const (
 type dirReader struct {
 	name string
 
-	mu     sync.Mutex   // held by callers of Next and Close
+	mu     sync.Mutex   // held during Next and Close
 	list   *mux.Listing // guarded by mu
 	closed bool         // guarded by mu
 }

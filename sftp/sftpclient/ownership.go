@@ -30,7 +30,7 @@ type ownership struct {
 
 	mu      sync.Mutex
 	last    time.Time      // start of the last successful check; guarded by mu
-	under   bool           // a check is running; guarded by mu
+	under   bool           // recheck has started a check that is still running; guarded by mu
 	pending sync.WaitGroup // waits until the running check is done
 }
 
@@ -51,8 +51,8 @@ func (o *ownership) check(ctx context.Context) error {
 	return nil
 }
 
-// busyIfGone returns store.ErrBusy for an error that arose because another upload has taken the
-// file over, so that the file could not be opened in another session.
+// busyIfGone wraps err in store.ErrBusy if the file could not be opened in another session because
+// another upload has taken it over. It returns other errors unchanged.
 func (o *ownership) busyIfGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) && o.check(o.ctx) != nil {
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)

@@ -48,7 +48,7 @@ type resumableUpload struct {
 	dir           string // directory of the target, with a slash
 	record        uploadRecord
 	owner         ownership
-	resumed       int64
+	resumed       int64     // number of bytes of an earlier upload that are reused
 	exclusiveFrom time.Time // time after which no other upload writes to the file; zero if no other upload had it
 
 	mu      sync.Mutex

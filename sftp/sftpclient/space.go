@@ -21,10 +21,10 @@ const fullTime = 5 * time.Second
 // first ones frees space, but the others also failed because the disk was full.
 const fullFor = 5 * time.Second
 
-// A disk asks the server how much room its disk has.
+// A disk finds out how much room the server's disk has.
 type disk struct {
 	c    *Client
-	full atomic.Int64 // time at which the disk was last found full, in nanoseconds since 1970
+	full atomic.Int64 // time at which the disk was last found full, in nanoseconds since 1970; 0 if it never was
 }
 
 // explain adds to an error from writing or creating a file that the server's disk is full, if it is

@@ -24,8 +24,8 @@ const firstPerm = 0o600
 type upload struct {
 	c      *Client
 	ctx    context.Context
-	target string
-	temp   string
+	target string      // path under which Commit publishes the file
+	temp   string      // path of the temporary file
 	perm   fs.FileMode // the final permissions
 	only   bool        // the target must not exist
 	noSync bool
@@ -189,7 +189,7 @@ func (u *upload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (
 	return u.f.FillFrom(ctx, r, off, size)
 }
 
-// end ends the upload. It returns false if it had ended before.
+// end marks the upload as done. It returns false if the upload was done already.
 func (u *upload) end() (first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -320,8 +320,8 @@ func (u *upload) secure() (mux.Handle, error) {
 	}
 }
 
-// rename gives the file its name, in session on, or in any session if on is nil. If that session is
-// lost and the temporary name does not exist any more, this upload has renamed the file.
+// rename gives the file its name, in the session `on`, or in any session if `on` is nil. If that
+// session is lost and the temporary name does not exist any more, this upload has renamed the file.
 func (u *upload) rename(on *mux.Session) error {
 	for tries := 1; ; tries++ {
 		err := u.tryRename(on)

@@ -31,8 +31,8 @@ type Call struct {
 	then  func(err error) // called once with the result; nil if nobody waits any more
 	at    *Session        // the session to which the call was sent
 	state callState
-	tries int
-	done  chan error
+	tries int        // number of sessions that ended before they returned the answer
+	done  chan error // receives the result, for await
 }
 
 // A callState is the progress of a call.

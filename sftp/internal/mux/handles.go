@@ -37,8 +37,8 @@ type handleSet struct {
 	Path   string         // the file's path as it is sent to the server
 	access wire.OpenFlags // OpenRead, OpenWrite or both
 
-	// Own is set if no other client can know the file's name. Then a file that is reopened must be
-	// the same file, and is not compared.
+	// Own is set if no other client can know the file's name. Then an OPEN in another session must
+	// return a handle of the same file, and the files need not be compared.
 	Own bool
 
 	// single is set if the file is used only in the session in which it was opened, because data
@@ -52,8 +52,8 @@ type handleSet struct {
 	guesses []*guess
 	opening []*Session // an element for each OPEN under way: its session, or nil for any session
 	users   []fileUser
-	// tries is the number of times in a row that the only session of the file, or of an OPEN, was
-	// lost.
+	// tries is the number of times in a row that the file was open in no session any more, because a
+	// session was lost in which it was open or being opened. maxReopen bounds it.
 	tries   int
 	narrow  bool          // the server has refused to open the file in a further session
 	closed  bool          // the file was closed, so handles from OPENs under way are closed too
@@ -62,7 +62,7 @@ type handleSet struct {
 	reach   int64         // no byte at or after this offset was sent
 	sure    int64         // all bytes before this offset are confirmed
 	broke   int           // number of sessions with this file that violated the protocol
-	brokeIn *Session      // the most recent of these sessions
+	brokeIn *Session      // the session that broke counted last
 }
 
 // A guess is a handle that the client uses in a session before the server has confirmed it.
@@ -96,7 +96,7 @@ func (f *handleSet) isOpenIn(s *Session) bool {
 // widens reports whether it is allowed to open the file in further sessions.
 func (f *handleSet) widens() bool { return !f.narrow && !f.single }
 
-// idlest returns the handle in the least busy session of the least busy connection. Connections are
+// idlest returns the handle in the least busy session on the least busy connection. Connections are
 // compared first, because the sessions of a connection share one path. Sessions with room for n
 // bytes are preferred to those without.
 func (f *handleSet) idlest(n int) (best Handle, ok bool) {
@@ -406,10 +406,10 @@ func (f *handleSet) endGuess(g *guess, right bool) {
 }
 
 // compare finds out whether the handle h belongs to this file, or to another file that has replaced
-// it under the same name. Version 3 has no file IDs, so compare uses size, owner, mode and times.
-// It compares them with those that the file had when it was opened. If they differ, the file may
-// merely have changed since then, so compare requests the current ones with a handle that is known
-// to be right.
+// it under the same name. SFTP version 3 has no file IDs, so compare uses size, owner, mode and
+// times. It compares those of h with those that the file had when it was opened. If they differ, the
+// file may merely have changed since then. So compare then requests the current attributes of the
+// file too, with a handle that is known to belong to it.
 func (f *handleSet) compare(h Handle) {
 	now := new(wire.Attrs)
 	f.fstat(h, now, func(err error) { f.described(h, *now, err) })
@@ -447,8 +447,8 @@ func (f *handleSet) fstat(h Handle, a *wire.Attrs, then func(error)) {
 	}})
 }
 
-// compared handles the result of a comparison. It accepts the handle if both describe the same
-// file, and closes it otherwise.
+// compared handles the result of a comparison. It accepts the handle h if the attributes `then` and
+// `now` describe the same file. Otherwise, or after the error err, it closes h.
 func (f *handleSet) compared(h Handle, err error, then, now wire.Attrs, sure int64) {
 	if err == nil && !f.same(then, now, sure) {
 		err = fmt.Errorf("%s is another file by now", f.name)

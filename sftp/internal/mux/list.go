@@ -20,7 +20,7 @@ const (
 	// maxListEmpty is how many answers in a row may have no entries except "." and "..".
 	maxListEmpty = 16
 
-	// maxListUnsafe is how many answers may contain unsafe names, which no entry may have.
+	// maxListUnsafe is the number of answers with unsafe names after which a listing fails.
 	maxListUnsafe = 64
 
 	// maxListHeld is how many entries may wait to be taken by Next before no more READDIRs are
@@ -46,7 +46,7 @@ type Listing struct {
 	asked    []int // the numbers of the requests in flight, in the order of sending
 	last     int   // the number of the most recent request
 	endedAt  int   // number of the first request whose answer marked the end of the directory
-	empty    int   // number of answers in a row without entries
+	empty    int   // number of answers in a row with no entries except "." and ".."
 	end      error // why no more requests are sent; io.EOF at the end of the directory
 	unsafe   error // an error about the first unsafe name
 	bad      int   // number of answers that had unsafe names

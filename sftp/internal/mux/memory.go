@@ -59,7 +59,7 @@ type segment struct {
 	n       int // bytes of data
 	room    int // capacity of the buffer in bytes
 	buffer  *Buffer
-	asked   bool // its data was sent, so no more is added
+	asked   bool // its data was sent, so no more data is added to it
 	writing int  // number of users that still need buffer, such as queued packets
 	done    bool // the run no longer needs the segment
 }

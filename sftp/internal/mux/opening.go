@@ -28,11 +28,11 @@ type openerEvents interface {
 	// opened is called for a session that is ready for requests.
 	opened(s *Session)
 
-	// broken is called for a session whose handshake has failed, after its requests were taken
-	// back.
+	// broken is called for a session whose handshake has failed, after its requests were removed
+	// from the table, so that other sessions can repeat them.
 	broken(s *Session)
 
-	// starved is called when no session is left, so that everything that needs one has to fail.
+	// starved is called when no session is left, so that all calls and transfers have to fail.
 	starved(err error)
 }
 
@@ -166,8 +166,8 @@ func (o *opener) begin(s *Session) {
 	o.events.opened(s)
 }
 
-// grow opens further sessions until `want` sessions are open, as far as the server allows. The
-// sessions still have to move `left` bytes.
+// grow opens further sessions until `want` sessions are open, as far as the server allows. `left`
+// is the number of bytes that remain to be moved.
 func (o *opener) grow(want int, left int64) {
 	if o.err != nil {
 		return
@@ -191,7 +191,7 @@ func (o *opener) grow(want int, left int64) {
 	for n := o.pool.usable(); n < want; n++ {
 		conn, wait := o.pool.place()
 		if wait {
-			return // wait: the connection that is being opened will have sessions, or will fail
+			return // the connection that is being opened will have room for sessions, or will fail
 		}
 		if conn == nil && o.pool.isFull() {
 			if n == 0 {
@@ -208,7 +208,7 @@ func (o *opener) grow(want int, left int64) {
 	}
 }
 
-// connect begins to open further connections until there are conns of them.
+// connect begins to open connections until `conns` connections are open or being opened.
 func (o *opener) connect(conns int) {
 	for len(o.pool.conns) < conns {
 		o.startOpening(o.pool.newConnection())
@@ -233,7 +233,7 @@ func (o *opener) startOpening(conn *connection) {
 	o.work.Go(func() { o.openOn(conn) })
 }
 
-// openOn opens a session on a connection. If that is not connected yet, openOn connects it first.
+// openOn opens a session on a connection. If the connection is not open yet, openOn opens it first.
 // It locks mu.
 func (o *opener) openOn(conn *connection) {
 	err := o.pause(o.ctx)
@@ -332,7 +332,8 @@ func (o *opener) drop(conn *connection) {
 	}
 }
 
-// noteEnd records that a session has ended, so that it receives and sends nothing any more.
+// noteEnd records that a session has ended. It removes the session from its connection, and
+// counts the loss.
 func (o *opener) noteEnd(s *Session, now time.Time) {
 	s.conn.open = slices.DeleteFunc(s.conn.open, func(other *Session) bool { return other == s })
 	if s.conn.isStream() {

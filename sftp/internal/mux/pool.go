@@ -175,8 +175,8 @@ func (p *pool) widen() {
 	p.link.Widen(max(len(used)-1, 0) * pipeline.DefaultSessionBytes)
 }
 
-// even returns the number of sessions on each connection in which a file should be open at least.
-// The whole file should be open in `want` sessions, and `left` of its bytes remain to be moved.
+// even returns in how many sessions of each connection a file should be open at least. In all, the
+// file should be open in `want` sessions, and `left` of its bytes remain to be moved.
 func (p *pool) even(want int, left int64) int {
 	conns, each := p.worth(want, left)
 	if conns == 1 {
@@ -205,8 +205,9 @@ func (p *pool) newConnection() *connection {
 	return conn
 }
 
-// place returns the connection with the fewest sessions among those that may have another one. If
-// no connection may, best is nil, and wait reports whether a connection is being opened.
+// place returns the connection for a further session: among the connections with room for one, the
+// connection with the fewest sessions. If no connection has room, best is nil, and wait reports
+// whether a connection is being opened.
 func (p *pool) place() (best *connection, wait bool) {
 	for _, conn := range p.conns {
 		if conn.carrier == nil {

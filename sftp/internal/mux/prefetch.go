@@ -46,16 +46,16 @@ const (
 type prefetched struct {
 	name    string
 	session *Session
-	until   time.Time
-	stats   int // number of Stat calls that were answered
+	until   time.Time // the answers must not be used after this time
+	stats   int       // number of Stat calls that were answered with attrs or stat
 
 	attrs  wire.Attrs
 	stat   error // the error of the STAT; nil if attrs is valid
 	handle string
 	open   error // the error of the OPEN; nil if handle is valid
 	data   []byte
-	begins bool // data is the beginning of the file's content
-	read   [len(guessedHandles)][]byte
+	begins bool                        // data is the beginning of the file's content
+	read   [len(guessedHandles)][]byte // data that a READ with each of guessedHandles returned
 }
 
 // ask appends the requests for the first file to b.

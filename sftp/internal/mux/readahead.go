@@ -30,7 +30,7 @@ type ReadAhead struct {
 	pos   int64 // offset of the next byte that the reader takes
 	start int64 // offset at which reading began
 	ahead int64 // how many bytes after pos to request
-	shown bool  // the reader has taken enough of this block to prove that it reads sequentially
+	shown bool  // the reader has taken enough of `block` to prove that it reads sequentially
 	block block // the block from which the reader takes bytes
 
 	// Under mu:

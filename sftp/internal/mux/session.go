@@ -76,16 +76,16 @@ type Session struct {
 	// Under mu:
 	n       int  // the session's number in the pool
 	ready   bool // the handshake is done, and the goroutines are running
-	epoch   int  // the losses' epoch in which the session was opened
+	epoch   int  // value of losses.epoch when the session was opened
 	due     sync.Cond
-	text    []byte // requests that are not sent yet
-	spare   []byte
+	text    []byte          // requests that are not sent yet
+	spare   []byte          // empty buffer, to be used for text after the writer has taken it
 	sending bool            // the writer is sending requests that it has taken from text
 	bulk    queue[outgoing] // packets of data, and requests that must follow them; sent after text
 	pending int             // number of requests that wait for an answer
 	slow    int             // number of pending requests whose answers may take long
 	running int             // number of running goroutines
-	timer   *time.Timer     // calls look when it fires
+	timer   *time.Timer     // calls the method look when it fires
 	err     error           // why the session ends or has ended; nil before
 	gone    bool            // the session has ended, and its requests were taken back
 }

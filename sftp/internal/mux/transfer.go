@@ -332,8 +332,8 @@ func (g grant) send(t *transfer, b []byte, n int, in memory) {
 	g.to.Session.push(outgoing{b[at : WriteHead+n], in})
 }
 
-// isValid reports whether the WRITE of a grant may still be sent. It may not once its session has
-// ended.
+// isValid reports whether the WRITE of a grant may still be sent. It may not be sent after its
+// session has ended.
 func (g grant) isValid(t *transfer) bool { return t.all.table.find(g.id) == g.asked }
 
 // withdraw removes the request of a grant for which there is no data. The caller must report to the
@@ -402,7 +402,8 @@ func (ts *transfers) violated(s *Session) {
 	}
 }
 
-// failAll fails the transfers whose file is open in no session, or all of them if the mux has failed.
+// failAll fails the transfers whose file is open in no session. If the mux has failed, it fails all
+// transfers.
 func (ts *transfers) failAll(err error) {
 	for t := range ts.list {
 		if len(t.file.handles) == 0 || ts.err != nil {

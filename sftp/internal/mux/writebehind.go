@@ -28,11 +28,11 @@ var errGivenUp = errors.New("closed before it was written")
 type WriteBehind struct {
 	f        *File
 	dirty    atomic.Bool   // some data is not confirmed
-	runs     []*run        // oldest first
+	runs     []*run        // the ranges with unconfirmed data, oldest first
 	notified chan struct{} // shared by the transfers of all runs
 	err      error         // the first error, which is a *Failure
-	// whole is the offset before which no byte is missing because of a failure; MaxInt64 without a
-	// failure.
+	// whole is the offset of the first byte that may be missing because a write has failed. It is
+	// MaxInt64 if no write has failed.
 	whole int64
 	use   segmentUse // guarded by mu
 }

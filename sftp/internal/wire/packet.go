@@ -89,7 +89,7 @@ func (h Header) error(field, problem string) *Error {
 // An Error says what is wrong with a packet, and how a server has to answer.
 type Error struct {
 	Status    Status    // the code of the answer: BadMessage, or Unsupported for an unknown request
-	HasID     bool      // the answer can have an ID; otherwise the session must end
+	HasID     bool      // ID is known, so the packet can be answered; otherwise the session must end
 	ID        uint32    // the request's id
 	Type      Type      // the packet's type; zero if it is too short to have one
 	Extension Extension // the extension, if the packet is a known extended request
