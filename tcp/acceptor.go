@@ -35,7 +35,7 @@ type acceptor struct {
 	slab  []Conn      // unused handles; only the accepting worker uses them
 
 	mu   sync.Mutex
-	idle []*worker // idle workers; the worker that became idle last is the last one. Guarded by mu
+	idle []*worker // idle workers, in the order in which they became idle. Guarded by mu
 	done bool      // accepting has stopped, so workers that become idle exit. Guarded by mu
 	work sync.WaitGroup
 }
@@ -88,7 +88,8 @@ func (a *acceptor) socket() *drive.Socket {
 // useLoop makes a loop serve the connections.
 func (a *acceptor) useLoop(l drive.Loop) {
 	a.loop = l
-	// No connection has been accepted yet: kernel.stop asks for that. Loops do not run the watch.
+	// Setting asleep records that no connection has been accepted yet, which Socket.close passes on
+	// to kernel.stop. Loops do not run the watch.
 	a.watch.asleep.Store(true)
 	a.k.onStop(l.Wake)
 }

@@ -19,8 +19,8 @@ type Socket struct {
 	path    string    // path of a unix socket that Listen created; close removes it. Guarded by mu
 
 	mu sync.Mutex
-	// served is the watch of the run that serves the socket, whose acceptors close the kernel
-	// sockets; nil if no run does. Guarded by mu.
+	// served is the watch of the run that serves the socket; nil if no run serves it. The acceptors
+	// of that run close the kernel sockets. Guarded by mu.
 	served *watch
 	closed bool // Close was called. Guarded by mu
 }

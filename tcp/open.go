@@ -137,7 +137,7 @@ func (g *opener) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
 	if !ok {
 		return nil, fail("handshake", nil, net.ErrClosed)
 	}
-	defer c.Drop() // until then, the connection is not reused
+	defer c.Drop() // before Drop, the connection is not reused
 	if !g.TakeHandshake() {
 		return nil, fail("handshake", c, h.cause(c, ErrHandshake))
 	}

@@ -135,7 +135,7 @@ type shared struct {
 // runs are the calls of Serve that have not returned, and the Listeners that still have connections.
 type runs struct {
 	mu     sync.Mutex
-	all    map[*run]bool // guarded by mu
+	all    map[*run]bool // the runs; guarded by mu
 	halted bool          // Halt was called. Guarded by mu
 	past   uint64        // number of connections that earlier runs accepted. Guarded by mu
 }

@@ -20,7 +20,7 @@ const controlSize = 96
 // A header is the kernel's struct mmsghdr.
 type header struct {
 	unix.Msghdr
-	length uint32 // bytes moved
+	length uint32 // number of bytes that were received or sent
 }
 
 // A batch is the memory that recvmmsg and sendmmsg need. Each array has an element for each

@@ -19,7 +19,7 @@ func align(n int) int { return (n + controlAlign - 1) &^ (controlAlign - 1) }
 // A controlWriter appends control messages to b, which has room for them.
 type controlWriter struct {
 	b []byte
-	n int // bytes used
+	n int // number of bytes of b in use
 }
 
 // add appends a control message with size bytes of data, all of them 0, and returns these bytes.

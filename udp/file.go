@@ -39,7 +39,7 @@ func fromFile(f *os.File, c Config) (*Conn, error) {
 	if c.ReusePort && !CanSharePort {
 		return nil, fmt.Errorf("sharing a port: %w", errors.ErrUnsupported)
 	}
-	pc, err := net.FilePacketConn(f) // it asks the kernel for the type of the socket
+	pc, err := net.FilePacketConn(f) // FilePacketConn asks the kernel for the type of the socket
 	if err != nil {
 		return nil, fmt.Errorf("not a datagram socket: %w", err)
 	}

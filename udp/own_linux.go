@@ -30,7 +30,7 @@ type ownPoll struct {
 
 	readBy  atomic.Int64       // the read deadline, encoded by the method instant
 	writeBy atomic.Int64       // the write deadline, encoded in the same way
-	base    time.Time          // the zero of the deadlines
+	base    time.Time          // the time from which the deadlines count
 	waiting atomic.Bool        // the reader waits, or is about to
 	ticking atomic.Bool        // the timerfd is set
 	events  [4]unix.EpollEvent // memory for epoll_pwait; only the reader uses it

@@ -46,7 +46,7 @@ type sender struct {
 // A part is a piece of one of the messages of a call of send.
 type part struct {
 	piece
-	message int // index of the message that it is a piece of
+	message int // index of the message that the piece is part of
 }
 
 // A cursor is a position in the messages of a call of send.

@@ -37,7 +37,7 @@ type Set struct {
 	nameLen uint32                // the length of name when the kernel writes it
 	in      batch                 // memory for a Read with Bulk
 	out     batch                 // memory for a Write of a message that the kernel cuts up
-	ms      []Message             // the result of Read
+	ms      []Message             // the messages that Read returns
 }
 
 // maxBulk is the largest number of messages that one Read returns with Bulk. Each has room for 64

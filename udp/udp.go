@@ -129,7 +129,7 @@ const maxSegments = 64
 // can cut up at a time, or a single datagram.
 type piece struct {
 	offset  int // where the piece begins in the message's Data, in bytes
-	length  int // in bytes
+	length  int // length of the piece, in bytes
 	segment int // size of the datagrams into which the kernel must cut the piece; 0 if the piece is one datagram
 }
 

@@ -41,7 +41,7 @@ type archiving struct {
 	x     directoryList
 	out   archiver
 	buf   *[copyBytes]byte
-	n     int // entries so far
+	n     int // number of entries so far
 	held  int // how many entries handlerState.listed counts for this archive
 	asZip bool
 }

@@ -105,8 +105,8 @@ type Handler struct {
 	// over the built-in ones.
 	Types map[string]string
 
-	// MaxUpload is the most bytes of one upload; 0 means no limit if its size is known, and 1 GiB
-	// otherwise.
+	// MaxUpload is the maximum size of an upload, in bytes. 0 means no limit if the size is known
+	// beforehand, and 1 GiB otherwise.
 	MaxUpload int64
 	Rate      int64 // bytes a second in each direction, for all requests together; 0 means no limit
 	// Stall is how long a peer may neither receive nor send anything before its request ends; 0
@@ -150,7 +150,7 @@ type payer struct {
 
 // A Visitor describes the sender of a request.
 type Visitor struct {
-	Peer  netip.Addr   // not valid if unknown
+	Peer  netip.Addr   // the sender's address; not valid if unknown
 	Local net.Addr     // the address that received the request; nil if unknown
 	Login *users.Login // the verified login; nil if no login is needed
 }
@@ -183,8 +183,8 @@ type listedEntries struct{ n atomic.Int64 }
 // An Exchange describes one request to the hooks of a [Handler]. The fields below Value are set
 // when the request is over, except that Status, Size and Range are set before a file is sent.
 type Exchange struct {
-	Peer   netip.AddrPort // not valid if unknown
-	Local  net.Addr       // nil if unknown
+	Peer   netip.AddrPort // the sender's address and port; not valid if unknown
+	Local  net.Addr       // the address that received the request; nil if unknown
 	Began  time.Time
 	Proto  string // such as "HTTP/1.1"
 	TLS    bool

@@ -152,7 +152,7 @@ type representation struct {
 	file     store.File
 	size     int64
 	modified time.Time // the file's modification time, not rounded
-	coding   string    // its content coding; "" if it has none
+	coding   string    // the content coding of the file; "" if it has none
 	validators
 }
 

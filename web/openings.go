@@ -12,9 +12,11 @@ const DefaultMaxOpen = 8192
 // openings counts the requests that have files open, or are about to open them. Counting
 // connections would not do, as one HTTP/2 connection carries many requests at a time.
 type openings struct {
-	mu       sync.Mutex
-	n        int                // number of counted requests; guarded by mu
-	bySource map[netip.Addr]int // number of counted requests of each source; no value is 0, so there are at most n sources; guarded by mu
+	mu sync.Mutex
+	n  int // number of counted requests; guarded by mu
+	// bySource holds the number of counted requests of each source. No value is 0, so there are at
+	// most n sources. Guarded by mu.
+	bySource map[netip.Addr]int
 }
 
 // forOthers is the divisor for the share of requests, an eighth, that no single source can have.

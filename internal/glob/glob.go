@@ -114,7 +114,7 @@ type expansion struct {
 	tree Tree
 	ctx  context.Context
 
-	found []Match // Info is nil if no listing has described the entry
+	found []Match // the matches so far; Info is nil if no listing has described the entry
 	dirs  int     // number of listed directories
 	err   error   // the first error from listing a directory
 }

@@ -19,7 +19,7 @@ type RateLimited struct {
 	Unit    string // attribute name for the number of events; "" means "connections"
 
 	mu     sync.Mutex
-	counts map[string]*causeCount // by cause; there are only a few; guarded by mu
+	counts map[string]*causeCount // the counts of each cause, of which there are only a few; guarded by mu
 	timer  *time.Timer            // calls flushDue; nil while no line can become due; guarded by mu
 }
 

@@ -50,7 +50,7 @@ type Checker struct {
 	key   [sha256.Size]byte
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]*verdict // by the result of hash; guarded by mu
+	known map[[sha256.Size]byte]*verdict // the verdicts, by the key that hash returns; guarded by mu
 }
 
 // A verdict is the result of a password check, which may still be pending.

@@ -61,8 +61,10 @@ type Guard struct {
 	MaxConnsPerSource int // maximum number of connections of one source; 0 means DefaultMaxConnsPerSource
 	// MaxHandshakes is the maximum number of connections that have not logged in yet; 0 means
 	// DefaultMaxHandshakes.
-	MaxHandshakes          int
-	MaxHandshakesPerSource int // maximum number of these of one source; 0 means DefaultMaxHandshakesPerSource
+	MaxHandshakes int
+	// MaxHandshakesPerSource is the maximum number of such connections of one source; 0 means
+	// DefaultMaxHandshakesPerSource.
+	MaxHandshakesPerSource int
 
 	// Exempt lists networks whose addresses never owe anything, and to which the limits for one
 	// source do not apply.
@@ -70,7 +72,7 @@ type Guard struct {
 
 	mu         sync.Mutex
 	conns      int                    // number of connections; guarded by mu
-	handshakes int                    // number of these that have not logged in yet; guarded by mu
+	handshakes int                    // number of connections that have not logged in yet; guarded by mu
 	live       map[netip.Prefix]*live // counts for each connected source, and for its networks; guarded by mu
 	// queue holds the visits that wait to begin their handshakes, longest wait first; guarded by
 	// mu.

@@ -12,7 +12,7 @@ type table[T any] struct {
 type slot[T any] struct {
 	value      T
 	generation uint32
-	next       int32 // next free slot
+	next       int32 // next free slot, while this slot is free
 	taken      bool
 }
 

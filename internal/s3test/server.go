@@ -24,7 +24,7 @@ type Server struct {
 	*httptest.Server // the HTTP server; nil if the Server was made by NewHandler
 
 	mu       sync.Mutex
-	objects  map[string]Object     // by key; guarded by mu
+	objects  map[string]Object     // the objects of the bucket, by key; guarded by mu
 	sorted   []string              // the sorted keys of objects; nil if out of date; guarded by mu
 	uploads  map[string]*multipart // unfinished uploads, by ID; guarded by mu
 	hook     Hook                  // called for each request; may be nil; guarded by mu

@@ -115,7 +115,7 @@ type Conn struct {
 	shares   bool          // other sockets may have the same port: see udp.Config.ReusePort
 	refusals bool          // Read reports that a datagram could not be delivered: see udp.Config.Refusals
 	notify   chan struct{} // has a value when a waiting Read should check again
-	timer    *time.Timer   // used only by the reader
+	timer    *time.Timer   // limits the wait of a Read; only the reader uses it
 
 	// These fields are guarded by net.mu of the host.
 	in     []arrival // datagrams and reports that this socket has not read yet, sorted by arrival time
@@ -127,7 +127,7 @@ type Conn struct {
 // An arrival is a datagram on its way to a socket, or in the socket's buffer. If refused is set, it is
 // a report that a datagram to the address `from` could not be delivered.
 type arrival struct {
-	at      time.Time // when it arrives
+	at      time.Time // when the datagram or the report arrives
 	from    netip.AddrPort
 	to      netip.Addr
 	data    []byte

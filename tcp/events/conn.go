@@ -18,8 +18,8 @@ type Conn struct {
 	d    flow.Driver
 	max  *flow.Limits
 	c    *conns.Conn
-	h    drive.Handle                   // in a loop, nil until handle is called
-	make func(*conns.Conn) drive.Handle // makes h
+	h    drive.Handle                   // the program's handle; in a loop, nil until the method handle is called
+	make func(*conns.Conn) drive.Handle // creates h
 	loopState
 }
 

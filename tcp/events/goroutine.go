@@ -102,8 +102,8 @@ func (k *caller) turnReceived() (flow.Next, error) {
 func (k *caller) read(b []byte, idle bool) (int, error) {
 	c := k.e.c
 	c.SetIdle(idle)
-	// The server may have begun to end before the call of SetIdle, and then has not ended the wait
-	// of this read.
+	// If the server began to end before the call of SetIdle, it does not interrupt this read. So set
+	// a deadline that has passed.
 	drains := idle && k.e.Draining()
 	if drains {
 		_ = k.h.SetReadDeadline(time.Unix(1, 0))

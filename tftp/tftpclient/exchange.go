@@ -363,7 +363,7 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 // A blockingReader reads blocks of a file, and waits for them if necessary.
 type blockingReader struct {
 	src     io.ReaderAt
-	try     store.TryReader // nil if src is not a TryReader
+	try     store.TryReader // src as a TryReader; nil if src is not one
 	scratch []byte
 }
 

@@ -91,15 +91,15 @@ type Pool struct {
 	MinTimer time.Duration
 
 	once    sync.Once
-	failed  error // the error from start
+	failed  error // why the pool has not started; nil if it has
 	common  poolCommon
 	running sync.WaitGroup  // counts the loops that run
 	life    context.Context // cancelled by Close, to stop all look-ups of hosts
 	end     context.CancelCauseFunc
 
 	mu        sync.Mutex
-	loops     []*poolLoop    // guarded by mu; set once
-	closed    bool           // guarded by mu
+	loops     []*poolLoop    // guarded by mu; set once, when the pool starts
+	closed    bool           // guarded by mu; Close was called
 	names     []*poolRequest // guarded by mu; requests whose host must be looked up
 	resolvers int            // guarded by mu; number of goroutines that look up hosts
 }

@@ -20,7 +20,7 @@ type poolCommon struct {
 
 // poolSettings holds the settings of a Pool, with defaults in place of zeros.
 type poolSettings struct {
-	client        *Client           // never nil
+	client        *Client           // Pool.Client, or the zero Client; never nil
 	offered       *transfer.Options // Pool.Offer
 	transfers     int
 	sockets       int

@@ -14,7 +14,7 @@ type poolInbox struct {
 	turn poolWork     // the work that the method take returned last; only the loop uses it
 
 	mu      sync.Mutex
-	queued  poolWork // guarded by mu
+	queued  poolWork // guarded by mu; the work that take has not returned yet
 	awake   bool     // guarded by mu; the loop will check the inbox before it waits
 	refusal error    // guarded by mu; why no more requests are accepted; nil while they are accepted
 	exiting bool     // guarded by mu; the loop must exit

@@ -36,8 +36,8 @@ type poolSockets struct {
 	list      []*poolSocket // indexed by the member's tag; nil if unused
 	tags      []int         // free indices of list
 	servers   map[netip.Addr]*poolServer
-	ready     fifo[*poolServer] // servers with waiting requests, for which next will look for a socket
-	stuck     []*poolServer     // servers with waiting requests, for which next has found no socket
+	ready     fifo[*poolServer] // servers with waiting requests, for which the method next will look for a socket
+	stuck     []*poolServer     // servers with waiting requests, for which the method next has found no socket
 	lingering fifo[lingeringID] // transfer IDs and requests to forget, ordered by the time to forget them
 	// dallied holds the transfers that dally, in the order in which they began to; some of them no
 	// longer dally.
@@ -60,27 +60,29 @@ type poolServer struct {
 	queue  fifo[*poolRequest]
 	listed bool // the server is in poolSockets.ready or poolSockets.stuck
 	stuck  int  // its position in the list stuck, from 1; 0 if it is not in the list
-	single bool // it answers from the port to which requests are sent, so each of its transfers needs a socket
-	uses   int  // number of sockets whose field hosts contains the server
+	// the server answers from the port to which requests are sent, so each of its transfers needs a
+	// socket
+	single bool
+	uses   int // number of sockets whose field hosts contains the server
 }
 
 // A poolSocket is one socket with the transfers that use it.
 type poolSocket struct {
 	sockets *poolSockets
-	member  *udp.Member                      // nil once closed
+	member  *udp.Member                      // the socket; nil once it is closed
 	only    *poolTransfer                    // the transfer, if each transfer has its own socket
-	live    int                              // number of transfers
+	live    int                              // number of transfers that use the socket
 	peers   map[netip.AddrPort]*poolTransfer // transfers by the server's transfer ID; nil for a finished transfer
 	hosts   map[netip.Addr]*poolUse
 
-	dallying  int       // how many of these transfers only answer repeats
+	dallying  int       // number of transfers that only answer repeats
 	lastDally time.Time // when the latest transfer began to dally
 }
 
 // A poolUse is the state that a socket keeps for a host.
 type poolUse struct {
 	server     *poolServer
-	live       int           // number of transfers
+	live       int           // number of transfers with the host that use the socket
 	asking     *poolTransfer // the transfer whose request is not answered yet; nil if all requests are answered
 	lingering  int           // number of transfer IDs and requests of finished transfers that are still remembered
 	unanswered int           // how many of these are requests that may still be answered
@@ -90,7 +92,7 @@ type poolUse struct {
 type lingeringID struct {
 	socket *poolSocket
 	use    *poolUse
-	peer   netip.AddrPort // zero for an unanswered request
+	peer   netip.AddrPort // the server's transfer ID; zero for an unanswered request
 	until  time.Time
 }
 

@@ -25,7 +25,7 @@ type poolTransfer struct {
 	loop     *loopCommon
 	receiver protocol.Receiver
 	sender   protocol.Sender
-	timer    int // position in the heap, from 1; 0 for none
+	timer    int // position in the heap of the loop's timers, from 1; 0 if the transfer has no timer
 	file     poolFile
 	poolState
 }
@@ -33,7 +33,7 @@ type poolTransfer struct {
 // A poolState is the part of a poolTransfer that is cleared for each new transfer.
 type poolState struct {
 	request *poolRequest
-	member  *udp.Member    // the socket through which it sends; nil if it has no socket
+	member  *udp.Member    // the socket through which the transfer sends; nil if it has no socket
 	server  netip.AddrPort // destination of the request
 	peer    netip.AddrPort // the server's address and port, once it has answered
 	machine clientMachine  // the receiver or the sender
@@ -54,7 +54,7 @@ type poolState struct {
 	ended       bool      // the transfer is over, but a worker may still use its files
 	dallying    bool      // the transfer is done and still answers repeats
 	reported    bool      // the done function was called, although the transfer still dallies
-	err         error     // the error with which it ended, or with which it must end before its request is sent
+	err         error     // why the transfer has failed, or must fail before its request is sent
 	result      Result
 	job         fileio.Job
 	jobErr      error // error of the latest job; the worker sets it

@@ -21,7 +21,7 @@ const (
 	NotDefined       ErrorCode = 0 // the message says what happened
 	FileNotFound     ErrorCode = 1
 	AccessViolation  ErrorCode = 2
-	DiskFull         ErrorCode = 3 // or allocation exceeded
+	DiskFull         ErrorCode = 3 // disk full, or allocation exceeded
 	IllegalOperation ErrorCode = 4
 	UnknownID        ErrorCode = 5 // unknown transfer ID
 	FileExists       ErrorCode = 6

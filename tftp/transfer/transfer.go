@@ -15,11 +15,11 @@ import "time"
 // Stats holds the counts of one side of a transfer. All fields except RTT only grow.
 type Stats struct {
 	Sent       int64         // datagrams sent: DATA, ACK, OACK, requests and ERROR
-	Resent     int64         // of these, how many repeat an earlier one: a DATA block, ACK, OACK or request
+	Resent     int64         // datagrams among Sent that repeat an earlier one: a DATA block, ACK, OACK or request
 	Received   int64         // datagrams from the peer
 	Duplicates int64         // DATA or ACK received again
 	Strays     int64         // datagrams that were ignored, because they do not fit the state of the transfer
-	Timeouts   int64         // times the timer expired
+	Timeouts   int64         // how many times the timer expired
 	RTT        time.Duration // smoothed round trip; 0 before the first measurement
 
 	// Unconfirmed says that the whole file of a read was sent, and only the acknowledgement of the

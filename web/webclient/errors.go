@@ -118,7 +118,7 @@ func onServer(err error) error {
 type TransferError struct {
 	Op     string // "read" or "write"
 	URL    string
-	Offset int64 // everything before it was transferred
+	Offset int64 // all bytes before this offset were transferred
 	Local  bool  // the caller's reader or writer failed
 	Err    error
 }

@@ -138,7 +138,7 @@ func (u *putUpload) send() error {
 		if repeatable && local == nil {
 			if u.body.sent() > u.body.begin() {
 				u.c.wasReached()
-				e.moved() // if the server has none of it, resume counts the try as vain
+				e.moved() // if the server has kept none of the sent bytes, resume counts the try as vain
 			}
 			pause, again = u.c.again(&e, a, err)
 		}

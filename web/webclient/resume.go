@@ -88,7 +88,7 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	case http.StatusAccepted:
 	case http.StatusBadRequest, http.StatusNotImplemented:
 		a.close()
-		return 0, false, nil // it keeps no parts here, for example because it has no place for them
+		return 0, false, nil // the server keeps no parts here, for example because it has no place for them
 	case http.StatusNotFound, http.StatusConflict:
 		return 0, false, c.refusedBelow(ctx, name, statusError(a))
 	default:

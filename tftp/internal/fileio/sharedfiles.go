@@ -28,7 +28,7 @@ type SharedFiles struct {
 // A sharedFile is an open file with all its readers.
 type sharedFile struct {
 	store.File
-	try     store.TryReader // nil if File is not a TryReader
+	try     store.TryReader // File as a TryReader; nil if File is not one
 	id      store.Identity
 	known   bool // the file has an Identity
 	readers int  // number of readers that have not closed the file; guarded by SharedFiles.mu

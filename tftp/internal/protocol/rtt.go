@@ -12,7 +12,7 @@ import (
 // peer does not answer. A read request is repeated sooner than other packets.
 const (
 	initialRTO = time.Second     // RFC 6298 §2.1
-	maxRTO     = 3 * time.Second // if no timeout was negotiated
+	maxRTO     = 3 * time.Second // the longest timeout if no timeout was negotiated
 	clockGrain = time.Millisecond
 
 	// readRTO is the first wait for the answer to a read request; it doubles each time. A server
@@ -56,7 +56,7 @@ type timer struct {
 	srtt, rttvar time.Duration
 	least        time.Duration // shortest round trip seen
 	ceiling      time.Duration
-	backoff      uint // doublings since the last measurement
+	backoff      uint // how many times the wait was doubled since the last measurement
 	sampled      bool
 	margin       time.Duration // smallest margin added to a trip; hasty timeouts raise it
 	calm         int           // measurements since the margin was last changed

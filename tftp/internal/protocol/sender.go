@@ -30,7 +30,7 @@ type Sender struct {
 	held     time.Time // the driver sends no blocks before this time; zero if it may send now
 	timed    int64     // block whose round trip is measured; 0 for none
 	timedAt  time.Time // when that block was sent
-	timedRun int64     // how many blocks were sent at once with it
+	timedRun int64     // how many blocks were sent at once with that block
 	// suspect is how many blocks of a burst arrived, if a trial must show whether the path holds
 	// more than that; 0 otherwise.
 	suspect  int64

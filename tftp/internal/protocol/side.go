@@ -13,7 +13,7 @@ type side struct {
 	reply   bool // the OACK or the request is due
 	firsts  int  // how many times the first packet was sent
 
-	request transfer.Request // a client's request
+	request transfer.Request // the request that this side sends, if it is a client's side
 	agreed  transfer.Options
 	block   int64 // block size in bytes
 	window  int64 // window size in blocks
