@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A fileCopier copies files: one at a time for each goroutine that calls it.
+// A fileCopier copies files. Several goroutines use it, each for one file at a time.
 type fileCopier struct {
 	*task
 	dirs     *dirMaker
@@ -44,7 +44,7 @@ func (c *fileCopier) copy(f *file) (Outcome, error) {
 	}
 }
 
-// ended reports the outcome of a file, and then finishes it in its directory.
+// ended reports the outcome of a file, and then records in its directory that the file is done.
 func (c *fileCopier) ended(f *file, out Outcome, err error) {
 	switch {
 	case err == errNotTried:
@@ -60,7 +60,7 @@ func (c *fileCopier) ended(f *file, out Outcome, err error) {
 // errNotTried says that the copy ended before a file's turn came.
 var errNotTried = errors.New("not tried")
 
-// existing is the outcome for a file that Options.NoClobber leaves unchanged.
+// existing is the outcome for a file that the target has already, so that NoClobber skips it.
 var existing = Outcome{What: Existing, Err: errors.New("there already")}
 
 // errNewer is the reason for which Options.Update leaves a file unchanged.
@@ -112,7 +112,7 @@ func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 	return c.upload(f, src)
 }
 
-// lookAtTarget finds out whether the target has an entry of the file's name.
+// lookAtTarget sets f.old to the entry that has the file's name in the target, if there is one.
 func (c *fileCopier) lookAtTarget(f *file) error {
 	if f.dir != nil && !f.dir.fresh {
 		fi, err := c.listings.lookUp(f.dir, f.to, f.cleared)
@@ -176,7 +176,7 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 			return true, false, nil
 		}
 	case c.opts.Continue && c.opts.Unchanged == Never:
-		how = c.equalCheaply // otherwise, comparing would cost as much as copying
+		how = c.equalCheaply // because comparing by reading both files would cost as much as copying
 	default:
 		return false, false, nil
 	}
@@ -190,7 +190,8 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 		defer dst.Close()
 		same, err = how(src, dst, f.info.Size())
 	}
-	// Either error means that the file was removed since it was listed.
+	// ErrUnsupported means that the contents cannot be compared cheaply, and ErrNotExist that one of
+	// the files was removed since it was listed. In both cases, the file is copied.
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
 		return false, false, nil
 	}
@@ -223,14 +224,15 @@ func (c *fileCopier) replaced(err error) bool {
 	return err != nil && c.opts.Replaced != nil && c.ctx.Err() == nil && c.opts.Replaced(err)
 }
 
-// maxAnew is how many times the copy of a file is restarted because its source was replaced. The
-// last time, the file is read as one stream, if the server supports that, so that it does not matter
+// maxAnew is how many times the copy of a file is restarted because its source was replaced. In the
+// last attempt, the file is read as one stream, if the server supports that. Then it does not matter
 // if the source is replaced again.
 const maxAnew = 2
 
-// openVersion opens the source. If the source was replaced before, the properties that were listed
-// are those of an older version, so openVersion reads them again. The last time, it opens the file
-// as one stream, so that the copy cannot contain parts of two versions.
+// openVersion opens the source for an attempt; anew is the number of earlier attempts. After the
+// first attempt, the listed properties are those of an older version, so openVersion looks them up
+// again. For the last attempt, it opens the file as one stream, so that the copy cannot contain
+// parts of two versions.
 func (f *file) openVersion(ctx context.Context, anew int) (store.File, error) {
 	if anew == 0 {
 		return f.open(ctx)

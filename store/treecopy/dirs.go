@@ -22,7 +22,7 @@ type dirMaker struct {
 	*task
 	listings *listings
 
-	begun     atomic.Int64 // directories so far, at most Options.MaxDirs
+	begun     atomic.Int64 // number of directories of the source so far, for Options.MaxDirs
 	foldsOnce sync.Once
 	folds     bool // the target ignores case in names; set by foldsCase
 }
@@ -114,7 +114,7 @@ func (m *dirMaker) mkdir(d *dir) error {
 	err := m.to.Mkdir(m.ctx, d.to, m.dirMode(d.info)|ownerAll)
 	if errors.Is(err, fs.ErrExist) {
 		// The directory was created meanwhile, or the listing contains it twice.
-		d.fresh = d.lazy // a lazy directory keeps fresh, because other goroutines may be reading it
+		d.fresh = d.lazy // fresh of a lazy directory stays set, because other goroutines may be reading it
 		fi, e := m.to.Lstat(m.ctx, d.to)
 		switch {
 		case e == nil && fi.IsDir():
@@ -126,8 +126,8 @@ func (m *dirMaker) mkdir(d *dir) error {
 	return err
 }
 
-// reportMade reports whether a directory was made or existed already. If directories are implied in
-// the target, whether it was made is reported later, by endImplied.
+// reportMade reports that a directory was made, or that it existed already. If directories are
+// implied in the target, a new directory is not reported here, but later by endImplied.
 func (m *dirMaker) reportMade(d *dir) {
 	switch {
 	case !d.fresh:

@@ -21,16 +21,16 @@ const maxExtra = 1 << 20
 // deleted.
 type extra struct {
 	item    *Item
-	dir     *dir   // the directory of the source in whose copy this entry was found, at any depth
+	dir     *dir   // the nearest directory of the source whose copy contains the entry
 	name    string // name in the tree of the target
 	rel     string // name relative to the source, which the filter uses
 	info    fs.FileInfo
 	depth   int
-	inWay   bool   // an entry of another kind in the source has this name
+	inWay   bool   // the source has an entry of another kind with the same name
 	variant string // name in the source that differs only in case or Unicode normalization; "" if no name does
 
 	verdict verdict
-	keep    bool // it stays, although the source does not have it
+	keep    bool // the entry stays, although the source does not have it
 	below   []*extra
 }
 
@@ -41,7 +41,7 @@ type block struct {
 	dir    *dir
 	old    fs.FileInfo
 	resume func()
-	gone   bool // the source no longer has it; that was already reported as an error
+	gone   bool // the source no longer has the entry; that was already reported as an error
 }
 
 // extras collects the entries of the target that the source does not have.
@@ -165,8 +165,8 @@ func (s *extras) entry(dir string, fi fs.FileInfo, f func(fi fs.FileInfo) error)
 	return f(fi)
 }
 
-// mayDelete reports whether deleting is still allowed: nothing has failed, the copy has not ended,
-// and no check refused it.
+// mayDelete reports whether deleting is still allowed: nothing has failed, the copy has not been
+// stopped, and no check has refused deletions.
 func (s *extras) mayDelete() bool {
 	return s.ctx.Err() == nil && s.report.err(nil) == nil && s.refused == nil
 }

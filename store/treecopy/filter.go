@@ -59,7 +59,7 @@ type Filter struct {
 // A rule includes or excludes the names that a pattern matches.
 type rule struct {
 	include  bool
-	anchored bool
+	anchored bool     // the pattern begins with a slash, so it matches from the root of the tree
 	dir      bool     // the rule is "+ dir/": it matches the directory, but not its contents
 	tree     bool     // the rule also matches everything below the names that elems match
 	elems    []string // elements of the pattern, without the final "**" if tree is set
@@ -225,8 +225,8 @@ func (f *Filter) match(name string, dir bool) verdict {
 	return last.verdict(enter)
 }
 
-// verdict returns the verdict of a rule that matches a name. enter says that files below the
-// directory may be included.
+// verdict returns the verdict of a rule that matches a name. enter says that the name is a
+// directory, and that an earlier rule may include files below it.
 func (r *rule) verdict(enter bool) verdict {
 	switch {
 	case r.include:

@@ -11,7 +11,7 @@ import (
 )
 
 // maxFollowed is the largest number of symbolic links to directories that are followed one below
-// the other. It ends loops if the tree cannot identify directories.
+// the other. If the tree cannot identify directories, only this limit stops a loop.
 const maxFollowed = 8
 
 // A kind says how to copy entries of one type.
@@ -20,7 +20,7 @@ type kind struct {
 	waits  bool // the entry is kept for later: see [waiting]
 
 	// check returns the reason why an entry cannot be copied, or nil. If check is nil, all entries
-	// can.
+	// of the kind can be copied.
 	check func(w *walker, b *batch, e *entry) error
 	add   func(w *walker, b *batch, e *entry) // passes the entry on to be copied, later or at once
 }
@@ -34,7 +34,7 @@ func kindsFor(l Links) kinds {
 	file := kind{claims: true, add: (*walker).addFile}
 	k := kinds{
 		0:                file,
-		fs.ModeIrregular: file, // the server does not say what it is, so try it as a file
+		fs.ModeIrregular: file, // the server does not report the type, so try to copy a file
 		fs.ModeDir:       {claims: true, waits: true, check: (*walker).checkDir, add: (*walker).addDir},
 	}
 	if l == KeepLinks { // links are made last, and never replace anything
@@ -50,7 +50,7 @@ var other = kind{add: (*walker).skip}
 type entry struct {
 	*file
 	name    string // name in the listing
-	led     ledTo  // result of looking the entry up; zero if that was not necessary
+	led     ledTo  // result of looking the entry up; the zero value if that was not necessary
 	verdict verdict
 }
 

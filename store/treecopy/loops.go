@@ -44,8 +44,9 @@ func (t *task) realPath(of *tree, name string) string {
 	return real
 }
 
-// holdsTarget reports whether a directory of the source, reached through a symbolic link, is the
-// target or contains it. real is its path. Copying such a directory would never end.
+// holdsTarget reports whether a directory of the source, to which a symbolic link in d leads, is the
+// target or contains the target. Copying such a directory would never end. real is the path of the
+// directory that the link leads to.
 func (t *task) holdsTarget(d *dir, real string) bool {
 	return t.realTop != "" && real != "" && d.source.origin == t.origin && (real == t.realTop || isBelow(t.realTop, real))
 }
@@ -66,7 +67,7 @@ type ledTo struct {
 	fs.FileInfo
 	name string
 	link bool   // the entry is, or may be, a symbolic link, and links are followed
-	real string // if it is a directory: its path, as RealPath of the tree returns it
+	real string // path that RealPath of the tree returns, if the link leads to a directory
 }
 
 func (l ledTo) Name() string { return l.name }

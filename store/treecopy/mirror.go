@@ -62,7 +62,7 @@ func (m *mirror) findExtra(d *dir, names map[string]struct{}) {
 				err = e
 			}
 		}
-	case m.to.can.ImpliedDirs: // any other target was listed before; if that failed, it is already reported
+	case m.to.can.ImpliedDirs: // any other target was listed before, and a failure was reported then
 		err = m.eachEntry(d.to, find)
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *mirror) blocks(d *dir, i *Item, cleared *bool, resume func()) bool {
 	}
 	x := m.add(d, old)
 	if x == nil {
-		return false // the old entry must stay, so it is in the way
+		return false // the entry of the target must stay, so the source's entry cannot be copied
 	}
 	x.inWay, *cleared = true, true
 	m.mu.Lock()
@@ -99,7 +99,8 @@ func (m *mirror) blocks(d *dir, i *Item, cleared *bool, resume func()) bool {
 func (m *mirror) postpone(f *file) bool { return m.moved.postpone(f) }
 
 // prepare decides which entries to delete, and renames files of the target that were only moved in
-// the source. Then it queues the other postponed files. Meanwhile, other files are being copied.
+// the source. Then it queues the postponed files that it has not renamed. Meanwhile, other goroutines
+// copy files.
 func (m *mirror) prepare() {
 	m.moved.walked = true
 	if len(m.list) > 0 && m.mayDelete() {
@@ -174,8 +175,8 @@ func (m *mirror) resumeBlocked() {
 	}
 }
 
-// checkListed returns an error if the target does not list files that it contains: then it cannot
-// be searched for extra entries.
+// checkListed reports a failure if the target has files but cannot be listed: then it cannot be
+// searched for extra entries, and nothing may be deleted.
 func (m *mirror) checkListed() {
 	r := m.report.result()
 	if !m.to.can.ImpliedDirs || m.opts.DryRun || len(m.list) > 0 || r.Copied+r.Same == 0 || !m.mayDelete() {

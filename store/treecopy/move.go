@@ -53,14 +53,16 @@ func (m *move) takeBack() {
 	m.task.report.progress(m.f.item, -n)
 }
 
-// moved returns the number of bytes that were transferred, without those that were resumed.
+// moved returns the number of bytes that this copy transferred, without the `resumed` bytes that an
+// earlier copy had transferred.
 func (m *move) moved(resumed int64) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(0, m.high-resumed)
 }
 
-// run transfers the bytes from off to the end of the source, and returns the offset of that end.
+// run transfers the bytes from off to the end of the source, and returns the offset at which the
+// source ended.
 func (m *move) run(off int64) (end int64, err error) {
 	fetcher, fetches := store.As[store.RemoteFile](m.src)
 	filler, fills := store.As[store.Filler](m.dst)
@@ -98,7 +100,8 @@ func (m *move) run(off int64) (end int64, err error) {
 	if err != nil {
 		return off, err
 	}
-	// Transfer the remaining bytes, or all of them.
+	// Transfer the bytes from off: all of them or, if a case above has transferred the others, only
+	// those beyond the listed size.
 	return m.pieces(off, math.MaxInt64)
 }
 

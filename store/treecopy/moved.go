@@ -42,7 +42,7 @@ type movedFiles struct {
 	files  *fileCopier
 
 	walked    bool    // the walk is over, so no more files are postponed
-	postponed []*file // files that the target does not have, or has under another name; guarded by mu
+	postponed []*file // files that the target lacks, or has under another name; guarded by mu
 }
 
 // postpone reports whether a file must wait until after the walk, because the target may have it

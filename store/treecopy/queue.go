@@ -6,7 +6,7 @@ import (
 
 const (
 	// smallFile is the size, in bytes, up to which a file counts as small. The round trips for such
-	// a file take longer than the transfer of its data.
+	// a file mostly take longer than the transfer of its data.
 	smallFile = 128 << 10
 
 	// maxQueue is the largest number of small files, and of large files, that wait to be copied.

@@ -15,7 +15,7 @@ type report struct {
 
 	mu   sync.Mutex
 	sums Result  // guarded by mu
-	done int64   // number of files that were found and are done; guarded by mu
+	done int64   // how many of the files counted in sums.Found are done; guarded by mu
 	errs []error // the first errors, up to maxErrors; guarded by mu
 }
 

@@ -44,7 +44,7 @@ type copier struct {
 	walker      *walker
 }
 
-// newCopier returns a copier for a job. stop ends ctx.
+// newCopier returns a copier for a job. stop cancels ctx.
 func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copier, error) {
 	t, err := newTask(ctx, stop, j)
 	if err != nil {
@@ -136,9 +136,10 @@ func (c *copier) run(j Job) error {
 	return nil
 }
 
-// enter opens the directory that everything is copied to, and makes it if it is missing. If the
-// tree can open that directory as a separate tree (Sub), no name leads out of it, even if it is
-// replaced meanwhile. The caller closes end, if it is not nil.
+// enter opens the directory that everything is copied to, and makes the directory if it is missing.
+// If the tree can open that directory as a separate tree (Sub), no name leads out of the directory,
+// even if a symbolic link replaces it meanwhile. If `end` is not nil, the caller closes it after the
+// copy.
 func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err error) {
 	top = &dir{to: p.name, made: true, checkpoint: p.checkpoint}
 	top.pending.Store(1)

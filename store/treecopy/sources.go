@@ -136,7 +136,7 @@ type place struct {
 	slash      bool        // the target must be a directory
 	exact      bool        // the only source becomes the target itself, rather than going below it
 	below      bool        // the name ends in a slash, so sources go below it
-	checkpoint string      // name of the checkpoint that an earlier copy left in it; "" if there is no checkpoint
+	checkpoint string      // name of the checkpoint that an earlier copy left in the target; "" if it left no checkpoint
 }
 
 // lookAbove returns the error that a real copy would get if the directory above the target does not
@@ -157,7 +157,7 @@ func (f *placer) lookAbove(name string) error {
 // number of sources in the job.
 func (p *place) placeSources(named int, starts []start) error {
 	if p.exact {
-		return nil // an earlier copy, which this one resumes, has decided that
+		return nil // this copy resumes an earlier one, in which the source became p
 	}
 	isDir := p.info != nil && p.info.IsDir()
 	if !p.slash && !isDir {

@@ -29,7 +29,7 @@ const (
 // A task holds the state that all parts of a [Copy] share.
 type task struct {
 	opts   Options
-	ctx    context.Context // ends when the copy must stop
+	ctx    context.Context // cancelled when the copy must stop
 	limit  rate.Bucket
 	report report
 
@@ -53,7 +53,7 @@ type task struct {
 	realTop string // real path of the target; "" if no source has the same origin
 }
 
-// newTask returns the task for a job. stop ends ctx.
+// newTask returns the task for a job. stop cancels ctx.
 func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, error) {
 	to, err := j.target()
 	if err != nil {
@@ -129,8 +129,8 @@ func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
 	return accessed, modified
 }
 
-// who is the Resume of uploads: see [store.Create]. It differs for each user and machine, so it
-// does not match uploads of others to the same name.
+// who returns the text for the field Resume of [store.Create]. It is different for each user and
+// machine, so a copy does not resume uploads that others began to the same name.
 var who = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("haul copy by %d on %s", os.Getuid(), host)

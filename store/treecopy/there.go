@@ -32,8 +32,8 @@ type listings struct {
 	// must means that every directory of the target has to be listed, because the types of its
 	// entries decide which are in the way.
 	must     bool
-	one      int // largest number of entries of a directory that are kept
-	all      int64
+	one      int               // largest number of entries that are kept of one directory
+	all      int64             // largest number of entries that are kept of all directories together
 	unlisted func(*dir, error) // called if a directory that must be listed cannot be listed
 }
 
@@ -76,7 +76,7 @@ func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) err
 			old := there[fi.Name()]
 			switch {
 			case old != nil && !old.IsDir():
-				continue // a file and a directory have the same name: keep the file, as Lstat describes that too
+				continue // a file and a directory have the same name: keep the file, which Lstat describes too
 			case old == nil && len(there) == l.one:
 				return errTooMany
 			case old == nil && l.held.Add(1) > l.all:
@@ -94,8 +94,9 @@ func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) err
 	}
 }
 
-// lookUp describes an entry in the target of d. d is nil for a file that becomes the target itself.
-// cleared says that the entry that had the name originally is deleted.
+// lookUp describes the entry `name` of the target, which is in the copy of d. d is nil for a file
+// that becomes the target itself. cleared says that the listing's entry of that name is, or will be,
+// deleted.
 func (l *listings) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error) {
 	switch {
 	case cleared && l.opts.DryRun:

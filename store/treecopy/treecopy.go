@@ -327,7 +327,7 @@ type Item struct {
 	To   string      // name in the tree of the target
 	Of   int         // index of its source in [Job].Sources
 	Type fs.FileMode // 0 for a file; otherwise ModeDir, ModeSymlink, ModeIrregular and so on
-	Size int64       // of a file, in bytes, according to the listing
+	Size int64       // size of a file in bytes, according to the listing
 	Time time.Time   // modification time; zero if unknown
 
 	// Extra means that the Item is an entry of the target that is to be deleted. From is the name
@@ -350,7 +350,7 @@ type Outcome struct {
 	Resumed  int64 // number of bytes that were there already, from an earlier copy
 	Verified bool
 	Cloned   bool   // the server made the copy: see Clone of [store.Capabilities]
-	Was      string // old name of a Moved file, in the tree of the target
+	Was      string // old name in the tree of the target, if What is Moved
 	Err      error  // the error if What is Failed or Unfinished; the reason if it is Skipped or Existing
 }
 
@@ -386,14 +386,14 @@ func (w What) String() string {
 type Result struct {
 	Copied  int64 // files and symbolic links that were copied
 	Same    int64 // files that were unchanged
-	Skipped int64 // symbolic links, devices and similar entries
+	Skipped int64 // symbolic links, devices and similar entries that were left out
 	Made    int64 // directories that were made
 	Failed  int64
 
 	Excluded int64 // entries that Options.Filter excluded, in the directories that were listed
 	Existing int64 // files that were left unchanged: see Options.NoClobber and Update
 	Moved    int64 // files of the target that were renamed
-	Deleted  int64 // files, symbolic links and directories
+	Deleted  int64 // files, symbolic links and directories of the target that were deleted
 
 	// Undeleted counts the entries that should have been deleted, including everything in them, but
 	// were not, because something failed.

@@ -117,7 +117,7 @@ func (k *checkpoints) renew(checkpoint string) {
 	_ = k.to.SetAttr(k.ctx, checkpoint, store.Attr{AccessTime: now, ModTime: now}, false)
 }
 
-// end removes the checkpoint, if nothing has failed.
+// end removes the checkpoint from d, if there is one and nothing has failed.
 func (k *checkpoints) end(d *dir) {
 	if d.checkpoint != "" && k.report.err(nil) == nil {
 		// If this fails, the next copy resumes the directory and finds that everything is copied.

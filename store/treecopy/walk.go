@@ -29,7 +29,8 @@ type walker struct {
 	walks sync.WaitGroup
 }
 
-// newWalker returns a walker that does not delete anything in the target.
+// newWalker returns a walker that does not delete anything in the target. For Options.Delete, the
+// caller replaces its mirror.
 func newWalker(t *task, l *listings, o *leftovers, m *dirMaker, c *closer, q *queue) *walker {
 	w := &walker{task: t, listings: l, leftovers: o, dirs: m, closer: c, queue: q, mirror: noMirror{}, kinds: kindsFor(t.opts.Links)}
 	lists := listsAtOnce
@@ -131,7 +132,7 @@ func (w *walker) walk(d *dir) {
 			w.leftovers.removeFrom(d.to)
 		}
 	}
-	if d.item != nil && d.made { // otherwise, only the contents of the directory are copied
+	if d.item != nil && d.made { // item is nil if only the directory's contents are copied
 		w.dirs.reportMade(d)
 	}
 	if !d.fresh {

@@ -73,9 +73,9 @@ func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	switch {
 	case err == nil && info.IsDir():
 		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
-			name = "./" // copy below the directory, even if it looks like an unfinished copy of a source
+			name = "./" // copy below the directory, even if it contains the checkpoint of an earlier copy
 		} else if f.Continue && f.Recursive && !f.DryRun {
-			// To set the mode of a resumed directory we need its parent.
+			// Setting the mode of a resumed directory requires the tree of its parent directory.
 			if p, ok := f.inParent(dir); ok {
 				return p, nil
 			}

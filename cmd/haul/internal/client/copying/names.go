@@ -49,8 +49,8 @@ func (n *sourceNames) of(i *treecopy.Item) string {
 	return s.join(rest)
 }
 
-// join returns the command line's name for a file below the source; rest is the path below the
-// source.
+// join returns the name of a file below the source, in the form of the source's name on the command
+// line. rest is the file's path below the source.
 func (s typedSource) join(rest string) string {
 	name := s.text
 	if rest == "" {
@@ -91,8 +91,8 @@ func (s typedSource) below(name string) (rest string, ok bool) {
 }
 
 // failed returns the source name of a failed entry, as the user could have typed it. ok is false if
-// it is not certain: an error does not say from which source the entry comes, and an entry that a
-// pattern found is below no source.
+// the name is not certain: an error does not say from which source the entry comes, and an entry
+// that was found by a pattern is not below any source's name.
 func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
 	for _, s := range n.list {
 		rest, below := s.below(path.Clean(e.From))

@@ -55,9 +55,9 @@ func readerMayWait(w io.Writer) bool {
 type spool struct {
 	stream
 	file  *os.File
-	grown chan struct{} // holds a value when there is more to copy
+	grown chan struct{} // receives a value when the file has grown, so that there is more to copy
 	ended chan struct{} // closed when the transfer has written all data
-	done  chan error    // receives the result of the goroutine that copies
+	done  chan error    // receives the result of the goroutine that copies the file to the reader
 }
 
 // newSpool returns a spool whose data goes to w. The caller must call wait.
@@ -66,7 +66,8 @@ func newSpool(w io.Writer) (*spool, error) {
 	if err != nil {
 		return nil, failure.Local.Wrap(err)
 	}
-	// The file exists until it is closed; if the system cannot remove open files, wait removes it.
+	// Without its name, the file exists until it is closed. If the system cannot remove open files,
+	// wait removes it later.
 	_ = os.Remove(f.Name())
 	s := &spool{file: f, grown: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan error, 1)}
 	s.w = f
@@ -100,7 +101,8 @@ func (s *spool) copy(w io.Writer) error {
 	}
 }
 
-// wait returns when the reader has received everything or has left, or when ctx ends.
+// wait says that the transfer has written all data. It returns when the reader has received
+// everything, when the reader has closed its end, or when ctx ends.
 func (s *spool) wait(ctx context.Context) error {
 	close(s.ended)
 	defer func() {

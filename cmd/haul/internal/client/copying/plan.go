@@ -54,7 +54,8 @@ func (r *run) planLocalTarget(to remote.Location, several bool) error {
 	return nil
 }
 
-// planLocalSources plans a copy of local files and directories. It refuses some of them.
+// planLocalSources plans a copy of local files and directories. It leaves out those that must not be
+// copied, and records errors about them.
 func (r *run) planLocalSources(ctx context.Context, from []remote.Location) error {
 	for _, l := range from {
 		sources, refused, err := r.localSources(ctx, l.Path)
@@ -146,7 +147,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 	return nil
 }
 
-// connectSource connects to the server of a source. only is true if there are no other sources.
+// connectSource connects to the server of a source. `only` says that there are no other sources.
 func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (remote.Server, error) {
 	if l.Protocol == remote.HTTP && l.Path == "" && !r.Recursive {
 		return nil, failure.Usage.Errorf("%s %v: the URL names no file; -r fetches all that the server lists", r.verb, l)

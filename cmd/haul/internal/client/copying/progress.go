@@ -78,7 +78,7 @@ func (p *progress) show() {
 	}
 }
 
-// update shows the present state. There is nothing to show before the first file is found.
+// update shows the state at the time now. Before the first file is found, it shows nothing.
 func (p *progress) update(now time.Time) {
 	if p.log != nil {
 		if s := p.state(now, now); s.found.Files > 0 {
@@ -149,8 +149,8 @@ func (p *progress) begin(i *treecopy.Item, to string) {
 // A singleResult is the result of copying a single file that is not part of a tree.
 type singleResult struct {
 	bytes           int64
-	took            time.Duration // 0 means the time since begin
-	packets, resent int64         // for TFTP
+	took            time.Duration // how long the copy took; 0 means the time since the call of begin
+	packets, resent int64         // for TFTP: number of packets, and of those that were sent again
 	err             error
 }
 

@@ -33,7 +33,7 @@ type run struct {
 
 	refused  []error                  // errors about sources that are not copied at all
 	progress atomic.Pointer[progress] // nil until the copy starts
-	saidWhy  sync.Map                 // the reasons, already printed, why --continue cannot resume files
+	saidWhy  sync.Map                 // reasons why --continue cannot resume files that were already printed
 	// empty is the number of directories left out because the server does not support empty
 	// directories.
 	empty atomic.Int64
@@ -86,7 +86,7 @@ func (r *run) options() treecopy.Options {
 	o := r.Options
 	o.Umask = store.Umask()
 	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // otherwise all files would look changed
-	// With more servers, copies from the others may continue.
+	// If there are several servers, an error of one of them must not stop the copies from the others.
 	if r.servers.Len() == 1 {
 		o.Fatal = isFatal
 	}
@@ -158,7 +158,7 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 			case r.Events != nil:
 				r.emit(p, i, o, took)
 			case r.DryRun && r.verb == Sync && o.What == treecopy.Same:
-				// These are not listed, because most files are unchanged; the summary counts them.
+				// Unchanged files are not listed, because most files are unchanged; the summary counts them.
 			case r.DryRun:
 				plan.add(i, o, r.from(i, o), r.names.targetAt(i.To))
 			case r.Verbose && !r.Quiet:

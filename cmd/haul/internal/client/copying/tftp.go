@@ -37,7 +37,8 @@ type transferJob struct {
 	name  string // name of the source file: on the server or, for an upload, on this machine
 	shown string // the source, as a user could type it
 	to    string // the target, as a user could type it
-	run   func(context.Context, *tftpclient.Client) (tftpclient.Result, error)
+	// run transfers the file.
+	run func(context.Context, *tftpclient.Client) (tftpclient.Result, error)
 }
 
 // downloads returns a job for each file to download, with the local name that the file gets.

@@ -19,10 +19,10 @@ const unknownSize = -1
 type tracker struct {
 	mu    sync.Mutex
 	found treecopy.Totals // guarded by mu
-	moved int64           // guarded by mu: bytes, including those that existed before
-	files int64           // guarded by mu: completed files
-	// unsized is the number of files of unknown size; guarded by mu. Only movedTo and ended change
-	// it.
+	moved int64           // bytes in the target, including those of earlier copies; guarded by mu
+	files int64           // number of completed files; guarded by mu
+	// unsized is the number of files whose size is still unknown; guarded by mu. The method expect
+	// sets it; movedTo and ended reduce it.
 	unsized int
 	active  map[*treecopy.Item]*underWay // guarded by mu
 	rate    console.RateMeter            // guarded by mu
@@ -31,7 +31,7 @@ type tracker struct {
 // An underWay is the state of a file that is being copied.
 type underWay struct {
 	since       time.Time
-	moved, size int64 // size is 0 if unknown
+	moved, size int64 // in bytes; size is 0 if it is unknown
 }
 
 // setFound sets the number of files and bytes to copy.
@@ -121,7 +121,7 @@ type copyState struct {
 	moved  int64
 	files  int64
 	rate   int64        // bytes per second
-	active []activeFile // the file that began first comes first
+	active []activeFile // files that are being copied, the one that began first at the front
 }
 
 // An activeFile is a file of a [copyState].
@@ -130,8 +130,8 @@ type activeFile struct {
 	underWay
 }
 
-// state returns the present state. Its list of active files omits those that began after the time
-// since.
+// state returns the state at the time now. Its list of active files omits the files whose copy began
+// after the time `since`.
 func (t *tracker) state(now, since time.Time) copyState {
 	t.mu.Lock()
 	defer t.mu.Unlock()

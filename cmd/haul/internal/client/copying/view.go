@@ -25,9 +25,9 @@ const (
 	countersFrom, barFrom = 38, 60
 )
 
-// lines returns the lines that show the state: as many lines of active files as fit, beginning with
-// the file that began first, and a line for the total. If there is only one file, it is shown on a
-// single line.
+// lines returns the lines that show the state: a line for each active file, as many as fit,
+// beginning with the file that began first, and then a line for the total. If there is only one
+// file, there is only one line.
 func (s copyState) lines(c console.Canvas) []string {
 	if s.found.Files == 1 && len(s.active) == 1 {
 		return []string{s.singleLine(c)}

@@ -50,8 +50,9 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 }
 
 // change changes an entry and, with inside, everything in it. If a directory loses read or execute
-// bits, its contents are changed before the directory itself. Otherwise the directory comes first.
-// In the other order, haul could lack the rights to reach the contents.
+// bits, its contents are changed before the directory itself, because afterwards haul could lack the
+// right to reach them. Otherwise the directory comes first, because haul may need its new bits to
+// reach the contents.
 func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bool, depth int) {
 	const enter = readAll | executeIt
 	old := console.UnixBits(e.Mode())

@@ -137,7 +137,7 @@ func (l *lister) sort(list []entry) {
 	})
 }
 
-// detailed reports whether the output needs more than the names of the entries.
+// detailed reports whether the output or its order needs more than the names of the entries.
 func (l *lister) detailed() bool { return l.Long || l.JSON || l.Order != ByName }
 
 // print prints the entries of one directory.

@@ -29,12 +29,12 @@ type Mode struct {
 // A modeStep is one part of a Mode, such as go=rX.
 type modeStep struct {
 	op byte // '+', '-' or '='
-	// affected holds the bits selected by u, g, o and a before the operator. It is 0 without
-	// letters, and then the umask applies.
+	// affected holds the bits selected by the letters u, g, o and a before the operator. If there are
+	// no letters, it is 0, and the umask applies.
 	affected  uint32
 	value     uint32
 	mentioned uint32 // bits that the text names explicitly; a directory keeps bits that it does not name
-	copied    bool   // the permissions are copied from those of u, g or o, which value selects
+	copied    bool   // as in g=u: copy the permissions of the class that value selects
 	ifAny     bool   // X: execute permission, for directories and for files that somebody may execute
 }
 

@@ -33,7 +33,7 @@ type removal struct {
 	out  io.Writer
 	name func(string) string // formats names for output
 	errs []error
-	walk      // only the method sayAll uses it
+	walk      // for the method sayAll
 	mute bool // writing the output failed, so nothing more is printed
 }
 
@@ -102,7 +102,9 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 		}
 		name := console.Visible(f.Name)
 		kind := fs.FileMode(0)
-		if dirs || m.DryRun || f.Info != nil { // if not, the server itself refuses to remove a directory this way
+		// If none of these holds, the type need not be looked up: the server's Remove refuses a
+		// directory.
+		if dirs || m.DryRun || f.Info != nil {
 			fi, e := remote.Describe(ctx, c, f, false)
 			if err, kind = asTyped(l, f, e), fs.ModeIrregular; e == nil {
 				kind = fi.Mode().Type()
@@ -132,7 +134,7 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 // failed writes an event for a file that was not removed, and returns the error.
 func (m *removal) failed(name string, t fs.FileMode, err error) error {
 	if m.Force && errors.Is(err, fs.ErrNotExist) {
-		return err // Force ignores it
+		return err // the method note ignores this error
 	}
 	return m.Events.Failed(events.NewEntry(name, "", t), err)
 }

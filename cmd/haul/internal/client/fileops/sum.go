@@ -29,7 +29,7 @@ type SumConfig struct {
 	Tag       bool // print lines in the BSD format
 	Zero      bool // end lines with a NUL, and do not escape names
 
-	Quiet         bool // for Check: do not print files that match
+	Quiet         bool // for Check: do not print the names of files that match
 	Status        bool // for Check: print nothing, so that only the exit code shows the result
 	IgnoreMissing bool
 	Strict        bool // for Check: a malformed line makes the command fail
@@ -54,7 +54,7 @@ func (c *SumConfig) check() error {
 // A sumJob is a file to hash. If it cannot be hashed, it holds only the error.
 type sumJob struct {
 	place sumPlace
-	name  string      // name of the file in place
+	name  string      // name of the file, as `place` knows it
 	info  fs.FileInfo // nil if not known yet
 	want  sumLine     // for Check: the line of the list, with the expected sum
 	bad   int         // for Check: the number of the line, if it is malformed; otherwise 0

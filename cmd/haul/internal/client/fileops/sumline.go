@@ -9,7 +9,7 @@ import (
 // An algorithm is a hash algorithm. tag is its name in lines of the BSD format.
 type algorithm struct {
 	name, tag string
-	bytes     int // length of a sum
+	bytes     int // length of a sum in bytes
 }
 
 // sumAlgorithms lists the algorithms of sha256sum and its relatives. Their sums have different
@@ -28,7 +28,8 @@ func algorithmNamed(name string) (algorithm, bool) {
 	return sumAlgorithms[i], true
 }
 
-// escapes and unescapes convert backslashes, and the characters that would end a line.
+// escapes and unescapes convert backslashes, and the characters that would end a line, to escape
+// sequences and back.
 var (
 	escapes   = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
 	unescapes = map[byte]byte{'\\': '\\', 'n': '\n', 'r': '\r'}
@@ -128,7 +129,8 @@ func parseTagged(tag, rest string) (l sumLine, ok bool) {
 	return l, l.setSum(strings.TrimLeft(digits, " \t"))
 }
 
-// parsePlain parses a line of the form SUM NAME, SUM *NAME or SUM NAME.
+// parsePlain parses a line in which one space, two spaces, or a space and an asterisk separate the
+// sum from the name.
 func (p *sumParser) parsePlain(line string) (l sumLine, ok bool) {
 	end := strings.IndexAny(line, " \t")
 	if end < 0 {

@@ -25,10 +25,10 @@ const (
 	maxListErrors = 1000
 )
 
-// problems collects the errors of one command, which are printed at the end.
+// problems collects the errors of one command, which are printed when the command is done.
 type problems struct {
 	errs []error
-	more int // number of further errors
+	more int // number of errors beyond maxListErrors, which are not in errs
 }
 
 // failed records errors. It ignores nil.
@@ -65,12 +65,12 @@ type walk struct {
 	flush func() error
 
 	dirs  int       // number of directories listed so far
-	ended bool      // no more directories are listed
-	lost  dirLister // the server to which the connection was lost; nil if none was
+	ended bool      // the walk must not list any more directories
+	lost  dirLister // the server to which the connection was lost; nil if no connection was lost
 }
 
-// over reports whether no more directories of c should be listed. The reason has been reported
-// already.
+// over reports whether no more directories of c should be listed. If so, the reason has been
+// reported already.
 func (w *walk) over(c dirLister) bool { return w.ended || w.lost != nil && c == w.lost }
 
 // write writes the output so far. The first error ends the walk, and is returned only once.
@@ -137,8 +137,8 @@ func (w *walk) lose(c dirLister, err error) {
 	}
 }
 
-// maxQuestions is how many requests to a server run at the same time, if each entry needs a
-// request.
+// maxQuestions is how many requests run at the same time if each entry of a listing needs a request
+// of its own.
 const maxQuestions = 64
 
 // ask calls f for each entry for which about returns true. The calls run at the same time, up to

@@ -52,14 +52,9 @@ type Location struct {
 	Text     string // the location as the user typed it
 	Protocol Protocol
 
-	// The next field is for SFTP.
-	server openssh.Target
-
-	// The next field is for HTTP.
-	site webSite
-
-	// The next field is for S3.
-	bucket string
+	server openssh.Target // for SFTP: the user, the host and the port
+	site   webSite        // for HTTP: the server, the user and the query
+	bucket string         // for S3: the name of the bucket
 
 	// Path is the name of a local file or of a file on the server. On an SFTP server it is
 	// absolute, or relative to the home directory, which itself is "". If it begins with a tilde
