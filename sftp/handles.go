@@ -128,7 +128,7 @@ func (t *handleTable) add(h *sessionHandle) {
 	t.open[at] = h
 }
 
-// get returns the handle with that key, or nil.
+// get returns the open file or directory with that key, or nil if the key is not valid.
 func (t *handleTable) get(key []byte) *sessionHandle {
 	if len(key) != handleSize {
 		return nil
@@ -140,7 +140,7 @@ func (t *handleTable) get(key []byte) *sessionHandle {
 	return t.open[at]
 }
 
-// file returns the open file with that key, or nil.
+// file is like get, but returns nil for a directory too.
 func (t *handleTable) file(key []byte) *sessionHandle {
 	if h := t.get(key); h != nil && h.dir == nil {
 		return h

@@ -54,10 +54,10 @@ var (
 type receiveQuota struct {
 	came  atomic.Int64 // bytes that have arrived on the wire
 	known atomic.Bool  // set once the login has succeeded
-	wrote atomic.Int64 // number of writes that have completed
+	wrote atomic.Int64 // number of completed writes to the connection
 
-	stop func(error)  // closes the connection with an error
-	run  func(func()) // runs a function on another goroutine
+	stop func(error)  // closes the connection, with the error as the reason
+	run  func(func()) // runs a function on a goroutine of the connection
 	poke func()       // sends a message that has no effect on the peer; set before any channel is open
 
 	windows *wideWindows // counts the wide windows of all connections
@@ -217,7 +217,7 @@ type queue struct {
 	taken   int64 // all bytes that were taken from the channel; guarded by quota.mu
 	emptied int   // number of times that the channel was found to be empty; guarded by quota.mu
 	waits   bool  // a read of ch is in progress; guarded by quota.mu
-	moving  bool  // move is in progress; guarded by quota.mu
+	moving  bool  // the method move is running, or about to run; guarded by quota.mu
 }
 
 // open returns a queue for a channel, and begins to count the channel's data.

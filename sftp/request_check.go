@@ -100,7 +100,7 @@ func (c *userConn) openToHash(ctx context.Context, name string) (store.Handle, e
 	return c.tree.OpenFile(ctx, name, store.Access{Read: true})
 }
 
-// hashFile returns the hashes that q asks for, concatenated.
+// hashFile returns the hashes that q requests for the file f, concatenated.
 func (c *userConn) hashFile(ctx context.Context, f store.Handle, q *wire.Request, h hash.Hash) (sums []byte, err error) {
 	fi, err := f.Stat()
 	if err != nil {

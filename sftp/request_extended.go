@@ -123,7 +123,7 @@ const (
 	maxOwnerName = 256
 )
 
-// owners answers users-groups-by-id@openssh.com. Unknown IDs have empty names in the reply.
+// owners answers users-groups-by-id@openssh.com. The reply has an empty name for each unknown ID.
 func (s *session) owners(q *wire.Request) error {
 	if q.Users.Len()+q.Groups.Len() > maxOwners {
 		return fs.ErrInvalid

@@ -96,7 +96,7 @@ type Server struct {
 	Disconnected func(*Conn)                    // a connection was closed, or a login has failed
 	Started      func(*Transfer)                // a file was opened
 	Ended        func(*Transfer)                // a file was closed
-	Audit        func(*Operation)               // another request was completed or refused: see Operation
+	Audit        func(*Operation)               // a request of another kind was completed or refused: see Operation
 	Refused      func(*Refusal)                 // a client asked for a part of SSH that the server lacks
 	TurnedAway   func(from net.Addr, why error) // a limit refused a connection before a byte was read from it
 	LockedOut    func(from net.Addr, l Lockout) // a network is refused for a time, after too many failures

@@ -18,7 +18,7 @@ import (
 type session struct {
 	stream
 	request wire.Request // the current request
-	begun   bool         // INIT has arrived
+	begun   bool         // the client has sent INIT
 	handles handleTable
 	long    []byte // buffer for the long form of a name in a listing
 }

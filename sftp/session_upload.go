@@ -24,7 +24,7 @@ import (
 // From then on the file is written in place.
 type hiddenUpload struct {
 	key  uploadKey
-	path string // path on the disk
+	path string // path of the file on the disk; "" if unknown
 
 	// mu is read-locked by writes, which may run in parallel, and write-locked by operations that
 	// exclude writes.

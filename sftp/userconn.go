@@ -31,13 +31,13 @@ type userConn struct {
 	tree      store.Tree // the account's tree, restricted to its access
 	paths     paths
 	throttles throttles
-	refuses   *requestSet // nil if no request is refused
+	refuses   *requestSet // the requests that Account.Refused lists; nil if it is empty
 	draft     bool        // the client sends the two paths of SYMLINK in the order of the draft
 
 	handles  atomic.Int64 // number of open handles, and of those about to be opened
 	unclosed atomic.Bool  // a session ended with handles that the client had not closed
 	commands atomic.Int64 // hash commands whose exit status is not sent yet
-	refusals atomic.Int64 // number of refusals, which maxRefusals bounds
+	refusals atomic.Int64 // number of refusals so far; only the first maxRefusals are reported
 	active   atomic.Int64 // time of the last request or reply, in nanoseconds since Began
 	ending   atomic.Bool  // finish was called: close the connection as soon as nothing is open on it
 }

@@ -13,7 +13,7 @@ import (
 
 // Options holds the options of [Directory.Configure].
 type Options struct {
-	Now   func() time.Time // nil means time.Now
+	Now   func() time.Time // returns the current time; nil means time.Now
 	Audit func(Event)      // called for every attempt to log in, in the goroutine of the handshake; may be nil
 
 	// NoPasswords disables passwords, even for users who have one. A user who needs both a key and

@@ -19,7 +19,7 @@ import (
 // A Directory holds all users. Any goroutine may call its methods. A change by [Directory.Reload]
 // affects all calls that begin after it.
 type Directory struct {
-	file    string // "" if there is no file
+	file    string // absolute path of the users file; "" if there is no file
 	owners  []int  // IDs of users, in addition to root, who may own the file; empty means any
 	table   atomic.Pointer[table]
 	seed    maphash.Seed // secret seed by which standIn chooses a hash
@@ -38,10 +38,10 @@ type table struct {
 	authorities []Key
 	revoked     map[[sha256.Size]byte]bool // SHA-256 of each revoked key
 	hashes      []Hash                     // password hashes of all users, in the order of the users' names
-	lists       []string                   // files with authorities and revoked keys
+	lists       []string                   // paths of the files with authorities and revoked keys
 }
 
-// maxWarnings is the largest number of warnings that are kept.
+// maxWarnings is the largest number of warnings that Warnings returns.
 const maxWarnings = 100
 
 // Open loads a users file. The owner of the file decides who may log in. So a server should pass
@@ -167,7 +167,7 @@ func (d *Directory) Names() []string { return d.table.Load().names() }
 
 func (t *table) names() []string { return slices.Sorted(maps.Keys(t.accounts)) }
 
-// collect collects the password hashes of all users in t.hashes.
+// collect fills t.hashes with the password hashes of all users.
 func (t *table) collect() {
 	for _, n := range t.names() {
 		if h := t.accounts[n].Password; !h.IsZero() {

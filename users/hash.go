@@ -46,13 +46,13 @@ const maxBcryptPassword = 72
 
 // A Hash is the hash of a password, as in a users file. The zero Hash matches no password.
 type Hash struct {
-	text string // text in the users file
+	text string // the whole hash, as in the users file
 	salt []byte // argon2id only, like the fields up to threads
 	tag  []byte
 	memory,
 	passes uint32
 	threads uint8
-	cost    int // bcrypt only
+	cost    int // cost of a bcrypt hash; 0 for argon2id
 }
 
 var errHash = errors.New("the password is neither a bcrypt hash ($2b$12$...) nor an argon2id one ($argon2id$v=19$m=19456,t=2,p=1$...)")

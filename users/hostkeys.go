@@ -24,7 +24,7 @@ const (
 type HostKey struct {
 	Signer  ssh.Signer // the key, to be passed to ssh.ServerConfig.AddHostKey
 	File    string     // path of its file; "" for a key that exists only in memory
-	Created bool       // HostKeys has just created it
+	Created bool       // the key did not exist before the call that returned it
 }
 
 // Fingerprint returns the SHA-256 fingerprint of the key, as clients show it.

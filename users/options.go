@@ -10,13 +10,13 @@ import (
 
 // keyOptions holds the options of a line in an authorized_keys file.
 type keyOptions struct {
-	from       []pattern // nil means that all addresses are allowed
-	expires    time.Time // zero means never
-	command    string    // "" means that no command is forced
-	authority  bool
-	principals []string // with authority: names that a certificate may contain instead of the user's name
-	noTouch    bool     // a security key need not be touched
-	verify     bool     // a security key must have asked for a PIN or a fingerprint
+	from       []pattern // addresses from which the key may be used; nil means all
+	expires    time.Time // time from which the key is not accepted; the zero time means never
+	command    string    // forced command, as in the option; "" means that no command is forced
+	authority  bool      // the key belongs to an authority, whose certificates are accepted
+	principals []string  // with authority: names that a certificate may contain instead of the user's name
+	noTouch    bool      // a security key need not be touched
+	verify     bool      // a security key must have asked for a PIN or a fingerprint
 }
 
 // noEffect lists options for features that this server does not have: terminals, shells,

@@ -30,8 +30,8 @@ type parser struct {
 // A statement holds the settings for one user or, before the first user, for all users.
 type statement struct {
 	user User
-	line int             // number of its first line
-	has  map[string]bool // keywords that occur in it
+	line int             // number of the line that begins with "user"; 0 before the first user
+	has  map[string]bool // keywords for which it has a statement
 }
 
 // A named is the name of a file in the users file, and the line that contains it.
@@ -195,7 +195,7 @@ func parseAuthority(line string) (Key, error) {
 	return k, err
 }
 
-// set parses a statement about a user.
+// set parses the statement with the keyword `word` and the value `rest`, and stores it in u.
 func (p *parser) set(u *User, word, rest string) (err error) {
 	switch word {
 	case "password":

@@ -154,9 +154,9 @@ type User struct {
 	Keys     []Key          // includes authorities that are trusted for this user only
 	KeyFiles []string       // authorized_keys files; only [Open] and [Directory.Reload] read them
 	Root     string         // absolute, or relative to the served directory; "" means all of that directory
-	Access   Access         // zero means Full
+	Access   Access         // what the user may do with files; the zero value is Full
 	Limit    int64          // bytes per second in each direction; 0 means no limit
 	From     []netip.Prefix // networks from which the user may log in; empty means anywhere
-	Require  Require        // zero means AnyMethod
+	Require  Require        // which proofs of identity a login needs; the zero value is AnyMethod
 	Disabled bool           // the user may not log in
 }

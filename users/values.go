@@ -163,7 +163,8 @@ func inAny(nets []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// plain returns an address in a form that can be compared with networks.
+// plain returns an address without a zone, and an IPv4-mapped address as IPv4, for comparisons with
+// networks.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // rateUnits are the units of rates, as in the flags of the command: k means 1024, and kB means

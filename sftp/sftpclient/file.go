@@ -101,7 +101,7 @@ func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.Fi
 	return f, nil
 }
 
-// openFlags converts flags of package os.
+// openFlags converts the flags of os.OpenFile to those of OPEN.
 func openFlags(flag int) (wire.OpenFlags, error) {
 	var w wire.OpenFlags
 	switch flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR) {

@@ -31,7 +31,7 @@ type ownership struct {
 	mu      sync.Mutex
 	last    time.Time      // start of the last successful check; guarded by mu
 	under   bool           // recheck has started a check that is still running; guarded by mu
-	pending sync.WaitGroup // waits until the running check is done
+	pending sync.WaitGroup // waits for the goroutine of the running check
 }
 
 // check asks the server whether the temporary file still has its name. It returns [store.ErrBusy]

@@ -20,8 +20,8 @@ type uploadRecord struct {
 	c      *Client
 	name   string
 	token  string // the random part of the temporary file's name
-	size   int64  // Create.Size
-	source uint64 // hash of Create.Source
+	size   int64  // the Size that the caller of Create gave; 0 if unknown
+	source uint64 // hash of the Source that the caller of Create gave
 
 	mu      sync.Mutex // held while the record is written
 	seq     uint64     // number of the last record; guarded by mu

@@ -90,7 +90,7 @@ type treeRemover struct {
 	again int // how many second and third passes are left
 }
 
-// remove removes a directory at a depth of the tree.
+// remove removes a directory that is `depth` levels below the root of the tree, with its contents.
 func (t *treeRemover) remove(ctx context.Context, name string, depth int) error {
 	if depth > maxDepth {
 		return pathError("remove", name, fmt.Errorf("deeper than %d directories", maxDepth))

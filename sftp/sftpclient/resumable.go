@@ -114,7 +114,7 @@ func (k *resumableUpload) hidden(token string) string {
 	return k.dir + tempname.New(token, tempname.Upload)
 }
 
-// look checks the file that the upload will replace.
+// look checks whether the upload may replace the file at its target: see replaces.
 func (k *resumableUpload) look() (link bool, err error) {
 	fi, err := k.c.Lstat(k.ctx, k.target)
 	return k.replaces(fi, err)
@@ -228,8 +228,8 @@ func (k *resumableUpload) due(end int64) bool {
 	return !k.noting && (more >= k.c.recordEvery || more >= recordLeast && time.Since(k.notedAt) >= recordTime)
 }
 
-// synced returns the file, which is flushed to the server's disk before the record is updated, or
-// nil if the upload is not to be flushed.
+// synced returns the file that the server has to write to its disk before the record is updated. It
+// returns nil if the upload was created with NoSync.
 func (k *resumableUpload) synced() *mux.File {
 	if k.noSync {
 		return nil

@@ -31,7 +31,7 @@ func (r run) newKey() string {
 	return tempname.RandomOf(r.runs.ID())
 }
 
-// noteLeftover records that a temporary file may be left.
+// noteLeftover records that this run may have left a temporary file.
 func (r run) noteLeftover() {
 	if r.runs != nil {
 		r.runs.NoteLeftover()

@@ -39,7 +39,7 @@ type remoteTree struct {
 	dir string
 }
 
-// maxStoreEntries is how many entries a list for package store may have.
+// maxStoreEntries is the largest number of entries that ReadDir of a store lists.
 const maxStoreEntries = 65536
 
 // path converts a name of the store into the server's name.

@@ -91,7 +91,7 @@ type calls struct {
 	ops    *pipeline.Ops
 
 	// Under mu:
-	waiting queue[*Call]  // not sent yet
+	waiting queue[*Call]  // calls that are not sent yet
 	closing int           // CLOSEs without an answer for which nobody waits
 	drained chan struct{} // closed to make drain check its condition again; nil if drain is not waiting
 }

@@ -110,7 +110,7 @@ func (x *fetch) store(w io.WriterAt) {
 // A direct is the sink of a read whose data is stored directly in the caller's memory p.
 type direct struct {
 	p   []byte
-	off int64 // offset of p in the file
+	off int64 // offset in the file at which the data of p begins
 }
 
 func (d *direct) place(q pipeline.Request) []byte {

@@ -3,8 +3,8 @@ package mux
 // A bufferUse counts the bytes in the buffers of all files: data that was read ahead, and data that
 // was written but not confirmed. This type and the types below are used under mu.
 type bufferUse struct {
-	held int64      // bytes in buffers
-	free []*segment // unused segments
+	held int64      // bytes in the buffers of all files
+	free []*segment // segments without a buffer, for reuse by newSegment
 }
 
 // reserve adds n bytes to held and returns true, unless held would then be more than `most` bytes.
@@ -56,8 +56,8 @@ func (u *segmentUse) hold(segments int, bytes int64) {
 type segment struct {
 	use     *segmentUse
 	off     int64
-	n       int // bytes of data
-	room    int // capacity of the buffer in bytes
+	n       int // bytes of data in the buffer
+	room    int // how many bytes of data the buffer has room for
 	buffer  *Buffer
 	asked   bool // its data was sent, so no more data is added to it
 	writing int  // number of users that still need buffer, such as queued packets

@@ -51,8 +51,8 @@ const (
 // A pool holds the connections and sessions of a mux, and decides how many of them are worthwhile.
 // It has no goroutines; the opener opens connections and sessions.
 type pool struct {
-	link *pipeline.Link // nil until the server's properties are known
-	ops  *pipeline.Ops  // nil until the server's properties are known
+	link *pipeline.Link // limits the bytes in flight; nil until the server's properties are known
+	ops  *pipeline.Ops  // limits the requests without data in flight; nil until the server's properties are known
 
 	canConnect   bool          // further connections can be opened
 	seed         time.Duration // time that it took to connect, used until a round trip is measured; 0 if unknown

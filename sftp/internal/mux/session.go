@@ -69,7 +69,7 @@ type Session struct {
 	// Used only by the reader:
 	in     *bufio.Reader
 	head   [wire.DataHeaderSize]byte
-	body   []byte     // the packet that is being read
+	body   []byte     // the packet that is being handled
 	parsed wire.Reply // the parsed content of body
 	late   int        // a bit for each answer for which the handshake did not wait: see isLate
 
@@ -103,7 +103,7 @@ func (noMemory) written() {}
 // packet.
 type outgoing struct {
 	b      []byte
-	memory memory // owns the bytes of b
+	memory memory // its method written is called when b is not needed any more
 }
 
 // newSession returns a session that is not in the pool yet.
@@ -360,7 +360,7 @@ type connection struct {
 	open    []*Session
 	opening int
 	limit   int  // the largest number of sessions that the server allows, as far as known
-	served  bool // the connection has had a session
+	served  bool // a session has been open on the connection
 	pinging bool
 }
 

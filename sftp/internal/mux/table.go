@@ -11,7 +11,7 @@ type requester interface {
 
 // A request is a request on the wire that waits for an answer.
 type request struct {
-	id      uint32    // its ID on the wire
+	id      uint32    // the request's ID on the wire
 	session *Session  // the session that carries it; nil while this element is free
 	inner   uint32    // its ID in the link of the plan, or in the Ops
 	of      requester // the transfer or call to which it belongs
@@ -22,7 +22,7 @@ type request struct {
 	to      []byte   // for a READ: memory for the data; nil if the data goes into a buffer
 	filling bool     // a session is writing to the memory `to`
 	void    bool     // for a READ: the guessed handle was wrong, so the plan requests the range again
-	next    *request // the next free element
+	next    *request // the next element of the free list, if this one is free
 }
 
 // A requestTable finds requests by their IDs. An ID is reused only after its request was answered

@@ -29,8 +29,8 @@ type WriteBehind struct {
 	f        *File
 	dirty    atomic.Bool   // some data is not confirmed
 	runs     []*run        // the ranges with unconfirmed data, oldest first
-	notified chan struct{} // shared by the transfers of all runs
-	err      error         // the first error, which is a *Failure
+	notified chan struct{} // the channel `notified` of the transfers of all runs
+	err      error         // the first error, a *Failure; nil if nothing has failed
 	// whole is the offset of the first byte that may be missing because a write has failed. It is
 	// MaxInt64 if no write has failed.
 	whole int64

@@ -24,7 +24,7 @@ type StatVFS struct {
 // StatVFSReadOnly is the bit of StatVFS.Flags that forbids writing.
 const StatVFSReadOnly uint64 = 1
 
-// fields lists the fields in their order on the wire.
+// fields returns pointers to all fields, in the order in which they are sent.
 func (v *StatVFS) fields() [11]*uint64 {
 	return [...]*uint64{
 		&v.BlockSize, &v.FragmentSize, &v.Blocks, &v.FreeBlocks, &v.AvailableBlocks,
@@ -59,8 +59,8 @@ func AppendStatVFSReply(b []byte, id uint32, v StatVFS) []byte {
 type Limits struct {
 	Packet  uint64 // bytes in a packet, without its length field
 	Read    uint64 // bytes that one READ may request
-	Write   uint64 // bytes of data in a WRITE
-	Handles uint64 // handles open at a time
+	Write   uint64 // bytes of data that one WRITE may carry
+	Handles uint64 // handles that may be open at a time
 }
 
 // Limits reads the reply to limits@openssh.com.

@@ -142,7 +142,7 @@ func (p Pairs) Known() (s Extensions) {
 	return s
 }
 
-// pairs reads the rest of the packet as pairs.
+// pairs reads the rest of the packet as extension pairs, of which there may be MaxPairs.
 func (r *reader) pairs() Pairs {
 	all := r.b
 	for n := 0; len(r.b) > 0; n++ {

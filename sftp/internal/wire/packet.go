@@ -25,7 +25,7 @@ func PacketLength(b []byte) (int, error) {
 type Header struct {
 	Size int // bytes of the whole packet, from HeaderSize to MaxPacket
 	Type Type
-	ID   uint32 // in INIT and VERSION, the version
+	ID   uint32 // the request's ID; in INIT and VERSION, the version number
 }
 
 // ParseHeader parses the first HeaderSize bytes of a packet. It does not check whether the type is

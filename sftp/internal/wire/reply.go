@@ -27,7 +27,7 @@ type Reply struct {
 	Handle   []byte // at most MaxHandle bytes
 	Data     []byte
 	Names    Names
-	Pairs    Pairs  // what the server announces
+	Pairs    Pairs  // the extensions that the server announces
 	Extended []byte // parsed by the method for the request's extension
 }
 
