@@ -47,7 +47,7 @@ var errBenchBoot = errors.New("some machines did not come up")
 // bootFlags are the flags of "haul bench boot".
 type bootFlags struct {
 	config          bootload.Config
-	site            boot.Site // with --simulate
+	site            boot.Site // the site to simulate, if simulate is set
 	loaders, images []string
 	arrival         string
 	firmware        string
@@ -56,7 +56,7 @@ type bootFlags struct {
 	svg             string
 
 	simulate                bool
-	link, store, ofMachine  float64 // Gb/s
+	link, store, ofMachine  float64 // rates of the simulated site, in Gb/s
 	loaderSize, imageSize   console.ByteSize
 	noCache                 bool
 	forServers, forSimulate []string // flags that apply only to real servers, or only to a simulation

@@ -98,7 +98,8 @@ func sshCode(err error) int {
 	run, ofCopy := errors.AsType[*copying.Error](err)
 	missing := errors.Is(err, fs.ErrNotExist)
 	server := errors.Is(err, failure.Remote) || sftpclient.IsRemote(err)
-	// The copy itself found something wrong with its sources, so neither side has refused anything.
+	// ofSource means that the copy itself found something wrong with its sources: no server has
+	// refused anything, and no local file has failed.
 	ofSource := ofCopy && !server && !isLocal(err)
 	switch {
 	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), errors.Is(err, openssh.ErrRefused), algorithms:

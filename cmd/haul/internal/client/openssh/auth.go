@@ -31,30 +31,30 @@ type authenticator struct {
 	dest    *Destination
 	waiting *patience
 	host    *hostCheck
-	lost    func() error // returns the reason if the connection is lost, or nil
+	lost    func() error // returns the reason why the connection is lost; nil if it is intact
 
 	agent    *agentConn
 	keys     []*identity
-	prepared bool
-	at       int // index of the next key in keys
-	offered  int // number of keys offered so far
+	prepared bool // keys is set
+	at       int  // index in keys of the next key to offer
+	offered  int  // number of keys offered so far
 	current  *identity
 
-	passwords int // number of password prompts so far
-	password  string
-	reused    bool // the given or remembered password was tried already
+	passwords int    // number of password prompts so far
+	password  string // the last password that the user has typed
+	reused    bool   // the given or remembered password was tried already
 
-	rounds    int // rounds of questions in the current keyboard-interactive attempt
-	attempts  int // number of keyboard-interactive attempts so far
-	wasAsked  bool
-	noPrompts bool // the Prompter has answered ErrBatch: there is no user to ask
+	rounds    int  // rounds of questions in the current keyboard-interactive attempt
+	attempts  int  // number of keyboard-interactive attempts so far
+	wasAsked  bool // the server has sent a round of keyboard-interactive questions
+	noPrompts bool // the Prompter has returned ErrBatch, because there is no user to ask
 
-	partial int // number of factors that the server has accepted
-	banners int
-	allowed []string
-	tried   []string
-	notes   []string
-	err     error // the error with which the login has failed
+	partial int      // number of factors that the server has accepted
+	banners int      // number of banners that the server has sent
+	allowed []string // methods that the server would still accept
+	tried   []string // for AuthError.Tried
+	notes   []string // for AuthError.Notes
+	err     error    // the error with which the login has failed
 }
 
 func (a *authenticator) close() { a.agent.close() }
@@ -88,7 +88,7 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 		return nil, a.lost()
 	}
 	if n := len(c.PartialSuccessMethods); n > a.partial {
-		// The server has accepted one of several factors. The next factor may be another key.
+		// The server has accepted one of several factors. Another key may be the next factor.
 		a.partial = n
 		if a.current != nil && c.PartialSuccessMethods[n-1] == "publickey" {
 			a.current.used = true
@@ -193,9 +193,9 @@ func (a *authenticator) nextPassword() ssh.AuthMethod {
 	})
 }
 
-// secret returns the given password or, without one, the remembered password. what describes the
-// password for messages. For each login, only the first call returns a password; other calls return
-// "".
+// secret returns the password that Destination.Password gives or, if that is empty, the password of
+// an earlier login. The result `what` describes the password for messages. In each login,
+// only the first such call returns a password; later calls return "".
 func (a *authenticator) secret() (secret, what string) {
 	if a.reused {
 		return "", ""

@@ -109,7 +109,7 @@ func (c *Client) keepAlive() {
 type watched struct {
 	net.Conn
 	heard atomic.Int64 // number of reads that have returned data
-	text  bool         // the first line was text and is complete; only Read uses it
+	text  bool         // the first line is complete, and was text; only Read uses this field
 	why   atomic.Pointer[error]
 	said  preface
 }
@@ -141,8 +141,8 @@ func (w *watched) Write(b []byte) (int, error) {
 }
 
 // greeting checks received bytes of the first line, which must be text (RFC 4253 §4.2). It does not
-// wait until the line is complete, because a server of another protocol may wait for us to send
-// first.
+// wait until the line is complete, because a server of another protocol may send only a part of a
+// line, and then wait for the client.
 func (w *watched) greeting(b []byte) error {
 	for _, c := range b {
 		switch {
@@ -211,7 +211,7 @@ func (p *preface) words() string {
 // A link is the transport below an SSH connection.
 type link struct {
 	conn  net.Conn
-	cut   func() // closes the connection at once, which interrupts all calls that wait for it
+	cut   func() // closes the connection at once, which interrupts all reads and writes
 	jump  *Client
 	proxy *proxyConn
 	trip  time.Duration // the time to connect, which is one round trip; 0 if unknown
@@ -225,7 +225,8 @@ func (l *link) close() {
 	}
 }
 
-// isBroken reports whether an error means that the connection failed, and not the protocol on it.
+// isBroken reports whether an error means that the connection failed. It returns false for an error
+// of the protocol that runs over the connection.
 func isBroken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, os.ErrClosed, syscall.EPIPE}

@@ -22,8 +22,8 @@ type reader struct {
 	o   Overrides
 
 	host     string // the host that Host patterns are compared with
-	original string // what the user typed
-	final    bool   // this is the second reading of the files, for a host whose final name is now known
+	original string // the host as the user typed it
+	final    bool   // the files are read for the second time, because the host's final name is now known
 
 	values  map[string][]string // arguments of the settings, by keyword
 	jump    []string            // hosts of ProxyJump; "none" if no jump host must be used
@@ -39,7 +39,7 @@ type place struct {
 	file string
 	line int
 	user bool // the file belongs to a user, so that ~ has a meaning
-	used bool // the block around the Include line of this file applies to the host
+	used bool // the file applies to the host: the blocks around all Include lines that lead to it do
 }
 
 func (p place) fault(err error) error { return &ConfigError{File: p.file, Line: p.line, Err: err} }
@@ -105,8 +105,8 @@ func (r *reader) readText(text []byte, at place, depth int) error {
 			continue
 		}
 		if _, included := errors.AsType[*ConfigError](err); included {
-			// Do not add the position of each Include, of which a file that includes itself has too
-			// many.
+			// Do not add the position of each Include line: if a file includes itself, there are too
+			// many of them.
 			return err
 		}
 		if faults = append(faults, at.fault(err)); len(faults) == maxFaults {

@@ -16,8 +16,8 @@ type Policy int
 const (
 	Ask       Policy = iota // the Prompter asks the user
 	Strict                  // refuse the server
-	AcceptNew               // accept and store the key, if the host has no known key
-	Accept                  // accept and store the key; a changed key does not stop the connection either
+	AcceptNew               // accept and store the key, if no key of the host is known
+	Accept                  // accept and store the key; accept a changed key too, but send no password
 )
 
 // A Destination describes a host, and how to log in to it. Every field but Host may be zero, which
@@ -49,7 +49,7 @@ type HostKeyRules struct {
 	GlobalKnownHostsFiles []string
 	RevokedHostKeys       string // a file of revoked keys; "" means no file
 	HashKnownHosts        bool
-	TrustLoopback         bool     // NoHostAuthenticationForLocalhost
+	TrustLoopback         bool     // accept any key of this machine (NoHostAuthenticationForLocalhost)
 	HostKeyAlgorithms     []string // empty means the secure defaults
 	FixedHostKeyOrder     bool     // offer HostKeyAlgorithms in this order, whatever keys known_hosts contains
 	CASignatureAlgorithms []string // empty means the secure defaults
@@ -74,7 +74,7 @@ type LoginRules struct {
 	PubkeyAlgorithms        []string // empty means the secure defaults
 	AuthMethods             []string // login methods, in the order to try them; nil means all
 	Password                string   // used once, in place of a prompt; "" means that the user is asked
-	NumberOfPasswordPrompts int      // 0 means 3; a negative value means that there are no prompts
+	NumberOfPasswordPrompts int      // 0 means 3; a negative value means that the user is not asked
 	BatchMode               bool     // ask no questions
 	NoBanner                bool     // do not show servers' banners, as ssh does with a LogLevel below INFO
 }
@@ -85,10 +85,10 @@ type Network struct {
 	BindAddress         string        // local address; empty for any
 	BindInterface       string        // bind to an address of this interface; empty for any
 	ConnectTimeout      time.Duration // limit for connecting and for the key exchange; 0 means 30 s
-	ConnectionAttempts  int           // 0 means 1
+	ConnectionAttempts  int           // how many times to try to connect; 0 means 1
 	NoTCPKeepAlive      bool
 	ServerAliveInterval time.Duration // how long a server may be silent before it is checked; 0 means no checks
-	ServerAliveCountMax int           // 0 means 3
+	ServerAliveCountMax int           // number of checks without an answer before the connection is cut; 0 means 3
 }
 
 // Overrides holds the settings of a command line. They take precedence over all files.
@@ -97,10 +97,10 @@ type Overrides struct {
 	// no file is read.
 	File string
 
-	Port       int      // as ssh -p; the target's port takes precedence
-	Jump       string   // as ssh -J
-	Identities []string // as ssh -i
-	Options    []string // as ssh -o: "Keyword=value" or "Keyword value"
+	Port       int      // as with ssh -p; a port in the target takes precedence
+	Jump       string   // as with ssh -J
+	Identities []string // as with ssh -i
+	Options    []string // as with ssh -o: "Keyword=value" or "Keyword value"
 
 	// NoExec makes Match exec return an error instead of running its command.
 	NoExec bool

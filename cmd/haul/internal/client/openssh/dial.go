@@ -35,8 +35,8 @@ func (d *Dialer) dial(ctx context.Context, dest *Destination, depth int) (*Clien
 		return nil, err
 	}
 	if dest.Jump == nil {
-		// As in ssh, one limit covers everything before the login, so only the rest of it is left.
-		// Behind a jump host the full limit is left, because the login there had its own limit.
+		// As in ssh, one limit covers everything before the login, so reduce it by the time that has
+		// passed. With a jump host the full limit applies, because the login there had its own limit.
 		limit = max(limit-time.Since(began), time.Millisecond)
 	}
 	c, err := d.handshake(ctx, dest, l, limit)
@@ -90,7 +90,7 @@ func (d *Dialer) rawLink(ctx context.Context, dest *Destination, limit time.Dura
 	return &link{conn: conn, cut: func() { _ = conn.Close() }, trip: trip}, nil
 }
 
-// through connects to an address by a jump host.
+// through connects to an address through a jump host.
 func through(ctx context.Context, jump *Client, address string, limit time.Duration) (net.Conn, error) {
 	// The request cannot be cancelled. So cut the connection to the jump host if the request takes
 	// too long.
@@ -110,7 +110,7 @@ func through(ctx context.Context, jump *Client, address string, limit time.Durat
 	return conn, nil
 }
 
-// handshake makes a Client of a link: it exchanges versions and keys, checks the host key, and logs
+// handshake turns a link into a Client: it exchanges versions and keys, checks the host key, and logs
 // in.
 func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limit time.Duration) (*Client, error) {
 	conn := &watched{Conn: l.conn}

@@ -36,7 +36,7 @@ type Dialer struct {
 	Stderr io.Writer // receives the standard error of ProxyCommands; nil means os.Stderr
 
 	mu      sync.Mutex
-	asking  chan struct{} // guarded by mu: contains one value while a question is open
+	asking  chan struct{} // contains one value while a question is open; guarded by mu; see turn
 	keys    sync.Map      // ssh.Signers that were decrypted with a passphrase, by the path of the key file
 	secrets sync.Map      // passwords, by Destination.way
 }
@@ -66,7 +66,8 @@ func (d *Dialer) opened(file string) ssh.Signer {
 	return signer
 }
 
-// secret returns the password of the last login by this way, or "" if there was no such login.
+// secret returns the password of the last login to the same account, or "" if there was no such login. way
+// is the result of [Destination.way].
 func (d *Dialer) secret(way string) string {
 	password, _ := d.secrets.Load(way)
 	text, _ := password.(string)

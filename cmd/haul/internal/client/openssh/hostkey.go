@@ -21,14 +21,14 @@ type hostCheck struct {
 	dest    *Destination
 	waiting *patience
 
-	known    known
-	portless known // keys that are known for the host under its name without a port
-	revoked  []KnownKey
-	now      func() time.Time
+	known    known            // keys that are known for the host under its full name
+	portless known            // keys that are known for the host under its name without a port
+	revoked  []KnownKey       // keys in the file RevokedHostKeys
+	now      func() time.Time // for the validity of certificates; tests replace it
 
 	remote   net.Addr
 	accepted ssh.PublicKey // the key that was accepted; nil before the check
-	distrust bool          // the key differs from the known ones, so no password is sent
+	distrust bool          // the key differs from the known ones, so no password may be sent
 	err      error         // result of the check
 }
 
@@ -106,7 +106,7 @@ func (h *hostCheck) decide(key ssh.PublicKey) error {
 	if err == nil {
 		return nil
 	}
-	// As in ssh, the key itself may be known without a certificate.
+	// The certificate is not valid, but as in ssh, its key may be a known key.
 	return h.decidePlain(cert.Key, err)
 }
 
@@ -207,7 +207,7 @@ func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	case len(h.known.keys) > 0:
 		return h.changed(key, why)
 	case has(h.portless.keys, key) != nil:
-		return nil // as in ssh, a key that is known without the port is trusted
+		return nil // as in ssh, a key that is known for the host without the port is trusted
 	}
 	switch h.dest.Policy {
 	case Strict:
@@ -258,7 +258,7 @@ func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 	b.WriteString("Connect, and trust this key from now on?")
 
 	yes, err := question(h.ctx, h.d, h.dest, h.waiting, func(ctx context.Context, p Prompter) (bool, error) {
-		// Another connection may have asked the same question meanwhile.
+		// Another connection may have asked the same question meanwhile, and stored the key.
 		var latest known
 		if err := latest.read(h.dest.knownHostsFiles(), h.dest.name()); err != nil || has(latest.keys, key) != nil {
 			return err == nil, err

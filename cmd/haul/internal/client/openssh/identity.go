@@ -18,7 +18,7 @@ type identity struct {
 	key    keyFile
 	public ssh.PublicKey // the certificate or, without one, the public key; nil if not known yet
 	agent  ssh.AlgorithmSigner
-	used   bool // the server has accepted the key as one of several factors
+	used   bool // the server has accepted the key as one of several factors, so it is not offered again
 }
 
 // describe returns a description of a key for messages.

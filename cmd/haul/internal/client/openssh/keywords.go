@@ -10,10 +10,10 @@ import (
 // A keyword describes one keyword of ssh_config(5).
 type keyword struct {
 	check  check
-	same   string // the new name, if this is an old name of a keyword
+	same   string // the keyword's current name, if this one is an old or another name for it
 	unused bool   // the keyword has no effect in haul
-	noted  bool   // haul lacks this feature, and warns the user who requests it
-	multi  bool   // all values count, and not only the first one
+	noted  bool   // haul lacks the feature that the keyword requests, and prints a warning
+	multi  bool   // all values that are set count, and not only the first one
 }
 
 // keywords holds the keywords that have a meaning in haul. It does not contain Host, Match,

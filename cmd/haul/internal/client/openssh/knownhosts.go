@@ -28,8 +28,8 @@ const (
 
 // A known holds the entries for one host name in known_hosts files.
 type known struct {
-	keys        []KnownKey
-	authorities []KnownKey
+	keys        []KnownKey // keys of the host itself
+	authorities []KnownKey // keys of the authorities that may sign certificates of the host
 }
 
 // These are the markers of a line of known_hosts; see SSH_KNOWN_HOSTS FILE FORMAT in sshd(8).

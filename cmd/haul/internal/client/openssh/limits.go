@@ -1,6 +1,7 @@
 package openssh
 
-// These constants bound a configuration. A larger one is refused.
+// These constants bound a configuration. A configuration that exceeds one of the first five is
+// refused.
 const (
 	maxConfigFile  = 1 << 20 // maximum size of a file, in bytes
 	maxConfigFiles = 256     // maximum number of files in total; a file counts each time it is included

@@ -13,7 +13,7 @@ type patience struct {
 	mu      sync.Mutex
 	timer   *time.Timer
 	left    time.Duration
-	since   time.Time // when the timer was started last
+	since   time.Time // when the timer was last started
 	running bool
 	fired   bool
 }
@@ -71,7 +71,7 @@ func (p *patience) pause() (resume func()) {
 	}
 }
 
-// reset restarts the timer with another limit.
+// reset sets another limit, which begins now. A timer that is stopped stays stopped.
 func (p *patience) reset(limit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -353,7 +353,7 @@ func (r *reader) canonical(host string) (string, bool, error) {
 		maxDots = r.number("canonicalizemaxdots")
 	}
 	host = strings.ToLower(host)
-	// An address has no other name, and a name that ends in a dot is already complete.
+	// A name that ends in a dot is already complete, and an address cannot be completed.
 	if whole, ok := strings.CutSuffix(host, "."); ok {
 		return whole, true, nil
 	}

@@ -20,8 +20,8 @@ type system struct {
 	uid      string
 	hostname string
 
-	userConfig   string // ~/.ssh/config
-	systemConfig string // /etc/ssh/ssh_config
+	userConfig   string // path of ~/.ssh/config
+	systemConfig string // path of the system's configuration, such as /etc/ssh/ssh_config
 	systemDir    string // directory that relative includes of systemConfig refer to
 
 	env    func(string) (string, bool)
@@ -75,8 +75,8 @@ func localAddresses() (addrs []netip.Addr) {
 	return addrs
 }
 
-// exists reports whether a file exists. It returns true for a file that cannot be examined, because
-// readFile then reports the error.
+// exists reports whether a file exists. It also returns true if that cannot be found out: the caller
+// then calls readFile, which reports the error.
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -48,7 +48,7 @@ func files(args []string) error {
 	return many(args)
 }
 
-// oneOf returns a check that the argument is one of the words.
+// oneOf returns a check that there is one argument, and that it is one of the words.
 func oneOf(words ...string) check {
 	return one(func(arg string) error {
 		if !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(arg, w) }) {

@@ -40,7 +40,7 @@ type Runs struct {
 
 	mu    sync.Mutex
 	ended map[string]bool // guarded by mu: runs known to have ended
-	left  bool            // guarded by mu: NoteLeftover was called
+	left  bool            // guarded by mu: this run may have left a temporary file on a server
 }
 
 // OfUser returns the runs of this user, whose files are in haul/runs below $XDG_STATE_HOME or
@@ -138,12 +138,14 @@ func free(name string) bool {
 }
 
 // Ended reports whether a run was on this machine and has ended. It returns false for runs on other
-// machines, and for runs that left no file behind.
+// machines, and for runs whose local file no longer exists.
 func (r *Runs) Ended(id string) bool {
 	if len(id) != tempname.RunBytes || r.dir == "" {
 		return false
 	}
-	r.mu.Lock() // otherwise two calls at once would each see the other's lock, and think that the run is alive
+	// Without mu, two calls at the same time could each find the file locked by the other, and take
+	// the run for alive.
+	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.ended[id] && free(r.name(id)) {
 		r.ended[id] = true
