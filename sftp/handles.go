@@ -93,9 +93,9 @@ func (h *sessionHandle) close(why error) (err error) {
 // A handleTable holds the open handles of a session. Each handle has a serial number, so that the
 // handle of a closed file does not match a later file with the same index.
 type handleTable struct {
-	open   []*sessionHandle
-	free   []uint32 // indexes of nil elements of the slice `open`, for new handles
-	serial uint32   // serial number of the next handle
+	open   []*sessionHandle // indexed by the first half of a handle's key; nil if the index is free
+	free   []uint32         // free indexes, for new handles
+	serial uint32           // serial number of the next handle
 }
 
 // leap sets the next serial to a random number. It is called after the first handle, which always

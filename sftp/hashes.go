@@ -28,7 +28,7 @@ const maxCommand = 16 << 10
 
 // A hashCommand is a command that hashes files.
 type hashCommand struct {
-	program string
+	program string   // a key of hashPrograms
 	paths   []string // if empty, the command hashes the standard input
 }
 

@@ -19,7 +19,7 @@ var errUnchecked = errors.New("the password was not checked")
 type passwordGuard struct {
 	ctx    context.Context // ends with the connection
 	visit  *penalty.Visit
-	locked error  // the reason why a password was not checked; nil if all were checked
+	locked error  // the reason why a password was not checked; nil if all passwords were checked
 	end    func() // finishes the turn of the current password; nil if none is being checked
 }
 

@@ -153,9 +153,9 @@ type Counters struct {
 // A shared holds the state that the connections of a server share.
 type shared struct {
 	once     sync.Once
-	guard    penalty.Guard
-	rate     rate.Pair
-	accounts rate.Accounts[string]
+	guard    penalty.Guard         // limits connections and passwords, and refuses sources after failures
+	rate     rate.Pair             // the limit Server.Rate
+	accounts rate.Accounts[string] // the limits Account.Rate, by user
 	pending  pendingUploads
 	windows  wideWindows
 	hashing  chan struct{} // holds an element for each hash that is being computed

@@ -39,15 +39,15 @@ type hiddenUpload struct {
 
 	end   atomic.Int64          // size of the file while it is hidden
 	broke atomic.Pointer[error] // the first error of a write while the upload was hidden
-	perm  fs.FileMode
-	attr  store.Attr // attributes to set when the upload is published; guarded by mu
+	perm  fs.FileMode           // permission bits that the file gets if attr has no Mode
+	attr  store.Attr            // attributes to set when the upload is published; guarded by mu
 }
 
 // An uploadKey identifies hidden uploads.
 type uploadKey struct{ user, name string }
 
-// pendingUploads maps users and names to hidden uploads. If several uploads have the same key, only
-// the latest can be found; the others continue without an entry.
+// pendingUploads maps users and names to hidden uploads. If several uploads have the same user and
+// name, only the latest can be found; the others continue without an entry.
 type pendingUploads struct {
 	mu    sync.Mutex
 	byKey map[uploadKey]*hiddenUpload // guarded by mu

@@ -24,7 +24,7 @@ type userConn struct {
 	server *Server
 	ctx    context.Context // ends with the connection; cancelling it closes the connection
 	cancel context.CancelCauseFunc
-	info   *Conn
+	info   *Conn // describes the connection to the hooks
 
 	// Set by enter, and not changed afterwards.
 	account   *Account

@@ -125,8 +125,8 @@ func (k *Key) because(err error) error {
 	return errors.New(k.where + ": " + err.Error())
 }
 
-// grant returns what the user of a line may do. key is the line's own key or, if the line is for an
-// authority, a key that the authority has certified.
+// grant returns what the line k allows the user u to do. key is the line's own key or, if the line is
+// for an authority, a key that the authority has certified.
 func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) {
 	o := &k.options
 	switch {
@@ -192,8 +192,8 @@ func (t *table) byCertificate(a Attempt, u *User, c *ssh.Certificate) (grant, er
 	return grant{}, err
 }
 
-// certified returns what the owner of a certificate may do, if k is the line of the authority that
-// signed it.
+// certified returns what the user u may do with the certificate c, if k is the line of the authority
+// that signed it.
 func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	g, err := k.grant(a, u, c.Key)
 	if err != nil {

@@ -114,8 +114,8 @@ func changing(name string, do func(*userLines) error) change {
 
 // userLines holds the lines about one user. The first line contains the user's name.
 type userLines struct {
-	lines []string
-	err   error // set if an inserted line was invalid
+	lines []string // with their line breaks
+	err   error    // set if an inserted line was invalid
 }
 
 // remove removes the statements for which the function `which` returns true, and reports whether

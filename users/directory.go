@@ -34,8 +34,8 @@ type Directory struct {
 
 // A table holds all users at one moment. It never changes.
 type table struct {
-	accounts    map[string]*User
-	authorities []Key
+	accounts    map[string]*User           // maps names to users
+	authorities []Key                      // lines of authorities that are trusted for all users
 	revoked     map[[sha256.Size]byte]bool // SHA-256 of each revoked key
 	hashes      []Hash                     // password hashes of all users, in the order of the users' names
 	lists       []string                   // paths of the files with authorities and revoked keys
@@ -313,7 +313,7 @@ func (t *table) isRevoked(k ssh.PublicKey) bool {
 }
 
 // standIn returns a hash to check for a user who does not exist or has no password. So the answer
-// takes as long as for a user with a password, and reveals nothing.
+// takes as long as for a user with a password, and its time reveals nothing.
 //
 // Hashes may differ in cost. If every unknown name took as long as the most expensive hash, that
 // could be noticed. So each name is mapped to the hash of one of the users: always to the same one,

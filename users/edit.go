@@ -293,7 +293,7 @@ func openLeft(temp, file string) (*os.File, error) {
 	return os.OpenFile(temp, os.O_WRONLY, 0)
 }
 
-// isNamed reports whether an open file still has its name. It loses the name when the change is
+// isNamed reports whether an open file still has its name. It loses that name when its change is
 // complete and the file is renamed to the users file.
 func isNamed(f *os.File, name string) bool {
 	mine, err := f.Stat()

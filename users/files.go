@@ -34,7 +34,7 @@ type loader struct {
 type sighting struct {
 	path string
 	info fs.FileInfo // nil if the file did not exist or could not be examined
-	at   time.Time
+	at   time.Time   // when the file was read
 }
 
 // young is the time after a change within which a file may change again without a visible

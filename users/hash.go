@@ -32,8 +32,8 @@ const (
 	argonMemory  = 19 << 10 // KiB
 	argonPasses  = 2
 	argonThreads = 1
-	argonSalt    = 16
-	argonTag     = 32
+	argonSalt    = 16 // bytes
+	argonTag     = 32 // bytes
 )
 
 // MaxPassword is the size of the longest password, in bytes. A longer one is refused before any

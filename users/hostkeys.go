@@ -32,12 +32,12 @@ func (k HostKey) Fingerprint() string { return fingerprint(k.Signer.PublicKey())
 
 // HostKeys loads the host keys in a directory: the files ssh_host_*_key, in the format of sshd. If
 // there is a certificate for a key, in a file of the same name followed by -cert.pub, it returns
-// one more HostKey for it. If there are no keys, it creates an Ed25519 key. If several servers do
+// one more HostKey, for the certificate. If there are no keys, it creates an Ed25519 key. If several servers do
 // that in one directory at the same time, all of them get the same key.
 //
 // HostKeys returns an error if everybody may read a key, if someone other than its owner may write
 // to it, or if it has a passphrase. With owners, it also returns an error if a key or certificate
-// belongs to neither root nor one of them: see [Open].
+// belongs to neither root nor one of the owners: see [Open].
 func HostKeys(dir string, owners ...int) ([]HostKey, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("host keys: %w", err)

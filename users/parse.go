@@ -14,17 +14,17 @@ const maxFaults = 20
 
 // A parser parses a users file. It does not read the files that the users file names.
 type parser struct {
-	file   string
-	line   int
-	faults []error
+	file   string  // path of the users file, for errors
+	line   int     // number of the line that is being parsed
+	faults []error // what is wrong with the lines so far
 
-	defaults statement
+	defaults statement // the statements before the first user
 	users    []*statement
 	byName   map[string]int // maps each name, in lower case, to its index in users
 
-	authorities   []Key
-	authorityFile []named
-	revokedFile   []named
+	authorities   []Key   // from statements `authority`
+	authorityFile []named // from statements `authorities`
+	revokedFile   []named // from statements `revoked`
 }
 
 // A statement holds the settings for one user or, before the first user, for all users.

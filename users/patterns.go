@@ -11,7 +11,7 @@ import (
 
 // A pattern is an element of a from= option: a network, or an address with wildcards.
 type pattern struct {
-	not     bool
+	not     bool         // the pattern began with !, so it denies addresses
 	network netip.Prefix // network to match; if it is not valid, text is used instead
 	text    string       // address to match, with the wildcards * and ?
 }

@@ -146,8 +146,8 @@ func ParseRequire(s string) (Require, error) {
 	return 0, fmt.Errorf("requirement %q is neither any nor key+password", s)
 }
 
-// A User is an account that may log in. To be able to, the user needs a password, a key or an
-// authority.
+// A User is an account that may log in. For that, the user needs a password, a key, or a certificate
+// from a trusted authority.
 type User struct {
 	Name     string
 	Password Hash           // the zero Hash means that there is no password

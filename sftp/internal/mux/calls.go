@@ -46,7 +46,7 @@ const (
 	callEnded
 )
 
-// end completes a call: it passes the result err to the function then, or calls Orphan.
+// end completes a call: it passes the result err to the function `then`, or calls Orphan.
 func (k *Call) end(err error) {
 	k.state = callEnded
 	if k.then != nil {
@@ -151,7 +151,8 @@ func (c *calls) failAll(err error) {
 	}
 }
 
-// start sends calls whose results are then awaited. They share one packet if that has room for all.
+// start sends calls. The caller must then call await for each of them. They share one packet if it has
+// room for all.
 func (c *calls) start(list ...*Call) {
 	for _, k := range list {
 		done := make(chan error, 1)

@@ -75,13 +75,13 @@ func (f *File) SetAttrs(ctx context.Context, a wire.Attrs) error {
 const cutTime = 5 * time.Second
 
 // Cut truncates a file after a failed write. The file is known to be complete up to the length
-// size. Cut never makes a file shorter than it was before it was opened.
+// `size`. Cut never makes a file shorter than it was before it was opened.
 func (f *File) Cut(ctx context.Context, size int64) error {
 	f.mux.mu.Lock()
 	old, reach := f.old, f.reach
 	f.mux.mu.Unlock()
 	if f.single || old == math.MaxInt64 || reach <= max(size, old) {
-		return nil // nothing was written after these offsets, or the old size is unknown
+		return nil // no byte was written after the offsets size and old, or the old size is unknown
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutTime)
 	defer cancel()

@@ -93,7 +93,7 @@ func (f *handleSet) isOpenIn(s *Session) bool {
 	return slices.ContainsFunc(f.handles, func(h Handle) bool { return h.Session == s })
 }
 
-// widens reports whether it is allowed to open the file in further sessions.
+// widens reports whether the file may be opened in further sessions.
 func (f *handleSet) widens() bool { return !f.narrow && !f.single }
 
 // idlest returns the handle in the least busy session on the least busy connection. Connections are
@@ -440,7 +440,8 @@ func (f *handleSet) compareWith(h, old Handle) {
 	f.fstat(h, &now, done)
 }
 
-// fstat requests the attributes of a handle, stores them in *a, and calls the function then.
+// fstat requests the attributes of a handle, stores them in *a, and passes the
+// error of the request to the function `then`.
 func (f *handleSet) fstat(h Handle, a *wire.Attrs, then func(error)) {
 	f.calls.submit(&Call{Session: h.Session, Take: TakeAttrs(a), then: then, Build: func(b []byte, id uint32) []byte {
 		return wire.AppendFstat(b, id, h.Handle)
@@ -462,8 +463,8 @@ func (f *handleSet) compared(h Handle, err error, then, now wire.Attrs, sure int
 	f.opened(h, err)
 }
 
-// same reports whether the attributes then and now describe the same file. At the time of the
-// request, the server had confirmed all data before the offset sure.
+// same reports whether the attributes `then` and `now` describe the same file. At the time of the
+// request for `now`, the server had confirmed all data before the offset `sure`.
 func (f *handleSet) same(then, now wire.Attrs, sure int64) bool {
 	both := then.Flags & now.Flags
 	if both&wire.AttrOwner != 0 && (then.UID != now.UID || then.GID != now.GID) ||

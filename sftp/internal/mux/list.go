@@ -104,8 +104,8 @@ func (d *Listing) ask() {
 	}
 }
 
-// over reports whether no more entries can arrive. Answers to requests that were sent after the one
-// that marked the end contain no names.
+// over reports whether no more entries can arrive. Once an answer has marked the end of the
+// directory, the answers to later requests contain no names.
 func (d *Listing) over() bool {
 	return d.end != nil && (len(d.asked) == 0 || d.end == io.EOF && d.asked[0] > d.endedAt)
 }

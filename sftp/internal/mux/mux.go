@@ -28,7 +28,7 @@ type Mux struct {
 // ExpectFirst, as the value of [Config].Expect, means the size of the file [Config].First.
 const ExpectFirst = -1
 
-// New opens one session on the connection first. If owned is set, the mux closes that connection,
+// New opens one session on the connection `first`. If owned is set, the mux closes that connection,
 // even if New fails. Over a stream, a deadline of ctx replaces the time limit of the handshake,
 // because the handshake may include a login that asks a user for a password.
 func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, error) {

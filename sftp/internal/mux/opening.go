@@ -287,7 +287,7 @@ func (o *opener) pause(ctx context.Context) error {
 }
 
 // makeConnection opens a connection and logs in. It continues when the mux ends, because OpenSSH
-// 9.8 and later refuse source addresses whose connections end before they have logged in. It takes
+// 9.8 and later refuse source addresses whose connections end before they have logged in. It locks
 // mu.
 func (o *opener) makeConnection(conn *connection) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(o.ctx), o.config.Timeout, ErrHandshakeTime)

@@ -37,7 +37,7 @@ type source interface {
 	// granted is called with the grant for one WRITE.
 	granted(g grant)
 
-	// changed is called when an answer has arrived, and when the transfer has failed.
+	// changed is called when the answer to a WRITE has arrived, and when the transfer has failed.
 	changed()
 }
 
@@ -66,7 +66,7 @@ type grant struct {
 	id    uint32 // the ID of asked at the time of the grant; differs from asked.id after asked was reused
 }
 
-// transfers holds the transfers of a mux, and grants them room in turn.
+// transfers holds the transfers of a mux, and grants them in turn room in the window for requests.
 type transfers struct {
 	*core
 	opener *opener
@@ -268,7 +268,8 @@ func (ts *transfers) grantRoom(now time.Time) {
 	}
 }
 
-// isFull reports whether a transfer may have sent no request in the session s for lack of room.
+// isFull reports whether lack of room may be the reason why a transfer could not send a request of
+// `chunk` bytes in the session s.
 func (ts *transfers) isFull(s *Session, chunk int) bool {
 	out := ts.pool.outstanding()
 	return out > 0 && out+chunk > ts.link.Window() ||

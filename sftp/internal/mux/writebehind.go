@@ -243,7 +243,7 @@ func (b *WriteBehind) runAt(off, n int64) (*run, error) {
 	return r, nil
 }
 
-// endRuns requests to send all unsent data. No more data may be added to the runs after it.
+// endRuns requests to send all unsent data. No more data may be added to the runs afterwards.
 func (b *WriteBehind) endRuns() {
 	now := time.Now()
 	for _, r := range b.runs {
