@@ -158,8 +158,8 @@ func (a *acceptor) handle(c *conns.Conn) *Conn {
 	return h
 }
 
-// next accepts connections until one may be served, and returns it. After an error no more are
-// accepted.
+// next accepts connections until one of them may be served, and returns that one. After an error no
+// more connections are accepted.
 func (a *acceptor) next() (*conns.Conn, error) {
 	delay := time.Duration(0)
 	for {

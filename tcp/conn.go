@@ -37,12 +37,12 @@ var _ interface {
 	io.WriterTo
 } = (*Conn)(nil)
 
-// take begins a call that uses the connection, so that it is not reused meanwhile. It returns false
-// if the connection has ended. The caller then calls Drop, which ends that use.
+// take begins a call that uses the connection, which is not reused meanwhile. It returns false if
+// the connection has ended. Otherwise the caller must call Drop, which ends the use.
 func (h *Conn) take() (*conns.Conn, bool) { return h.c, h.c.Take(h.gen) }
 
-// Close closes the connection, and makes all calls that wait for it return. Data written before is
-// still sent.
+// Close closes the connection, and makes all its waiting calls return. Data written before is still
+// sent.
 func (h *Conn) Close() error {
 	if !h.close() {
 		return fail("close", nil, net.ErrClosed)
@@ -105,7 +105,7 @@ func (h *Conn) report(c *conns.Conn, b []byte) {
 func (h *Conn) Write(b []byte) (int, error) { return h.write(b, false) }
 
 // Finish writes b and closes the connection. The last segment with data then also carries the FIN;
-// with Write and Close, the FIN needs a segment of its own. The error is that of writing.
+// with Write and Close, the FIN needs a segment of its own. The error is the one from writing.
 func (h *Conn) Finish(b []byte) (int, error) {
 	n, err := h.write(b, true)
 	h.close()

@@ -45,7 +45,7 @@ type exchange struct {
 	acct     *Account
 	endLife  func()     // undoes endWith; nil if endWith was not called
 	payer    payer      // the key of throttle in handlerState.payers
-	throttle *rate.Pair // nil if neither the account nor the source has a rate
+	throttle *rate.Pair // the rate of the account or the source; nil if neither has one
 	opened   bool       // the request is counted in handlerState.open, under source
 	source   netip.Addr // the key in handlerState.open
 	name     string     // the name in the store; "" if the target is not a valid name
@@ -324,7 +324,7 @@ func (x *exchange) fail(err error) {
 	status, text := statusOf(x.r.Method, err)
 	x.Err = err
 	for _, key := range [...]string{"Content-Encoding", "Etag", "Last-Modified"} {
-		delete(x.w.Header(), key) // they describe the file, which is not sent
+		delete(x.w.Header(), key) // these fields describe the file, which is not sent
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusLocked {
 		after := retryAfter

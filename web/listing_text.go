@@ -67,7 +67,7 @@ func writeJSON(to io.Writer, entries []entry) error {
 type entry struct {
 	name     string
 	size     int64
-	modified int64       // Unix seconds
+	modified int64       // time of the last change, in Unix seconds
 	mode     fs.FileMode // the permissions
 	dir      bool
 }

@@ -34,7 +34,7 @@ func (x uploading) put() {
 		err = fmt.Errorf("%w: %w", errCondition, err) // the file was created after the conditions were checked
 	}
 	if x.r.ProtoMajor == 1 && (errors.Is(err, ErrCutOff) || errors.Is(err, errStalled)) {
-		x.set("Connection", "close") // otherwise net/http would wait for the rest
+		x.set("Connection", "close") // otherwise net/http would wait for the rest of the content
 	}
 	if err != nil {
 		x.fail(err)
@@ -75,7 +75,7 @@ func (x uploading) receive() error {
 	if err != nil {
 		return err
 	}
-	defer u.Close() // discards, unless committed
+	defer u.Close() // discards the upload, unless it was committed
 	x.Path = store.LocationOf(u).Path
 	x.started()
 	if err := x.fill(u, 0, size); err != nil {
@@ -354,7 +354,7 @@ func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error
 	if err != nil {
 		return err
 	}
-	defer u.Close() // keeps the part, unless committed
+	defer u.Close() // keeps the part, unless the upload was committed
 	x.Path = store.LocationOf(u).Path
 	r, resumes := store.As[store.Resumer](u)
 	there := int64(0)

@@ -27,8 +27,8 @@ const (
 	listenSlot = 1<<32 - 1
 )
 
-// listen adds the listening socket to the epoll, or removes it from there. It does nothing if that
-// is already so.
+// listen adds the listening socket to the epoll if on is true, and otherwise removes it from there.
+// It does nothing if that was done before.
 func (l *loop) listen(on bool) error {
 	if l.listens == on {
 		return nil

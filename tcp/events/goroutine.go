@@ -97,8 +97,8 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	return k.turn(b[:n])
 }
 
-// read reads, and records when the client has closed its sending half. If idle is set, it does not
-// wait once the server begins to end.
+// read reads, and records when the client has closed its sending half. If idle is set, read stops
+// waiting when the server begins to end.
 func (k *caller) read(b []byte, idle bool) (int, error) {
 	c := k.e.c
 	c.SetIdle(idle)

@@ -27,7 +27,7 @@ type putBody struct {
 	mu    sync.Mutex // guards all other fields
 	moved *sync.Cond // signals every change
 
-	total int64 // offset of the end; -1 if unknown
+	total int64 // offset of the end of the file; -1 if unknown
 	first int64 // offset at which the request begins
 	at    int64 // offset of the next byte to send
 

@@ -64,9 +64,9 @@ const (
 //
 // Its methods may be called from any goroutine.
 type Client struct {
-	base    *url.URL // ends in a slash
+	base    *url.URL // the URL of the root, which ends in a slash
 	config  Config
-	life    context.Context // ends with Close
+	life    context.Context // cancelled by Close
 	end     context.CancelCauseFunc
 	any     *http.Client // uses HTTP/2 if the server supports it
 	own     *http.Client // uses only HTTP/1.1, so that each request has its own connection
@@ -80,8 +80,8 @@ type Client struct {
 	reached bool      // the server has answered before, or received something; guarded by mu
 	parts   int       // 1 if the server accepts uploads in parts, -1 if not, 0 if unknown; guarded by mu
 
-	// anew holds names whose next upload starts from scratch, because the last one was discarded;
-	// guarded by mu
+	// anew holds names whose next upload starts from scratch, because their last upload was
+	// discarded; guarded by mu
 	anew map[string]bool
 }
 

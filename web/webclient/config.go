@@ -59,8 +59,8 @@ type Config struct {
 	// number, no file is read in parallel.
 	Parts int
 
-	ConnectTimeout time.Duration // for a connection, and then for its TLS handshake; 0 means 30 s
-	AnswerTimeout  time.Duration // for the headers of an answer to arrive; 0 means a minute
+	ConnectTimeout time.Duration // how long connecting may take, and then the TLS handshake; 0 means 30 s
+	AnswerTimeout  time.Duration // how long the headers of an answer may take to arrive; 0 means a minute
 
 	// StallTimeout is how long the body of a request or an answer may make no progress because of
 	// the server; 0 means a minute.

@@ -30,7 +30,8 @@ func (s *connSlot) release() {
 	}
 }
 
-// take waits for a free connection. own says that the request needs its own, even over HTTP/2.
+// take waits for a free connection. The argument own says that the request needs its own connection,
+// even over HTTP/2.
 func (c *connLimit) take(ctx context.Context, own bool) (*connSlot, error) {
 	if s, ok := c.tryTake(own); ok {
 		return s, nil

@@ -74,7 +74,7 @@ type download struct {
 	probing   bool
 	notBefore time.Time // the earliest time of the next request; guarded by mu
 	err       error     // why the download failed; guarded by mu
-	local     bool      // err comes from w; guarded by mu
+	local     bool      // err comes from the writer w; guarded by mu
 }
 
 // A fetchPart is a part of the file that a plan requests.

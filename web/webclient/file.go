@@ -52,7 +52,7 @@ type remoteFile struct {
 	mu     sync.Mutex
 	url    *url.URL  // the URL after redirects; guarded by mu
 	ranges int       // rangesUnknown, rangesYes or rangesNo; guarded by mu
-	size   int64     // -1 while unknown; guarded by mu
+	size   int64     // size of the file; -1 while unknown; guarded by mu
 	body   *response // the answer that ReadAt reads from; nil for none; guarded by mu
 	at     int64     // the offset in the file of the next byte of body; guarded by mu
 	end    int64     // the offset at which body ends; -1 if unknown; guarded by mu
@@ -165,7 +165,7 @@ func (f *remoteFile) where() *url.URL {
 // A rangeResponse is the answer to a request for a range.
 type rangeResponse struct {
 	*response
-	first, end int64 // end is -1 if unknown
+	first, end int64 // the range of the file in the answer; end is -1 if unknown
 	whole      bool  // the server has sent the whole file instead
 }
 
@@ -355,8 +355,8 @@ func (f *remoteFile) readSome(e *attempts, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// seek ensures that the current answer continues at off. If that takes a new request, it asks for
-// at least need bytes, unless the file ends before.
+// seek ensures that the current answer continues at off. If that takes a new request, seek asks for
+// at least `need` bytes, unless the file ends before.
 func (f *remoteFile) seek(e *attempts, off, need int64) error {
 	f.mu.Lock()
 	ahead := off - f.at

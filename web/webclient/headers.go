@@ -15,7 +15,7 @@ import (
 
 // A contentRange is the value of a Content-Range (RFC 9110 §14.4).
 type contentRange struct {
-	first, last int64 // -1 if the range was not satisfied
+	first, last int64 // the range; both are -1 if it could not be satisfied
 	total       int64 // size of the whole file; -1 if not given
 }
 
@@ -83,10 +83,10 @@ func parseRetryAfter(s string, now time.Time) (time.Duration, bool) {
 
 // A version holds an answer's data about the version of a file.
 type version struct {
-	etag     string // as sent, strong or weak
+	etag     string // the ETag as sent, strong or weak
 	modified string // Last-Modified, as sent
 	strong   bool   // modified is a strong validator
-	size     int64  // -1 if unknown
+	size     int64  // size of the whole file; -1 if unknown
 }
 
 // versionOf reads the validators of an answer. size is the size of the whole file.

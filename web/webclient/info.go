@@ -25,7 +25,7 @@ type fileInfo struct {
 	dir     bool
 	version version
 	listed  time.Time // the time in the listing; zero if the listing shows no time
-	partial bool      // from a listing that has neither size nor time
+	partial bool      // the description comes from a listing that has neither size nor time
 }
 
 // Name returns the last element of the name.

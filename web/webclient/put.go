@@ -76,7 +76,7 @@ type putUpload struct {
 	c      *Client
 	name   string
 	create store.Create
-	total  int64  // bytes; -1 if unknown
+	total  int64  // size of the file in bytes; -1 if unknown
 	source string // identifies the upload to the server
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -84,8 +84,8 @@ type putUpload struct {
 	body   *putBody
 	done   chan struct{} // closed when send has returned
 
-	// The next fields are used by Create, then by the goroutine that runs send, and after its end
-	// by finish.
+	// The next fields are used by Create, then by the goroutine that runs send, and by finish after
+	// send has returned.
 	kept    bool  // the server keeps what it received of an upload that is cut off
 	resumes bool  // a later upload can resume this one
 	reached int64 // the server has confirmed that it has all bytes before this offset

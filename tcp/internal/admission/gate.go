@@ -55,8 +55,9 @@ func (g *Gate) IsProxy(a netip.Addr) bool {
 	return inAny(g.Proxies, a)
 }
 
-// Admit takes a place for an accepted connection and counts its source, or refuses it. If there is
-// no place, Admit waits for one, or with Refuse refuses the connection.
+// Admit takes a place for an accepted connection and counts its source, or refuses the connection.
+// If there is no place, Admit refuses the connection if Refuse is set, and otherwise waits for a
+// place.
 func (g *Gate) Admit(c *conns.Conn) bool {
 	if !g.takePlace() {
 		return g.refuse(c, c.PeerAddr(), ErrFull)
@@ -122,8 +123,8 @@ func (g *Gate) Left(source netip.Addr) {
 	}
 }
 
-// takePlace takes a place for a connection. If no place is free, it returns false with Refuse, and
-// otherwise waits for a place until the connections must end.
+// takePlace takes a place for a connection. If no place is free, it returns false if Refuse is set,
+// and otherwise waits for a place until the connections must end.
 func (g *Gate) takePlace() bool {
 	if g.Places == nil {
 		return true
@@ -144,7 +145,7 @@ func (g *Gate) takePlace() bool {
 	}
 }
 
-// refuse counts and reports a refused connection, and makes its close send a reset. It returns
+// refuse counts and reports a refused connection, so that closing it will send a reset. It returns
 // false.
 func (g *Gate) refuse(c *conns.Conn, from net.Addr, why error) bool {
 	g.Counts.Refused.Add(1)
