@@ -29,8 +29,8 @@ func (p *Program) addCompletion(root *cobra.Command) {
 		for _, shell := range cmd.Commands() {
 			shell.Short, shell.Example = "Print completions for "+shell.Name(), completionExamples[shell.Name()]
 			shell.Long = shell.Short + "."
-			// Cobra's own function would print to the output as it was set when the command was
-			// created.
+			// Cobra's own function would print to the output that was set when cobra created the
+			// command, even if another output has been set since.
 			shell.RunE = printCompletion
 		}
 	}
@@ -69,10 +69,10 @@ func printCompletion(cmd *cobra.Command, _ []string) error {
 	return root.GenPowerShellCompletionWithDesc(out)
 }
 
-// completeFlags sets how the values of all commands' flags are completed: by their own words, if
-// they have any. Otherwise a FILE is completed by file names, a DIR by directory names, and other
-// values are not completed. Only commands that complete words call it, because cobra keeps
-// registered functions until the process exits.
+// completeFlags sets how the values of all commands' flags are completed: by the words that
+// CompleteWords has set for a flag, if there are any. Otherwise a FILE is completed by file names, a
+// DIR by directory names, and other values are not completed. It is called only to complete words,
+// because cobra keeps registered functions until the process exits.
 func completeFlags(of *cobra.Command) {
 	of.Flags().VisitAll(func(f *pflag.Flag) {
 		if words, ok := f.Annotations[wordsOfFlag]; ok {

@@ -12,8 +12,8 @@ type Program struct {
 	Version string   // for the manual pages
 }
 
-// A Topic is a page of "haul help". It is about no single command, or explains one group of a
-// command's flags.
+// A Topic is a page of "haul help". It explains one group of a command's flags, or a subject that
+// concerns several commands.
 type Topic struct {
 	Name  string // the words after "haul help"
 	Short string
@@ -31,8 +31,8 @@ func (p *Program) findTopic(name string) (Topic, bool) {
 	return Topic{}, false
 }
 
-// topicsBelow returns the topics whose names consist of words and one more word. In the result,
-// their names are only that last word.
+// topicsBelow returns the topics whose names consist of `words` and one more word. In the result,
+// each topic's name is only that last word.
 func (p *Program) topicsBelow(words string) (below []Topic) {
 	for _, t := range p.Topics {
 		i := strings.LastIndexByte(t.Name, ' ') + 1

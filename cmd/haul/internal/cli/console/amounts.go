@@ -14,7 +14,7 @@ func FormatDuration(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// PerSecond returns the rate per second of a number of bytes, or of other things, in the time d.
+// PerSecond returns the rate per second of a number of bytes, or of packets, that took the time d.
 func PerSecond(bytes int64, d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -38,7 +38,8 @@ func FormatBytes(n int64) string {
 // FormatRate formats a rate in bytes per second, in decimal units.
 func FormatRate(n int64) string { return FormatBytes(n) + "/s" }
 
-// Plural returns a number and the noun what in the form that fits: "1 file", "2 files".
+// Plural returns a number followed by the noun `what`, with a plural s if necessary: "1 file",
+// "2 files".
 func Plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what

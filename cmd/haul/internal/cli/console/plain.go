@@ -11,7 +11,7 @@ import (
 
 // A PlainWriter escapes text so that the text cannot control a terminal, even if it contains names
 // that strangers have chosen. Each character that is not printable, except a line break, is written
-// as \u and its number, as in JSON. Package slog itself escapes only such characters in ASCII.
+// as \u and its number, as in JSON. Package slog itself escapes only the ASCII characters among them.
 type PlainWriter struct {
 	out io.Writer
 	buf []byte
@@ -20,8 +20,8 @@ type PlainWriter struct {
 // NewPlainWriter returns a writer that escapes text and writes it to out.
 func NewPlainWriter(out io.Writer) *PlainWriter { return &PlainWriter{out: out} }
 
-// Write escapes and writes whole lines. It must not be called by two goroutines at the same time;
-// the handlers of slog ensure that.
+// Write escapes and writes whole lines. Two goroutines must not call it at the same time; handlers of
+// package slog never do.
 func (w *PlainWriter) Write(p []byte) (int, error) {
 	if !slices.ContainsFunc(p, func(c byte) bool { return c >= 0x7f || c < ' ' && c != '\n' }) {
 		return w.out.Write(p)

@@ -14,9 +14,9 @@ const LineEvery = 5 * time.Second
 // minLabel and maxLabel bound the width of a bar's label, in columns.
 const minLabel, maxLabel = 8, 30
 
-// BarLabel shortens a name to a width of columns, or to minLabel or maxLabel if columns is out of
-// these bounds. It removes the middle of a long name, because names of files in one directory often
-// begin with the same letters.
+// BarLabel shortens a name to `columns` columns; a value below minLabel counts as minLabel, and one
+// above maxLabel as maxLabel. It removes the middle of a long name, because names of files in one
+// directory often begin with the same letters.
 func BarLabel(name string, columns int) string {
 	label := Visible(path.Base(name))
 	columns = min(max(columns, minLabel), maxLabel)
@@ -36,7 +36,7 @@ const (
 	rateOver = 5 * time.Second
 )
 
-// Bar draws a bar with a width of columns that shows done as a part of whole.
+// Bar returns a bar that is `columns` columns wide and shows `done` as a part of `whole`.
 func Bar(done, whole int64, columns int, color bool) string {
 	inside := columns - 2
 	n := 0
@@ -53,12 +53,12 @@ func Bar(done, whole int64, columns int, color bool) string {
 	return "[" + fill + strings.Repeat(" ", inside-n) + "]"
 }
 
-// Clip cuts a line off at a width of columns.
+// Clip cuts off the part of a line that does not fit into `columns` columns.
 func Clip(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "")
 }
 
-// Pad fills a line with spaces to a width of columns.
+// Pad appends spaces to a line until it is `columns` columns wide.
 func Pad(line string, columns int) string { return runewidth.FillRight(line, columns) }
 
 // Columns returns the width of a line on a terminal, in columns.

@@ -41,7 +41,7 @@ func modeOf(out io.Writer, getenv func(string) string) screenMode {
 // which stay, appear above them.
 type Screen struct {
 	mode screenMode
-	size func() (columns, rows int)
+	size func() (columns, rows int) // returns the size of the terminal; nil if mode is plain
 
 	mu     sync.Mutex
 	out    io.Writer // guarded by mu
@@ -147,7 +147,7 @@ func (s *Screen) replace(lines []string, columns int) {
 	if s.mode == oneLine {
 		frame = nextLine
 	}
-	// After an error, the reader has left, or the next frame follows.
+	// Ignore an error: either nobody sees the output any more, or the next frame replaces this one.
 	_, _ = io.WriteString(s.out, frame(s.shown, lines, columns))
 	s.shown = lines
 }

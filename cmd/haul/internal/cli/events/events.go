@@ -56,10 +56,10 @@ type Log struct {
 	began time.Time
 	lines chan []byte   // lines to write; nil makes the goroutine return
 	done  chan struct{} // closed when the goroutine has returned
-	late  chan struct{} // closed when ctx has ended and grace has passed since
-	lost  atomic.Int64
-	stop  func() bool // cancels the wait for late
-	err   error       // the goroutine's write error; valid once done is closed
+	late  chan struct{} // closed when the time `grace` has passed since the end of ctx
+	lost  atomic.Int64  // number of events that were dropped because the reader was too slow
+	stop  func() bool   // makes late stay open if ctx has not ended yet
+	err   error         // the goroutine's write error; valid once done is closed
 
 	mu   sync.Mutex
 	sums counts // guarded by mu
@@ -182,8 +182,8 @@ func (l *Log) End(err error) error {
 	return err
 }
 
-// written waits until all lines are written, and reports whether they are. After an interruption it
-// waits no longer than grace.
+// written waits until all lines are written, and reports whether they are. After an
+// interruption it waits until late is closed, and then no longer than the time `grace`.
 func (l *Log) written() bool {
 	select {
 	case <-l.done:
@@ -233,7 +233,7 @@ func encode(e Event) []byte {
 }
 
 // queue queues a line. If the queue is full, it waits for room. After an interruption it waits no
-// longer than grace.
+// longer than the time `grace`, and then drops the line.
 func (l *Log) queue(line []byte) {
 	select {
 	case l.lines <- line:

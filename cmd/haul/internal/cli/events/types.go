@@ -54,7 +54,7 @@ type Progress struct {
 	Bytes      int64     `json:"bytes"` // bytes that were copied, or were present already
 	TotalFiles int64     `json:"total_files"`
 	TotalBytes int64     `json:"total_bytes"`
-	Final      bool      `json:"final"` // the totals will not change any more
+	Final      bool      `json:"final"` // all files are listed, so the totals do not change any more
 	Rate       int64     `json:"rate"`
 	Remaining  *float64  `json:"remaining,omitempty"` // estimated time, in seconds
 	Active     int       `json:"active"`              // number of files that are being copied
@@ -86,8 +86,8 @@ type Entry struct {
 	Size      *int64 `json:"size,omitempty"`
 }
 
-// NewEntry describes the entry at path, which is copied to the name to. to is "" if nothing is
-// copied.
+// NewEntry describes the entry at path, which is copied to the name `to`. If nothing is copied, `to`
+// is "".
 func NewEntry(path, to string, t fs.FileMode) Entry {
 	return Entry{Path: path, PathBytes: exactBytes(path), To: to, ToBytes: exactBytes(to), Type: console.TypeName(t)}
 }
@@ -187,7 +187,7 @@ type Renamed struct {
 	DryRun   bool   `json:"dry_run,omitempty"`
 }
 
-// NewRenamed returns the event for a file that had the name was in the target before.
+// NewRenamed returns the event for a file whose old name in the target is `was`.
 func NewRenamed(e Entry, was string, dryRun bool) *Renamed {
 	return &Renamed{Entry: e, Was: was, WasBytes: exactBytes(was), DryRun: dryRun}
 }

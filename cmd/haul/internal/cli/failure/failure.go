@@ -74,7 +74,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is the error's kind.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
-// A Note is not a failure itself. It contains advice that is printed after the errors.
+// A Note is advice that is joined to errors and printed after them. It is not a failure itself.
 type Note string
 
 // Error implements error.

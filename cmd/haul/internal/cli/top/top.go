@@ -26,7 +26,7 @@ const (
 	answerTime = 10 * time.Second
 	maxAnswer  = 16 << 20
 
-	// maxTransfers is how many transfers haul requests at most.
+	// maxTransfers is the maximum number of transfers that haul requests.
 	maxTransfers = 200
 )
 
@@ -161,7 +161,7 @@ func (t *top) get(ctx context.Context, path string, into any) error {
 	case http.StatusUnauthorized:
 		return failure.Dial.Errorf("%s: it needs another name or password; the URL names the user: https://USER@HOST:PORT", t.base.Host)
 	default:
-		text, _ := io.ReadAll(io.LimitReader(body, 200)) // after an error, the part that was read is good enough
+		text, _ := io.ReadAll(io.LimitReader(body, 200)) // if reading fails, the message contains what was read
 		return failure.Remote.Errorf("%s: %s: %s", t.base.Host, console.Visible(a.Status), console.Visible(strings.TrimSpace(string(text))))
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {

@@ -26,11 +26,11 @@ const (
 	barWidth = 12 // the width of a transfer's bar, including both ends
 )
 
-// A column is a column of the table of transfers. On a narrow terminal it is omitted.
+// A column is a column of the table of transfers.
 type column struct {
 	head  string
 	width int
-	from  int // the minimum width of a terminal that shows the column, in columns
+	from  int // the column is omitted on terminals with fewer columns than this
 	text  func(t *status.Transfer) string
 }
 

@@ -66,8 +66,8 @@ func newSpool(w io.Writer) (*spool, error) {
 	if err != nil {
 		return nil, failure.Local.Wrap(err)
 	}
-	// Without its name, the file exists until it is closed. If the system cannot remove open files,
-	// wait removes it later.
+	// Remove the name at once; the file itself exists until it is closed. If the system cannot remove
+	// the name of an open file, wait removes it later.
 	_ = os.Remove(f.Name())
 	s := &spool{file: f, grown: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan error, 1)}
 	s.w = f

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// maxUnclear is how many times a question is asked at most, if the answer is neither yes nor no.
-// There must be a maximum, because a program that answers may always give the same answer.
+// maxUnclear is the maximum number of times that a question is asked while the answer is neither yes
+// nor no. There must be a maximum, because a program that answers may always give the same answer.
 const maxUnclear = 3
 
 // errNoTerminal says that there is no user to ask. It makes openssh continue with methods that need
@@ -141,7 +141,7 @@ func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error)
 			var secret []byte
 			secret, t.err = term.ReadPassword(int(in.Fd()))
 			t.line = string(secret)
-			fmt.Fprintln(out) // the terminal has not shown the user's line break
+			fmt.Fprintln(out) // because the terminal has not shown the line break that the user typed
 		}
 		done <- t
 	}()

@@ -22,9 +22,10 @@ const (
 	askpassEnd  = time.Second     // limit for processes that keep the output open after the program has exited
 )
 
-// askpass returns the program that asks the user. first reports whether it is used even if there is
-// a terminal. askpass interprets SSH_ASKPASS and SSH_ASKPASS_REQUIRE as ssh(1) does: the program
-// opens a window, so it needs a display unless its use is forced.
+// askpass returns the program that asks the user. first reports whether the program is used even if
+// there is a terminal. askpass interprets SSH_ASKPASS and SSH_ASKPASS_REQUIRE as ssh(1) does: without
+// a display, on which the program could open a window, it is used only if SSH_ASKPASS_REQUIRE is
+// "force".
 func askpass() (program string, first bool) {
 	display := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	program = os.Getenv("SSH_ASKPASS")

@@ -40,7 +40,7 @@ type Config struct {
 	// of a [Mount]. Several goroutines call it, and wait for it to return.
 	Again func(why error)
 
-	served bool // set for a Mount, where no user can be asked and there are no flags
+	served bool // for a Mount: no Match exec is run, and errors do not suggest flags
 
 	// Stderr receives the standard error of programs that connections run over.
 	Stderr io.Writer

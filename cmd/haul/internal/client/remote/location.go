@@ -47,7 +47,8 @@ func (p Protocol) String() string {
 	return "local files"
 }
 
-// A Location is one place of files, as given on the command line.
+// A Location says where files are: the protocol, the server, and a name or a pattern. It is parsed
+// from an argument of the command line.
 type Location struct {
 	Text     string // the location as the user typed it
 	Protocol Protocol
@@ -123,7 +124,7 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 	switch l.Protocol {
 	case TFTP:
 		if _, err = tftpclient.ParseURL(l.Text); !urlpath.MayHoldPassword(rest) {
-			err = nil // ParseTFTP reports this error later
+			err = nil // the URL holds no password, so ParseTFTP may report the error later
 		}
 	case SFTP:
 		l.server, l.Path, err = parseSFTP(rest)
@@ -233,7 +234,8 @@ func (l Location) IsURL() bool {
 	return is
 }
 
-// At returns the location of another name in the same tree, as a user could type it.
+// At returns the location of another file on the same server, as a user could type it. name is the
+// file's name in the server's tree.
 func (l Location) At(name string) string {
 	scheme, rest, isURL := cutScheme(l.Text)
 	if !isURL {

@@ -75,7 +75,8 @@ func (m *Mount) openBucket() (err error) {
 	return nil
 }
 
-// getenv returns the value that an environment variable would have for the account.
+// getenv returns the value of an environment variable. For HOME it returns the home directory of the
+// account, if one is configured.
 func (m *Mount) getenv(key string) string {
 	if key == "HOME" && m.cfg.Account != nil {
 		return m.cfg.Account.HomeDir

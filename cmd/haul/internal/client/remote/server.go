@@ -33,8 +33,8 @@ type Server interface {
 	Close() error
 }
 
-// Begin begins an upload to the file name, which appears when the upload is complete. With inPlace,
-// the data is written to the file itself, if the server supports that.
+// Begin begins an upload. The file gets the name `name` when the upload is complete. With inPlace,
+// the data is written to the file of that name itself, if the server supports that.
 func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Upload, error) {
 	if inPlace {
 		h, err := s.OpenFile(ctx, name, store.Access{Write: true, Create: true, Truncate: true, Perm: store.UserPerm()})
@@ -77,8 +77,8 @@ func inRoot(name string) string {
 	return ""
 }
 
-// ofSeveral returns the place as a directory that receives several files. The directory need not
-// exist.
+// ofSeveral returns the place with a name that ends in a slash, because several files can only go
+// into a directory. The directory need not exist.
 func (p Place) ofSeveral() Place {
 	if p.Name != "" && !strings.HasSuffix(p.Name, "/") {
 		p.Name += "/"
@@ -138,5 +138,5 @@ func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.File
 // prepared.
 type Intent struct {
 	First  string // name of the file that will be read first; "" if it is not known
-	Expect int64  // how many bytes of one file will be transferred; sftpclient.FirstSize means all of First
+	Expect int64  // size of the largest file to transfer; sftpclient.FirstSize means the size of First
 }

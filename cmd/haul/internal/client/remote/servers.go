@@ -12,7 +12,7 @@ type Servers struct {
 	asker *asker
 	ssh   *sshDialer
 	web   webDialer
-	open  map[string]Server // by Location.Origin
+	open  map[string]Server // connected servers, by Location.Origin
 }
 
 // New returns an empty set of connections.
@@ -69,8 +69,8 @@ func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
 	return c, name, err
 }
 
-// Same reports whether two locations are of the same user on the same server, even if they spell
-// the server differently.
+// Same reports whether two locations are on the same server and use the same account there, even if
+// they spell the server differently.
 func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
 	if a.Origin() == b.Origin() || a.Protocol != SFTP {
 		return a.Origin() == b.Origin(), nil

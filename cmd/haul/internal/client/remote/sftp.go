@@ -47,7 +47,9 @@ func (d *sshDialer) notify(text string) {
 // An sftpServer is an SFTP server.
 type sftpServer struct {
 	*sftpclient.Client
-	ssh *openssh.Client // nil if SFTP runs over other programs, which the Client stops
+	// ssh is the connection that SFTP runs over; nil if that is another program, which Close of the
+	// sftpclient.Client stops.
+	ssh *openssh.Client
 }
 
 // Close first sends the requests that close files on the server. Then it closes the connection
@@ -70,7 +72,8 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 		return nil, err
 	}
 	for _, setting := range dest.Ignored {
-		// Settings in files are meant for ssh, and users probably know about them.
+		// Report only settings on the command line. Those in files are meant for ssh, so it is no
+		// surprise to users that haul ignores some.
 		if name, ok := strings.CutSuffix(setting, " (command line)"); ok {
 			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
@@ -131,7 +134,7 @@ func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ss
 		if err != nil {
 			return nil, err
 		}
-		return c.Client, nil // when this connection is closed, everything that it runs over is closed too
+		return c.Client, nil // closing this connection also closes the connections that it runs over
 	}
 }
 
@@ -151,7 +154,7 @@ func (d *sshDialer) identities() (names []string) {
 		_, err := os.Stat(name)
 		// The name of a file that needs expansion is checked later.
 		if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(name, "~") && !strings.ContainsAny(name, "%$") && name != "none" {
-			if _, e := os.Stat(name + ".pub"); e != nil { // if it exists, an agent may have the private key
+			if _, e := os.Stat(name + ".pub"); e != nil { // with a public key, an agent may have the private key
 				d.notify(fmt.Sprintf("warning: -i %s is left out: no such file", name))
 				continue
 			}
@@ -211,7 +214,7 @@ func (c *sftpServer) Source(ctx context.Context, l Location) (p Place, err error
 	return p, nil
 }
 
-// Target does the same as Source. If several is set, it returns a directory.
+// Target does the same as Source. If several is set, it returns the place as a directory.
 func (c *sftpServer) Target(ctx context.Context, l Location, several bool) (Place, error) {
 	p, err := c.Source(ctx, l)
 	if several {
@@ -321,7 +324,7 @@ func adviseSSH(err error, l Location, cfg *Config) error {
 	return err
 }
 
-// same reports whether two locations are of the same user on the same server.
+// same reports whether two locations are on the same server and use the same account there.
 func (d *sshDialer) same(ctx context.Context, a, b Location) (bool, error) {
 	if len(d.cfg.SSH.Command) > 0 {
 		return a.server == b.server, nil // compare the text, because the program's configuration is not known

@@ -35,8 +35,8 @@ const (
 	// while other programs share its connection, and without a network it waits for one.
 	commandGrace = 2 * time.Second
 
-	// interruptTime is how long haul waits for a signal of its own after ssh has exited. The
-	// terminal sends Ctrl-C to both programs, and the signal to haul may arrive later.
+	// interruptTime is how long haul waits for a signal after ssh has exited. The terminal sends
+	// Ctrl-C to both programs, and haul may get the signal only after ssh has exited because of it.
 	interruptTime = 100 * time.Millisecond
 
 	// maxCommandText is how many bytes of ssh's standard error are kept.
@@ -162,7 +162,7 @@ func (d *sshDialer) explain(ctx context.Context, l Location, err error) error {
 // A commandText collects ssh's standard error.
 type commandText struct {
 	mu   sync.Mutex
-	pass io.Writer // guarded by mu: receives the text at once; nil if it is not shown
+	pass io.Writer // guarded by mu: receives the text as it arrives; nil if the text is not shown
 	text []byte    // guarded by mu: the last bytes of the text, up to maxCommandText
 }
 
@@ -201,7 +201,7 @@ func (t *commandText) explain(program string, how error) error {
 			}
 		}
 	}
-	if t.pass == nil || e.end == nil { // if not, the user has just seen the text on the terminal
+	if t.pass == nil || e.end == nil { // otherwise, the user has just seen the text on the terminal
 		e.last = last
 	}
 	return e
@@ -211,17 +211,17 @@ func (t *commandText) explain(program string, how error) error {
 type commandError struct {
 	program string
 	how     error       // the error of [exec.Cmd.Wait]
-	last    string      // last line of its standard error; "" if that line is not worth showing
-	end     *commandEnd // what the standard error says about the cause; nil if that is unknown
+	last    string      // last line of the program's standard error; "" if it is not worth showing
+	end     *commandEnd // the cause, as far as the standard error names it; nil if it is unknown
 }
 
 // A commandEnd describes one cause for which ssh exits.
 type commandEnd struct {
-	// says is a part of its standard error, in lower case. It is not all of it, because versions
-	// differ, and some texts contain the server's words.
+	// says is the part of ssh's standard error that identifies the cause, in lower case. It is not a
+	// whole line, because versions of ssh differ, and some lines contain the server's words.
 	says  string
-	means string
-	kind  error
+	means string // describes the cause in haul's message
+	kind  error  // the error that commandError wraps for this cause
 }
 
 // unresolved is the kind of error for a name without an address.

@@ -19,7 +19,7 @@ const streamBytes = 256 << 10
 
 // Stream writes the content of a remote file to w in order, and returns the number of bytes
 // written. name is the name of w in messages. If the type of the file supports it, several requests
-// are in flight. An error of w is a [failure.Local].
+// are in flight at the same time. An error from writing to w is a [failure.Local].
 func Stream(ctx context.Context, f store.File, w io.Writer, name string) (int64, error) {
 	n, err := stream(ctx, f, w, name)
 	if IsReplaced(err) {

@@ -51,7 +51,7 @@ func (c *TFTPConfig) File(l Location) (tftpclient.Target, error) {
 // TFTPClients makes clients that share one packet trace.
 type TFTPClients struct {
 	cfg    TFTPConfig
-	tracer *trace.Recorder // nil if there is no trace
+	tracer *trace.Recorder // records the packets of all clients; nil if there is no trace
 	out    io.Writer
 }
 
@@ -99,7 +99,7 @@ func (t *TFTPClients) Close() {
 	}
 }
 
-// ParseTFTP parses a URL of TFTP. Errors are usage errors.
+// ParseTFTP parses a tftp URL. Errors are usage errors.
 func ParseTFTP(s string) (tftpclient.Target, error) {
 	t, err := tftpclient.ParseURL(s)
 	switch hint := MissingScheme(s); {

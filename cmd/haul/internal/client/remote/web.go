@@ -202,8 +202,8 @@ func cannotAsk(err error) error {
 	return fmt.Errorf("%w: %w", webclient.ErrLogin, err)
 }
 
-// loginOf returns a function that answers a web server's request for a login. It answers with the
-// password in a file.
+// loginOf returns a function that answers a web server's request for a login with the location's user
+// and the password in a file.
 func loginOf(l Location, passwordFile string) (func(context.Context, string, string, string) (string, string, error), error) {
 	if l.site.user == "" {
 		return nil, failure.Usage.Errorf("--password-file: whose password is it? write the user into the URL: https://USER@HOST/PATH")
