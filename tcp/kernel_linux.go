@@ -27,8 +27,8 @@ type kernel struct {
 	fd   int
 	unix bool
 
-	// shared means that another process may have the same socket open, because it was handed over
-	// to this process.
+	// shared means that another process may have the same socket open, because the socket was handed
+	// over to this process.
 	shared bool
 	// acceptUntil is the time until which accept still accepts after stop; written before stopped
 	// is set.

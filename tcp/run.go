@@ -216,7 +216,8 @@ func (r *run) wait() {
 	}
 }
 
-// finishRun removes the run from its server, which keeps its number of accepted connections.
+// finishRun removes the run from its server, and adds its number of accepted connections to the
+// server's total.
 func (r *run) finishRun() {
 	_, accepted := r.totals()
 	r.s.runs.remove(r, accepted)
@@ -241,8 +242,8 @@ func (r *run) totals() (live int, accepted uint64) {
 	return live, accepted
 }
 
-// acceptorEnded records that an acceptor no longer accepts. err is net.ErrClosed unless it has
-// failed.
+// acceptorEnded records that an acceptor no longer accepts. err is net.ErrClosed unless accepting
+// has failed.
 func (r *run) acceptorEnded(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,7 +55,7 @@ func (x *exchange) hasIndex() bool {
 }
 
 // directory answers with the directory's index. If the directory has no index, or the client wants
-// the entries, it answers with a list of these.
+// the entries, the answer is a list of the entries.
 func (x *exchange) directory() {
 	var how listingQuery
 	if x.h.Listing {

@@ -149,7 +149,8 @@ func (p *Plan) fail(r request, f *failure, err error) {
 // the local error.
 func (p *Plan) Stop(err error) { p.local.note(-1, err) }
 
-// answered removes a request that the server has answered from all lists, and returns it.
+// answered handles a request that the server has answered: it removes the request from all lists,
+// and returns it.
 func (p *Plan) answered(now time.Time, x int32, moved int64) request {
 	r := p.forget(x)
 	p.link.bytes.answered(p.link.bytes.clock(now), r.flight, moved)

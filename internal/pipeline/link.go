@@ -16,7 +16,7 @@ type Limits struct {
 	Requests int // maximum number of outstanding requests, from 1 to MaxOutstanding, which is the default
 }
 
-// A Link represents the path to one server. The plans that use it share it.
+// A Link represents the path to one server. All plans that use a path share its Link.
 type Link struct {
 	sessionBytes int64
 	most         int // maximum number of sessions

@@ -108,8 +108,8 @@ const (
 	// of similar sessions differ by less.
 	lateTrips = 2
 
-	// lateScan is how many late requests repeat examines. It skips those that are outstanding on the
-	// same session, and those that are held.
+	// lateScan is how many late requests the method repeat examines. It skips requests that are
+	// outstanding on the same session, and requests that are held.
 	lateScan = 16
 )
 

@@ -163,7 +163,7 @@ func (ps *pieces) push(i int32) {
 	ps.up(len(ps.holes)-1, i)
 }
 
-// pop removes a hole from the heap, wherever it is.
+// pop removes a hole from the heap, wherever in the heap it is.
 func (ps *pieces) pop(i int32) {
 	at := int(ps.all[i].place)
 	ps.all[i].place = none

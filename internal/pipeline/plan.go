@@ -173,8 +173,8 @@ func (p *Plan) find(id uint32) int32 {
 	return x
 }
 
-// ended is like answered, but does not use the request to measure the path: it may not even have
-// been sent.
+// ended is like answered, but does not use the request to measure the path, because the request may
+// not even have been sent.
 func (p *Plan) ended(x int32) request {
 	r := p.forget(x)
 	p.link.bytes.lost(r.flight)

@@ -29,7 +29,7 @@ func (s *Server) UploadsLeft() int {
 }
 
 // SetPart replaces the part with the given number in all unfinished uploads, as if another client had
-// written it. change gets the content of the upload's part 1, and returns that of the new part.
+// written it. change gets the content of the upload's part 1, and returns the content of the new part.
 func (s *Server) SetPart(number int, change func(first string) string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

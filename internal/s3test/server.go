@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// A Server is an S3 server with one bucket, which has every bucket name. It does not check
+// A Server is an S3 server with one bucket, which clients reach by any bucket name. It does not check
 // signatures. Other tests, with versitygw, show that real servers understand haul's requests.
 type Server struct {
 	*httptest.Server // the HTTP server; nil if the Server was made by NewHandler

@@ -31,7 +31,7 @@ const (
 )
 
 // Listen opens a socket. addr must be an address of the host; an unspecified or zero address stands
-// for all of them. For port 0 Listen chooses a port. Of c it uses ReusePort and Refusals.
+// for all of them. For port 0 Listen chooses a port. It uses only the ReusePort and Refusals of c.
 func (h *Host) Listen(ctx context.Context, addr netip.AddrPort, c udp.Config) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func New(c net.Conn) *Conn {
 // NetConn returns the underlying connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Read reads the bytes that are available, as far as p has room. It waits for the first one.
+// Read reads the bytes that are available, as far as p has room. It waits for the first byte.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()

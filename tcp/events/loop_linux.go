@@ -130,7 +130,8 @@ func (l *loop) drain() {
 		return
 	}
 	for _, e := range l.table {
-		// Queue such elements, because the kernel may already have received a request.
+		// Queue idle connections instead of closing them now, because the kernel may already have
+		// received a request.
 		if e != nil && e.next == flow.Idle && !e.queued {
 			e.ready = true
 			l.queue(e)

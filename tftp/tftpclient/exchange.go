@@ -123,8 +123,8 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 	}
 }
 
-// to returns the destination of packets: the server's port for requests, until it has answered from
-// another one.
+// to returns the destination of packets: the port from which the server has answered, or before
+// that the server's port for requests.
 func (x *exchange) to() netip.AddrPort {
 	if x.peer.IsValid() {
 		return x.peer

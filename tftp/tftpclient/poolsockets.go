@@ -39,8 +39,8 @@ type poolSockets struct {
 	ready     fifo[*poolServer] // servers with waiting requests, for which the method next will look for a socket
 	stuck     []*poolServer     // servers with waiting requests, for which the method next has found no socket
 	lingering fifo[lingeringID] // transfer IDs and requests to forget, ordered by the time to forget them
-	// dallied holds the transfers that dally, in the order in which they began to; some of them no
-	// longer dally.
+	// dallied holds transfers in the order in which they began to dally; some of them no longer
+	// dally.
 	dallied fifo[poolTransferUse]
 	free    []*poolSocket // closed sockets for reuse; only if each transfer has its own socket
 }
@@ -60,8 +60,8 @@ type poolServer struct {
 	queue  fifo[*poolRequest]
 	listed bool // the server is in poolSockets.ready or poolSockets.stuck
 	stuck  int  // its position in the list stuck, from 1; 0 if it is not in the list
-	// the server answers from the port to which requests are sent, so each of its transfers needs a
-	// socket
+	// single means that the server answers from the port to which requests are sent, so each of its
+	// transfers needs its own socket.
 	single bool
 	uses   int // number of sockets whose field hosts contains the server
 }

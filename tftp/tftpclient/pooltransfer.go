@@ -404,8 +404,8 @@ func (x *poolTransfer) noteResult(now time.Time) {
 	}
 }
 
-// nextAttempt reports whether to send the request again, and changes it accordingly: without
-// options if the server refuses them (RFC 2347 §3), or to another address of the host.
+// nextAttempt reports whether to send the request again, and changes the request accordingly:
+// without options if the server refuses them (RFC 2347 §3), or to another address of the host.
 func (x *poolTransfer) nextAttempt() bool {
 	q := x.request
 	if x.err == nil || q.ctx.Err() != nil {

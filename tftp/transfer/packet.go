@@ -21,8 +21,8 @@ const (
 // HeaderSize is the length in bytes of a DATA packet's header, and of a whole ACK.
 const HeaderSize = 4
 
-// MaxRequest is the longest request that a server accepts, in bytes. RFC 2347 §2 allows 512; this
-// leaves room for long paths and many options.
+// MaxRequest is the longest request that a server accepts, in bytes. RFC 2347 §2 allows 512;
+// the larger bound leaves room for long paths and many options.
 const MaxRequest = 2048
 
 // A Mode is the encoding of a file's bytes in packets (RFC 1350 §2).

@@ -183,8 +183,8 @@ func (c *sock) TrySend(b []byte, last bool) (int, error) {
 	return written(n, errno)
 }
 
-// sendFlags returns the flags for a send call. With last, the kernel holds back a partial segment,
-// so that the FIN can go with it.
+// sendFlags returns the flags for a send call. If last is set, the kernel holds back a partial
+// segment, so that the same segment can carry the FIN.
 func sendFlags(last bool) int {
 	if last {
 		return unix.MSG_NOSIGNAL | unix.MSG_MORE

@@ -36,7 +36,7 @@ var (
 	ErrClosed = errors.New("tcp: write after Close")
 )
 
-// Limits are the largest numbers of bytes that a connection may keep, not counting those of the
+// Limits are the largest numbers of bytes that a connection may keep, not counting the bytes of the
 // last receive.
 type Limits struct {
 	Held   int // bytes of an incomplete request

@@ -17,7 +17,8 @@ import (
 // is a raw system call, of which Go's scheduler is not notified: that costs two thirds of a normal
 // call, and lets the runtime's monitor sleep.
 
-// Recv receives the bytes that are available, at most len(b). Without any, it returns EAGAIN.
+// Recv receives the bytes that are available, at most len(b). If no bytes are available, it returns
+// EAGAIN.
 func Recv(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_RECVFROM, fd, b, flags)
 }
@@ -30,7 +31,7 @@ func Readable(fd int) bool {
 	return errno != unix.EAGAIN
 }
 
-// Send sends as many bytes as the send buffer has room for. Without room, it returns EAGAIN.
+// Send sends as many bytes as the send buffer has room for. If there is no room, it returns EAGAIN.
 func Send(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_SENDTO, fd, b, flags)
 }

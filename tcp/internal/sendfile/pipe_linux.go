@@ -29,7 +29,7 @@ type Pipe struct{ R, W int }
 
 var pipes = make(chan Pipe, maxPipes)
 
-// TakePipe returns an empty pipe, which is a kept one if there is any.
+// TakePipe returns an empty pipe: a kept one if there is any, and otherwise a new one.
 func TakePipe() (Pipe, error) {
 	select {
 	case p := <-pipes:

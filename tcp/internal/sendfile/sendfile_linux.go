@@ -127,7 +127,8 @@ func sendFileRaw(out, in, n int) (int, error) {
 	return int(sent), nil
 }
 
-// IsUnable reports whether err says that a system call does not work with such descriptors.
+// IsUnable reports whether err, from a system call that copies bytes, says that the call does not
+// work with its kinds of descriptors.
 func IsUnable(err error) bool {
 	unable := []syscall.Errno{unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.ENOTSOCK, unix.ESPIPE, unix.EBADF}
 	return slices.ContainsFunc(unable, func(e syscall.Errno) bool { return errors.Is(err, e) })

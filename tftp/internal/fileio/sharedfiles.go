@@ -168,7 +168,7 @@ func (r *sharedReader) Close() error {
 	return r.from.leave(r.file)
 }
 
-// Identity returns the identity of the file when it was shared.
+// Identity returns the identity that the file had when it was shared.
 func (r *sharedReader) Identity() (store.Identity, bool) { return r.file.id, r.file.known }
 
 // A sharedTryReader is a sharedReader of a TryReader.

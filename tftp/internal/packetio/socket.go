@@ -53,8 +53,8 @@ func Duplicate(s Socket) (*os.File, error) {
 	return f.File()
 }
 
-// LookUp returns the addresses of a host. If host is an address, it keeps its zone, which the
-// resolver would drop.
+// LookUp returns the addresses of a host. If host is an address, LookUp returns it with its zone,
+// which the resolver would drop.
 func LookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil

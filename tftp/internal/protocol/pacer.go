@@ -176,7 +176,7 @@ func (p *pacer) lostTail(arrived, window int64, trip time.Duration) {
 	}
 }
 
-// lower limits bursts to the number of blocks that arrived. It reports false if they were already
+// lower limits bursts to the number of blocks that arrived. It reports false if bursts were already
 // that small.
 func (p *pacer) lower(arrived int64) bool {
 	switch {
@@ -201,8 +201,8 @@ func (p *pacer) slower(limit time.Duration) {
 	p.each, p.wary = max(p.each, min(2*p.each, limit)), true
 }
 
-// lostRun records that consecutive blocks were lost. If a larger burst is being tried, it is too
-// large.
+// lostRun records that consecutive blocks were lost. If a larger burst is being tried, that burst is
+// too large.
 func (p *pacer) lostRun() {
 	if p.held > 0 {
 		p.holds, p.held, p.clean, p.passed = p.held, 0, 0, 0

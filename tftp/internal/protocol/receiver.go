@@ -253,7 +253,7 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 // whole reports whether every block of the file has arrived.
 func (r *Receiver) whole() bool { return r.last != 0 && r.got == r.last }
 
-// advance moves got to block k, and further over the blocks after it that arrived early. It reports
+// advance moves `got` to block k, and further over the blocks after k that arrived early. It reports
 // whether this filled a gap.
 func (r *Receiver) advance(k int64) (filled bool) {
 	filled = r.nacked == k-1

@@ -163,8 +163,8 @@ func (r *recovery) open(now time.Time, acked, high int64, trip time.Duration) {
 	r.first, r.last, r.rest = acked+1, high, acked+1
 }
 
-// miss counts a sign against the assumed kind of peer. After maxMisses signs in a row it assumes
-// the kind instead.
+// miss counts a sign against the assumed kind of peer. After maxMisses signs in a row, the assumed
+// kind becomes `instead`.
 func (r *recovery) miss(instead peerKind) {
 	if r.misses++; r.misses >= maxMisses {
 		r.kind, r.misses = instead, 0
