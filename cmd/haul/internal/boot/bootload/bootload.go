@@ -148,7 +148,7 @@ func (c *Config) Run(ctx context.Context) (Report, error) {
 	return r.report, nil
 }
 
-// newReport returns an empty report.
+// newReport returns a report that holds only the number of machines and the URLs of the servers.
 func newReport(c *Config) Report {
 	r := Report{Machines: c.Machines, Loaders: []Server{}, Images: []Server{}, Failures: map[string]int{}, Retried: map[string]int{}}
 	for _, t := range c.Loaders {

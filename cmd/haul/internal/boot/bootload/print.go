@@ -65,7 +65,8 @@ func writeUp(line func(name, format string, args ...any), up []time.Duration, ma
 	}
 }
 
-// writeAgain writes why machines failed, and how many things had to be repeated.
+// writeAgain writes why machines failed, and how many failed for each cause. It also writes how often
+// machines lost power, and how often loaders and images were continued or fetched again.
 func writeAgain(line func(name, format string, args ...any), failures map[string]int, c boot.Count) {
 	for _, cause := range slices.Sorted(maps.Keys(failures)) {
 		line("failed", "%d x %s", failures[cause], cause)

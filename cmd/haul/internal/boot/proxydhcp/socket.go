@@ -21,8 +21,7 @@ const (
 
 	// receiveBuffer is the size, in bytes, of the receive buffer that the kernel is asked for:
 	// enough for the packets of a few thousand machines that are switched on at the same time.
-	// Without CAP_NET_ADMIN, the system's maximum applies, which is often enough for 150 packets
-	// only.
+	// Without CAP_NET_ADMIN, the system's maximum applies, which often has room for only 150 packets.
 	receiveBuffer = 4 << 20
 )
 

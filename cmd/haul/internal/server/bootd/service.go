@@ -24,8 +24,9 @@ import (
 
 // A Service answers boot clients.
 type Service struct {
-	// TFTP and HTTP return the addresses that the other services listen on, or nothing before they
-	// listen. They are nil for services that do not run. Boot clients are sent to these addresses.
+	// TFTP and HTTP return the addresses at which the TFTP and HTTP services listen, or nothing
+	// before the service listens. A function is nil if its service does not run. Boot clients are
+	// sent to these addresses.
 	TFTP, HTTP func() []netip.AddrPort
 
 	boot  *proxydhcp.Service

@@ -137,8 +137,9 @@ func (p *Predecessor) read(r *Requests) {
 	}
 }
 
-// Hangup refuses further requests from the predecessor, and waits until the requests that it has
-// passed on already are in r of Ready. Call it when this process shuts down.
+// Hangup refuses further requests from the predecessor, and waits until the requests that the
+// predecessor has already passed on were added to the Requests given to Ready. Call it when this
+// process shuts down.
 func (p *Predecessor) Hangup() {
 	if p != nil && p.serving {
 		_ = p.line.CloseRead()

@@ -14,7 +14,7 @@ import (
 //	spawner  server   started PID      the answer: the child runs
 //	server   spawner  kill             kill the latest child; the answer is its exit status
 //	server   spawner  serving          process 1 passes signals to the sender from now on
-//	server   spawner  handed over      process 1 passes them to the latest child from now on; it answers
+//	server   spawner  handed over      process 1 passes signals to the latest child from now on, and answers that it does
 //	child    server   ready            the child can serve
 //	server   child    go               the child may serve
 //	server   child    stop             the child must not serve, and has to exit

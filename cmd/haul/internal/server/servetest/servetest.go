@@ -86,9 +86,9 @@ func (l *Buffer) String() string {
 	return l.b.String()
 }
 
-// WriteProgram writes a program that a test runs. It keeps other processes from being started
-// meanwhile. A process that another test starts at that time would inherit the open file until it
-// executes its own program, and a file that is open for writing cannot be executed.
+// WriteProgram writes a program that a test runs. While it writes, this process starts no other
+// process. Otherwise a process that another test starts at that time would hold the file open for
+// writing until it executes its own program, and such a file cannot be executed.
 func WriteProgram(t *testing.T, file, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

@@ -107,9 +107,9 @@ func (l Listener) String() string {
 //
 //	10.0.0.0/8  2001:db8::/32    a network
 //	192.0.2.7   2001:db8::7      an address
-//	52:54:00:12:34:56            a hardware address; - for : will do
-//	on=192.0.2.1  on=:6969       an address or port of ours that is asked
-//	on=192.0.2.1:69              or both
+//	52:54:00:12:34:56            a hardware address, with : or - between the bytes
+//	on=192.0.2.1  on=:6969       our address, or our port, that received the request
+//	on=192.0.2.1:69              both our address and our port
 //	on=[2001:db8::1]:69
 func ParseMatch(s string) (Match, error) {
 	var m Match

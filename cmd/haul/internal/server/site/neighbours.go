@@ -98,7 +98,7 @@ func (n *neighbours) MAC(addr netip.Addr) (MAC, bool, error) {
 	return mac, ok, nil
 }
 
-// read reads the table, but not until neighbourPause has passed since the previous reading.
+// read waits until neighbourPause has passed since the previous reading, and then reads the table.
 func (n *neighbours) read() error {
 	if wait := neighbourPause - n.now().Sub(n.begun); wait > 0 {
 		n.sleep(min(wait, neighbourPause))

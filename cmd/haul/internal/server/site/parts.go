@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// longestSpelling is the maximum number of characters into which the form spelled turns one
+// longestSpelling is the maximum number of characters into which the form `spelled` turns one
 // character.
 const longestSpelling = 4
 
@@ -20,7 +20,7 @@ const longestSpelling = 4
 type part struct {
 	star    bool
 	not     bool     // the part matches the characters that are not listed; ? is such a part with an empty list
-	listed  []string // the characters of the part, each in the form spelled
+	listed  []string // the characters of the part, each in the form `spelled`
 	low, up []rune   // first and last characters of the ranges, folded
 }
 
@@ -85,7 +85,7 @@ func cutCharacter(s string) (c, rest string) {
 	return s[:n], s[n:]
 }
 
-// takes reports whether p matches one character of a name, which is in the form spelled. p must not
+// takes reports whether p matches one character of a name, which is in the form `spelled`. p must not
 // be *.
 func (p *part) takes(s []rune) bool {
 	switch {
@@ -137,7 +137,7 @@ func matchParts(parts []part, name []rune) bool {
 	return at[len(name)]
 }
 
-// isCharacter reports whether a sequence of characters is the form spelled of a single character.
+// isCharacter reports whether a sequence of characters is the form `spelled` of a single character.
 func isCharacter(s []rune) bool {
 	const firstJamo, lastJamo = 0x1100, 0x11ff
 	if firstJamo <= s[0] && s[0] <= lastJamo { // Hangul has too many syllables for the table, so compose them
@@ -146,7 +146,7 @@ func isCharacter(s []rune) bool {
 	return spellings()[string(s)]
 }
 
-// spellings contains the form spelled of each single character for which it consists of several
+// spellings contains the form `spelled` of each single character for which it consists of several
 // characters. Hangul is left out.
 var spellings = sync.OnceValue(func() map[string]bool {
 	const firstSyllable, lastSyllable, last = 0xac00, 0xd7a3, 0x1d1ff

@@ -2,7 +2,7 @@ package site
 
 import "testing"
 
-// A ? matches every character that becomes several in the form spelled.
+// A ? matches every character that becomes several in the form `spelled`.
 func TestSpellings(t *testing.T) {
 	for r := range rune(0x40000) { // Unicode folds nothing after that
 		s := []rune(spelled.of(string(r)))

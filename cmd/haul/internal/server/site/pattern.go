@@ -22,8 +22,8 @@ type Pattern struct {
 	text     string
 	elements []string
 	folded   []string
-	parts    [][]part // the parts of each element, for comparison in the form spelled
-	plain    bool     // a name in ASCII need not be compared in the form spelled
+	parts    [][]part // the parts of each element, for comparison in the form `spelled`
+	plain    bool     // a name in ASCII need not be compared in the form `spelled`
 }
 
 // ParsePattern reads a pattern for clean names, which have no leading slash.
@@ -122,12 +122,12 @@ func (p Pattern) String() string {
 type subject struct {
 	name  string
 	forms [forms][]string // the elements of the name in each form; nil until needed
-	runes [][]rune        // the elements in the form spelled; nil until needed
+	runes [][]rune        // the elements in the form `spelled`; nil until needed
 }
 
 func newSubject(name string) *subject { return &subject{name: name} }
 
-// in returns the elements of the name in the form f. In all forms but exact, it drops dots and
+// in returns the elements of the name in the form f. In all forms except `exact`, it drops dots and
 // spaces at the end of an element, because Windows drops them.
 func (n *subject) in(f form) []string {
 	if n.forms[f] == nil {
@@ -142,7 +142,7 @@ func (n *subject) in(f form) []string {
 	return n.forms[f]
 }
 
-// spelled returns the elements of the name in the form spelled.
+// spelled returns the elements of the name in the form `spelled`.
 func (n *subject) spelled() [][]rune {
 	if n.runes == nil {
 		for _, e := range n.in(spelled) {
@@ -152,7 +152,7 @@ func (n *subject) spelled() [][]rune {
 	return n.runes
 }
 
-// matches reports whether p matches n in the form last or in one of the forms before it.
+// matches reports whether p matches n in the form `last` or in one of the forms before it.
 func (p Pattern) matches(n *subject, last form) bool {
 	return p.text == "" ||
 		p.matchElements(n, func(i, j int) bool { return matchElement(p.elements[i], n.in(exact)[j]) }) ||
@@ -160,14 +160,14 @@ func (p Pattern) matches(n *subject, last form) bool {
 		last >= spelled && (!p.plain || !isASCII(n.name)) && p.matchElements(n, func(i, j int) bool { return matchParts(p.parts[i], n.spelled()[j]) })
 }
 
-// matchElements reports whether the elements of p match the elements of a name. match compares an
-// element of p other than ** with an element of the name. After a mismatch, only the latest **
-// takes one more element. So the number of comparisons is at most the number of elements of p times
-// the number of elements of the name.
+// matchElements reports whether the elements of p match the elements of a name. match(i, j) compares
+// element i of p, which is not **, with element j of the name. After a mismatch, the latest ** is
+// extended by one element; earlier ones never are. So the number of comparisons is at most the
+// number of elements of p times the number of elements of the name.
 func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 	i, j, length := 0, 0, len(of.in(exact))
-	// star is the index of the latest **, and taken the element at which the elements after it were
-	// last tried.
+	// star is the index of the latest **. taken is the index of the first element of the name after
+	// its match.
 	star, taken := -1, 0
 	for j < length {
 		switch {

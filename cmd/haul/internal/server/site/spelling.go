@@ -11,7 +11,7 @@ import (
 // A form is a form in which names and patterns are compared. Many file systems find a file by
 // several spellings of its name, so a rule that denies one spelling has to deny all of them. Each
 // form treats more names as equal than the form before it. A class that begins with ^ is an
-// exception, because it may match in an earlier form but not in the form spelled. So a name is
+// exception, because it may match in an earlier form but not in the form `spelled`. So a name is
 // compared in all forms up to the last one.
 type form int
 

@@ -24,8 +24,8 @@ const (
 	settled = time.Minute
 
 	// A read may take readTime, because the upstream may be unreachable or may ask for a retry
-	// later. It may also take leastTime for each leastBytes. Without this bound, an upstream that
-	// sends a byte now and then would block its readers forever.
+	// later, plus leastTime for each leastBytes. Without this bound, an upstream that sends a byte
+	// now and then would block its readers forever.
 	readTime   = time.Minute
 	leastBytes = 16 << 10
 )
@@ -196,7 +196,7 @@ type upload struct {
 	store.Upload
 	span   *span
 	link   *link
-	caller context.Context // of Create
+	caller context.Context // the context that was passed to Create
 }
 
 // Unwrap returns the upload of the upstream's store, for [store.As].

@@ -80,12 +80,12 @@ type link struct {
 
 // Stats holds the counters of a source since it was opened, and whether it is reachable.
 type Stats struct {
-	Calls    uint64 // requests for files, directories and descriptions that were answered or failed
+	Calls    uint64 // finished calls, successful or not: to open, list, describe or change files and directories
 	Failures uint64 // calls and reads that failed because of the server or the path to it
 	Again    uint64 // HTTP and S3 requests that were repeated because the server was busy or a connection was lost
 	Connects uint64 // SFTP connections made
 	Read     uint64 // bytes of files that were read
-	Away     bool   // the source is away: the last call failed because of the server or the path to it
+	Away     bool   // the upstream is unreachable: the latest call failed because of the server or the path to it
 }
 
 // counts holds the counters of a link.

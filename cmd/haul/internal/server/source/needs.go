@@ -61,9 +61,9 @@ func existing(name string) []string {
 }
 
 // readable returns the path that a confined process must be able to read, so that it can read the
-// file name again after the file was replaced. If the file's directory is meant for such files, as
-// ~/.ssh is, that is the directory. Otherwise it is only the file, which must then be rewritten in
-// place and not replaced.
+// file again after the file was replaced. If the file's directory is meant for such files, as ~/.ssh
+// is, readable returns the directory. Otherwise it returns only the file. Such a file must be
+// rewritten in place, and not replaced.
 func readable(name string) []string {
 	absolute, err := filepath.Abs(name)
 	if err != nil {

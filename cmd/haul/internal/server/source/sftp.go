@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// dirTime is how long the result is used after a check that a directory of an SFTP server is
-	// inside the served directory. maxDirs is how many results are kept.
+	// After a directory of an SFTP server was found to be inside the served directory, that result
+	// is used for dirTime. maxDirs is how many results are kept.
 	dirTime = 10 * time.Second
 	maxDirs = 1024
 )

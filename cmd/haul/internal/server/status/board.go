@@ -128,9 +128,9 @@ func (b *Board) sample(now time.Time) {
 	b.series.add(now, b.totals(func(t *meter.Snapshot, _ int) { oldest[t.ID] = t.Bytes }))
 }
 
-// totals returns the counts of each of Protocols, including transfers under way. It calls the
-// function each for every transfer under way. at is the index of the transfer's protocol, or -1 if
-// the protocol is not in Protocols. The caller holds mu.
+// totals returns the counts of each of Protocols, including transfers under way. It calls `each` for
+// every transfer under way, where `at` is the index of the transfer's protocol, or -1 if the
+// protocol is not in Protocols. The caller holds mu.
 func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 	totals := b.ended()
 	for t := range b.Transfers.Live() {

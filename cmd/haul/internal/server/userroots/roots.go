@@ -314,7 +314,7 @@ func (r *Roots) FilesPerVisit(dir *users.Directory) int {
 }
 
 // Sweep removes the leftovers of uploads that a killed server has left in DIR and in the
-// directories others.
+// directories that `others` lists.
 func (r *Roots) Sweep(ctx context.Context, others []string) (removed int, err error) {
 	if r.local != nil {
 		removed, err = r.local.Sweep(ctx)

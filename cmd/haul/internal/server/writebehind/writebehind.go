@@ -249,7 +249,7 @@ func (c *Conn) finish() {
 }
 
 // discard reads and drops the data that the peer sends after Close, until the peer closes the
-// connection or the deadline until has passed. If data remained unread, the kernel would reset the
+// connection or the time `until` has passed. If data remained unread, the kernel would reset the
 // connection, and drop data that it still has to send.
 func (c *Conn) discard(until time.Time) {
 	c.reading.Lock() // gets the lock soon, because Close has interrupted the reader
@@ -277,8 +277,9 @@ func (c *Conn) send(b []byte) {
 	c.changed.Broadcast()
 }
 
-// Close closes the connection. Buffered data is still sent, as by the kernel, but for at most the
-// time stall. If there is such data, the peer then has the same time to close the connection.
+// Close closes the connection. Buffered data is still sent after Close has returned, but for at most
+// the duration `stall`. If there was such data, the peer then has the same time to close the
+// connection.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
