@@ -220,8 +220,8 @@ func (m *Machine) again(now time.Time, at Step, wait time.Duration, cause string
 	m.pause(now, at, wait)
 }
 
-// pause makes the machine wait before the step next. The order keeps the server that was asked
-// last.
+// pause makes the machine wait for the duration d before the step `next`. Its order still names the
+// server that the machine asked last.
 func (m *Machine) pause(now time.Time, next Step, d time.Duration) {
 	m.next = next
 	m.order = Order{Step: Wait, Server: m.order.Server, Until: now.Add(d)}

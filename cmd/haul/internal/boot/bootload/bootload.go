@@ -45,7 +45,7 @@ const (
 
 // A Config says which machines boot from which servers.
 type Config struct {
-	Machines int // 1 to MaxMachines
+	Machines int // number of machines, 1 to MaxMachines
 	Arrival  boot.Arrival
 
 	// Plan describes the machines. Run sets its Loaders and Images.
@@ -242,8 +242,8 @@ func (r *run) progress() Progress {
 	}
 }
 
-// ended counts a transfer that has ended in the server's counts. It ends the run if no server can
-// be reached.
+// ended adds a transfer that has ended to the counts of its server. It cancels the run if no server
+// can be reached.
 func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, bytes int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -292,8 +292,8 @@ func (r *run) left(c *client) {
 	}
 }
 
-// count counts a cause. If there are too many different causes already, it counts it as
-// otherCauses.
+// count adds one to the number for a cause. If causes already holds too many different causes, count
+// adds a new cause to the number for otherCauses.
 func count(causes map[string]int, cause string) {
 	if _, ok := causes[cause]; !ok && len(causes) >= maxCauses {
 		cause = otherCauses

@@ -27,7 +27,7 @@ var (
 // A client runs one machine, and makes its transfers.
 type client struct {
 	run     *run
-	on, up  time.Duration // times since the run began
+	on, up  time.Duration // when the machine was switched on, and when it came up, since the run began
 	content content       // used only by the goroutine, or the loop of the pool, that transfers the file
 
 	mu      sync.Mutex

@@ -20,7 +20,7 @@ type Report struct {
 	// for all others.
 	Failures, Retried map[string]int
 
-	Count                 boot.Count // sum over all machines
+	Count                 boot.Count // sum of the counts of all machines
 	LoaderSize, ImageSize int64      // in bytes; 0 if no machine got the whole file
 	Loaders, Images       []Server
 

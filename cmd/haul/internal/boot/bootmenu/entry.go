@@ -20,7 +20,7 @@ const (
 
 // An Entry describes a system to boot: a kernel, its initrds, and its command line.
 type Entry struct {
-	Name    string // the name for [Menu.Default]: that of its file without ".conf", or of its directory
+	Name    string // the name for [Menu.Default]: the name of the entry's file without ".conf", or of its directory
 	Title   string
 	Linux   string // name of the kernel's file, without a leading slash
 	Initrds []string

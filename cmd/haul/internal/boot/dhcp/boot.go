@@ -19,7 +19,7 @@ const (
 // UserClassIPXE is the user class of iPXE, in option 77.
 const UserClassIPXE = "iPXE"
 
-// PiMachineID is what a Raspberry Pi 4 sends as option 97.
+// PiMachineID is a part of the value of option 97 that a Raspberry Pi 4 sends.
 const PiMachineID = "RPi"
 
 // PiVendors holds the first three bytes of the MACs of Raspberry Pi boards.

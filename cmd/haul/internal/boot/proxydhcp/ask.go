@@ -48,7 +48,7 @@ func (o *Offer) Boots() bool { return o.Class != "" || o.File != "" }
 func (o *Offer) Redirects() bool { return o.Class == "PXEClient" && !o.Direct }
 
 // Ask broadcasts a DISCOVER on interface `by`, as a machine of kind k would, and returns the
-// answers that arrive within the duration wait. It requires root, or CAP_NET_BIND_SERVICE; while a
+// answers that arrive within the time `wait`. It requires root, or CAP_NET_BIND_SERVICE; while a
 // DHCP client is running, it requires CAP_NET_RAW too.
 func Ask(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, wait time.Duration) ([]Offer, error) {
 	s, err := openSocket(ctx, clientPort, true)
@@ -144,7 +144,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// readOffer extracts from an answer what a machine uses.
+// readOffer extracts the values of an answer that a machine uses.
 func readOffer(p *dhcp.Packet, from netip.AddrPort) Offer {
 	o := Offer{Server: from.Addr(), From: from, Next: from.Addr()}
 	addr := func(a dhcp.Addr) (netip.Addr, bool) { return netip.AddrFrom4(a), a != dhcp.Addr{} }

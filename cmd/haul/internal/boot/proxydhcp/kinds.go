@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A Kind is a kind of boot machine, described by what it sends to a server.
+// A Kind is a kind of boot machine, described by the options that it sends to a server.
 type Kind struct {
 	Name string // name in settings, such as "x64"
 	Text string // name for people, such as "UEFI x64"

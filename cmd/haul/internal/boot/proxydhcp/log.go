@@ -22,7 +22,7 @@ const maxLines = 20
 // other DHCP clients are logged only if trace is set.
 type eventLog struct {
 	*linequeue.Log
-	left   linequeue.RateLimited // lines that were left out
+	left   linequeue.RateLimited // logs how many lines were left out
 	trace  bool
 	dryRun bool
 
@@ -100,8 +100,8 @@ func (l *eventLog) staged(m pxe.Machine, file string) {
 	l.Say(level, "boot", attrs...)
 }
 
-// takes reports whether a line about e may be logged now. A line about an answer always may,
-// because package pxe limits the number of answers.
+// takes reports whether a line about e may be logged now. A line about an answer may always be
+// logged, because package pxe limits the number of answers.
 func (l *eventLog) takes(e Event) bool {
 	cause := e.Answer.Reason.String()
 	switch {

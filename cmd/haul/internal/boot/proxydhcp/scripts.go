@@ -27,8 +27,8 @@ const (
 // AddFiles adds to each served store the other files that boot clients need: boot files from
 // loaders, and scripts that are generated from the store's own files, namely the menus for iPXE and
 // GRUB, and autoexec.ipxe. The last element of served is the store for most clients. Clients with
-// another store get the same boot files, because all offers name these, but scripts for their own
-// files.
+// another store get the same boot files, because all offers name these, but get scripts that are
+// generated from their own store.
 func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
 	common := store.Layers(append([]store.Store{*served[len(served)-1]}, loaders...)...)
 	for i, files := range served {

@@ -71,8 +71,8 @@ func (s *Settings) LoaderDirs(dir string) (all []string) {
 	return all
 }
 
-// Check calls the function when once for each rule that the settings must obey. wrong says that the
-// settings break the rule; setting is the flag that is at fault; format and args are the message.
+// Check calls `when` once for each rule that the settings must obey. wrong says that the settings
+// break the rule; setting is the flag that is at fault; format and args are the message.
 // servesFiles says that clients can fetch files by TFTP or HTTP. Check does not open anything.
 func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	if !s.Answer {

@@ -11,7 +11,7 @@ import (
 type location struct {
 	scheme string // "http://", "tftp://", or "" if the client gets only the name
 	port   uint16 // port for HTTP
-	name   string // "" if there is no file
+	name   string // name of the file; "" if there is no file
 }
 
 // append appends the location in the form of option 67.

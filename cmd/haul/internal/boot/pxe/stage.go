@@ -44,7 +44,7 @@ const (
 // A boot is the stage of one machine, derived from its requests. The zero value means that nothing
 // is known about the machine.
 type boot struct {
-	stage Stage     // never Quiet or Stuck: these depend on the time, and at returns them
+	stage Stage     // never Quiet or Stuck: these depend on the time, and only the method `at` returns them
 	since time.Time // when the machine reached the stage
 	last  time.Time // time of the latest request
 }

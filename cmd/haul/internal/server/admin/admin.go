@@ -29,7 +29,7 @@ type Server struct {
 	env   *service.Env
 	board *status.Board    // nil without a status page
 	users *logins.Sessions // the users who may see the status page; nil if everybody may
-	tls   *tls.Config      // for the status page; nil without users
+	tls   *tls.Config      // TLS configuration of the status page; nil without users
 	ports []*port
 }
 

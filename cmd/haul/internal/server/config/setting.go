@@ -24,7 +24,7 @@ type Setting struct {
 	initial string // the default, as text
 
 	origin  Origin
-	refused bool // whether the given value cannot be read
+	refused bool // the value that was set could not be parsed
 }
 
 // Groups are the groups of settings, in the order of the help.

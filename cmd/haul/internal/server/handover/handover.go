@@ -59,7 +59,7 @@ const (
 // A Socket is a socket that a server hands to its child.
 type Socket struct {
 	Service string // the service that uses it, such as [TFTP]
-	Addr    string // as configured; "" if systemd opened it
+	Addr    string // the configured address; "" if systemd opened the socket
 	Shared  bool   // transfers of this process still use it: see [DatagramPlace]
 	File    *os.File
 }

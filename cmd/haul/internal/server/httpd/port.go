@@ -150,7 +150,7 @@ const (
 )
 
 // drain waits until each connection has received the answers to its requests and is closed. If the
-// context patient ends first, drain closes the remaining connections.
+// context `patient` ends first, drain closes the remaining connections.
 //
 // Over HTTP/2, drain first gives connections time for a last request, and then calls Shutdown,
 // which announces the end of each connection. So no request is lost.

@@ -31,7 +31,7 @@ type ConnCounters struct {
 	Handshakes int // number of TLS handshakes under way, except those that wait for their client
 
 	Accepted      uint64
-	Refused       uint64 // refused because of a limit
+	Refused       uint64 // connections that were refused because of a limit
 	TimedOut      uint64
 	AcceptErrors  uint64
 	BadHandshakes uint64 // connections whose TLS handshake or PROXY header failed

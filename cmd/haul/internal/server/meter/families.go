@@ -98,7 +98,7 @@ func (f *families) all() []prometheus.Collector {
 type protocolCounts struct {
 	once       sync.Once // guards the creation of the counters, at the first use of the protocol
 	refused    []prometheus.Counter
-	away       [len(allReasons) + 1]atomic.Int64 // the same counts as in refused, for Registry.Refused
+	away       [len(allReasons) + 1]atomic.Int64 // the same counts as in the field refused, for Registry.Refused to read
 	directions [2]directionCounts                // index 0 for reads, 1 for writes
 }
 

@@ -19,7 +19,7 @@ import (
 // An Env holds the data that all services of a server share. Package serve creates it.
 type Env struct {
 	Out  io.Writer // receives the messages that are not part of the log
-	JSON bool      // those messages are lines of JSON too
+	JSON bool      // the messages to Out are lines of JSON, as is the log
 	Log  *slog.Logger
 
 	Counts   *meter.Registry // counts transfers; nil means that nothing is counted

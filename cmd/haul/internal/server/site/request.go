@@ -29,12 +29,12 @@ func (s *Site) request(ctx context.Context, c Client, write bool) *request {
 	return &request{ctx: ctx, site: s, client: c.plain(), write: write}
 }
 
-// A place is the location of a requested file: a name in a store. If the name does not exist there,
-// reads try the name fallback.
+// A place is the location of a requested file: a name in a store. If the name does not exist there
+// and `fallback` is not empty, reads try that name.
 type place struct {
 	store          store.Store
 	name, fallback string
-	claims         bool // the client has no own directory yet, and name would be in it
+	claims         bool // name is in the client's own directory, which does not exist
 }
 
 func (p place) stat(ctx context.Context) (fs.FileInfo, error) {

@@ -150,10 +150,10 @@ type span struct {
 	opened io.Closer  // the file that the call has opened; nil if it has opened none
 }
 
-// call runs do on a connection to the upstream, within the time limit of a call. If do succeeds,
-// the file that it has opened stays open until the caller calls end on the returned span. If do
-// fails, call ends the span. While there is time, call repeats do after a failure, if changes is
-// false or nothing was sent.
+// call runs `do` on a connection to the upstream, within the time limit of a call. If `do` fails
+// because the server cannot be reached, call runs it again within that time, unless changes is true
+// and a request was sent. If `do` succeeds, the file that it has opened stays open until the caller
+// calls end on the returned span. If `do` fails for good, call ends the span.
 func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*span, error) {
 	defer store.BeginWait(ctx)()
 	if err := l.admit(); err != nil {

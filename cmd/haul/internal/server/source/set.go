@@ -62,7 +62,7 @@ type Set struct {
 	Patience time.Duration
 
 	all   map[string]*Source // the upstreams, by their URLs
-	cache *cache.Cache       // nil means no cache
+	cache *cache.Cache       // in front of the upstreams; nil means no cache
 	lines *linequeue.Log
 }
 

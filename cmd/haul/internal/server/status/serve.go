@@ -9,7 +9,7 @@ import (
 )
 
 // Serve serves a board on a socket until Close, and takes the board's samples. Once the context
-// serving has ended, the board shows that the server waits only for its last transfers.
+// `serving` has ended, the board shows that the server waits only for its last transfers.
 func Serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
 	return usual.serve(serving, socket, b, c)
 }

@@ -18,7 +18,7 @@ import (
 type limits struct {
 	header      time.Duration // from the beginning of a request until it is complete
 	answer      time.Duration // from the complete request until the client has received the answer
-	event       time.Duration // until the client has received an event
+	event       time.Duration // from the sending of an event until the client has received it
 	idle        time.Duration // how long a connection may wait for the next request
 	grace       time.Duration // how long answers under way may continue when the server shuts down
 	profile     time.Duration // the maximum duration of a profile
@@ -64,7 +64,7 @@ type Server struct {
 	limits   limits
 	watchers atomic.Int64
 	end      context.CancelFunc // stops the sampling and the event streams to browsers
-	over     <-chan struct{}    // closed when end was called
+	over     <-chan struct{}    // closed when the function end was called
 	closing  atomic.Bool
 	ended    chan struct{}
 

@@ -17,7 +17,7 @@ const (
 type heads struct {
 	skip  int // bytes of the preface or of a frame that have still to arrive
 	frame [frameHead]byte
-	have  int  // number of bytes of frame that have arrived
+	have  int  // number of bytes in the array frame that have arrived
 	ends  bool // the header is complete at the end of this frame
 	open  bool // a header has begun and is not complete
 	begun int  // number of headers that have begun so far

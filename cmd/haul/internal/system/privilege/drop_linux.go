@@ -91,8 +91,8 @@ func is(u User) bool {
 	return all(u.GID, r, e, s)
 }
 
-// all reports whether all of ids equal id. It compares them as unsigned 32-bit numbers, as the
-// kernel has them, because package unix returns signed ones.
+// all reports whether all of ids equal id. It compares them as unsigned 32-bit numbers, which the
+// kernel uses, because package unix returns signed ones.
 func all(id int, ids ...int) bool {
 	return !slices.ContainsFunc(ids, func(i int) bool { return uint32(i) != uint32(id) })
 }

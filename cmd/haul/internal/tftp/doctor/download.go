@@ -14,7 +14,7 @@ type download struct {
 	mode string   // "" means octet
 	asks []string // option names and values in turn, exactly as this client sends them
 
-	takes      func(*visit, *agreed) (rule, saw string) // checks an OACK as this client does
+	takes      func(*visit, *agreed) (rule, saw string) // checks an OACK as this client does; returns the broken rule, if any
 	refusal    string                                   // the rule that a refusal breaks; "" means options-refused
 	needsOACK  bool                                     // ignores DATA as the first answer
 	exactNames bool                                     // compares the case of option names, too

@@ -13,7 +13,7 @@ import (
 type Report struct {
 	Duration  time.Duration
 	Transfers int64 // transfers that have ended
-	Failed    int64 // how many of these failed
+	Failed    int64 // how many of Transfers failed
 	Cut       int64 // transfers that were under way when the run was aborted; Transfers does not include them
 	Verified  int64 // uploads that were fetched again and are correct
 

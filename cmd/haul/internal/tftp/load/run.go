@@ -50,7 +50,7 @@ type run struct {
 
 	began time.Time
 	begun atomic.Int64  // number of the transfer to begin next
-	broke chan struct{} // closed to abort the run
+	broke chan struct{} // closed when the run is aborted
 
 	mu       sync.Mutex
 	count    counts           // guarded by mu
@@ -223,7 +223,7 @@ func (r *run) progress() Progress {
 // heard reports whether the server has answered any request.
 func (r *run) heard() bool { return r.pool.Stats().Answered > 0 }
 
-// listen, called after the time unheard, aborts the run if the server has not answered.
+// listen aborts the run if the server has not answered. It is called after the time `unheard`.
 func (r *run) listen() {
 	if !r.heard() {
 		r.breakOff(r.absent(transfer.ErrSilent))

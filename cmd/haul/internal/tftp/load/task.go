@@ -23,7 +23,7 @@ type task struct {
 	done func(tftpclient.Result, error) // t.finish, as a function that is allocated once
 
 	name int64     // number that replaces {} in the file name
-	due  time.Time // when it should begin
+	due  time.Time // when the transfer should begin
 	sum  uint64    // sum of the hashes of the blocks
 	size int64     // size of the whole download in bytes
 }

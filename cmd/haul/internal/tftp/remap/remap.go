@@ -107,7 +107,7 @@ type Query struct {
 	Write bool   // the request is an upload
 
 	Addr string // the client's address as text, for \i: "192.0.2.7", "2001:db8::1"
-	Hex  string // the same in upper-case hexadecimal, for \x: "C0000207"
+	Hex  string // the client's address in upper-case hexadecimal, for \x: "C0000207"
 	IPv6 bool   // the client's address is an IPv6 address
 
 	// Exists reports whether the request could use a name, for E rules. A nil Exists means that it

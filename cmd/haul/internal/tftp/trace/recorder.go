@@ -47,7 +47,8 @@ func (s Setup) Open(out io.Writer) (*Recorder, error) {
 	return r, nil
 }
 
-// Datagram records a datagram in the form in which the hooks of servers and clients report it.
+// Datagram records a datagram. It is meant as the hook that servers and clients call for each
+// datagram.
 func (r *Recorder) Datagram(at time.Time, sent bool, peer, local netip.AddrPort, data []byte) {
 	r.Record(Packet{Time: at, Sent: sent, Peer: peer, Local: local, Data: data})
 }

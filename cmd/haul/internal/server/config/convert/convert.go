@@ -30,7 +30,7 @@ type draft struct {
 	given []assignment
 	notes []note
 	more  int   // number of notes dropped because of the bound
-	err   error // why the conversion has no result
+	err   error // the first failure of the conversion, because of which it has no result; otherwise nil
 }
 
 // An assignment is a setting, and the words of the old file that it comes from.
