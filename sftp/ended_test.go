@@ -62,8 +62,8 @@ func TestSaysWhyItEnds(t *testing.T) {
 	}
 }
 
-// A client that has closed its files, and leaves without reading the last answer, has ended the
-// connection itself, although the system reports a reset. With a file open, the reset is an error.
+// If a client has closed its files and leaves without reading the last answer, the system reports a
+// reset, but the connection ends without an error. If a file is open, the reset is an error.
 func TestResetAfterClose(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -251,7 +251,7 @@ type longInfo struct {
 
 func (i longInfo) Size() int64 { return i.size }
 
-// A file is not copied onto itself under another name, and only as much of a file is copied as it
+// A file is not copied onto itself under another name. Only as many bytes of a file are copied as it
 // had at the start.
 func TestCopyDataSameFile(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())

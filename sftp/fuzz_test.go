@@ -101,7 +101,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// A fuzzedStream is a channel with bytes in both directions.
+// A fuzzedStream is a channel on which the fuzzed bytes arrive, and which keeps the replies.
 type fuzzedStream struct {
 	in      []byte
 	out     bytes.Buffer

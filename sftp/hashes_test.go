@@ -22,8 +22,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// runOver runs a command over SSH as rclone does. refused is set if the server does not execute
-// it at all.
+// runOver runs a command over SSH as rclone does. refused is set if the server does not execute the
+// command.
 func runOver(t *testing.T, c *ssh.Client, command string, stdin io.Reader) (stdout, stderr string, status int, refused bool) {
 	t.Helper()
 	s, err := c.NewSession()
@@ -211,8 +211,8 @@ func TestHashesAccess(t *testing.T) {
 	}
 }
 
-// Commands count as sessions do, and end with their channel or their connection, even if they
-// wait for input or for their turn.
+// Commands count as sessions. They stop when their channel or their connection is closed, even while
+// they wait for input or for their turn.
 func TestHashesEnd(t *testing.T) {
 	w := newTestServer(t, func(_ *testServer, s *Server) { s.MaxChannels = 2 })
 	c := w.login("192.0.2.1")

@@ -27,10 +27,10 @@ type openSSHClient struct {
 	t       *testing.T
 	served  string   // the served directory
 	local   string   // the client's directory
-	port    string   // on the loopback interface
-	keyFile string   // for the login
-	hostKey string   // of the server, in base64
-	options []string // for ssh
+	port    string   // the server's port on the loopback interface
+	keyFile string   // path of the private key for the login
+	hostKey string   // public key of the server, in base64
+	options []string // options of ssh
 }
 
 // newOpenSSHClient skips the test if the program is missing.

@@ -20,7 +20,7 @@ import (
 	"github.com/haul-project/haul/internal/penalty"
 )
 
-// A source that guesses passwords may not use any for a while, by any method, and can still log
+// A source that guesses passwords may use no password for a while, by any method, but can still log
 // in with a key. Other sources are not affected.
 func TestPasswordLockout(t *testing.T) {
 	for _, method := range []string{"password", "keyboard-interactive"} {
@@ -280,13 +280,13 @@ func TestPenalties(t *testing.T) {
 			if len(turned) != 1 || !strings.Contains(turned[0], string(penalty.Penalized)) || !strings.HasPrefix(turned[0], from+":") {
 				t.Errorf("%s: turned away: %q", from, turned)
 			}
-			time.Sleep(time.Minute) // the surrounding network owes, too
+			time.Sleep(time.Minute) // the network around the source has a penalty too
 		}
 	})
 }
 
-// There are limits for all connections and for those of one source. Surplus connections wait for
-// their turn to log in.
+// There are limits for all connections, and for the connections of one source. Connections beyond a
+// limit wait for their turn to log in.
 func TestConnectionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, func(_ *testServer, s *Server) {

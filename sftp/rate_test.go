@@ -71,7 +71,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// With any low rate, a reader receives a steady flow, and a connection that waits for its turn
+// At any low rate, a reader receives data in a steady flow, and a connection that waits for its turn
 // does not count as idle.
 func TestLowRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

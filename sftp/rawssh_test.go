@@ -26,9 +26,9 @@ import (
 type rawSSH struct {
 	nc      net.Conn
 	r       *bufio.Reader
-	version string // of the server
+	version string // version string of the server
 	offer   rawKexInit
-	id      []byte  // of the session
+	id      []byte  // session identifier
 	out, in *rawGCM // nil before the first key exchange
 }
 
@@ -142,7 +142,7 @@ func (s *rawSSH) read() ([]byte, error) {
 	return b[1 : len(b)-int(b[0])], nil
 }
 
-// wait returns the next message with a number, and skips others.
+// wait returns the next message with the given message number, and skips others.
 func (s *rawSSH) wait(number byte) ([]byte, error) {
 	for {
 		b, err := s.read()

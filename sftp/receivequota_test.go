@@ -20,9 +20,9 @@ type packetSource struct {
 	quota   *receiveQuota
 	mu      sync.Mutex
 	change  *sync.Cond
-	b       []byte // mu
-	readers int    // mu: waiting readers
-	closed  bool   // mu
+	b       []byte // data that is not read yet; guarded by mu
+	readers int    // number of readers that wait for data; guarded by mu
+	closed  bool   // guarded by mu
 }
 
 func newPacketSource(quota *receiveQuota) *packetSource {
@@ -31,7 +31,7 @@ func newPacketSource(quota *receiveQuota) *packetSource {
 	return p
 }
 
-// send sends n bytes of data that take wire bytes on the wire. Each piece is counted when it
+// send sends n bytes of data, which take `wire` bytes on the wire. Each packet is counted when it
 // arrives.
 func (p *packetSource) send(n, wire int) {
 	p.mu.Lock()
@@ -84,8 +84,8 @@ func (p *packetSource) close() {
 	p.change.Broadcast()
 }
 
-// newTestQuota returns a quota after a login. await waits for its other goroutines, and why is
-// the reason for which it has ended the connection.
+// newTestQuota returns a quota after a login. The function await waits for the goroutines of the
+// quota, and why returns the reason for which the quota has closed the connection.
 func newTestQuota(t *testing.T) (quota *receiveQuota, await func(), why *error) {
 	t.Helper()
 	var work sync.WaitGroup
@@ -131,9 +131,9 @@ func TestQuotaWindows(t *testing.T) {
 	}
 }
 
-// A channel whose reader waits is not blamed for packets to other channels. Nor is one that does
-// something else meanwhile, such as writing to a peer that only reads on another channel. Its
-// data is moved to memory, and read in order.
+// A channel whose reader waits is not blamed for packets to other channels. A channel whose session
+// does something else meanwhile is not blamed either, for example if the session writes to a peer
+// that reads only on another channel. Its data is moved to memory, and read in order.
 func TestQuotaOthers(t *testing.T) {
 	quota, _, why := newTestQuota(t)
 	slow, busy := newPacketSource(quota), newPacketSource(quota)
@@ -203,21 +203,21 @@ func (p *packetSource) sendText(s string) {
 	_ = p.quota.count(len(s))
 }
 
-// isToMove reports whether something is to be moved, and no reader waits for more.
+// isToMove reports whether the data of a channel is to be moved, and no reader waits for more data.
 func (q *queue) isToMove() bool {
 	q.quota.mu.Lock()
 	defer q.quota.mu.Unlock()
 	return q.moving && !q.waits
 }
 
-// isStill reports whether nothing is being moved.
+// isStill reports whether no data is being moved.
 func (q *queue) isStill() bool {
 	q.quota.mu.Lock()
 	defer q.quota.mu.Unlock()
 	return !q.moving
 }
 
-// Tiny packets that are not read end the connection before the memory for them exceeds a bound,
+// If tiny packets are not read, the connection is closed before the memory for them exceeds a bound,
 // on any number of channels.
 func TestQuotaFlood(t *testing.T) {
 	for _, channels := range []int{1, 10} {
@@ -256,8 +256,8 @@ func TestQuotaFlood(t *testing.T) {
 	}
 }
 
-// This is the same with a server that waits before it grants the peer more window, so that it
-// seems to wait for data.
+// The bound also holds for a server whose reader waits to send the peer more window, and so seems to
+// wait for data.
 func TestQuotaStuck(t *testing.T) { synctest.Test(t, testQuotaStuck) }
 
 func testQuotaStuck(t *testing.T) {
@@ -285,7 +285,8 @@ func testQuotaStuck(t *testing.T) {
 	await()
 }
 
-// If it only waits, for a peer that sends packets without data or an answer, this is detected.
+// A reader may really wait for data, because the peer sends only packets without data. The quota
+// recognizes that, and does not close the connection.
 func TestQuotaIgnored(t *testing.T) {
 	quota, await, why := newTestQuota(t)
 	p := newPacketSource(quota)
@@ -309,7 +310,7 @@ func TestQuotaIgnored(t *testing.T) {
 	<-done
 }
 
-// A late write, as on a busy machine, does not end a connection.
+// A write that completes late, as on a busy machine, does not close the connection.
 func TestQuotaLateWrite(t *testing.T) { synctest.Test(t, testQuotaLateWrite) }
 
 func testQuotaLateWrite(t *testing.T) {
@@ -338,8 +339,8 @@ func testQuotaLateWrite(t *testing.T) {
 	await()
 }
 
-// A peer that sends requests in packets of one byte and reads no answers only has a bounded cost,
-// with or without sessions on its channels.
+// A peer that sends requests in packets of one byte and reads no answers can use only a bounded
+// amount of memory, with or without sessions on its channels.
 func TestTinyPackets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

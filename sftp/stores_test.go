@@ -41,7 +41,7 @@ func (f brokenFile) Close() error {
 // A slowTree is a store that counts bytes, and is slow.
 type slowTree struct {
 	store.Tree
-	read, written atomic.Int64 // bytes
+	read, written atomic.Int64 // number of bytes so far
 	delay         time.Duration
 	panics        bool
 }

@@ -29,16 +29,16 @@ type wireEnd struct {
 	local, remote net.Addr
 }
 
-// A wireStream is one direction of it.
+// A wireStream is one direction of such a connection.
 type wireStream struct {
 	mu     sync.Mutex
 	change *sync.Cond
-	b      []byte // mu
+	b      []byte // bytes that are not read yet; guarded by mu
 	room   int    // capacity in bytes
-	closed bool   // mu
-	reset  bool   // mu: the end is a reset by the peer
-	due    bool   // mu: a deadline for writers has passed
-	wrote  int64  // mu
+	closed bool   // guarded by mu
+	reset  bool   // the peer has reset the connection; guarded by mu
+	due    bool   // a deadline for writers has passed; guarded by mu
+	wrote  int64  // number of bytes written so far; guarded by mu
 }
 
 func newWireStream(room int) *wireStream {
@@ -189,7 +189,7 @@ func (d *directServer) session(c *directConn) *sftpPeer {
 	return p
 }
 
-// hangUp ends a session as if the peer had died, and waits for its end.
+// hangUp closes a session's connection as if the peer had died, and waits until the session is over.
 func (p *sftpPeer) hangUp(c *directConn) {
 	p.rw.(*wireEnd).Close()
 	c.cancel(errLeft)
@@ -213,9 +213,9 @@ type testServer struct {
 	ctx    context.Context
 
 	mu    sync.Mutex
-	more  *sync.Cond        // mu
-	ended []*Conn           // mu: the arguments of Disconnected
-	came  []*ssh.ServerConn // mu: connections that have logged in
+	more  *sync.Cond        // signaled when a connection has ended; its lock is mu
+	ended []*Conn           // the arguments of Disconnected; guarded by mu
+	came  []*ssh.ServerConn // connections that have logged in; guarded by mu
 }
 
 const testPassword = "correct horse"
@@ -258,7 +258,7 @@ func newTestServer(t testing.TB, set func(w *testServer, s *Server)) *testServer
 	return w
 }
 
-// end ends all connections, and waits for their end.
+// end closes all connections, and waits until the server has finished with them.
 func (w *testServer) end() {
 	w.cancel()
 	w.conns.Wait()
@@ -340,7 +340,7 @@ func (w *testServer) subsystem(c *ssh.Client) ssh.Channel {
 	return ch
 }
 
-// last waits until n connections have ended, and returns the report on the last of them.
+// last waits until n connections have ended, and returns the argument of the last Disconnected.
 func (w *testServer) last(n int) *Conn {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -300,7 +300,7 @@ func TestHiddenSessions(t *testing.T) {
 func TestHiddenSettled(t *testing.T) {
 	uses := map[string]struct {
 		use  func(p *sftpPeer)
-		name string // where the file is at the end
+		name string // the file's name after the test
 	}{
 		"rename":       {func(p *sftpPeer) { p.want(wire.OK, wire.AppendRename(nil, p.n(), "file", "moved")) }, "moved"},
 		"posix-rename": {func(p *sftpPeer) { p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "file", "moved")) }, "moved"},

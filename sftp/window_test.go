@@ -119,8 +119,8 @@ func (f *stuckFile) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// If clients have each sent a full window to a server that reads nothing, the memory in use is
-// that of their windows. At most maxWide of them are wide.
+// If clients have each sent a full window to a server that reads nothing, the data uses as much
+// memory as their windows allow. At most maxWide of these windows are wide.
 func TestWideWindowsFull(t *testing.T) {
 	const clients, wide = maxWide + 8, 4
 	tree := &stuckTree{release: make(chan struct{})}

@@ -55,7 +55,7 @@ func TestCertificates(t *testing.T) {
 		want    string // the reason of the refusal, or "" for a login
 		access  users.Access
 		dir     string // the directory, if not /
-		nowhere bool   // no key is an authority
+		nowhere bool   // no line has the key of an authority
 	}{
 		{name: "plain"},
 		{name: "forever", change: func(c *ssh.Certificate) { c.ValidAfter, c.ValidBefore = 0, ssh.CertTimeInfinity }},
@@ -132,7 +132,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// A certificate is not accepted as a key, a key not as a certificate, and an authority as neither.
+// The key of an authority cannot be used to log in, and the key of a user does not count as an
+// authority for certificates.
 func TestKeysAreNoAuthorities(t *testing.T) {
 	ca, mine := newSigner(t), newSigner(t)
 	w := newWorld(t,

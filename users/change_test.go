@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Changes affect only the statements they are about. Comments, order and the form of everything
-// else stay the same.
+// A change affects only the statement that it sets or removes. Comments, the order, and the form of
+// all other statements stay the same.
 func TestChanges(t *testing.T) {
 	mine, other := newSigner(t).PublicKey(), newSigner(t).PublicKey()
 	a, b := line("", mine), line(`from="10.0.0.0/8"`, other)

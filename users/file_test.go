@@ -201,7 +201,7 @@ func TestPermissions(t *testing.T) {
 	for _, test := range []struct {
 		file string
 		mode os.FileMode
-		want string // "" is well, "warning" too, for all but the user
+		want string // "" and "warning" mean that Open succeeds; with "warning" the keys are not used
 	}{
 		{"users", 0o600, ""}, {"users", 0o400, ""}, {"users", 0o640, ""}, {"users", 0o644, "everybody may read"}, {"users", 0o660, "may write"}, {"users", 0o606, "may write"},
 		{"ca", 0o644, ""}, {"ca", 0o664, "may write"}, {"ca", 0o646, "may write"},

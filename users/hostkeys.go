@@ -32,8 +32,8 @@ func (k HostKey) Fingerprint() string { return fingerprint(k.Signer.PublicKey())
 
 // HostKeys loads the host keys in a directory: the files ssh_host_*_key, in the format of sshd. If
 // there is a certificate for a key, in a file of the same name followed by -cert.pub, it returns
-// one more HostKey, for the certificate. If there are no keys, it creates an Ed25519 key. If several servers do
-// that in one directory at the same time, all of them get the same key.
+// one more HostKey, for the certificate. If there are no keys, it creates an Ed25519 key. If several
+// servers do that in one directory at the same time, all of them get the same key.
 //
 // HostKeys returns an error if everybody may read a key, if someone other than its owner may write
 // to it, or if it has a passphrase. With owners, it also returns an error if a key or certificate

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// An accepted login is refused later for the same reasons as a new one, and also for reasons that
-// concern how it was made.
+// Recheck refuses a login for the same reasons as a new login, and also if the way in which the user
+// logged in is not enough any more.
 func TestRecheck(t *testing.T) {
 	mine, other, ca := newSigner(t), newSigner(t), newSigner(t)
 	certified := certify(t, ca, mine, nil)

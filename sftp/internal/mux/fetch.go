@@ -9,8 +9,9 @@ import (
 )
 
 // A fetch moves a file to a writer. Received data is kept in buffers until the goroutine that
-// called Fetch writes it, so that a slow writer does not delay a session. Such data is held: it
-// uses room in the window, but it does not block a writer that writes to a file of the same client.
+// called Fetch writes it, so that a slow writer does not delay a session. The plan
+// counts such data as held: it uses room in the window, but it does not block the writer itself, if
+// that writes to a file of the same client.
 type fetch struct {
 	t    *transfer
 	came []arrival // received and not written yet; guarded by mu

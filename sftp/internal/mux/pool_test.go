@@ -7,9 +7,9 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A server that accepted the connection soon counts as far only if all of its answers were late. If
-// it answered a single request soon, it is short of processor time, and a further login would take
-// some of that from the transfer. This holds until the transfer ends.
+// A server that accepted the connection quickly counts as far only if all of its answers were late.
+// If it answered a single request quickly, it is short of processor time, and a further login would
+// take some of that time from the transfer. The server counts as near until the transfer ends.
 func TestWorthOfSlowServer(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -24,9 +24,9 @@ type server struct {
 	on func(session int, q *wire.Request) reaction
 
 	mu       sync.Mutex
-	data     []byte // mu
-	mtime    uint32 // mu
-	sessions int    // mu: number of sessions so far
+	data     []byte // content of the file; guarded by mu
+	mtime    uint32 // guarded by mu
+	sessions int    // number of sessions so far; guarded by mu
 	open     []net.Conn
 	wait     sync.WaitGroup
 }
