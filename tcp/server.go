@@ -52,10 +52,11 @@ type Server struct {
 	// Options are used by ListenAndServe when it opens the sockets.
 	Options Options
 
-	// Limits. While there are MaxConns connections, no more are accepted: the others wait in the
-	// kernel's queue. With Refuse they are accepted and reset at once, so that their clients fail
-	// without waiting. If a source already has MaxConnsPerSource connections, its further ones are
-	// reset. A source is an IPv4 address, or an IPv6 network of 64 bits.
+	// Limits. While there are MaxConns connections, no more are accepted: further connections wait
+	// in the kernel's queue. With Refuse, further connections are accepted and reset at once, so
+	// that their clients fail without waiting. If a source already has MaxConnsPerSource
+	// connections, further connections of that source are reset. A source is an IPv4 address, or an
+	// IPv6 network of 64 bits.
 	MaxConns          int // 0 means no limit
 	MaxConnsPerSource int // 0 means no limit
 	// MaxHandshakes limits concurrent TLS handshakes, not counting those that wait for their

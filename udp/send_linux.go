@@ -191,7 +191,7 @@ func (s *sender) retry(at *cursor) bool {
 		// udp_send_skb). That will not change, so the kernel is never asked to cut again.
 		s.segments.Store(1)
 	case unix.EINVAL, unix.EMSGSIZE:
-		// A segment is larger than the MTU of this path (EINVAL before Linux 6.14). That of other
+		// A segment is larger than the MTU of this path (EINVAL before Linux 6.14). The MTU of other
 		// paths may be larger, so only this message is affected.
 		at.apart = at.message
 	default:

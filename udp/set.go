@@ -5,8 +5,8 @@ import "time"
 // SetConfig describes the sockets that a [Set] opens. The zero value suits peers that send one
 // short datagram at a time.
 type SetConfig struct {
-	// Bulk is for peers that send many datagrams at a time. The kernel glues these together, and
-	// gets large buffers for them.
+	// Bulk is for peers that send many datagrams at a time. The kernel then glues received datagrams
+	// together, and the sockets have large buffers.
 	Bulk bool
 
 	// Buffer is the size in bytes of each socket's send buffer and receive buffer in the kernel. 0

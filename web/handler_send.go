@@ -21,9 +21,9 @@ const (
 	// does not send: if it comes from another machine, reading more may take another round trip.
 	firstPiece = 8 << 10
 
-	// A file is sent in steps. Each step has Handler.Stall as its timeout, and its bytes are
-	// counted after it. The size of a step is adapted so that the client receives it in one to four
-	// seconds.
+	// A file is sent in steps. Each step has Handler.Stall as its timeout, and the bytes of a step
+	// are counted after the step. The size of a step is adapted so that the client receives it in
+	// one to four seconds.
 	firstStep = 64 << 10
 	minStep   = 16 << 10
 	maxStep   = 4 << 20

@@ -76,8 +76,8 @@ type attempt struct {
 	password string
 }
 
-// Check checks a name and a password that a client at the address from sent at the time at. It
-// returns the login if they are right. Its error is a *penalty.Refusal, a *users.Refusal,
+// Check checks a name and a password that the client with the address `from` sent at the time `at`.
+// It returns the login if they are right. Its error is a *penalty.Refusal, a *users.Refusal,
 // users.ErrBusy, or the cause of ctx.
 //
 // A source that has sent too many wrong passwords is refused for a while, even if the password is

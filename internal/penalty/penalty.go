@@ -97,7 +97,7 @@ const (
 type live struct {
 	conns, handshakes int
 	// guesses has one element for each password of the source that is being checked; nil before the
-	// first.
+	// first check.
 	guesses chan struct{}
 }
 

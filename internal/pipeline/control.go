@@ -42,11 +42,12 @@ type control struct {
 	now   time.Duration // latest time seen, since epoch; it never decreases
 	out   int64         // number of outstanding units
 
-	// The rate is computed from these, as in draft-cheng-iccrg-delivery-rate-estimation. A sample
-	// spans the time in which its units were sent, or the time in which they were answered,
-	// whichever is longer. So answers that accumulate while the driver is late do not suggest a
-	// rate that the path does not have. When a request is sent while none is outstanding, deliveredAt
-	// and sentAt are set to that time, so that idle time does not count.
+	// The rate is computed from the next three fields, as in
+	// draft-cheng-iccrg-delivery-rate-estimation. A sample spans the time in which its units were
+	// sent, or the time in which they were answered, whichever is longer. So answers that
+	// accumulate while the driver is late do not suggest a rate that the path does not have. When a
+	// request is sent while none is outstanding, deliveredAt and sentAt are set to that time, so
+	// that idle time does not count.
 	delivered   int64         // units that have moved so far
 	deliveredAt time.Duration // when the latest answer was handled
 	sentAt      time.Duration // when the latest of the answered requests was sent

@@ -119,7 +119,7 @@ type Conn struct {
 
 	// These fields are guarded by net.mu of the host.
 	in     []arrival // datagrams and reports that this socket has not read yet, sorted by arrival time
-	bytes  int       // total size of the datagrams in the field in
+	bytes  int       // total size of the datagrams in the field `in`
 	woken  bool      // the next Read that would wait returns instead
 	closed bool
 }

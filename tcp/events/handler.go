@@ -48,8 +48,8 @@ type Handler struct {
 	OnEnd func(c *Conn, err error)
 
 	// A connection ends with ErrHeld if OnData is called with MaxHeld bytes and uses none of them.
-	// It ends with ErrUnsent if the client has not yet read more than MaxUnsent of the written
-	// bytes.
+	// It ends with ErrUnsent if there are more than MaxUnsent written bytes that the client has not
+	// read yet.
 	MaxHeld   int // 0 means 64 KiB
 	MaxUnsent int // 0 means 1 MiB
 }

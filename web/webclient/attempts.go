@@ -56,7 +56,8 @@ func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration
 	if err != nil {
 		return c.againAfterLoss(e, err)
 	}
-	// The lock may be that of a lost upload, if the server has not noticed the loss yet.
+	// A locked file is tried again: the server may not have noticed yet that the upload that holds
+	// the lock was lost.
 	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked {
 		return 0, false
 	}

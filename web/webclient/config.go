@@ -23,8 +23,8 @@ const (
 // A Config says how a [Client] reaches its server. The zero value is usable.
 type Config struct {
 	// User is the user for basic authentication (RFC 7617), with the password that Password
-	// returns. If it is "" and the server requires a login, Password is called with an empty user,
-	// if it is set.
+	// returns. If User is "" and the server requires a login, Password, if set, is called with an
+	// empty user.
 	User string
 
 	// Password, if set, returns the user and the password for a server that requires them. host is

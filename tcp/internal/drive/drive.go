@@ -46,7 +46,7 @@ type Socket struct {
 	Stopped func() (stopped bool, until time.Time)
 
 	Accepted func() // the loop calls it after it has accepted a connection
-	// End closes the socket. The loop calls it once, when it accepts no more.
+	// End closes the socket. The loop calls End once, when the loop will accept no more connections.
 	End func(err error)
 	// Go starts a goroutine; the server waits for it before it returns.
 	Go        func(f func())

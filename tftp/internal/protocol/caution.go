@@ -23,8 +23,8 @@ type caution struct {
 	flight  int64 // how many blocks of the first window are sent before its last block; 0 if no block is left out
 	repeats int64 // bytes that may still be sent again
 
-	// The blocks from skipped to until were left out. They follow once the peer is proven to be
-	// genuine. If skipped is above until, no block was left out.
+	// The blocks from `skipped` to `until` were left out. They follow once the peer is proven to be
+	// genuine. If `skipped` is above `until`, no block was left out.
 	skipped, until int64
 }
 

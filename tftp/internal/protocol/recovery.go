@@ -28,14 +28,14 @@ type recovery struct {
 	silent bool // the round began with a timeout, and the peer has sent nothing since
 
 	// If trial is not 0, a trial is under way: that many blocks are sent from the gap on, followed
-	// by block ask, which makes a receiver answer. The answer shows whether only one block was lost
+	// by block `ask`, which makes a receiver answer. The answer shows whether only one block was lost
 	// or everything from the gap on, and how long the path takes for that many blocks. Meanwhile
 	// the other blocks are held back.
 	trial   int64
 	gap     int64     // the first block of the trial
-	asksNew bool      // block ask was not sent before
+	asksNew bool      // block `ask` was not sent before
 	ask     int64     // block still to send; 0 for none
-	askedAt time.Time // when block ask was sent
+	askedAt time.Time // when block `ask` was sent
 	// rest is the block that a trial showed to be lost together with all after it, so all of them
 	// are sent again; 0 for none.
 	rest int64
@@ -221,8 +221,8 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run
 }
 
 // judge learns the peer's kind from an acknowledgement of k after only some blocks were sent again.
-// answer says that enough time has passed for the acknowledgement to answer these blocks. An
-// earlier acknowledgement was already on its way, and proves nothing.
+// The argument answer says that enough time has passed for the acknowledgement to answer these
+// blocks. An earlier acknowledgement was already on its way, and proves nothing.
 func (r *recovery) judge(k int64, answer bool) {
 	switch {
 	case k > r.resent && answer:
