@@ -166,7 +166,8 @@ func appendQuoted(b []byte, word string) []byte {
 }
 
 // kernelWords splits options into words as the kernel does: white space between double quotes does
-// not separate words. GRUB quotes such a word again when it passes it.
+// not separate words. It removes the double quotes, because GRUB itself quotes a word with white
+// space when it passes the word to the kernel.
 func kernelWords(options string) []string {
 	quoted := false
 	words := strings.FieldsFunc(options, func(r rune) bool {

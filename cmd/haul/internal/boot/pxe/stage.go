@@ -50,7 +50,7 @@ type boot struct {
 }
 
 // offered returns the boot after a DISCOVER. A DISCOVER from firmware means that a new boot begins.
-// So does one from iPXE, unless iPXE has just been loaded.
+// A DISCOVER from iPXE means the same, unless iPXE has just been loaded.
 func (b boot) offered(now time.Time, class Class) boot {
 	same := b.stage == Offered || class == IPXE && b.stage == Loader
 	if same && now.Sub(b.last) < stuckAfter {

@@ -24,7 +24,7 @@ type Diagnosis struct {
 	MAC       string `json:"mac"`
 
 	Offers   []Offer  `json:"offers"`
-	Problems []string `json:"problems"` // each one prevents the machine from booting, or makes it depend on chance
+	Problems []string `json:"problems"` // each problem prevents the machine from booting, or makes booting depend on chance
 	File     string   `json:"file,omitempty"`
 	Bytes    int64    `json:"bytes,omitempty"` // size of the file; 0 if it was not fetched
 	Next     string   `json:"next"`

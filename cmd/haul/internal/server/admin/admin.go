@@ -135,7 +135,8 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 
 // connsPerSource is the number of connections that one address (IPv6: one /64) may have to a port
 // that other machines can reach. A port accepts 64 connections, and 16 browsers can receive changes
-// of the status page. With this limit, one address cannot use up either of them.
+// of the status page. With this limit, one address cannot use up all connections, or be the only one
+// that receives changes.
 const connsPerSource = 12
 
 // A port is an open port of the metrics or of the status page.

@@ -43,8 +43,8 @@ func bootFilesValue(to *map[pxe.Arch]string) *value {
 	})
 }
 
-// bootHostsValue takes parts such as "52:54:00:12:34:56=ignore". Two parts for the same machine,
-// one with its file and one with its form, make one rule.
+// bootHostsValue takes parts such as "52:54:00:12:34:56=ignore". If one part names the file of a
+// machine and another part the form of its answers, both together are one rule.
 func bootHostsValue(to *map[dhcp.MAC]pxe.Host) *value {
 	return listValue(true, nil, func(all []string) error {
 		hosts := map[dhcp.MAC]pxe.Host{}

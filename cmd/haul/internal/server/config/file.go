@@ -170,7 +170,7 @@ func abbreviate(text string) string {
 	return text
 }
 
-// source returns a value with the same text as in the file.
+// source returns the text of a value as it stands in the file.
 func (f *fileReader) source(v *unstable.Node) string {
 	var text string
 	switch v.Kind {

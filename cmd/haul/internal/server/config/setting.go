@@ -17,7 +17,7 @@ type Setting struct {
 	Group string // group in the help; see [Groups]
 	Help  string // one sentence without its period; a word in backquotes stands for the value
 
-	letter  string   // the short flag
+	letter  string   // the letter of the short flag; "" if the setting has none
 	words   []string // possible values, for completion
 	without string   // the value of a flag without an argument
 	value   *value

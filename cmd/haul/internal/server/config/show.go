@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
 )
 
-// Write writes the settings as a file with the same effect. With origins, each line shows where its
+// Write writes the settings in the form of a configuration file that has the same effect. With origins, each line shows where its
 // value comes from. Defaults are commented out. If a value is not UTF-8, Write returns an error,
 // because a TOML file has to be UTF-8.
 func (s *Settings) Write(out io.Writer, origins bool) error {

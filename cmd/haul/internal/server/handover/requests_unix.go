@@ -46,7 +46,7 @@ func (r *Requests) Close() {
 func (r *Requests) add() {
 	select {
 	case r.c <- syscall.SIGHUP:
-	default: // one waits already
+	default: // another request waits already
 	}
 }
 

@@ -36,7 +36,7 @@ type Restarter struct {
 	History func() []byte
 
 	next   atomic.Pointer[child] // the child that has taken over; nil before that
-	failed atomic.Bool           // see the method Failed
+	failed atomic.Bool           // the latest request has failed to start a child
 }
 
 // Retired reports whether a child has taken over.

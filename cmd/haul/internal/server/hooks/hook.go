@@ -65,7 +65,7 @@ var Fields = []string{"on", "timeout", "key", "url", "run"}
 // IsList reports whether a field is a list.
 func IsList(field string) bool { return field == "on" || field == "run" }
 
-// Set sets the field with that name to one value, or to several values if it is a list.
+// Set sets the named field to one value, or to several values if the field is a list.
 func (h *Hook) Set(field string, parts ...string) error {
 	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > maxWord || strings.IndexByte(p, 0) >= 0 }) {
 		return fmt.Errorf("a word has at most %d bytes, and no zero byte", maxWord)

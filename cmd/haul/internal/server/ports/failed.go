@@ -18,7 +18,7 @@ import (
 // FailedConns logs connections that fail before their first request.
 type FailedConns struct {
 	linequeue.RateLimited
-	Proxies failure.Flag // the setting that lists the proxies, for advice
+	Proxies failure.Flag // the setting that lists the proxies, which advice in the log names
 }
 
 // These causes concern PROXY headers.

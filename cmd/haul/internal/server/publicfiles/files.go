@@ -33,7 +33,7 @@ type Files struct {
 	reads, writes []string   // absolute paths of the directories to read from and to write to
 	roots         []*os.Root
 	uploads       []*localdir.Dir
-	small         *localdir.SmallFiles // may be nil
+	small         *localdir.SmallFiles // keeps small files open for the next reader; may be nil
 }
 
 // Open opens the directories and reads the rules. Up to small.Max small files stay open for the

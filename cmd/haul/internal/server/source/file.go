@@ -127,7 +127,7 @@ func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
 		_ = now.Close()
 	})
 	n, err := now.ReadAt(p, off)
-	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // too slow: this read, or another one
+	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // this read, or another read of the file, took too long
 		err = &fs.PathError{Op: "read", Path: f.name, Err: errTrickle}
 	}
 	return n, err

@@ -39,7 +39,7 @@ const (
 type Board struct {
 	Version   string
 	Protocols []meter.Protocol // the protocols served, in the order in which they are shown
-	Transfers *meter.Registry  // its Config.Ended calls [Board.Ended]
+	Transfers *meter.Registry  // counts the transfers; was made with a Config.Ended that calls [Board.Ended]
 	// Machines returns the machines that boot; it is nil if the server does not answer boot
 	// clients.
 	Machines func() []pxe.Machine

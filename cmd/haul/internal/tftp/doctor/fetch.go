@@ -40,7 +40,7 @@ type fetch struct {
 	last      []byte // the packet to repeat after a timeout
 	nacked    int64  // the missing block that was reported last; 0 for none
 	nackedAt  time.Time
-	lost      bool // the block with the number d.loses was dropped
+	lost      bool // the client has dropped the block that download.loses names
 	recovered bool
 	early     map[int64][]byte // blocks that arrived out of order, for clients that keep them
 	since     time.Time        // start of the current wait: time of the last progress, NACK or timeout

@@ -119,7 +119,7 @@ type Query struct {
 type Step struct {
 	Line int    // line of the rule in its file, from 1
 	Rule string // text of the rule
-	Name string // the name after the rule
+	Name string // the name after the rule was applied
 	// Then says how the rules continue: "end", "restart", "jump to x", "abort", "undone: no such
 	// file". "" means with the next rule.
 	Then string
@@ -129,7 +129,7 @@ type Step struct {
 // value has no rules and changes no name.
 type Rules struct {
 	rules  []rule
-	labels map[string]int // index of the rule after the label
+	labels map[string]int // by the name of a label: the index of the rule that follows it
 }
 
 // An op is a set of the operations of a rule.
