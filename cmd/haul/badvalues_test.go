@@ -48,8 +48,8 @@ var badFlagValues = []struct{ command, flag, value, says string }{
 	{"top", "fingerprint", "x", "64 hexadecimal digits"},
 }
 
-// Each flag for a number, a size or a time refuses other text, and every switch refuses a word. The
-// table has the other flags.
+// Each flag for a number, a size or a time refuses other text, and every switch refuses a word.
+// badFlagValues lists bad values of the other flags.
 func TestBadFlagValues(t *testing.T) {
 	targets := map[string][]string{"doctor": {"tftp://127.0.0.1:1/f"}, "probe": {"tftp://127.0.0.1:1/f"}, "map test": {"/dev/null"}, "ls": {"127.0.0.1:"}}
 	refuse := func(command, flag, value, says string) {

@@ -39,7 +39,7 @@ func TestBenchNoAnswer(t *testing.T) {
 	}
 }
 
-// The other clients stop as soon as they have repeated their requests.
+// If a server does not answer, all clients stop as soon as they have repeated their requests.
 func TestClientsNoAnswer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	url := silentServer(t)

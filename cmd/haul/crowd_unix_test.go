@@ -24,7 +24,7 @@ import (
 // contents. It pauses briefly in between, so that the server and other tests have enough CPU time.
 type crowd struct {
 	stop   atomic.Bool
-	served []atomic.Int64 // by client
+	served []atomic.Int64 // number of transfers of each client
 	all    sync.WaitGroup
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// The doctor recognizes a stalling server by the clock. So its tests run only beside each other:
-// they wait most of the time.
+// The doctor recognizes a stalling server by the time that answers take. So its tests run only beside
+// each other, because they wait most of the time, and not beside tests that keep the machine busy.
 func TestDoctor(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"finds haul well":       doctorFindsHaulWell,
@@ -53,7 +53,7 @@ func runDoctor(t *testing.T, ctx context.Context, args ...string) (code int, std
 }
 
 // startPatient serves a file from memory, since a disk may stall for longer than the doctor waits.
-// At the end it does not wait for transfers that clients abandon on purpose.
+// When the test ends, the server does not wait for transfers that clients abandon on purpose.
 func startPatient(t *testing.T, uploads tftp.Uploads, content string) (url string) {
 	t.Helper()
 	mem := store.Mem(1 << 20)

@@ -21,8 +21,8 @@ type republished struct {
 	left    int           // guarded by mu: remaining versions
 	version int           // guarded by mu
 	whole   int           // guarded by mu: requests for the whole file
-	sent    int           // guarded by mu: the version sent for the last of them
-	asked   chan struct{} // guarded by mu: closed once a part is requested after that
+	sent    int           // guarded by mu: the version that the last of these requests got
+	asked   chan struct{} // guarded by mu: closed at the first request for a part after the last of them
 }
 
 const republishedSize = 8 << 20
@@ -34,7 +34,7 @@ func (p *republished) content(version int) []byte {
 }
 
 // serve answers with the current version. If no other version is left, it sends everything at once.
-// Otherwise it holds back the end until a part is requested.
+// Otherwise it holds back the end of the file until a part is requested.
 func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	part := r.Header.Get("Range") != ""
@@ -95,7 +95,7 @@ func TestHTTPGetReplaced(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, flags := range []string{"", "--continue", "-p --in-place", "--recursive"} {
 		for _, changes := range []int{1, 2, 1000} {
-			// The cases without flags and with more changes cover this.
+			// Skip this slow case: the cases without flags and those with more changes cover the same code.
 			if race.Enabled && flags != "" && changes < 1000 {
 				continue
 			}

@@ -24,7 +24,7 @@ type relay struct {
 	addr string
 	left atomic.Int64
 	full chan struct{} // closed when bytes are held back
-	once sync.Once     // for full
+	once sync.Once     // closes full only once
 	all  chan struct{} // closed to forward everything
 }
 
@@ -77,8 +77,8 @@ func (s *httpChild) killAndRestart(args ...string) *httpChild {
 	return again
 }
 
-// awaitStrong waits until a server has a strong tag for a file. It has none for a file that has
-// just changed.
+// awaitStrong waits until a server sends a strong ETag for a file. It sends a weak one, or no ETag,
+// for a file that has just changed.
 func (s *httpChild) awaitStrong(name string) {
 	s.t.Helper()
 	for late := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -119,8 +119,8 @@ func TestHTTPServerRestartedGet(t *testing.T) {
 	}
 }
 
-// A put resumes likewise, without --continue, from the part that the server has kept. Nothing is
-// left behind.
+// If a server is killed in the middle of a put, the put resumes without --continue, from the part
+// that the server has kept. Nothing is left behind.
 func TestHTTPServerRestartedPut(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	content := killedContent(restartedSize)

@@ -59,7 +59,7 @@ func TestHTTPMoreThanSaid(t *testing.T) {
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.Method == http.MethodGet && r.URL.Path == "/b":
-			<-closed // the client has noticed, and has logged it
+			<-closed // the client has noticed the additional data, and package http has logged it
 			return false
 		case r.Method != http.MethodGet || r.URL.Path != "/a":
 			return false
@@ -73,7 +73,7 @@ func TestHTTPMoreThanSaid(t *testing.T) {
 		go func() {
 			defer close(closed)
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(time.Minute)) // so that it cannot hang
+			_ = conn.SetDeadline(time.Now().Add(time.Minute)) // so that reading cannot block forever
 			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\naaa and more")
 			_, _ = io.Copy(io.Discard, conn)
 		}()

@@ -201,7 +201,7 @@ type jsonRun struct {
 	args   []string
 	code   int
 	result string
-	kinds  string // sorted, without start, end and progress
+	kinds  string // kinds of the expected events, sorted, without start, end and progress
 }
 
 // run runs a command, and checks each line of its output. Standard error may contain only errors.
@@ -386,7 +386,7 @@ func (s *eventSchema) wantAllSeen(t *testing.T) {
 	rare := []string{
 		// Other tests cover these.
 		"end.lost", "copied.resumed", "copied.resent", "start.sources_bytes", "unchanged.verified",
-		"progress.remaining", // depends on time
+		"progress.remaining", // appears only if a copy takes long enough
 	}
 	for kind, fields := range s.kinds {
 		for name := range fields {

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A gauge counts things: the present and the largest number.
+// A gauge holds a number, such as that of open files, and the largest value that it has had.
 type gauge struct{ now, most atomic.Int64 }
 
 func (g *gauge) add(n int64) {
@@ -60,8 +60,8 @@ func (h busyHandle) Close() error {
 	return h.Handle.Close()
 }
 
-// --parallel bounds the open files on an SFTP server, in both directions. For each there may be one
-// more whose CLOSE is in progress.
+// --parallel bounds the open files on an SFTP server, in both directions. For each open file, there
+// may be another file whose CLOSE is in progress.
 func TestParallelSFTP(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, n := range []int{1, 3} {

@@ -56,7 +56,7 @@ func init() {
 		run := runServer
 		runServer = func(ctx context.Context, cfg settings.Config, out io.Writer) error {
 			return run(ctx, cfg, writerFunc(func(p []byte) (int, error) {
-				die() // when it prints its first line, with its sockets open
+				die() // a server prints its first line when its sockets are open
 				return len(p), nil
 			}))
 		}
@@ -130,7 +130,7 @@ type reloader struct {
 	dir    string // the served directory
 	step   string // file with the step at which a successor dies
 	unique string // a variable that all processes of the server have
-	pid    int    // of the server
+	pid    int    // process ID of the server
 
 	failed, succeeded, settled int
 }
@@ -318,7 +318,7 @@ func TestReloadKilled(t *testing.T) {
 	after := r.level(before.fds)
 	t.Logf("before %+v, after %+v", before, after)
 	more := moreKiB
-	if race.Enabled { // the detector keeps some bytes of its own for each byte used
+	if race.Enabled { // the detector needs additional memory for each byte that is used
 		more *= 4
 	}
 	if after.server > before.server+more || after.spawner > before.spawner+more {

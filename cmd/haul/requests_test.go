@@ -14,7 +14,7 @@ import (
 type sizesTree struct {
 	store.Tree
 	mu    sync.Mutex
-	sizes map[int]int // guarded by mu: number of requests, by bytes
+	sizes map[int]int // guarded by mu: number of requests of each size in bytes
 }
 
 func (s *sizesTree) note(n int) {

@@ -25,8 +25,8 @@ type child struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	stderr *transcript
-	url    string // of the server's root
-	addr   string // the address as HOST:PORT
+	url    string // URL of the server's root
+	addr   string // the server's address as HOST:PORT
 }
 
 // childOptions say how to start a child, apart from its arguments.
@@ -34,12 +34,12 @@ type childOptions struct {
 	env       []string
 	attr      *syscall.SysProcAttr
 	dir       string     // working directory
-	systemd   bool       // pass it its own process ID, as systemd does
+	systemd   bool       // pass the child its own process ID in the environment, as systemd does
 	openFiles int        // limit of descriptors; 0 leaves it unchanged
 	ignored   string     // signals that are ignored, as under nohup
-	first     string     // shell commands that run before it
-	stdin     *os.File   // nil for none
-	files     []*os.File // from descriptor 3 on
+	first     string     // shell commands that run before the child
+	stdin     *os.File   // standard input; nil means no input
+	files     []*os.File // files that the child inherits, from descriptor 3 on
 }
 
 // anyPort makes a server use a free port on the loopback interface.

@@ -26,7 +26,7 @@ import (
 type httpChild struct {
 	*child
 	client *http.Client
-	at     string // "http://127.0.0.1:1234"
+	at     string // URL without the last slash, such as "http://127.0.0.1:1234"
 }
 
 // startHTTP runs "haul serve" with HTTP on a free port until it has printed its address.

@@ -223,7 +223,7 @@ func TestServeFallsBack(t *testing.T) {
 	needRoot(t)
 	needPrivilegedPorts(t)
 	busy, err := net.ListenPacket("udp", ":6969")
-	if err == nil { // otherwise another process has it, which is just as good
+	if err == nil { // otherwise another process uses port 6969, so haul cannot use it either
 		defer busy.Close()
 	}
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ import (
 // An sftpChild is an SFTP server in a process of its own.
 type sftpChild struct {
 	*child
-	at       string // HOST:PORT
+	at       string // the server's address as HOST:PORT
 	password string // password of the user for one run; "" with a users file
 	key      string // fingerprint of the host key
 }

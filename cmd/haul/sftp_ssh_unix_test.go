@@ -28,7 +28,7 @@ func init() {
 	}
 }
 
-// runSSH is the main function of such a process.
+// runSSH is the main function of a process that behaves as ssh.
 func runSSH(dir string) {
 	note := filepath.Join(dir, strconv.Itoa(os.Getpid()))
 	if os.WriteFile(note+".new", []byte(strings.Join(os.Args[2:], "\n")), 0o600) != nil || os.Rename(note+".new", note) != nil {
@@ -215,7 +215,8 @@ func TestSSHCommandKilled(t *testing.T) {
 				} else {
 					c.wantExit(exitNoAnswer)
 					c.await("connection lost")
-					// A later put removes the rest from a server that is unreachable now.
+					// The server is unreachable now, so a temporary file may stay on it until a later put
+					// removes the file.
 					if left, _ := filepath.Glob(filepath.Join(to, "*")); len(left) > 0 && (command == "get" || filepath.Base(left[0]) == "big") {
 						t.Errorf("left behind: %q", left)
 					}

@@ -20,8 +20,8 @@ import (
 type stopping struct {
 	store.Tree
 	mu      sync.Mutex
-	left    int           // guarded by mu: operations until then; negative for none
-	reached chan struct{} // closed when it stops
+	left    int           // guarded by mu: number of operations before the stop; negative means no stop
+	reached chan struct{} // closed when the tree stops
 	release chan struct{}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// twoEnds returns both ends of a new terminal: the test's, and the program's.
+// twoEnds returns both ends of a new terminal: one for the test, and one for the program under test.
 func twoEnds(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

@@ -125,7 +125,7 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// After a copy nothing waits.
+// After a copy, no directories or links count as waiting any more.
 func TestNothingStaysAside(t *testing.T) {
 	from := store.Mem(0)
 	for _, name := range []string{"d", "d/a", "d/a/b", "d/c"} {

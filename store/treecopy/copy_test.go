@@ -257,7 +257,7 @@ func TestAttributes(t *testing.T) {
 						want = mode
 					case name == "d/open/f":
 						want = 0o600
-					case name == "d" || name == "d/open": // they existed before
+					case name == "d" || name == "d/open": // these existed in the target before
 						want = 0o755
 					case o.Umask != 0:
 						want = mode &^ o.Umask
@@ -317,8 +317,8 @@ func TestUnchanged(t *testing.T) {
 	tests := []struct {
 		name string
 		o    treecopy.Options
-		data string    // of the target
-		at   time.Time // of the target
+		data string    // content of the target's file
+		at   time.Time // modification time of the target's file
 		same bool
 	}{
 		{"never", treecopy.Options{}, "data", then, false},

@@ -22,7 +22,7 @@ import (
 type faulty struct {
 	store.Tree
 	can        store.Capabilities
-	open, list map[string]error // by name
+	open, list map[string]error // errors from opening files and listing directories, by name
 	size       map[string]int64 // reported by listings and Stat, by the last element of the name
 	upload     func(store.Upload) store.Upload
 }
@@ -195,7 +195,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 	wantNothingLeft(t, toDir)
 }
 
-// When the target is full, the files that fit are there, and nothing of the others.
+// When the target is full, it has the files that fit, and no parts of the others.
 func TestDiskFull(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		for _, o := range []treecopy.Options{{}, {Continue: true}, {Sparse: true}} {

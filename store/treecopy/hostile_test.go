@@ -242,7 +242,7 @@ func TestLinksPlantedMeanwhile(t *testing.T) {
 	}
 }
 
-// A planter does something before a file is opened.
+// A planter calls a function before a file is opened, for example to plant a symbolic link.
 type planter struct {
 	store.Tree
 	before func(name string)

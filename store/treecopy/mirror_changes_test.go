@@ -32,7 +32,7 @@ type changingEntries struct {
 	store.Entries
 	c    *changing
 	list []fs.FileInfo
-	err  error // the error after the list; nil until that is read
+	err  error // the error that ended the real listing; nil until the listing has been read
 }
 
 func (e *changingEntries) Next(into []fs.FileInfo) (int, error) {

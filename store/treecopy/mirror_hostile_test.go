@@ -24,8 +24,8 @@ import (
 type fickle struct {
 	store.Tree
 	mu      sync.Mutex
-	rnd     *rand.Rand // mu
-	removed []string   // mu
+	rnd     *rand.Rand // guarded by mu
+	removed []string   // names that the tree was asked to remove; guarded by mu
 }
 
 var hostileNames = []string{"..", ".", "", "../up", "a/b", "/etc/passwd", "nul\x00", "line\nend", "\xff\xfe", "..\n", "-", "*", `back\slash`}

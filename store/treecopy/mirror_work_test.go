@@ -79,7 +79,7 @@ func TestMovedAmongMany(t *testing.T) {
 type meeting struct {
 	store.Tree
 	mu      sync.Mutex
-	waiting chan struct{} // mu: the channel of the first of two; nil while nobody waits
+	waiting chan struct{} // guarded by mu: the channel of the look-up that waits; nil while no look-up waits
 	alone   atomic.Int64
 }
 

@@ -21,14 +21,14 @@ import (
 // nothing arrives. Inside a bubble its time is virtual.
 type line struct {
 	latency time.Duration
-	cut     int64 // bytes; 0 for never
+	cut     int64 // number of bytes after which no data arrives; 0 means that all data arrives
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	queue   []parcel // mu
-	written int64    // mu
-	closed  bool     // mu: nothing more is written
-	broken  bool     // mu: nothing more is read either
+	queue   []parcel // data that has been written but not read; guarded by mu
+	written int64    // number of bytes written so far; guarded by mu
+	closed  bool     // nothing more can be written; guarded by mu
+	broken  bool     // nothing more can be read either; guarded by mu
 }
 
 type parcel struct {

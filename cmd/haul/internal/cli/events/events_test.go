@@ -105,7 +105,7 @@ func TestInterruptedWithoutReader(t *testing.T) {
 			t.Errorf("%d events are counted as lost", lost)
 		}
 		close(out.release)
-		<-l.lines // let the writing goroutine end, which got no end
+		<-l.lines // let the writing goroutine return
 		l.lines <- nil
 	})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // If the target is a directory, sources are copied below it, unless it is an unfinished earlier
-// copy. With a trailing slash, or as the working directory, sources always go below it.
+// copy. If the target has a trailing slash, or is the working directory, sources always go below it.
 func TestLocalTarget(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ func TestPassword(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], "try again") {
 		t.Errorf("said %q", said)
 	}
-	// Another connection asks no question; another user does.
+	// Another connection for the same user asks no question; a connection for another user does.
 	dialOK(t, d, dest)
 	if asked := p.log(); len(asked) != 0 {
 		t.Errorf("asked %q again", asked)
@@ -292,7 +292,7 @@ func TestPasswordGiven(t *testing.T) {
 				t.Errorf("asked %q", asked)
 			}
 
-			// It is not used for the jump host, which asks as well.
+			// The password is not used for the jump host, which asks for a password too.
 			jump := startServer(t, config("of the jump host")).dest(t)
 			dest.Jump, dest.BatchMode = &jump, false
 			p.passwords = []string{"of the jump host"}

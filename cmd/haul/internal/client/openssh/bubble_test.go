@@ -21,7 +21,7 @@ type pipe struct {
 	wake   sync.Cond
 	data   []byte
 	closed bool
-	silent bool // written data is lost
+	silent bool // data that is written from now on is lost
 }
 
 func newPipe() *pipe {
@@ -66,7 +66,7 @@ func (p *pipe) end() {
 
 // A pipeEnd is one end of a connection made of two pipes.
 type pipeEnd struct {
-	net.Conn // nil: only addresses and deadlines would need it
+	net.Conn // nil, because tests do not call the methods that it would provide (addresses, deadlines)
 	in, out  *pipe
 }
 

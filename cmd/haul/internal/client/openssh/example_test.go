@@ -37,7 +37,8 @@ Host gate
 	}
 	fmt.Printf("%s@%s port %d, through %s port %d\n", dest.User, dest.Host, dest.Port, dest.Jump.Host, dest.Jump.Port)
 
-	// Dial would connect there, and ask its questions through a Prompter. Here the port is closed.
+	// Dial would connect to this host, and ask its questions through a Prompter. No server listens on
+	// the port of this example, so Dial fails.
 	dest = openssh.Destination{User: "archive", Host: "localhost", Port: 1}
 	_, err = new(openssh.Dialer).Dial(ctx, dest)
 	switch {

@@ -261,8 +261,8 @@ func (s *server) stranger(t *testing.T) Destination {
 	}
 }
 
-// takes returns a server configuration that accepts one public key, or user certificates signed
-// with it.
+// takes returns a server configuration that accepts one public key, or user certificates that were
+// signed with that key.
 func takes(key ssh.PublicKey) *ssh.ServerConfig {
 	return &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 		if sameKey(k, key) {

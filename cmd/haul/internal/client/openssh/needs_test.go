@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// A server that is going to become another user reads that user's configuration, and knows in
-// advance what connections require: the port of the first host on the way, and the files and agents
-// of all hosts.
+// A server that is going to become another user reads that user's configuration. Needs returns what
+// its connections will require: the port of the first host on the way, and the files and agents of
+// all hosts.
 func TestNeedsOfAccount(t *testing.T) {
 	home := t.TempDir()
 	config := "Host nas\nProxyJump gate\nUser backup\nIdentityFile ~/.ssh/nas\nIdentityAgent /run/agent\nHost gate\nPort 2200\nHost old\nProxyCommand nc %h %p\n"

@@ -23,8 +23,8 @@ type choke struct {
 	passed int64
 }
 
-// startChoke starts a choke in front of a server. With cut it ends connections after the bytes;
-// otherwise it goes silent.
+// startChoke starts a choke in front of a server. After the given number of bytes, it cuts the
+// connection if cut is set, and otherwise goes silent.
 func startChoke(t *testing.T, s *server, bytes int64, cut bool) *choke {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,7 +134,7 @@ func TestSilenceAnywhere(t *testing.T) {
 	s, dest, p := busyServer(t)
 	d := &Dialer{Prompter: p}
 	total := handshakeBytes(t, s, d, dest)
-	// The padding of packets varies their length, so this stops before the end.
+	// Random padding varies the length of packets, so stop before the end of the shortest handshake.
 	for at := int64(0); at < total-200; at += total / 40 {
 		c := startChoke(t, s, at, false)
 		dest.Port = c.addr.Port

@@ -118,7 +118,7 @@ func TestParseRefuses(t *testing.T) {
 		"sftp://m%zz@host/a":                   "%zz",
 		"sftp://2001:db8::1/a":                 "brackets",
 		"sftp://[host]/a":                      "no IPv6 address",
-		"sftp://[::1/a":                        "", // any of the brackets may be at fault
+		"sftp://[::1/a":                        "", // any message will do, because it may blame either bracket
 		"sftp://host:0/a":                      "port",
 		"sftp://host:65536/a":                  "port",
 		"sftp://host:x/a":                      "port",

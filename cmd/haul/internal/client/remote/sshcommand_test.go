@@ -96,9 +96,10 @@ func TestSSHCommandHangs(t *testing.T) {
 	}
 }
 
-// A program that stops during a session, like ssh after the network vanishes, is abandoned once the
-// server has been silent for the allowed time, after as many sessions as a request is tried in. No
-// program is left behind, although they react to no signal but the last.
+// A program may stop during a session, like ssh after the network vanishes. It is abandoned once the
+// server has been silent for the allowed time. The request is then tried in further sessions, up to
+// a maximum number. No program is left behind, although these programs react to no signal except
+// SIGKILL.
 func TestSSHCommandStops(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")

@@ -21,8 +21,8 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
-// A run is alive until it ends, even for itself. Afterwards others know it if it left something
-// behind or was killed.
+// A run counts as alive until it ends, even in its own process. Afterwards, other runs find that it
+// has ended, if it left a temporary file behind or was killed.
 func TestEnded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "runs")
 	for _, left := range []bool{false, true} {
@@ -55,7 +55,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A run of another machine that shares the directory is not known.
+// A run of another machine that shares the directory does not count as ended.
 func TestOtherMachine(t *testing.T) {
 	dir := t.TempDir()
 	there := in(dir)
