@@ -10,7 +10,7 @@ import (
 
 // memOverhead is the number of bytes charged for each file in addition to its data, for each
 // directory, for each symbolic link in addition to its text, and for each further name of a file.
-// It makes the limit bound the number of empty files too.
+// Because of it, the limit also bounds the number of empty files.
 const memOverhead = 512
 
 const (
@@ -63,8 +63,8 @@ func (b *budget) full() error {
 }
 
 // A block is the memory of one file. Its whole capacity, plus memOverhead, is charged to a budget.
-// From mapThreshold on the memory is mapped, so that mremap can grow and shrink it without a copy.
-// It is freed by free, or by the garbage collector once nothing refers to the block, so a reader
+// Memory of mapThreshold bytes or more is mapped, so that mremap can grow and shrink it without a
+// copy. It is freed by the method free, or by the garbage collector once nothing refers to the block, so a reader
 // that is never closed, or a store that is dropped, leaks nothing.
 //
 // A block is not safe for concurrent use. Do not keep a reference to its data without one to the

@@ -72,8 +72,8 @@ type Capabilities struct {
 	Clone func(ctx context.Context, to Upload, from File, copied func(n int64)) (int64, error)
 
 	// Match compares the data that an earlier upload left with the source, and returns the number
-	// of bytes from the start that are the same. It is for a Store that cannot read that data, but
-	// only hashes of it, and whose Resumed therefore returns 0.
+	// of bytes from the start that are the same. It is for a Store that cannot read that data but can
+	// get hashes of it, and whose Resumed therefore returns 0.
 	Match func(ctx context.Context, u Upload, source io.ReaderAt) (int64, error)
 
 	// Distance describes the path to the store's server; it is nil for a local store.

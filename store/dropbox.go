@@ -15,7 +15,7 @@ const (
 	maxOwnFiles = 256 << 10
 	maxOwnDirs  = 1 << 20
 
-	// ownCost is the memory that each remembered name is counted with, in bytes, in addition to its
+	// ownCost is the memory, in bytes, that is counted for each remembered name in addition to its
 	// text.
 	ownCost = 256
 )
@@ -138,7 +138,7 @@ func (u *uploadOnly) made(ctx context.Context, name string) {
 }
 
 // own returns nil if the file of that name was made through this view, or if its name is secret.
-// With dirs, this may also be a directory. It returns fs.ErrNotExist if there is no such file.
+// With dirs, it accepts directories too. It returns fs.ErrNotExist if there is no such file.
 func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error {
 	fi, err := u.tree.Lstat(ctx, name)
 	if err != nil {

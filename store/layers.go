@@ -123,8 +123,8 @@ func (u *layersUpload) Unwrap() any { return u.Upload }
 // Commit first checks again that no further store has the name.
 func (u *layersUpload) Commit() error {
 	if err := u.below.vacant(u.ctx, "commit", u.name); err != nil {
-		// A Commit that fails has to discard the file. Errors of that do not matter: err is
-		// returned.
+		// A Commit that fails has to discard the file. An error from Discard does not matter,
+		// because Commit returns err.
 		if r, ok := As[Resumer](u.Upload); ok {
 			_ = r.Discard()
 		}

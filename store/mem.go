@@ -30,8 +30,8 @@ var _ Tree = (*memStore)(nil)
 // link is charged 512 bytes, a link also the length of its text. An open [Entries] is charged 16
 // bytes for each name in it.
 //
-// OpenFile for writing copies a file that others are reading: they keep the content that they
-// opened. From then on, readers and writers of the new copy wait for each other, and while the file
+// If others are reading a file, OpenFile for writing copies it, and the readers keep the content
+// that they opened. From then on, readers and writers of the new copy wait for each other, and while the file
 // grows it may be charged twice its length.
 //
 // On Linux, files of 256 KiB and more are not on the garbage-collected heap, but in mappings, which
@@ -136,7 +136,7 @@ func (m *memStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	return &memUpload{name: name, publish: publish, block: b}, nil
 }
 
-// place returns where a file of that name is to be published, and the permission bits that it gets.
+// place returns the position in the tree for a new file of that name, and the file's permission bits.
 // It returns an error if the file may not have that name. The caller holds mu.
 func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	p, err := m.root.walk(name, !c.Exclusive)

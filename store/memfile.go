@@ -26,7 +26,7 @@ type memNode struct {
 	accessed time.Time    // zero unless it was set by SetAttr
 	names    int          // how many names the node has
 
-	file    *memFile            // content, if the node is a file; counts as a reference to it
+	file    *memFile            // content, if the node is a file; the node holds one reference to it (memFile.refs)
 	target  string              // text, if the node is a symbolic link
 	entries map[string]*memNode // entries, if the node is a directory
 	parent  *memNode            // parent, if the node is a directory; nil for the root
@@ -69,8 +69,12 @@ func memFail(op, name string, err error) error {
 // A memFile is the content of a file in memory. It is either finished, and never changes again, or
 // live: then handles write to it, and every access needs mu.
 type memFile struct {
-	refs  atomic.Int64 // references: of the node, and of each reader and writer
-	live  bool         // set only while nobody has the file open; guarded by the store's mu
+	// refs is the number of references: the node holds one, and so do each open reader or writer
+	// and each frozenFile.
+	refs atomic.Int64
+	// live says that handles may write to the file. It is set only while nobody has the file open;
+	// guarded by the store's mu.
+	live  bool
 	mu    sync.RWMutex // guards block while live is set
 	block *block
 }
@@ -134,7 +138,7 @@ func (f *memFile) fit() {
 
 // A memReader is a file of a memStore or a Sink that is open for reading.
 type memReader struct {
-	file *memFile // counts as a reference until the reader is closed and its reads have returned
+	file *memFile // the reader holds a reference to it until it is closed and its reads have returned
 	node *memNode // the file's node; nil in a Sink
 	info memInfo  // description of the file when it was opened
 	live bool     // copy of file.live, which cannot change while the file is open
@@ -278,8 +282,8 @@ func (i memInfo) Sys() any {
 }
 
 // SameFile reports whether a and b describe the same file, directory or link, possibly under
-// different names. It is like [os.SameFile], but also works for files of [Mem]. It reports false
-// for descriptions by other stores.
+// different names. It is like [os.SameFile], but also works for files of [Mem]. For
+// descriptions by stores other than [Mem] and a directory of the operating system, it reports false.
 func SameFile(a, b fs.FileInfo) bool {
 	if m, ok := a.(memInfo); ok {
 		n, ok := b.(memInfo)

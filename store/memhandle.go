@@ -42,7 +42,7 @@ func (m *memStore) openFile(name string, a Access) (*memHandle, error) {
 // be written.
 type frozenFile struct {
 	node *memNode
-	file *memFile // counts as a reference to the content
+	file *memFile // the frozenFile holds a reference to it, which thaw releases
 }
 
 // tryOpen opens a file. If the file is frozen, it returns the frozenFile and no handle; the caller

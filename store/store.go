@@ -191,7 +191,8 @@ func (p *Published) OrNil() *Published {
 	return p
 }
 
-// Close closes the file, if it is open.
+// Close closes File, if it is set, and then calls Closed, if that is set too. p may be nil. A second
+// call does nothing.
 func (p *Published) Close() {
 	if p == nil || p.File == nil {
 		return

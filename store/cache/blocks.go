@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxBlocks = 1 << 22 // most blocks in the directory
-	maxOpen   = 256     // most blocks whose files are open
+	maxBlocks = 1 << 22 // largest number of blocks in the directory
+	maxOpen   = 256     // largest number of blocks whose files are open at the same time
 
 	// openReleased is the largest number of block files that stay open after Release. While a file
 	// is open, it uses disk space even if the successor has removed its block, and the successor
@@ -98,7 +98,7 @@ func (c *state) done(b *block) {
 	case c.isClosed.Load():
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if b.refs.Load() == 0 { // if it is used again, its last reader closes it
+		if b.refs.Load() == 0 { // otherwise a new reader uses the block, and the last reader closes its file
 			c.closeFile(b)
 		}
 	}

@@ -91,8 +91,8 @@ type Stats struct {
 
 	Asks         uint64 // requests to open or describe a file at a source
 	Fetches      uint64 // fetches of blocks that have begun
-	FetchErrors  uint64 // failed fetches, unless no reader waited any more
-	SourceErrors uint64 // failed asks, except for names that do not exist
+	FetchErrors  uint64 // fetches that failed while a reader still waited for them
+	SourceErrors uint64 // requests counted in Asks that failed, except for names that do not exist
 	Stale        uint64 // files opened or described from the cache because the source could not be asked
 
 	Corrupt    uint64 // blocks with a wrong checksum or size

@@ -398,7 +398,8 @@ func (d *disk) blocks(ctx context.Context, dir string) (found []foundBlock, othe
 	return found, others, err
 }
 
-// each calls f for each entry of a directory.
+// each calls f for each entry of a directory, and stops at the first error. It reads the entries in
+// batches, so a large directory needs little memory.
 func (d *disk) each(ctx context.Context, dir string, f func(fs.FileInfo) error) error {
 	entries, err := d.files.OpenDir(ctx, dir)
 	if err != nil {

@@ -186,8 +186,8 @@ func (o *object) leaveTo(s *stream, t *fetch) bool {
 	return true
 }
 
-// end passes the result of a fetch to its readers, and stores the block if there is room. Only here
-// other blocks are removed to make room, because no reader waits for the disk at this point.
+// end passes the result of a fetch to its readers, and stores the block if there is room. Other
+// blocks are removed to make room only here, because no reader waits for the disk at this point.
 func (o *object) end(t *fetch, err error) {
 	c := o.c
 	stored := false

@@ -343,7 +343,7 @@ type crossing struct{ bufs [][]byte }
 var crossings = sync.Pool{New: func() any { return new(crossing) }}
 
 // TryReadAt reads from memory, and from block files that are open. It allocates memory only when
-// the reader moves to another block, for the call of fstat.
+// the reader moves to another block, because it then calls fstat on that block's file.
 func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail("read", fs.ErrInvalid)

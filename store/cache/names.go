@@ -33,7 +33,7 @@ type entry struct {
 	// Config.Stale.
 	known   time.Time
 	failed  time.Time // when a request to the source last failed
-	absent  time.Time // until then, the cache assumes that the name does not exist
+	absent  time.Time // until this time, the cache assumes that the name does not exist
 	writers int       // how many handles are writing to the file in place
 	open    *ask
 	stat    *ask

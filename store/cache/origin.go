@@ -23,7 +23,7 @@ const (
 	secondTime = 2 * time.Second
 )
 
-// An upstream is a source, whose files are cached.
+// An upstream is a source: a store whose files are cached.
 type upstream struct {
 	location string
 	source   store.Store
@@ -87,7 +87,7 @@ type times struct {
 }
 
 // settled reports whether a file that was last changed at `changed` would get a different time if
-// it changed again now. That is so if the change was longer ago than within.
+// it changed again now. That is so if the change was longer ago than `within`.
 func (t *times) settled(changed time.Time, within time.Duration) bool {
 	return t.racy || t.now().Sub(changed) > within
 }
@@ -124,7 +124,7 @@ func (d *direct) ReadAt(p []byte, off int64) (int, error) { return d.src.file.Re
 
 func (d *direct) Stat() (fs.FileInfo, error) { return d.src.file.Stat() }
 
-// Location returns where the source has the file.
+// Location returns the location of the file at the source.
 func (d *direct) Location() store.Location { return store.LocationOf(d.src.file) }
 
 func (d *direct) Close() error {

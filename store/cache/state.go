@@ -40,7 +40,7 @@ type state struct {
 	held      int64              // bytes of the directory that are used or reserved
 	memory    int64              // bytes of memory used by fetches
 	running   int                // number of fetches in progress
-	upstreams int                // number of calls of Store
+	upstreams int                // number of calls of Cache.Store
 }
 
 // newState returns the state of an empty cache.
@@ -92,9 +92,11 @@ type block struct {
 
 	// All fields below are guarded by state.mu.
 
-	file    store.File // nil if the file is not open
-	try     store.TryReader
-	lent    bool // a reader is using the offset of file
+	file store.File // nil if the file is not open
+	try  store.TryReader
+	// lent says that a reader uses the offset of file, so other readers open the block's file again:
+	// see borrow.
+	lent    bool
 	checked bool // the checksum was verified, or this process has written the block
 	// seen is the identity of the block's file when it was verified or written; zero if the system
 	// provides none.

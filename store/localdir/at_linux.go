@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// at opens the directory of name, without leaving the root, and calls f with it and with the last
-// element of name.
+// at opens the directory of name, without leaving the root, and calls f with that directory and the
+// last element of name.
 func (p *pathCalls) at(name string, f func(dir int, base string) error) error {
 	dir, err := p.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {

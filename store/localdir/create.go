@@ -95,8 +95,8 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 	return u, u.checkSpace(0)
 }
 
-// checkSpace returns an error if the file system lacks room for the announced size minus the there
-// bytes that it already holds. If a file system does not report its room, the upload may proceed.
+// checkSpace returns an error if the file system lacks room for the announced size minus the
+// `there` bytes that an earlier upload left. If a file system does not report its room, the upload may proceed.
 func (u *dirUpload) checkSpace(there int64) error {
 	need := u.c.Size - there
 	if need <= 0 {

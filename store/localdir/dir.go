@@ -36,7 +36,7 @@ const (
 	// keepFor is how long a sweep keeps the temporary file of an upload that can be resumed.
 	keepFor = 7 * 24 * time.Hour
 
-	maxSweepDepth = 64  // the deepest level of directories; each level needs an open descriptor
+	maxSweepDepth = 64  // the deepest level of directories that a sweep visits; each level needs an open descriptor
 	dirBatch      = 256 // directory entries that are read at once, and held in memory for each level of a sweep
 )
 
@@ -153,7 +153,7 @@ type dirUpload struct {
 	// end is the size that Commit gives the file; guarded by mu. A failed write may have left data
 	// beyond it.
 	end   int64
-	data  int64      // from here on, only zeros were written, see writeSparse; guarded by mu
+	data  int64      // offset from which on only zeros were written: see writeSparse; guarded by mu
 	dirty int64      // bytes written since writeback was last started; guarded by mu
 	attr  store.Attr // mode and times for Commit to set; guarded by mu
 	done  bool       // the upload was committed or closed; guarded by mu

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// dirSyncs makes changes of names in directories durable, several by one fsync. An fsync covers all
+// dirSyncs makes changes of names in directories durable, with one fsync for several changes. An fsync covers all
 // changes that were made in its directory before it began; changes made while it runs wait for the
 // next one. The first upload that waits for an fsync makes the system call. An upload has an entry
 // here only while it is being published, so there are never more directories or waiting uploads

@@ -73,7 +73,7 @@ func opens(mode fs.FileMode, native bool) bool {
 	return mode.IsRegular() || native && mode&fs.ModeDevice != 0
 }
 
-// firstPerm returns the permission bits with which a file is created that is to get the bits perm.
+// firstPerm returns the permission bits for creating a file whose final permission bits are perm.
 // In a Native store it returns perm: the system applies the umask and the directory's access list
 // to it. In other stores the bits are set later, and the file is first readable by its owner only.
 func firstPerm(perm fs.FileMode, native bool) fs.FileMode {

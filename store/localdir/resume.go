@@ -367,8 +367,8 @@ func (k *resumableUpload) openCheckpoints() error {
 	create := func() (err error) {
 		k.checkpoints, err = k.dir.OpenFile(k.checkpointName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
 		if err == nil {
-			// If this fails, or a sweep removes the file before, the upload merely cannot be
-			// resumed.
+			// If this fails, or a sweep removes the file before it is locked, the upload merely
+			// cannot be resumed.
 			_, _ = filelock.Try(k.checkpoints)
 		}
 		return err

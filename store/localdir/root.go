@@ -49,8 +49,8 @@ type dirRoot struct {
 	store *Dir
 }
 
-// pathCalls has the operations on names in a directory. Each takes one step if the system supports
-// that.
+// pathCalls has the operations on names in a directory. Each operation is atomic if the system
+// supports that.
 type pathCalls struct {
 	calls
 	root root

@@ -144,8 +144,8 @@ func (f *keptFile) leave() error {
 	return f.Close()
 }
 
-// A keptReader is what one call of Open returns. All readers of a keptFile share its descriptor;
-// Close ends only this reader's use of it.
+// A keptReader is the file that one call of Open returns if that file may be shared. All readers of
+// a keptFile share its descriptor; Close ends only this reader's use of it.
 type keptReader struct {
 	from   *SmallFiles
 	file   *keptFile

@@ -75,7 +75,7 @@ func (u *dirUpload) Perm() (fs.FileMode, bool) {
 	return perm, err == nil // the same error will make Commit fail
 }
 
-// openTemp creates the temporary file, with the permissions perm or less, and locks it.
+// openTemp creates the temporary file, with at most the permissions perm, and locks it.
 func (u *dirUpload) openTemp(perm fs.FileMode) error {
 	key := u.firstKey()
 	for range maxTempTries {

@@ -14,7 +14,7 @@ type answer struct {
 	leads  string        // scheme and host of the Location header; "" if there is no such header
 	after  time.Duration // value of the Retry-After header; 0 if there is no such header
 	date   time.Time     // the Date header: the server's time; zero if there is no such header
-	came   time.Time     // when it was received, by the clock of this machine
+	came   time.Time     // when the answer was received, by the clock of this machine
 }
 
 type answerKey struct{}

@@ -31,7 +31,8 @@ const (
 	maxRetryAfter = 2 * time.Minute
 )
 
-// attempts counts the consecutive failures of a request, and those without any answer.
+// attempts counts the consecutive failures of a request, and how many of them were without any
+// answer.
 type attempts struct{ tries, silences int }
 
 // do sends a request, and retries it until it succeeds or another try is useless. call sends it
@@ -57,13 +58,13 @@ func (c *client) do(ctx context.Context, call func(context.Context) error) error
 	}
 }
 
-// once sends a request. If the server refuses the keys, it asks for new ones. If they differ, it
-// sends the request a second time.
+// once sends a request. If the server refuses the keys, it asks for new ones. If the new keys
+// differ from the old ones, it sends the request a second time.
 func (c *client) once(ctx context.Context, call func(context.Context) error) error {
 	if err := c.life.Err(); err != nil {
 		return fs.ErrClosed
 	}
-	before := max(1, c.signer.asked.Load()) // 1 at least, because the first request itself fetches the first keys
+	before := max(1, c.signer.asked.Load()) // at least 1, because the first request itself fetches the first keys
 	err := c.send(ctx, call)
 	if err != nil && ctx.Err() == nil && mayBeKeys(err) && c.signer.renew(ctx, before) {
 		err = c.send(ctx, call)
@@ -138,7 +139,7 @@ func hasNoTime(r *RefusedError) bool {
 	return r.Code == "RequestTimeout" || r.Code == "SlowDown" || r.Code == "OperationAborted" || r.Code == "ConditionalRequestConflict"
 }
 
-// given adds the number of tries to err, if the request was retried and given up.
+// given adds the number of tries to err, if the request was retried and then given up.
 func given(err error, tries int) error {
 	r, refused := errors.AsType[*RefusedError](err)
 	switch {

@@ -162,7 +162,7 @@ func (u *upload) publish(ctx context.Context, call func(context.Context) error, 
 	})
 	switch r, _ := errors.AsType[*RefusedError](err); {
 	case errors.Is(err, errNoUpload) && u.isThere(etag):
-		return nil // this upload has named it, or another run with the same parts
+		return nil // this upload, or another run with the same parts, has given the file its name
 	case u.create.Exclusive && errors.Is(err, store.ErrChanged) && tries > 1 && u.isThere(etag):
 		return fmt.Errorf("%w; all of it was sent when an answer was lost, so what has the name may be this upload", fs.ErrExist)
 	case u.create.Exclusive && errors.Is(err, store.ErrChanged):

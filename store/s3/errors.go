@@ -270,7 +270,7 @@ type TransferError struct {
 	Op     string // always "read"
 	URL    string
 	Offset int64 // all bytes before this one were transferred
-	Local  bool  // the failure was that of the caller's writer
+	Local  bool  // the caller's writer failed, not the server or the connection
 	Err    error
 }
 

@@ -45,7 +45,7 @@ type file struct {
 
 	mu   sync.Mutex
 	next int64 // offset at which the last read ended; guarded by mu
-	run  int64 // size of the last request for a read in order; guarded by mu
+	run  int64 // size, in bytes, of the last range requested while the file was read in order; guarded by mu
 	told bool  // like info.told, but updated by later answers; guarded by mu
 	md5  bool  // like info.md5, but updated by later answers; guarded by mu
 }
@@ -162,8 +162,8 @@ func (f *file) Identity() (store.Identity, bool) {
 func (f *file) Location() store.Location { return store.Location{Path: f.c.url(f.name)} }
 
 // Hash returns the MD5 of the whole file, if the ETag is the MD5. If the file was opened from a
-// listing and not read yet, Hash has to ask the server whether it is. If algorithms do not include
-// "md5", Hash asks for the SHA-256 or the SHA-1, which the server stores for some uploads.
+// listing and not read yet, Hash has to ask the server whether the ETag is the MD5. If algorithms
+// do not include "md5", Hash asks for the SHA-256 or the SHA-1, which the server stores for some uploads.
 func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
 	if off == 0 && n == f.info.size && !slices.Contains(algorithms, "md5") {
 		return f.checksum(ctx, algorithms)
@@ -226,8 +226,8 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 	return "", nil, errors.ErrUnsupported
 }
 
-// tell records whether the ETag is the MD5. An answer about the object says so, but a listing does
-// not.
+// tell records whether the ETag is the MD5. An answer about the object shows that, but a listing
+// does not.
 func (f *file) tell(i info) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

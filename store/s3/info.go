@@ -20,7 +20,7 @@ type info struct {
 	time time.Time
 	etag string // without quotes; "" if the object has no ETag
 	md5  bool   // the ETag is the MD5 of the content
-	told bool   // md5 is known: an answer about this object shows it, a listing does not
+	told bool   // the value of md5 is known, because an answer about this object showed it; a listing does not
 
 	// settled says that the last change was at least settleTime ago, by the server's clock, so that
 	// a later change results in a different time. Only then does the time distinguish versions of

@@ -18,11 +18,11 @@ type pace struct {
 	room memory // requests that may be sent now
 
 	mu      sync.Mutex
-	ceiling int // highest value that most may have; constant
+	ceiling int // largest value that `most` may have; constant
 	most    int // current limit; guarded by mu
 	out     int // number of requests in progress; guarded by mu
-	lowered int // how many times most was lowered; guarded by mu
-	answers int // answers since most was last changed; guarded by mu
+	lowered int // how many times `most` was lowered; guarded by mu
+	answers int // answers since `most` was last changed; guarded by mu
 }
 
 func (p *pace) init(ceiling int) {
@@ -30,7 +30,7 @@ func (p *pace) init(ceiling int) {
 	p.room.free = int64(ceiling)
 }
 
-// begin waits until a request may be sent. The caller must pass at to end.
+// begin waits until a request may be sent. The caller must pass `at` to end.
 func (p *pace) begin(ctx context.Context) (at int, err error) {
 	if err := p.room.take(ctx, 1); err != nil {
 		return 0, err

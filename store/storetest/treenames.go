@@ -94,10 +94,10 @@ func testRoot(t *testing.T, tr store.Tree) {
 	wantUnchanged(t, tr, "all that", before)
 }
 
-// kinds lists the kinds of things that may have a name.
+// kinds lists what may exist under a name, for arrange. "nothing" means that the name is not in use.
 var kinds = []string{"nothing", "file", "directory", "full directory", "link"}
 
-// arrange creates something of the given kind with that name.
+// arrange creates a file, directory or link of the given kind under that name; see kinds.
 func arrange(t *testing.T, tr store.Tree, kind, name string) {
 	t.Helper()
 	switch kind {
