@@ -19,8 +19,8 @@ const maxFoldDepth = 64
 // in another case. FoldCase returns an error if the [Capabilities] of s do not include ReadDir. The
 // result has ReadDir too.
 //
-// A name is matched element by element. An exact match wins; if there is none, the first match in
-// byte order wins. Names are compared by [strings.EqualFold]: letter by letter, so a composed Unicode
+// A name is matched element by element. An exact match wins; without an exact match, the first match
+// in byte order wins. Names are compared by [strings.EqualFold]: letter by letter, so a composed Unicode
 // letter does not match its decomposed form.
 //
 // Create matches names too: an upload replaces the file that a read of the same name would return,

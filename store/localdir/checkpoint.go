@@ -13,9 +13,11 @@ import (
 // file beside the upload. That file has two slots, which are written alternately, so that an
 // interrupted write leaves the other slot intact.
 type checkpoint struct {
-	seq      uint64 // number of the checkpoint; of the two slots, the one with the higher number is valid
-	safe     int64  // how many bytes from the start are durable
-	size     int64  // size of the file, if less than safe; the rest up to safe is zeros in a hole
+	seq  uint64 // number of the checkpoint; of the two slots, the one with the higher number is valid
+	safe int64  // how many bytes from the start are durable
+	// size is the size of the temporary file, or safe if that is less. The bytes from size to safe
+	// are zeros that were not written.
+	size     int64
 	expected int64  // Create.Size of the upload that the checkpoint is for
 	inode    uint64 // inode number of the upload's file; 0 if the system has none
 	source   uint64 // a hash of Create.Source

@@ -22,7 +22,7 @@ var syncs dirSyncs
 
 // A dirSync is a directory in which names are being changed. dirSyncs.mu guards it.
 type dirSync struct {
-	users  int
+	users  int        // number of calls of enter without a matching leave
 	begun  int64      // how many fsyncs have begun
 	ended  int64      // how many fsyncs have ended
 	failed int64      // the number of the last fsync that failed, counted from 1; 0 if none has failed
@@ -69,8 +69,8 @@ func (c *calls) durably(dir directory, change func() error) error {
 	return nil
 }
 
-// enter returns the entry of a directory. If an fsync with the number first, or a later one, fails,
-// changes of names that the caller makes after enter may be lost.
+// enter returns the entry of a directory, and the number of an fsync. If that fsync or a later one
+// fails, changes of names that the caller makes after enter may be lost.
 func (t *dirSyncs) enter(id dirID) (s *dirSync, first int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

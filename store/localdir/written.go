@@ -14,7 +14,7 @@ type written struct {
 	runs   []run // the pieces after prefix, in order; they do not touch each other
 }
 
-// A run is a written piece of a file, from the byte at from to the byte before to.
+// A run is a written piece of a file: the bytes in [from, to).
 type run struct{ from, to int64 }
 
 // add records that the bytes in [from, to) were written.
@@ -27,8 +27,8 @@ func (w *written) add(from, to int64) {
 		w.catchUp()
 		return
 	}
-	// Find the first run that ends at or after from, and the first one that begins after to. All
-	// runs from the first up to the second are merged with the new one.
+	// Run i is the first one that ends at or after `from`, and run k the first one that begins after
+	// `to`. The runs from i up to k, without k, are merged with the new one.
 	i, _ := slices.BinarySearchFunc(w.runs, from, func(r run, at int64) int {
 		if r.to < at {
 			return -1
@@ -59,7 +59,7 @@ func (w *written) catchUp() {
 	w.runs = slices.Delete(w.runs, 0, n)
 }
 
-// cut forgets what was written at or after size.
+// cut forgets all writes at or after the offset size.
 func (w *written) cut(size int64) {
 	w.prefix = min(w.prefix, size)
 	for n := len(w.runs); n > 0 && w.runs[n-1].to > size; n-- {

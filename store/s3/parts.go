@@ -88,13 +88,13 @@ type part struct {
 	buf     []byte // data of the part; nil once it is sent
 	spans   []span // pieces that were written, in order
 	ragged  bool   // it was written in more than maxSpans pieces, so spans is not complete
-	touched int64  // number of the last write to this part
+	touched int64  // value of upload.writes at the last write to this part
 	size    int64  // how many bytes were sent
 	etag    string // ETag that the server assigned
 	sum     [md5.Size]byte
 }
 
-// A span is a piece of a part that was written, from the byte at from to the byte before to.
+// A span is a piece of a part that was written: the bytes in [from, to).
 type span struct{ from, to int64 }
 
 // write stores p at off in the part.

@@ -47,7 +47,7 @@ func (st *stream) Read(p []byte) (int, error) {
 
 // streams holds the open answers that are not being read at the moment.
 type streams struct {
-	most  int // how many answers are kept; constant
+	most  int // largest number of answers that are kept; constant
 	mu    sync.Mutex
 	kept  []*stream   // the oldest first; guarded by mu
 	timer *time.Timer // runs expire; guarded by mu

@@ -152,7 +152,8 @@ type sentBody struct {
 	patience time.Duration // longest wait for the answer
 }
 
-// Read restarts the timer, because when it is called the server has accepted the data before.
+// Read restarts the timer, because a call of Read means that the server has accepted the earlier
+// data.
 func (b *sentBody) Read(p []byte) (int, error) {
 	b.x.timer.Reset(max(b.x.stall, b.patience))
 	return b.ReadCloser.Read(p)

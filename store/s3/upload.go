@@ -17,7 +17,7 @@ import (
 )
 
 // An upload is a file that is being written. A file that fits in one part is held in memory until
-// Commit, and sent with one PUT. Of a larger file, each part is sent as soon as it is full.
+// Commit, and sent with one PUT. The parts of a larger file are sent as soon as they are full.
 type upload struct {
 	c      *client
 	name   string
@@ -85,7 +85,7 @@ func (u *upload) begin() (id string, err error) {
 }
 
 // clone makes the server copy a whole object. That happens only at Commit, so that the file does
-// not get its name before. Both objects must be on the same server, and accessible with the same
+// not get its name earlier. Both objects must be on the same server, and accessible with the same
 // keys.
 func clone(_ context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
 	u, isUpload := store.As[*upload](to)
@@ -282,8 +282,8 @@ func (u *upload) put(number int64, data, sum []byte) (etag string, err error) {
 	return etag, err
 }
 
-// Truncate sets the size of the file. Of parts that were already sent, it can remove only whole
-// ones.
+// Truncate sets the size of the file. It can remove a part that was already sent, but not
+// shorten it.
 func (u *upload) Truncate(size int64) error {
 	if size < 0 || size > maxParts*u.part {
 		return u.c.fail("truncate", u.name, fs.ErrInvalid)
