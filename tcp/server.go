@@ -141,8 +141,8 @@ type runs struct {
 	past   uint64        // number of connections that earlier runs accepted. Guarded by mu
 }
 
-// Counters are the figures of a server: the first two are current values, the others totals since
-// it began.
+// Counters are the figures of a server: the first two are current values, and the others are totals
+// since the server began.
 type Counters struct {
 	Conns      int // current connections
 	Handshakes int // current TLS handshakes, not counting those that wait for their client

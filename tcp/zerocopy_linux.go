@@ -210,7 +210,7 @@ func (j *joint) write() error {
 }
 
 // done returns the error of read or write for an endpoint that is not a connection of this package.
-// err is that of the poller.
+// err is the poller's error.
 func (j *joint) done(err error) error {
 	switch {
 	case err != nil:

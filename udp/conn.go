@@ -132,8 +132,7 @@ func (c *Conn) Limits() Limits {
 // its IP address is "::".
 func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 
-// Close closes the socket. A waiting Read returns an error that wraps
-// net.ErrClosed.
+// Close closes the socket. A waiting Read returns an error that wraps net.ErrClosed.
 func (c *Conn) Close() error { return c.closer.Close() }
 
 // unmapped converts an IPv4-mapped address to an IPv4 address.

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
 
-// Compare compares got with the file name in testdata, and reports the first line that differs. With
-// -update it writes the file instead.
+// Compare compares `got` with the file in testdata that has the given name, and reports the first
+// line that differs. With -update it writes the file instead.
 func Compare(t testing.TB, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", filepath.FromSlash(name))

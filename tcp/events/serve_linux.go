@@ -129,7 +129,7 @@ func (l *loop) Call(data []byte) int { return l.handler.call(l.current, data) }
 // Send sends as many bytes as the socket has room for, without waiting.
 func (l *loop) Send(b []byte, last bool) (int, error) { return l.current.c.TrySend(b, last) }
 
-// receive receives once, and lets the handler use the received bytes, together with those held
+// receive receives once, and lets the handler use the received bytes, together with the bytes held
 // before.
 func (l *loop) receive(e *Conn) (flow.Next, error) {
 	c := e.c

@@ -402,7 +402,7 @@ func (c *sock) Nudge() {
 	_ = c.file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// unnudge restores the read deadline if a nudge woke no call. idle is already false.
+// unnudge restores the read deadline if a nudge woke no call. The caller has set idle to false.
 func (c *sock) unnudge() {
 	if c.nudged.Load() {
 		c.wasNudged()

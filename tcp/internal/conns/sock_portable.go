@@ -186,7 +186,7 @@ func (c *sock) Nudge() {
 	}
 }
 
-// unnudge restores the read deadline if a nudge woke no call. idle is already false.
+// unnudge restores the read deadline if a nudge woke no call. The caller has set idle to false.
 func (c *sock) unnudge() { c.wasNudged() }
 
 // wasNudged reports whether the read deadline was moved, and restores it.

@@ -123,7 +123,7 @@ func (c *status) WaitsToRead() bool { return c.readWait.Load() != 0 }
 // WaitsToWrite reports whether a call waits for room in the send buffer.
 func (c *status) WaitsToWrite() bool { return c.writeWait.Load() != 0 }
 
-// waits records in `since` that a call starts to wait. The caller sets since to 0 when the wait is
+// waits records in `since` that a call starts to wait. The caller sets `since` to 0 when the wait is
 // over. A TLS handshake gives up its place while it waits for the client.
 func (c *status) waits(since *atomic.Int64) {
 	if c.onWait != nil {

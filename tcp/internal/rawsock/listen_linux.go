@@ -73,7 +73,7 @@ func setReusePort(c syscall.RawConn) error {
 	return os.NewSyscallError("setsockopt", err)
 }
 
-// withPort returns addr with its port replaced by that of got.
+// withPort returns addr with its port replaced by the port of got.
 func withPort(addr string, got net.Addr) (string, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

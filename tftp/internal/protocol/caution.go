@@ -39,8 +39,8 @@ func (s *Sender) Cautious(bytes int64) {
 	}
 }
 
-// first returns the blocks to send now, out of the blocks from next to last, which were not sent
-// before.
+// first returns the blocks to send now, out of the blocks from `next` to `last`, none of which was
+// sent before.
 func (c *caution) first(next, last int64) (from, to int64) {
 	switch {
 	case c.flight == 0:
