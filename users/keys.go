@@ -244,7 +244,7 @@ func parseKeys(file, text string) (keys []Key, warnings []error) {
 // which may contain a secret.
 type SyntaxError struct {
 	File   string
-	Line   int    // counted from 1
+	Line   int    // number of the line, counted from 1
 	Reason string // why the line cannot be used
 }
 

@@ -24,7 +24,7 @@ const (
 	maxKeys     = 1 << 20  // keys of all users together
 )
 
-const maxName = 64 // bytes of a user's name
+const maxName = 64 // largest length of a user's name, in bytes
 
 // CheckName returns an error if the name of a user is invalid. Names become parts of paths and of
 // log lines, so only few characters are allowed: ASCII letters and digits and, except at the

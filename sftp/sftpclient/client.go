@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// Upper bounds of fields of a [Config]. Larger values have the same effect.
+// Upper bounds of fields of a [Config]. A larger value has the same effect as the bound.
 const (
 	MaxRequests     = pipeline.MaxOutstanding
 	MaxRequestBytes = wire.CommonData // the limit of OpenSSH's server

@@ -81,7 +81,7 @@ func entriesOf(names wire.Names, hide func(name string) bool) (list []fs.FileInf
 	return list, count, unsafe
 }
 
-// Next fills into with the next entries: see [store.Entries]. If it left out unsafe names, for
+// Next fills `into` with the next entries: see [store.Entries]. If it left out unsafe names, for
 // example names with a slash, it returns an error after the last entry.
 func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 	d.mu.Lock()

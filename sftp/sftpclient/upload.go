@@ -381,7 +381,7 @@ func (u *upload) Close() error {
 
 // discard removes the temporary file, even if the context has ended.
 func (u *upload) discard() error {
-	_ = u.f.close(false) // without truncating it
+	_ = u.f.close(false) // without truncating the file, because it is removed next
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), u.c.config.Timeout)
 	defer cancel()
 	err := removeIfAny(ctx, u.c, u.temp)

@@ -151,8 +151,8 @@ func (c *calls) failAll(err error) {
 	}
 }
 
-// start sends calls. The caller must then call await for each of them. They share one packet if it has
-// room for all.
+// start sends calls, for whose results the caller must wait with await. The calls share one packet if
+// it has room for all of them.
 func (c *calls) start(list ...*Call) {
 	for _, k := range list {
 		done := make(chan error, 1)

@@ -14,7 +14,7 @@ import (
 // that writes to a file of the same client.
 type fetch struct {
 	t    *transfer
-	came []arrival // received and not written yet; guarded by mu
+	came []arrival // data that was received and is not written yet; guarded by mu
 }
 
 // An arrival is data that was received and is not written yet.

@@ -62,7 +62,7 @@ type handleSet struct {
 	reach   int64         // no byte at or after this offset was sent
 	sure    int64         // all bytes before this offset are confirmed
 	broke   int           // number of sessions with this file that violated the protocol
-	brokeIn *Session      // the session that broke counted last
+	brokeIn *Session      // the session that was last counted in `broke`
 }
 
 // A guess is a handle that the client uses in a session before the server has confirmed it.

@@ -23,12 +23,12 @@ const (
 )
 
 // losses counts the sessions that ended unexpectedly. Sessions that end together must count as one
-// loss. So each loss begins an epoch, and a session that was opened in an earlier epoch does not
-// count.
+// loss. So each loss begins an epoch, and the loss of a session that was opened in an earlier epoch
+// is not counted.
 type losses struct {
 	epoch int       // number of losses so far
 	level int       // number of recent losses, which sets the length of the pause
-	spent int       // number of losses for which neither time nor moved bytes have made up
+	spent int       // number of losses that still count: see calmTime and maxLosses
 	moved int64     // bytes of file data since the last loss
 	last  time.Time // time of the last loss
 	until time.Time // no session is opened before this time

@@ -136,7 +136,8 @@ func (m *Mux) State() State {
 	return s
 }
 
-// RoundTrip returns the best estimate of the round trip to the server, or 0 before the first measurement.
+// RoundTrip returns the best estimate of the round trip to the server, or 0 before the first
+// measurement.
 func (m *Mux) RoundTrip() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,8 +17,8 @@ type request struct {
 	of      requester // the transfer or call to which it belongs
 	sent    bool      // false for a WRITE that was granted and is not sent yet
 
-	off     int64    // in a transfer: the offset in the file
-	n       int      // in a transfer: the number of bytes
+	off     int64    // for a READ or WRITE: the offset in the file
+	n       int      // for a READ or WRITE: the number of bytes
 	to      []byte   // for a READ: memory for the data; nil if the data goes into a buffer
 	filling bool     // a session is writing to the memory `to`
 	void    bool     // for a READ: the guessed handle was wrong, so the plan requests the range again

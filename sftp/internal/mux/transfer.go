@@ -63,7 +63,7 @@ type grant struct {
 	pipeline.Request
 	to    Handle
 	asked *request
-	id    uint32 // the ID of asked at the time of the grant; differs from asked.id after asked was reused
+	id    uint32 // value of asked.id at the time of the grant; it differs later if the element was reused
 }
 
 // transfers holds the transfers of a mux, and grants them in turn room in the window for requests.

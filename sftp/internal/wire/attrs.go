@@ -12,7 +12,7 @@ type AttrFlags uint32
 const (
 	AttrSize     AttrFlags = 1 << 0
 	AttrOwner    AttrFlags = 1 << 1 // user and group
-	AttrMode     AttrFlags = 1 << 2 // "permissions"
+	AttrMode     AttrFlags = 1 << 2 // called "permissions" in the draft
 	AttrTimes    AttrFlags = 1 << 3
 	AttrExtended AttrFlags = 1 << 31 // never set in an [Attrs]
 

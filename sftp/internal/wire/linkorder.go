@@ -18,16 +18,16 @@ var draftClients = []string{"AsyncSSH", "WinSCP", "libssh_", "libssh-"}
 // draftServers expect a SYMLINK in the draft's order from every client except OpenSSH.
 var draftServers = []string{"AsyncSSH"}
 
-// ClientSwapsLinks reports whether a client with the version string client sends a SYMLINK in the
-// draft's order to a server with the version string server.
+// ClientSwapsLinks reports whether a client with the version string `client` sends a SYMLINK in the
+// draft's order to a server with the version string `server`.
 func ClientSwapsLinks(client, server string) bool { return draftLinks(client, server, draftClients) }
 
-// ServerSwapsLinks reports whether a server with the version string server expects a SYMLINK in the
-// draft's order from a client with the version string client.
+// ServerSwapsLinks reports whether a server with the version string `server` expects a SYMLINK in
+// the draft's order from a client with the version string `client`.
 func ServerSwapsLinks(server, client string) bool { return draftLinks(server, client, draftServers) }
 
-// draftLinks reports whether a peer, according to its version, uses the draft's order with a side
-// whose version is own.
+// draftLinks reports whether a peer with the version string `peer` uses the draft's order when the
+// other side has the version string `own`. The list `known` identifies the peers that may do so.
 func draftLinks(peer, own string, known []string) bool {
 	return !strings.Contains(own, "OpenSSH") &&
 		slices.ContainsFunc(known, func(name string) bool { return strings.Contains(peer, name) })

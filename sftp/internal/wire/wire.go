@@ -57,7 +57,7 @@ const (
 
 // The number of bytes of data that a peer accepts in one WRITE, or returns for one READ.
 const (
-	SureData   = 32 << 10  // every peer: section 3 of the draft requires packets of 34000 bytes
+	SureData   = 32 << 10  // accepted by every peer: section 3 of the draft requires packets of 34000 bytes
 	CommonData = 255 << 10 // the limit that OpenSSH announces by limits@openssh.com; request no more
 )
 
