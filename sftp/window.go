@@ -31,7 +31,7 @@ const (
 // wideWindows counts the channels of all connections that have a wide window.
 type wideWindows struct{ n atomic.Int64 }
 
-// take counts another wide window and returns true, unless there are maxWide already.
+// take counts another wide window and returns true. If there are maxWide already, it returns false.
 func (w *wideWindows) take() bool {
 	if w.n.Add(1) <= maxWide {
 		return true

@@ -296,7 +296,8 @@ func (l *loader) revoked(t *table, name string) error {
 	})
 }
 
-// eachLine calls do for each line that is neither empty nor a comment. It stops at the first error.
+// eachLine calls the function `do` for each line that is neither empty nor a comment. It stops at the
+// first error.
 func eachLine(file, text string, do func(line, where string) error) error {
 	for n, line := range statements(text) {
 		if err := do(line, fmt.Sprintf("%s, line %d", file, n)); err != nil {

@@ -16,7 +16,7 @@ import (
 // These are permissions that certain files must not have.
 const (
 	openToOthers = 0o007 // any access by others
-	writable     = 0o022 // by the group or others
+	writable     = 0o022 // writing by the group or others
 )
 
 // A loader reads files, and records their state, so that it can be decided later whether to read

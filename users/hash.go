@@ -16,7 +16,7 @@ import (
 // These constants limit the cost of a hash. A hash that costs more is refused when it is loaded,
 // because afterwards any client could make the server compute it.
 const (
-	maxBcryptCost   = 14        // about a second on one core
+	maxBcryptCost   = 14        // takes about a second on one core
 	maxArgonMemory  = 128 << 10 // KiB
 	maxArgonWork    = 512 << 10 // product of memory in KiB and passes
 	maxArgonThreads = 16

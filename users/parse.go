@@ -18,8 +18,8 @@ type parser struct {
 	line   int     // number of the line that is being parsed
 	faults []error // what is wrong with the lines so far
 
-	defaults statement // the statements before the first user
-	users    []*statement
+	defaults statement      // the statements before the first user
+	users    []*statement   // one for each user, in the order of the file
 	byName   map[string]int // maps each name, in lower case, to its index in users
 
 	authorities   []Key   // from statements `authority`

@@ -49,7 +49,7 @@ type resumableUpload struct {
 	record        uploadRecord
 	owner         ownership
 	resumed       int64     // number of bytes of an earlier upload that are reused
-	exclusiveFrom time.Time // time after which no other upload writes to the file; zero if no other upload had it
+	exclusiveFrom time.Time // time after which no other upload writes to the file; zero if no other upload had the file
 
 	mu      sync.Mutex
 	whole   int64          // number of leading bytes that the server has confirmed; guarded by mu

@@ -42,7 +42,8 @@ type upload struct {
 
 var _ store.AttrUpload = (*upload)(nil)
 
-// createUpload begins an upload.
+// createUpload begins an upload that cannot be resumed. It fails if the server's disk has no room for
+// o.Size bytes.
 func createUpload(ctx context.Context, c *Client, name string, o store.Create) (*upload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type Call struct {
 
 	// Under mu:
 	calls *calls
-	then  func(err error) // called once with the result; nil if nobody waits any more
+	then  func(err error) // called once with the result; nil if nobody waits for the result any more
 	at    *Session        // the session to which the call was sent
 	state callState
 	tries int        // number of sessions that ended before they returned the answer

@@ -19,8 +19,8 @@ type OpenOptions struct {
 	Patient bool
 }
 
-// Open opens the file for the first time. The result was is the error of the request for the
-// attributes that the file had before it was opened.
+// Open opens the file for the first time. The result `was` is the error of the request for
+// the attributes that the file had before it was opened.
 func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how OpenOptions) (was, err error) {
 	m := f.mux
 	if flags == wire.OpenRead && how.Also == nil {

@@ -41,9 +41,9 @@ type ReadAhead struct {
 
 // A block holds received bytes that the reader has not taken yet.
 type block struct {
-	off    int64 // offset in the file of the first byte in b
-	b      []byte
-	size   int     // length of b before the reader took any of it
+	off    int64   // offset in the file of the first byte in b
+	b      []byte  // the bytes that the reader has not taken
+	size   int     // length of b before the reader took any byte of it
 	buffer *Buffer // the buffer that holds b
 }
 

@@ -341,7 +341,7 @@ func (g grant) isValid(t *transfer) bool { return t.all.table.find(g.id) == g.as
 // plan that the request was not sent.
 func (g grant) withdraw(t *transfer) { t.all.table.remove(g.asked) }
 
-// wait waits until notify is called, or until the given time unless that is zero. It returns an
+// wait waits until notify is called, or until the time `until`, unless that is zero. It returns an
 // error if ctx or life has ended. It unlocks mu while it waits.
 func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
 	t.all.mu.Unlock()

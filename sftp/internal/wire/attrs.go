@@ -30,7 +30,7 @@ const minPair = 4 + 4
 type Attrs struct {
 	Flags AttrFlags
 	Mode  Mode
-	Size  int64  // bytes; a larger number than an int64 holds becomes math.MaxInt64
+	Size  int64  // number of bytes; math.MaxInt64 if the peer sent a number that does not fit into an int64
 	UID   uint32 // the owner's numeric ID
 	GID   uint32 // the group's numeric ID
 	Atime uint32 // last access, in seconds since 1970

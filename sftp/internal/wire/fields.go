@@ -135,8 +135,8 @@ func (r *reader) handle(field string) []byte { return r.bytes(field, MaxHandle) 
 
 func (r *reader) path(field string) []byte { return r.bytes(field, MaxPath) }
 
-// count reads the number of elements that follow, each of at least size bytes. It fails if the
-// packet is too short for that number.
+// count reads the number of elements that follow, each of at least `size` bytes. It fails if there
+// are more than `most` elements, or if the packet is too short for that number.
 func (r *reader) count(field string, size, most int) int {
 	n := r.uint32(field)
 	switch {
