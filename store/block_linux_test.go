@@ -58,8 +58,8 @@ func TestMemUnmaps(t *testing.T) {
 	wantMapped("discarded", unix.ENOMEM)
 }
 
-// TestMemKernelRefuses makes the kernel refuse memory. That must make the upload fail, but end
-// neither the process nor the store.
+// TestMemKernelRefuses makes the kernel refuse memory. The upload must fail, but the process
+// must not crash, and the store must stay usable.
 func TestMemKernelRefuses(t *testing.T) {
 	const childEnv = "HAUL_STORE_TEST_CHILD"
 	if os.Getenv(childEnv) == "" {

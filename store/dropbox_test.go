@@ -111,7 +111,8 @@ func TestUploadOnlyReplaced(t *testing.T) {
 	wantError(t, "remove by a name that others gave it", u.Remove(ctx, "elsewhere"), fs.ErrPermission)
 }
 
-// The same holds if the other file has got the inode of the first.
+// A name that was given to another file does not belong to its first user even if the new file has
+// the inode of the old one.
 func TestUploadOnlyInodeAgain(t *testing.T) {
 	for name, open := range trees() {
 		t.Run(name, func(t *testing.T) {

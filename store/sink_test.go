@@ -18,7 +18,7 @@ type memory struct {
 	store.Store // the sink
 
 	mu    sync.Mutex
-	files map[string]store.File // mu
+	files map[string]store.File // guarded by mu
 }
 
 func newMemory() *memory {

@@ -329,13 +329,13 @@ func TestOneProcess(t *testing.T) {
 	if st := second.Stats(); st.Fetches != fetched || st.Blocks != blocks {
 		t.Errorf("the successor: %+v", st)
 	}
-	wantBytes(t, f, v, 0, blocks*blockSize) // the previous process has it, too
+	wantBytes(t, f, v, 0, blocks*blockSize) // the previous process can still read the file
 	for _, file := range blockFiles(t, dir) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantFile(t, s, "f", v) // and fetches the block that the successor has removed
+	wantFile(t, s, "f", v) // it fetches the blocks again, because their files are gone
 	if v := l.put("g", 100); true {
 		wantFile(t, s, "g", v)
 	}

@@ -381,7 +381,7 @@ func TestDiskFull(t *testing.T) {
 		disk := makeFaulty(c)
 		disk.set(bad, nil)
 		if i == 2 {
-			disk.least = 1000 // there is room for info
+			disk.least = 1000 // there is room for the info file
 			v = l.put("f", 6*blockSize)
 		}
 		s := c.Store("lab", l)

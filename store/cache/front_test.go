@@ -15,7 +15,7 @@ import (
 // A clock has a time that is set by tests.
 type clock struct {
 	mu  sync.Mutex
-	now time.Time // mu
+	now time.Time // guarded by mu
 }
 
 func setClock(c *Cache) *clock {
@@ -182,7 +182,7 @@ func TestUnsettled(t *testing.T) {
 	wantFile(t, s, "f", l.put("f", 200))
 }
 
-// Changes through the cache are visible at once, whatever is fresh. As soon as readers have closed
+// Changes through the cache are visible at once, even before Config.Fresh has passed. As soon as readers have closed
 // the old content, none of it is left on the disk.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()

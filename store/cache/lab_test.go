@@ -18,13 +18,13 @@ import (
 // A lab is a source of files that have versions. Its files can be changed, and it can fail.
 type lab struct {
 	mu     sync.Mutex
-	files  map[string]version    // mu
-	away   error                 // mu: the error of all calls; nil while the source is reachable
-	opens  int                   // mu
-	stats  int                   // mu
-	reads  map[int64]int         // mu: the number of reads, by the block of the first byte
-	before func(off int64) error // mu: called before each read
-	closed int                   // mu
+	files  map[string]version    // guarded by mu
+	away   error                 // the error of all calls; nil while the source is reachable; guarded by mu
+	opens  int                   // number of files opened; guarded by mu
+	stats  int                   // number of calls of Stat; guarded by mu
+	reads  map[int64]int         // number of reads, by the block of the first byte; guarded by mu
+	before func(off int64) error // called before each read; guarded by mu
+	closed int                   // number of files closed; guarded by mu
 }
 
 // A version is one content of a file.
@@ -232,10 +232,10 @@ func eventually(t testing.TB, what string, ok func() bool) {
 type faulty struct {
 	store.Tree
 	mu    sync.Mutex
-	write error      // mu: of Create
-	read  error      // mu: of files
-	least int64      // mu: the size of the smallest file that does not fit
-	rand  *rand.Rand // mu: if set, errors occur only sometimes
+	write error      // error that Create returns; guarded by mu
+	read  error      // error that reading a file returns; guarded by mu
+	least int64      // size of the smallest file that does not fit; guarded by mu
+	rand  *rand.Rand // if set, errors occur only sometimes; guarded by mu
 }
 
 func (f *faulty) set(write, read error) {

@@ -16,9 +16,9 @@ import (
 // A webLab is a web server with one file. It counts requests and the bytes that it sends.
 type webLab struct {
 	mu       sync.Mutex
-	v        version        // mu
-	requests map[string]int // mu: by method
-	sent     map[int64]int  // mu: bytes, by block
+	v        version        // the file's content; guarded by mu
+	requests map[string]int // number of requests, by method; guarded by mu
+	sent     map[int64]int  // number of bytes sent, by block; guarded by mu
 }
 
 func (l *webLab) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzCheckpoint checks that what is read as a checkpoint is stored the same way, and that
-// nothing else is read as one.
+// FuzzCheckpoint checks that parseCheckpoint accepts only bytes that appendTo writes for the same
+// checkpoint.
 func FuzzCheckpoint(f *testing.F) {
 	good := checkpoint{seq: 7, safe: 1 << 40, size: 1 << 39, expected: 1 << 41, inode: 12, tail: 99}.appendTo(nil)
 	f.Add(good)

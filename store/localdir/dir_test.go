@@ -235,8 +235,8 @@ func TestDirTargetBecomesDirectory(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestDirTargetBecomesDirectoryLate is the same at the last moment, after the check that would
-// refuse it.
+// TestDirTargetBecomesDirectoryLate makes a directory under the name of the upload's target just
+// before the rename, after the check that would refuse it.
 func TestDirTargetBecomesDirectoryLate(t *testing.T) {
 	dir, d := tempDir(t)
 	u := begin(t, d, "f", store.Create{})

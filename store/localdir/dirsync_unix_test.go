@@ -27,8 +27,8 @@ type heldSync struct {
 	errs           chan error // errors of the commits
 }
 
-// holdSync returns a heldSync. outcome returns the error of the fsync with the given number, from
-// 1.
+// holdSync returns a heldSync. outcome returns the error of the fsync with the given number, counted
+// from 1.
 func holdSync(t *testing.T, outcome func(n int64) error) *heldSync {
 	dir, d := tempDir(t)
 	h := &heldSync{Dir: d, dir: dir, begun: make(chan struct{}), release: make(chan struct{}), errs: make(chan error, 100)}
@@ -182,7 +182,7 @@ func TestDirSyncFailsForAllStores(t *testing.T) {
 		return nil
 	})
 	h.commitTo(t, other, "second", store.Create{})
-	<-named // if it shares the fsync, it has joined before that
+	<-named // by now the second upload has joined the fsync, if both stores share it
 	for _, err := range h.end() {
 		if !errors.Is(err, syscall.EIO) {
 			t.Errorf("an upload ends with %v, want %v", err, syscall.EIO)

@@ -186,7 +186,7 @@ func TestParentsAtOnce(t *testing.T) {
 	wantEntries(t, dir)
 }
 
-// Two uploads into one new directory do not remove it from under each other.
+// If two uploads use one new directory, neither removes it while the other still needs it.
 func TestParentsShared(t *testing.T) {
 	dir, d := tempDir(t)
 	first := begin(t, d, "a/b/f", store.Create{Parents: true})

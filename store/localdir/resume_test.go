@@ -255,7 +255,7 @@ func TestResumeTruncated(t *testing.T) {
 	u := resumable(t, d, "f", 0)
 	writePiece(t, u, data, 0, 8000)
 	writePiece(t, u, data, 9000, 10_000)
-	for _, size := range []int64{9500, 5000, 7000} { // at last it grows by zeros
+	for _, size := range []int64{9500, 5000, 7000} { // the last call extends the file with zeros
 		if err := u.Truncate(size); err != nil {
 			t.Error(err)
 		}
@@ -280,7 +280,7 @@ func TestResumeRewritten(t *testing.T) {
 	writePiece(t, u, data, 0, 5000)
 	writePiece(t, u, data, 5000, 5500)
 	calls := record(d)
-	writePiece(t, u, data, 5200, 5300) // behind the checkpoint
+	writePiece(t, u, data, 5200, 5300) // data after the checkpoint
 	if got := calls(); got != "write" {
 		t.Errorf("behind the checkpoint: calls %q", got)
 	}
@@ -292,7 +292,7 @@ func TestResumeRewritten(t *testing.T) {
 	if got := calls(); got != "write" {
 		t.Errorf("again: calls %q", got)
 	}
-	writePiece(t, u, data, 5500, 5501) // and now it may move on
+	writePiece(t, u, data, 5500, 5501) // now the checkpoint may advance again
 	if got := calls(); got != "write datasync checkpoint" {
 		t.Errorf("at the end: calls %q", got)
 	}

@@ -20,14 +20,15 @@ import (
 // These are the sizes of the uploads in these tests. Most of the data never arrives.
 const (
 	deadSize = 8 << 20
-	deadSafe = 20_000 // that the checkpoint covers
+	deadSafe = 20_000 // number of bytes that the checkpoint covers
 	deadCome = 25_000
 	deadGap  = 4096 // all data after the gap has been written
 )
 
-// dieUploading has another process die in the middle of an upload to dir, which it
-// kills itself ahead of the call that would store a checkpoint, or once it has stored one.
-// It ends the test where the file system does not say what a file takes.
+// dieUploading starts another process that uploads to dir and then kills itself. With recorded, that
+// process has stored a checkpoint; otherwise it has not. dieUploading returns the names of the two
+// files that are left; checkpoint is "" without recorded. It skips the test if the file system does
+// not report how much space a file takes.
 func dieUploading(t *testing.T, dir string, recorded bool) (data, checkpoint string) {
 	t.Helper()
 	out, err := child(t, fmt.Sprintf("%t %s", recorded, dir)).CombinedOutput()

@@ -87,7 +87,7 @@ func TestSmallFilesFarAway(t *testing.T) {
 				if n := len(requests) - int(files); n > 3*(dirs+1) {
 					t.Errorf("%d requests more than files: %q ...", n, requests[:20])
 				}
-				if upload { // and once more, into directories that exist
+				if upload { // upload once more, into directories that exist now
 					for _, unchanged := range []treecopy.Unchanged{treecopy.Never, treecopy.Hash} {
 						j.Options.Unchanged = unchanged
 						r, err := treecopy.Copy(t.Context(), j)

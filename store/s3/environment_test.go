@@ -127,7 +127,7 @@ func TestRenewsKeysOfTheFile(t *testing.T) {
 	if _, err := s.Stat(t.Context(), "f"); err != nil {
 		t.Error(err)
 	}
-	// So are keys that replace keys that are still accepted, after a short time.
+	// After a short time, new keys are also used if the old keys are still accepted.
 	f.SetHook(nil)
 	env.write(t, "credentials", strings.ReplaceAll(testCredentials, "DEFAULTID", "THIRDID"))
 	for end := time.Now().Add(time.Minute); !strings.Contains(fmt.Sprint(f.Signed()), "THIRDID/"); time.Sleep(50 * time.Millisecond) {

@@ -107,7 +107,8 @@ func TestStore(t *testing.T) {
 	)
 }
 
-// The same for trees: a bucket has no empty directories, and files can only be replaced.
+// A store obeys the contract of trees, except that a bucket has no empty directories, and that files
+// can only be replaced.
 func TestTree(t *testing.T) {
 	c := startGateway(t)
 	lacks := []string{

@@ -344,7 +344,7 @@ func TestTwoWriters(t *testing.T) {
 			t.Errorf("after writer %d there are other bytes", i)
 		}
 	}
-	if n := f.UploadsLeft(); n > 1 { // b has found none, or that of a
+	if n := f.UploadsLeft(); n > 1 { // b has found no upload, or the upload of a
 		t.Errorf("%d uploads are left", n)
 	}
 }
