@@ -28,8 +28,8 @@ func wantOrder(t *testing.T, m *Machine, s Step, offset int64, until time.Durati
 	}
 }
 
-// TFTP has no ranges: a loader is fetched from its start, at another server, after the firmware's
-// silence and its pause. An image is resumed at another server.
+// TFTP has no ranges: a loader is fetched from its start, at another server, after Firmware.Silence
+// and Firmware.Pause. An image is resumed at another server.
 func TestMachineAsksAnother(t *testing.T) {
 	p := plan()
 	m := p.Machine(0)

@@ -78,8 +78,8 @@ func TestSimulateStore(t *testing.T) {
 	}
 }
 
-// A lost replica delays its machines by one silence. All of them come up, and no byte of an image
-// is sent twice.
+// A lost replica delays its machines by Firmware.Silence. All of them come up, and no byte of an
+// image is sent twice.
 func TestSimulateLostReplica(t *testing.T) {
 	s := DefaultSite()
 	s.Replicas, s.Arrival, s.Plan.Lost = 3, Arrival{}, 0.01

@@ -130,7 +130,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// Machines that lose power start over, and all come up. They leave without a word to the server.
+// Machines that lose power start over, and all come up. They abandon their transfers without
+// notifying the server.
 func TestLost(t *testing.T) {
 	c := config(40)
 	c.Plan.Lost = 1

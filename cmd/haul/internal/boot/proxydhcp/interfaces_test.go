@@ -21,9 +21,9 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eth := Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}}
 		var mu sync.Mutex
-		var there []Interface // mu
-		var failure error     // mu
-		reads := 0            // mu
+		var there []Interface // guarded by mu
+		var failure error     // guarded by mu
+		reads := 0            // guarded by mu
 		set := func(links []Interface, err error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -120,7 +120,7 @@ func TestInterfaceAddress(t *testing.T) {
 // A broadcast address belongs to no host. A network of one or two addresses has none.
 func TestInterfaceHosts(t *testing.T) {
 	i := Interface{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("198.51.100.8/31"), netip.MustParsePrefix("10.0.0.1/32")}}
-	for addr, want := range map[string][2]bool{ // whether it is a host's, and whether it is a broadcast address
+	for addr, want := range map[string][2]bool{ // whether it can belong to a host, and whether it is a broadcast address
 		"192.0.2.1": {true, false}, "192.0.2.255": {false, true}, "192.0.2.0": {false, true}, "203.0.113.1": {},
 		"198.51.100.8": {true, false}, "198.51.100.9": {true, false}, "10.0.0.1": {true, false}, "255.255.255.255": {},
 	} {

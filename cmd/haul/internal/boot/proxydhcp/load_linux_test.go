@@ -33,9 +33,9 @@ type crowd struct {
 
 	mu       sync.Mutex
 	reported *sync.Cond
-	packets  int // mu: packets that the server has decided about
+	packets  int // packets that the server has decided about; guarded by mu
 	reasons  [pxe.NumReasons]int
-	in, out  int // mu: bytes of these packets and of the answers
+	in, out  int // bytes of these packets and of the answers; guarded by mu
 }
 
 // newCrowd creates a network namespace for this goroutine alone, and starts the server.

@@ -59,7 +59,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Another file that has taken the name is not hashed in place of the file.
+// If another file has taken the name of the upload, that file is not hashed in place of the upload.
 func TestReplaced(t *testing.T) {
 	h := NewHasher()
 	defer h.Close()
@@ -103,8 +103,8 @@ func TestReplaced(t *testing.T) {
 	wantWhy(t, hash(t, h, path, nil), "does not know")
 }
 
-// A file that was kept open is hashed whichever file has its name now. Its time may have changed,
-// but not its content.
+// A file that was kept open is hashed even if another file has its name by now. Its modification
+// time may have changed, but its content must not have.
 func TestKept(t *testing.T) {
 	h := NewHasher()
 	defer h.Close()
@@ -140,8 +140,8 @@ func TestKept(t *testing.T) {
 	wantWhy(t, hash(t, h, path, p), "changed")
 }
 
-// Uploads beyond the bound get no hash, and nothing blocks. When the server ends, the waiting ones
-// are hashed.
+// Uploads beyond the bound get no hash, and nothing blocks. When the server shuts down, the waiting
+// uploads are still hashed.
 func TestManyHashes(t *testing.T) {
 	h := NewHasher()
 	path := filepath.Join(t.TempDir(), "file")

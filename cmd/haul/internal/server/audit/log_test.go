@@ -65,7 +65,7 @@ func open(t *testing.T, path string) (*Log, *bytes.Buffer) {
 	return l, &said
 }
 
-// When the log is closed, all lines are in it, in order. An existing file is appended to.
+// When the log is closed, all lines are in the file, in order. An existing file is appended to.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	var want []line
@@ -121,7 +121,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// If another program renames the file, a new one is created. Each line is in one of the two.
+// If another program renames the file, the log creates a new file. Each line is in exactly one of
+// the two files.
 func TestRenamed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.jsonl")

@@ -114,7 +114,8 @@ var samples = map[string][2]string{
 	"hook":                      {"on=uploaded,failed run=/bin/true 'a b'", `["on=uploaded,failed run=/bin/true 'a b'"]`},
 }
 
-// remoteRoot is a source on another machine, for which there is a cache.
+// remoteRoot is a line of a file that names an upstream, because the settings of the cache require
+// one.
 const remoteRoot = "files.root = ['192.0.2.7=https://mirror.example/']"
 
 // needs are lines of a file with the further settings that a setting requires.
@@ -153,7 +154,7 @@ func sample(s *config.Setting) (text, toml string) {
 }
 
 // Each setting can be set in the file, by a variable, and by the two names of its flag, with the
-// same result. So does the output of "config show".
+// same result. Reading the output of "config show" has that result too.
 func TestEverySettingEveryWay(t *testing.T) {
 	for _, one := range config.New().All() {
 		if one.Key == "tcp.congestion" && !tcp.CanChooseCongestion {
@@ -441,7 +442,7 @@ func TestDocumentedSettings(t *testing.T) {
 	golden.Compare(t, "../../../../../../docs/settings.md", b.String())
 }
 
-// titles are the headings of groups whose name cannot be one.
+// titles maps groups to their headings, if the name of the group is not suitable as a heading.
 var titles = map[string]string{"": "What is served", "files": "Files", "boot": "Network boot", "limits": "Limits", "ops": "Running the server"}
 
 // byGroup returns the settings in the order of the help: those without a group first.

@@ -15,8 +15,8 @@ func TestTFTPClientRules(t *testing.T) {
 		many += fmt.Sprintf(",10.%d.%d.0/24", i/256, i%256)
 	}
 	for _, test := range []struct {
-		flags string // with | between them
-		says  string // of the error; of the configuration if it begins with =
+		flags string // flags, separated by vertical bars
+		says  string // a part of the error or, if it begins with =, the resulting configuration
 	}{
 		{"--refuse=tsize", "=[{tsize []}] []"},
 		{"--refuse=tsize *", "=[{tsize []}] []"},

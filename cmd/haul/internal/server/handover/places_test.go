@@ -15,11 +15,11 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// An address matches in another spelling. The address for all addresses does not match the one for
-// all of a family.
+// An address matches another spelling of itself. The address that means all addresses does not
+// match an address that means all addresses of one family.
 func TestIsAt(t *testing.T) {
 	for _, c := range []struct {
-		asked, bound string // of the sockets that are open
+		asked, bound string // the configured and the actual address of the open sockets
 		addr         string
 		same         bool
 	}{
@@ -75,7 +75,8 @@ func handed(t *testing.T, service string, asked ...string) (sockets []Socket, at
 	return sockets, at
 }
 
-// A service takes the sockets of its addresses in their order. The others are closed.
+// A service takes the sockets of its addresses, in the order of the addresses. The other sockets
+// are closed.
 func TestInheritByAddress(t *testing.T) {
 	any4 := "127.0.0.1:0"
 	tftps, tftpAt := handed(t, TFTP, "a:69", any4, "b:69", any4)

@@ -135,12 +135,12 @@ func startRestarter(t *testing.T, role string, r *Restarter) (log *bufio.Scanner
 	}
 }
 
-// If a child fails at any step, the server continues as before and logs the reason. The same goes
-// for the next child.
+// If a child fails at any step, the server continues as before and logs the reason. If the next
+// child fails, the same happens.
 func TestChildFails(t *testing.T) {
 	for _, c := range []struct {
 		role string
-		time time.Duration // to be ready
+		time time.Duration // how long the child may take to be ready
 		says []string
 	}{
 		{"dies at once", patience, []string{"signal: killed"}},
@@ -309,7 +309,7 @@ func TestRemember(t *testing.T) {
 	for _, c := range []struct {
 		length int
 		cut    bool
-		want   int // calls
+		want   int // expected number of calls
 	}{{MaxHistory, false, 1}, {1, false, 1}, {historyChunk, false, 1}, {0, false, 0}, {MaxHistory + 1, false, 0}, {2 * historyChunk, true, 0}} {
 		ours, line := pair(t)
 		sent := bytes.Repeat([]byte{0, '\n', 0xff, 'x', 7}, c.length/5+1)[:c.length]

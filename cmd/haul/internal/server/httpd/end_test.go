@@ -42,8 +42,8 @@ func serveUntil(t *testing.T, p *port) (addr string, end func(), ended <-chan er
 	return socket.Addr().String(), cancel, err1
 }
 
-// A connection of HTTP/2 gets an answer to its first request even after the end has begun, because
-// the request may have been on its way.
+// An HTTP/2 connection gets an answer to its first request even after the shutdown has begun,
+// because the request may have been on its way.
 func TestServeHTTP2FirstRequest(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	cert, err := certs.SelfSigned("127.0.0.1")
@@ -99,9 +99,9 @@ func TestServeHTTP2FirstRequest(t *testing.T) {
 	}
 }
 
-// At the end, a kept connection gets an answer to its next request, and the answer closes it: the
-// request may have been on its way when the end began. Go's own client would hide a failure by
-// repeating the request.
+// At the shutdown, a kept connection gets an answer to its next request, which may have been on its
+// way when the shutdown began. The answer closes the connection. Go's own client would hide a
+// failure by repeating the request.
 func TestServeHTTPLastCall(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	addr, end, ended := serveUntil(t, &port{idleGrace: servetest.Patience})
@@ -143,8 +143,8 @@ func TestServeHTTPLastCall(t *testing.T) {
 	}
 }
 
-// A request whose header takes longer than net/http's five seconds is answered, even if the end
-// began before it arrived, and idle connections have been closed.
+// A request whose header takes longer than net/http's five seconds is answered, even if the
+// shutdown began before the header arrived, and idle connections have been closed.
 func TestServeHTTPSlowHead(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	p := &port{idleGrace: time.Millisecond}

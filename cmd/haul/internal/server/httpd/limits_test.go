@@ -34,7 +34,7 @@ func TestHTTPBounds(t *testing.T) {
 		{settings.Config{HTTP: settings.HTTP{Listen: some}}, 1024, 5, 261, 112, 104},
 		{settings.Config{HTTP: settings.HTTP{Listen: some, ListenTLS: some}}, 1024, 4, 130, 112, 131},
 		{settings.Config{HTTP: settings.HTTP{Listen: some}, TFTP: settings.TFTP{Listen: some}}, 1024, 4, 112, 48, 56},
-		// This is as in cmd/haul, TestServeDescriptors.
+		// TestServeDescriptors in cmd/haul uses the same figures.
 		{settings.Config{HTTP: settings.HTTP{Listen: some, ListenTLS: some}, TFTP: settings.TFTP{Listen: some}}, 400, 4, 14, 12, 15},
 		{settings.Config{HTTP: settings.HTTP{Listen: some}}, 8, 4, 1, 0, 1},
 	} {
@@ -45,8 +45,8 @@ func TestHTTPBounds(t *testing.T) {
 	}
 }
 
-// A request of a user with a directory of their own may hold that open too, and there are
-// descriptors for it.
+// If users have directories of their own, a request also holds the directory of its user open.
+// There are enough descriptors for that.
 func TestRootsTakeDescriptors(t *testing.T) {
 	const limit = 1024
 	roots, err := userroots.Open(t.TempDir(), nil, userroots.Options{})

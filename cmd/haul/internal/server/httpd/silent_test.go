@@ -242,8 +242,8 @@ func testSilentConnection(t *testing.T, streams int, size int64, files store.Sto
 	}
 }
 
-// The same goes for a client that has requested nothing and does not read the server's first
-// frames.
+// A client that has requested nothing and does not read the server's first frames loses its
+// connection in time, too.
 func TestSilentBeginOfHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cert, err := certs.SelfSigned("x")

@@ -106,7 +106,8 @@ func TestFinishLosesNoRequest(t *testing.T) {
 	}
 }
 
-// Idle connections end at once, and connections that send nothing end after the grace period.
+// Idle connections are closed at once. Connections that send nothing are closed after the grace
+// period.
 func TestFinishEnds(t *testing.T) {
 	s := serve(listen(t))
 	kept := &http.Client{Transport: new(http.Transport)}

@@ -49,8 +49,9 @@ func write(t *testing.T, file string, names ...string) {
 	}
 }
 
-// A session ends with the reason when its user is gone from the file, and no further one begins.
-// Sessions of other users, and those that have left, are not ended.
+// When a user is removed from the file, the sessions of that user end with the reason, and no
+// further session of the user begins. Sessions of other users, and sessions that are over already,
+// are not ended.
 func TestEndRevoked(t *testing.T) {
 	s, login := usersOf(t, "alice", "bob")
 	alice, bob := login("alice"), login("bob")

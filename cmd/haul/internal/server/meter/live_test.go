@@ -181,8 +181,8 @@ func wantCounted(t *testing.T, r *Registry, want float64) {
 	}
 }
 
-// A program is called for each transfer that has ended, once, with the whole name and with measured
-// values in place of missing ones.
+// Config.Ended is called once for each transfer that has ended, with the whole name, and with
+// measured values in place of missing ones.
 func TestEnded(t *testing.T) {
 	var got []Ended
 	r := New(Config{Ended: func(e Ended) { got = append(got, e) }})

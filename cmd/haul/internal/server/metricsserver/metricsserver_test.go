@@ -64,7 +64,7 @@ func startMetrics(ctx context.Context, t *testing.T, limits metricsLimits, h htt
 // line is a handler that returns metrics of one line.
 var line = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "haul_up 1") })
 
-// dial connects to the server; reads and writes fail after the servetest.Patience.
+// dial connects to the server. Reads and writes fail after servetest.Patience.
 func (s *Server) dial(t *testing.T) net.Conn {
 	t.Helper()
 	var d net.Dialer
@@ -271,7 +271,8 @@ func TestMetricsSlowReader(t *testing.T) {
 	}
 }
 
-// Connections beyond the limit are closed, and there is room again when one of the others ends.
+// Connections beyond the limit are closed. There is room again when one of the open connections is
+// closed.
 func TestMetricsConnections(t *testing.T) {
 	limits := patientMetrics
 	limits.connections = 2

@@ -13,7 +13,7 @@ import (
 )
 
 // A congestion control that the kernel lacks is a mistake in the setting, and the error lists the
-// available ones. A system without a choice refuses all.
+// available ones. On a system that offers no choice, every name is refused.
 func TestCongestion(t *testing.T) {
 	cfg := settings.Default()
 	// Every Linux kernel has reno.

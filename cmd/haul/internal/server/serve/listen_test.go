@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
-// A default service takes another port if its own is taken, and says so. An explicitly configured
-// one does not.
+// A default service takes another port if its own is taken, and says so. A service whose address
+// was configured explicitly does not.
 func TestFallBack(t *testing.T) {
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

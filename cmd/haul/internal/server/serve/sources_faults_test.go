@@ -30,7 +30,7 @@ import (
 // fetchers return functions that get a whole file by one protocol, or return the part before an
 // error. An SFTP connection handles one call at a time.
 func (s *sourceServer) fetchers() map[string]func(name string) (string, error) {
-	// With keep-alives, it would ask again if a connection that it had were lost.
+	// With keep-alives, the client would repeat a request if the kept connection were lost.
 	once := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	all := map[string]func(string) (string, error){
 		"http": func(name string) (string, error) {
@@ -97,8 +97,8 @@ func bucketEnv(b *servetest.Bucket) []string {
 type answer struct {
 	http.ResponseWriter
 	header func(h http.Header)
-	pause  time.Duration // before each piece
-	left   int64         // bytes, before end
+	pause  time.Duration // pause before each piece
+	left   int64         // bytes still to be sent before end is called
 	end    func()        // may be nil
 }
 
@@ -318,7 +318,7 @@ func hugePart(off int64, n int) string {
 }
 
 // Empty files and files of 100 GB are served, the latter in parts, and files with odd names as
-// well. Keys that are not valid names do not appear.
+// well. Objects whose keys are not valid names do not appear in listings.
 func TestServeBucketOdd(t *testing.T) {
 	odd := []string{"a b", "a+b", "a%2Fb", "ü", "日本", "a:b", "a\"b<>&'", "~", "-", "a\tb", "a..", "a\nb", "\x01", "a;b?c#d", strings.Repeat("x", 255)}
 	const size = 100 << 30

@@ -79,7 +79,7 @@ func init() {
 	os.Exit(0)
 }
 
-// A sourceServer is a process of that kind.
+// A sourceServer is a process that serves upstreams.
 type sourceServer struct {
 	t    *testing.T
 	log  *servetest.Buffer

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
-// The status page asks the boot service for its machines, and for none if boot clients are not
-// answered.
+// The status page shows the machines of the boot service. It has no machines if boot clients are
+// not answered.
 func TestStatusPageHasMachines(t *testing.T) {
 	for _, boots := range []bool{true, false} {
 		cfg := settings.Default()

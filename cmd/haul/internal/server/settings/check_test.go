@@ -80,7 +80,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Clients that have to log in by HTTP get no boot files there.
+// If HTTP requires a login, boot clients get no files by HTTP.
 func TestServesBootHTTP(t *testing.T) {
 	cfg := Default()
 	if cfg.HTTP.Listen = []string{":80"}; !cfg.ServesBootHTTP() {

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// A connection of a user with a directory of their own may hold that open too, and there are
-// descriptors for it.
+// If users have directories of their own, a connection also holds the directory of its user open.
+// There are enough descriptors for that.
 func TestRootsTakeDescriptors(t *testing.T) {
 	for each, conns := range map[int]int{0: 224, 1: 179} {
 		srv := &sftp.Server{MaxConns: 1000}

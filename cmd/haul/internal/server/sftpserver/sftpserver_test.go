@@ -410,8 +410,9 @@ func TestRequestsHashes(t *testing.T) {
 	}
 }
 
-// Interrupted uploads leave nothing, and an existing file stays, whether the client leaves, even
-// within a packet, or the server ends. With InPlace the part stays, for a client that resumes.
+// An interrupted upload leaves no file, and an existing file stays unchanged, whether the client
+// leaves, even within a packet, or the server exits. With InPlace, the received part stays, so that
+// a client can resume the upload.
 func TestCutUpload(t *testing.T) {
 	for _, inPlace := range []bool{false, true} {
 		for how, end := range map[string]func(p *peer) error{

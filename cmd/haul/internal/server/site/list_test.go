@@ -43,7 +43,7 @@ func TestReadDir(t *testing.T) {
 		{"10.9.0.1", "10.0.0.2", "not found"},
 		{"10.9.0.1", "readme", "not found"},
 		{"10.9.0.9", "boot", ""},
-		{"10.0.0.3", ".", "boot readme"}, // its own is a file
+		{"10.0.0.3", ".", "boot readme"}, // the entry with the name of its directory is a file
 		// A client with a directory sees its content and the shared files.
 		{"10.0.0.1", ".", "boot own readme"},
 		{"10.0.0.1", "boot", "kernel mine"},

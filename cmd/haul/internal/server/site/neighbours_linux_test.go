@@ -18,7 +18,7 @@ import (
 func neigh(state uint16, addr string, mac ...byte) []byte {
 	b := make([]byte, ndmsgLen)
 	binary.NativeEndian.PutUint16(b[ndmsgState:], state)
-	b = attr(b, 99, []byte{1}) // an unknown one, and padding
+	b = attr(b, 99, []byte{1}) // an unknown attribute, and padding
 	if addr != "" {
 		b = attr(b, ndaDst, netip.MustParseAddr(addr).AsSlice())
 	}

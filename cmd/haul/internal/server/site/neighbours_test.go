@@ -13,7 +13,7 @@ import (
 type clock struct {
 	mu  sync.Mutex
 	at  time.Time
-	nap time.Duration // slept in all
+	nap time.Duration // total time slept
 }
 
 func (c *clock) now() time.Time {

@@ -41,7 +41,7 @@ func TestRoots(t *testing.T) {
 		{client("2001:db8:1::5"), "lab:f"},
 		{client("10.9.0.1"), "mac:f"},
 		{client("fe80::1%eth0"), "mac:f"},
-		{client("10.2.0.1"), "not found"}, // in its root, which is the second, not the wider
+		{client("10.2.0.1"), "not found"}, // searched only in the client's root, which is the second one, and not in the wider root
 		{client("10.3.0.1"), "wider:f"},
 		{client("10.9.0.2"), "refused: access denied"},
 		{client("2001:db8:2::5"), "refused: access denied"},
@@ -170,9 +170,9 @@ func TestAccess(t *testing.T) {
 		want       string
 	}{
 		{"10.2.0.1", "boot/a/k", false, "boot/a/k"},
-		{"10.2.0.1", "/BOOT/a/k", false, "refused: access denied"}, // allow is exact
+		{"10.2.0.1", "/BOOT/a/k", false, "refused: access denied"}, // a rule that allows is case-sensitive
 		{"10.2.0.1", "boot/key.pem", false, "refused: access denied"},
-		{"10.2.0.1", "boot/KEY.PEM", false, "refused: access denied"}, // deny is not
+		{"10.2.0.1", "boot/KEY.PEM", false, "refused: access denied"}, // a rule that denies is not
 		{"10.1.0.1", "secret/f", false, "refused: access denied"},
 		{"10.1.0.1", "Secret/g", false, "refused: access denied"},
 		{"10.1.0.1", "\u017fecret/g", false, "refused: access denied"}, // a long s folds to s
@@ -256,12 +256,12 @@ func TestPerClient(t *testing.T) {
 		{site.ByIP, true, "10.0.0.1", "f", "10.0.0.1/f"},
 		{site.ByIP, true, "10.0.0.1", "none", "not found"},
 		{site.ByIP, false, "10.0.0.3", "f", "f"},
-		{site.ByIP, false, "10.0.0.4", "f", "f"}, // its name belongs to a file, not to a directory
+		{site.ByIP, false, "10.0.0.4", "f", "f"}, // the entry with the name of its directory is a file
 		{site.ByIP, false, "10.0.0.3", "10.0.0.1/f", "not found"},
 		{site.ByIP, true, "10.0.0.1", "10.0.0.2/f", "not found"},
 		{site.ByIP, false, "10.0.0.3", "2001:DB8:0::1/f", "not found"},
 		{site.ByIP, true, "10.0.0.1", "10.0.0.1/f", "10.0.0.1/f"},
-		{site.ByIP, false, "10.0.0.3", "52-54-00-12-34-56/f", "52-54-00-12-34-56/f"}, // not its kind
+		{site.ByIP, false, "10.0.0.3", "52-54-00-12-34-56/f", "52-54-00-12-34-56/f"}, // with ByIP, this is an ordinary directory
 		{site.ByMAC, false, "10.0.0.3", "f", "52-54-00-12-34-56/f"},
 		{site.ByMAC, true, "10.0.0.3", "common", "common"},
 		{site.ByMAC, false, "10.0.0.1", "f", "f"},

@@ -25,8 +25,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// If a server is gone, it is unavailable, and this is logged once. When it is back, the source
-// reconnects, and reads of open files continue.
+// If a server stops, calls return store.ErrUnavailable, and this is logged once. When the server
+// runs again, the source reconnects, and reads of open files continue.
 func TestSFTPBack(t *testing.T) {
 	files := store.Mem(0)
 	storetest.Put(t, files, "old", strings.Repeat("0123456789", 100_000))
@@ -354,7 +354,7 @@ func TestUnsettledIsNoFault(t *testing.T) {
 	}
 }
 
-// A write waits for a source that is late, like a read, because nothing was sent yet.
+// If an upstream starts late, a write waits for it as a read does, because nothing was sent yet.
 func TestWritesWaitAtStart(t *testing.T) {
 	files := store.Mem(0)
 	storetest.Put(t, files, "old", "content")

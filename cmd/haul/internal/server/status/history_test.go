@@ -95,7 +95,7 @@ func TestHistoryBounded(t *testing.T) {
 	}
 }
 
-// A history of another version or with damage changes nothing.
+// A history of another version, or a damaged one, changes nothing.
 func TestHistoryOfOthers(t *testing.T) {
 	b, _ := newBoard()
 	b.init()

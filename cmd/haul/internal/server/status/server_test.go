@@ -226,7 +226,8 @@ func (l *lateListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// Requests that arrive as the server ends are answered, even if their password has to be checked.
+// Requests that arrive while the server shuts down are answered, even if their password has to be
+// checked.
 func TestLoginAtEnd(t *testing.T) {
 	const clients = 4
 	listen := func() net.Listener {
@@ -350,7 +351,8 @@ func watch(t *testing.T, url string) func() string {
 	}
 }
 
-// The first event has everything, the next one the changes. The end of the server ends the events.
+// The first event has everything, the next one the changes. When the server shuts down, the events
+// stop.
 func TestEvents(t *testing.T) {
 	b, r := newBoard()
 	b.Machines = nil
@@ -499,7 +501,7 @@ func TestIdleConnections(t *testing.T) {
 	b, _ := newBoard()
 	addr := strings.TrimPrefix(start(t, l, b, Config{}), "http://")
 	for range 8 {
-		for end := time.Now().Add(patience); ; { // until the server has seen that the one before is idle
+		for end := time.Now().Add(patience); ; { // until the server has noticed that the previous connection is idle
 			c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 			if err != nil {
 				t.Fatal(err)

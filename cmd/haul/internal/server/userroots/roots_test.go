@@ -32,7 +32,7 @@ func TestNoSync(t *testing.T) {
 	}
 }
 
-// A visit needs a descriptor more if a user who may log in has another directory than DIR.
+// A connection needs one more descriptor if a user who may log in has another directory than DIR.
 func TestFilesPerVisit(t *testing.T) {
 	served := t.TempDir()
 	for _, test := range []struct {

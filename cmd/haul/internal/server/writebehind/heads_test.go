@@ -13,8 +13,8 @@ func frameOf(kind, flags byte, n int) string {
 	return string([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, 1}) + string(make([]byte, n))
 }
 
-// A header that is not completed in time ends the connection, whatever arrives meanwhile. Complete
-// headers, and anything between headers, do not, however the bytes are split.
+// If a header is not completed in time, the connection is closed, whatever arrives meanwhile.
+// Complete headers, and data between headers, do not close it, however the bytes are split.
 func TestHeadTime(t *testing.T) {
 	begin := string(make([]byte, prefaceSize)) + frameOf(4, 0, 0)
 	half := frameOf(headersFrame, 0, 40)

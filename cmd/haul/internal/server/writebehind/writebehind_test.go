@@ -324,7 +324,7 @@ func TestSlowReaderAtClose(t *testing.T) {
 }
 
 // If the peer of a closed connection has received everything, and keeps sending, the connection
-// stays for the time of stall.
+// stays open for the duration `stall`.
 func TestPeerSendsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, peer := pair(t)

@@ -130,8 +130,8 @@ func (o *opened) close() {
 	o.udp.Close()
 }
 
-// check uses the things that were open before. They still work, but no root gives more access than
-// the rules.
+// check uses the files and sockets that were open before. They still work, but no os.Root allows
+// more access than the rules do.
 func (o *opened) check(dir string) error {
 	if b, err := o.read.ReadFile("sub/f"); err != nil || string(b) != "content" {
 		return fmt.Errorf("read below a root: %q, %w", b, err)
@@ -160,7 +160,7 @@ func (o *opened) check(dir string) error {
 	return nil
 }
 
-// upload does the same to root as package store does for an upload, in the same order.
+// upload makes the same calls on root as package store makes for an upload, in the same order.
 func upload(root *os.Root, dir, name string) error {
 	d, err := root.OpenRoot("./" + dir + "/.")
 	if err != nil {

@@ -26,7 +26,7 @@ func dropChild(o order) error {
 	if err != nil {
 		return err
 	}
-	open, err := os.Open("/proc/self/status") // as a served directory is
+	open, err := os.Open("/proc/self/status") // open like a served directory
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,8 @@ func start(t *testing.T, script string) *subprocess.Process {
 	return p
 }
 
-// A program ends with its connection. If it ends at the end of its input, it does so by itself
-// within the grace period; others get SIGHUP.
+// Close stops the program. A program that exits at the end of its input has the grace period to do
+// so; any other program gets SIGHUP.
 func TestClose(t *testing.T) {
 	for script, grace := range map[string]time.Duration{
 		"cat; exit 3":                         time.Minute,
@@ -77,7 +77,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// The errors in both directions say how a program has ended by itself.
+// If a program exits by itself, the errors of Read and Write say how.
 func TestExplain(t *testing.T) {
 	p := start(t, "exec 0<&-; echo said; exit 7")
 	var how error

@@ -20,7 +20,7 @@ type fake struct {
 	door   *net.UDPConn
 	wg     sync.WaitGroup
 
-	mu     sync.Mutex // held during a lie
+	mu     sync.Mutex // held while a function of the lie runs
 	flows  map[netip.AddrPort]*flow
 	socket []*net.UDPConn // all sockets except door
 	dead   bool
