@@ -80,7 +80,7 @@ type uploadOnly struct {
 // forgets the oldest.
 type ownNames struct {
 	limit int // most memory for the names, in bytes
-	used  int
+	used  int // memory for the names now, in bytes: see ownCost
 	is    map[string]ownFile
 	order []string // oldest first; it may contain names that are no longer in the map
 }

@@ -104,8 +104,8 @@ func (c *state) done(b *block) {
 	}
 }
 
-// drop hides a block that turned out to be unusable from later readers, because of err. The caller
-// is using the block, and calls done afterwards.
+// drop hides an unusable block from later readers. err says why the block is unusable. The caller is
+// using the block, and calls done afterwards.
 func (c *state) drop(b *block, err error) {
 	c.mu.Lock()
 	first := b.place != nil
@@ -290,8 +290,7 @@ func (o *object) roomFor(n int) int64 {
 	return blockCost(n) + objectCost
 }
 
-// replace hides an object that is outdated from later readers. Readers that have it open keep its
-// blocks. The object's directory is renamed, because a new object with the same identity may need
+// replace hides an outdated object from later readers. Readers that have it open keep its blocks. The object's directory is renamed, because a new object with the same identity may need
 // the name.
 func (c *state) replace(o *object) {
 	c.storing.Lock()

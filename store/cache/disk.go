@@ -96,7 +96,8 @@ func (i identity) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:idLen])
 }
 
-// isObjectName reports whether the cache may have created the entry dir of objects.
+// isObjectName reports whether the cache may have created an entry with the name dir in the directory
+// objects.
 func isObjectName(dir string) bool {
 	sum, err := hex.DecodeString(dir)
 	return err == nil && len(sum) == idLen || strings.HasPrefix(dir, doomedPrefix)
@@ -346,8 +347,8 @@ type foundBlock struct {
 
 func (b foundBlock) name() string { return blockName(b.index, b.sum) }
 
-// foreign calls f with the names of all entries in the cache's directory, except for the two of the
-// cache.
+// foreign calls f with the names of all entries in the cache's directory, except for the two
+// that the cache created.
 func (d *disk) foreign(f func(name string)) error {
 	dir, err := d.root.Open(".")
 	if err != nil {
@@ -371,7 +372,8 @@ func (d *disk) foreign(f func(name string)) error {
 }
 
 // eachObject calls f for each object's directory, in no particular order, with the result of
-// reading its info file. It calls foreign for entries of objects that are not directories.
+// reading its info file. It calls foreign for each entry of the directory objects that is not a
+// directory itself.
 func (d *disk) eachObject(ctx context.Context, f func(dir string, i identity, err error) error, foreign func(name string) error) error {
 	return d.each(ctx, ".", func(fi fs.FileInfo) error {
 		if !fi.IsDir() {

@@ -77,7 +77,7 @@ func (s *front) Open(ctx context.Context, name string) (store.File, error) {
 	return s.source.Open(ctx, name)
 }
 
-// askOpen opens a file at the source. It runs as the function of ask a.
+// askOpen opens a file at the source, and stores the answer in a. It is the function that join runs.
 func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 	c := s.c
 	src, o, err := s.look(ctx, n, name)
@@ -201,7 +201,8 @@ func (s *front) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return nil, err
 }
 
-// askStat asks the source to describe a name. It runs as the function of ask a.
+// askStat asks the source to describe a name, and stores the answer in a. It is the function that
+// join runs.
 func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 	c := s.c
 	c.count.asks.Add(1)

@@ -10,8 +10,8 @@ import (
 
 var errNoRoom = errors.New("its size cannot be brought below the bound")
 
-// load reads which blocks are in the directory, which this process has locked, and removes what
-// does not belong there.
+// load finds out which blocks are in the directory, which this process has locked, and removes all
+// files that are not part of the cache.
 func (c *Cache) load(ctx context.Context) error {
 	if _, err := c.disk.local.Sweep(ctx); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (c *Cache) load(ctx context.Context) error {
 	}
 	c.held = held
 	c.writing = true
-	for _, s := range c.fronts { // fronts exist already if this process has waited for another one
+	for _, s := range c.fronts { // fronts exist already if this process has waited for another process
 		s.leadToFound()
 	}
 	c.mu.Unlock()

@@ -69,9 +69,9 @@ type object struct {
 	info    fs.FileInfo // description by the source; nil until the source is asked
 	dir     string      // name of the object's directory, which exists if onDisk is set
 	onDisk  bool        // the directory dir exists
-	gone    bool        // it was replaced: when its last reader leaves, its blocks are removed
-	named   bool        // a name is linked to it
-	suspect bool        // a fetch of it failed: before the next reader uses it, the source is asked again
+	gone    bool        // this version is outdated: when its last reader leaves, its blocks are removed
+	named   bool        // an entry of a name is linked to this object
+	suspect bool        // a fetch failed: before the next reader uses this version, the source is asked again
 	readers int
 	blocks  map[int64]*block
 	fetching
@@ -87,8 +87,8 @@ type block struct {
 	// refs is how many readers use it, including a goroutine that opens it; increased only with mu
 	// held.
 	refs    atomic.Int32
-	dropped atomic.Bool // it was removed from all lists; set with mu held
-	deleted atomic.Bool
+	dropped atomic.Bool // detach has removed the block from all lists; set with mu held
+	deleted atomic.Bool // delete was called: further calls do nothing
 
 	// All fields below are guarded by state.mu.
 

@@ -22,7 +22,7 @@ type troubles struct {
 	log   *slog.Logger
 	times *times
 	mu    sync.Mutex
-	last  map[string]*trouble // by message, of which the package has only a few; guarded by mu
+	last  map[string]*trouble // by message; the package has only a few messages; guarded by mu
 }
 
 // A trouble says when a message was last logged.

@@ -121,7 +121,7 @@ func New(root *os.Root) *Dir {
 // removes it.
 type makers struct {
 	mu  sync.Mutex
-	all map[*dirUpload]bool // guarded by mu, like the field made of each upload
+	all map[*dirUpload]bool // guarded by mu, like the field `made` of each upload
 }
 
 // location returns the path on the disk that belongs to a name.

@@ -15,8 +15,8 @@ const (
 	// sendfile, which uses the offset of the open file, so readers cannot share it.
 	keptSize = 16 << 10
 
-	// keptFor is the interval of the sweep, which closes the files that had no new reader since the
-	// sweep before.
+	// keptFor is the interval at which sweep runs. It stops keeping the files that had no new reader
+	// since the previous sweep.
 	keptFor = time.Second
 
 	// keptAfter is how long ago the last change of a file must be before the file is kept. The
@@ -118,7 +118,8 @@ func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Id
 	return id, ok && isLocal(file.File)
 }
 
-// sweep closes the files that have no reader and had no new one since the last sweep.
+// sweep stops keeping the files that had no new reader since the last sweep. Such a file is closed
+// as soon as it has no reader.
 func (s *SmallFiles) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

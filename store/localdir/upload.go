@@ -377,7 +377,7 @@ type KeptUploads struct {
 	// but not opened.
 	Max int64
 
-	open atomic.Int64
+	open atomic.Int64 // number of files that are open
 }
 
 // keep describes the file that an upload has just published and, if Max allows, opens it.

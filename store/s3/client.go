@@ -132,7 +132,7 @@ func (c *client) fail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: c.url(name), Err: err}
 }
 
-// A keySet is a set of keys.
+// A keySet is a set of object keys. Any goroutine may use it.
 type keySet struct {
 	mu   sync.Mutex
 	keys map[string]bool // guarded by mu

@@ -25,7 +25,7 @@ const (
 type stream struct {
 	file    context.Context // context of the file, which identifies it: no other file has the same
 	body    io.ReadCloser
-	at, end int64
+	at, end int64     // offset of the next byte to read, and end of the range
 	since   time.Time // when it was last put into streams
 }
 
